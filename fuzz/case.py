@@ -1,0 +1,174 @@
+"""A case: one complete, bit-exact input of an op. Everything a kernel sees, and nothing else, decides its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+ITEMSIZE: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
+"""bytes of one element of each dtype."""
+
+CACHE_LINE = 64
+"""bytes; alignments are stated modulo this."""
+
+PAGE = 65536
+"""bytes; a multiple of every page size in use, so that alignments do not depend on the machine."""
+
+LARGEST_EXTENT = 1 << 28
+"""elements from a tensor's first to its last, gaps included; beyond this a worker could not map it."""
+
+Guard = Literal["after", "before"]
+
+
+class CaseError(ValueError):
+    """A case that contradicts itself, or a case file that cannot be read. The message names the field."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a tensor lies in memory. Shape and strides count elements; strides may be 0 or negative.
+
+    The storage (from the lowest to the highest element touched) lies `offset` elements away from an inaccessible page:
+    after it (`guard="after"`, catches reads and writes past the end) or before it (`guard="before"`). With `offset` 0
+    it lies flush. What is between the storage and the page, and on its other side, is poisoned.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    guard: Guard = "after"
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != len(self.strides):
+            raise CaseError(f"strides: {len(self.strides)} strides for {len(self.shape)} dimensions")
+        if any(extent < 0 for extent in self.shape):
+            raise CaseError(f"shape: negative extent in {self.shape}")
+        if self.offset < 0:
+            raise CaseError(f"offset: {self.offset} is negative")
+        if self.extent > LARGEST_EXTENT:
+            raise CaseError(f"strides: {self.strides} spread {self.shape} over {self.extent} elements")
+
+    @property
+    def size(self) -> int:
+        """Number of logical elements."""
+        return math.prod(self.shape)
+
+    @property
+    def lowest(self) -> int:
+        """Smallest element offset touched, relative to element [0, ..., 0]; zero or negative."""
+        if self.size == 0:
+            return 0
+        return sum(min(0, (extent - 1) * stride) for extent, stride in zip(self.shape, self.strides, strict=True))
+
+    @property
+    def extent(self) -> int:
+        """Elements from the lowest to the highest one touched, gaps included."""
+        if self.size == 0:
+            return 0
+        highest = sum(max(0, (extent - 1) * stride) for extent, stride in zip(self.shape, self.strides, strict=True))
+        return highest - self.lowest + 1
+
+    def alignment(self, itemsize: int) -> int:
+        """Address of element [0, ..., 0] modulo 64 bytes."""
+        if self.guard == "before":
+            start = self.offset * itemsize
+        else:
+            start = PAGE - (self.extent + self.offset) * itemsize
+        return (start - self.lowest * itemsize) % CACHE_LINE
+
+
+def contiguous(shape: tuple[int, ...], guard: Guard = "after", offset: int = 0) -> Layout:
+    """A C-contiguous layout."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
+    return Layout(shape, tuple(strides), guard, offset)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input: its dtype, where it lies, and the bits of its logical elements in C order, little-endian."""
+
+    dtype: str
+    layout: Layout
+    bits: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ITEMSIZE:
+            raise CaseError(f"dtype: unknown dtype {self.dtype!r}; known: {', '.join(ITEMSIZE)}")
+        wanted = self.layout.size * ITEMSIZE[self.dtype]
+        if len(self.bits) != wanted:
+            raise CaseError(f"bits: {len(self.bits)} bytes for a tensor of {wanted} bytes")
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output to be written: its own memory, or (with `alias`) the memory of the input of that name."""
+
+    dtype: str
+    layout: Layout
+    alias: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ITEMSIZE:
+            raise CaseError(f"dtype: unknown dtype {self.dtype!r}; known: {', '.join(ITEMSIZE)}")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a case came from. For people; not part of the digest."""
+
+    recipe: str = "manual"
+    layout: str = "manual"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One complete input of `op`."""
+
+    op: str
+    params: Mapping[str, float | int]
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Output]
+    structured: bool = False
+    """True when the values' rounding errors are not random, so that only the worst-case budget is sound."""
+    origin: Origin = Origin()
+
+    def __post_init__(self) -> None:
+        for name, output in self.outputs.items():
+            if output.alias is None:
+                continue
+            if output.alias not in self.inputs:
+                raise CaseError(f"outputs.{name}.alias: there is no input {output.alias!r}")
+            source = self.inputs[output.alias]
+            if (output.dtype, output.layout) != (source.dtype, source.layout):
+                raise CaseError(f"outputs.{name}.alias: dtype and layout must be those of {output.alias!r}")
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over everything the kernel and the oracle see, in hex."""
+        head = {
+            "op": self.op,
+            "params": {name: _exact(value) for name, value in self.params.items()},
+            "inputs": {name: [t.dtype, _layout_key(t.layout)] for name, t in self.inputs.items()},
+            "outputs": {name: [o.dtype, _layout_key(o.layout), o.alias] for name, o in self.outputs.items()},
+            "structured": self.structured,
+        }
+        digest = hashlib.sha256(json.dumps(head, sort_keys=True, separators=(",", ":")).encode())
+        for name in sorted(self.inputs):
+            digest.update(self.inputs[name].bits)
+        return digest.hexdigest()
+
+
+def _exact(value: float | int) -> str | int:
+    return value if isinstance(value, int) else float(value).hex()
+
+
+def _layout_key(layout: Layout) -> list[object]:
+    return [list(layout.shape), list(layout.strides), layout.guard, layout.offset]

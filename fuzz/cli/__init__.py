@@ -1,0 +1,51 @@
+"""The command line: one file per verb. Engine imports happen inside the verbs, so that --help answers at once."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from fuzz.cli import doctor, listing, repro, run, selftest
+from fuzz.cli.exits import Exit
+from fuzz.cli.failures import describe
+
+app = typer.Typer(
+    name="kernelfuzz",
+    help="Fuzz numeric kernels against a high-precision oracle.",
+    epilog="Start with: kernelfuzz doctor, then: kernelfuzz run --max-time 1m",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run.run)
+app.command("repro")(repro.repro)
+app.command("selftest")(selftest.selftest)
+app.command("doctor")(doctor.doctor)
+app.command("list")(listing.list_things)
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+) -> None:
+    if version:
+        from fuzz import __version__
+
+        print(f"kernelfuzz {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main() -> None:
+    """Run the command line; every expected failure becomes one clear line and the right exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
+    except Exception as error:
+        message, code = describe(error)
+        print(message, file=sys.stderr)
+        sys.exit(code)
+    sys.exit(code if isinstance(code, int) else Exit.OK)

@@ -1,0 +1,98 @@
+"""What `kernelfuzz doctor` does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from fuzz.cli.exits import Exit
+from fuzz.cli.starting import consoles
+from fuzz.execute import toolchain
+from fuzz.execute.attestation import Attestation, NotRun
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import expand
+from fuzz.execute.toolchain import Tool, this_host
+from fuzz.pack import built_in, load
+from fuzz.report.environment import environment
+from fuzz.report.records import status_record
+from fuzz.report.tables import PlainTable, print_table
+
+
+def examine(*, install: bool, as_json: bool, pack: Path | None) -> Exit:
+    """Report tools and targets; with `install`, get what is missing first. Exit 10 if a target cannot run."""
+    out, err = consoles()
+    if install and not _install([tool for tool in tools() if tool.path is None and tool.name != "clang"], err):
+        return Exit.INTERNAL
+    targets = expand(load(pack or built_in()).kernels, this_host())
+    with err.status(f"Building and starting {len(targets)} targets ..."), WorkerPool(targets) as pool:
+        statuses = dict(pool.statuses)
+    if as_json:
+        print(json.dumps(_record(statuses), indent=1))
+    else:
+        _print(out, statuses)
+    return Exit.OK
+
+
+def tools() -> tuple[Tool, ...]:
+    """Every compiler and emulator that some target uses, each once."""
+    host = this_host()
+    compilers = [toolchain.compiler(family, arch, host) for family in toolchain.FAMILIES for arch in toolchain.ARCHES]
+    emulators = [toolchain.emulator(arch) for arch in toolchain.ARCHES]
+    return tuple({(tool.name, tool.prefix): tool for tool in (*compilers, *emulators)}.values())
+
+
+def _install(missing: Sequence[Tool], err: Console) -> bool:
+    packages = sorted({package for tool in missing for package in tool.package.split()})
+    if not packages:
+        return True
+    root = [] if os.geteuid() == 0 else ["sudo"]
+    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", *packages]):
+        err.print("running: " + " ".join([*root, *command]), highlight=False)
+        try:
+            done = subprocess.run([*root, *command], stdout=2, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+        except FileNotFoundError as error:
+            err.print(f"kernelfuzz: {error.filename} is not here: install {' '.join(packages)} by hand", highlight=False)
+            return False
+        if done.returncode:
+            err.print(f"kernelfuzz: {' '.join(command)} failed: install {' '.join(packages)} by hand", highlight=False)
+            return False
+    return True
+
+
+def _print(out: Console, statuses: dict[str, Attestation | NotRun]) -> None:
+    rows = [(tool.name + " ".join(("", *tool.prefix)), tool.version or f"missing: {tool.missing}") for tool in tools()]
+    print_table(PlainTable(("tool", "version"), rows), markdown=False)
+    out.print()
+    print_table(PlainTable(("target", "attested"), [(n, _words(s)) for n, s in statuses.items()]), markdown=False)
+    running = sum(1 for status in statuses.values() if isinstance(status, Attestation))
+    out.print()
+    out.print(f"{running} of {len(statuses)} targets run here", highlight=False)
+    if any(tool.path is None and tool.name != "clang" for tool in tools()):
+        out.print(Text("next: kernelfuzz doctor --install"))
+    else:
+        out.print(Text("next: kernelfuzz run --max-time 1m"))
+
+
+def _words(status: Attestation | NotRun) -> str:
+    if isinstance(status, NotRun):
+        return f"NOT_RUN: {status.reason}"
+    where = "on hardware" if status.emulator == "none" else f"emulated ({status.emulator})"
+    return f"{status.arch}, {status.vector_bits}-bit vectors, {where}, {status.compiler}"
+
+
+def _record(statuses: dict[str, Attestation | NotRun]) -> dict[str, Any]:
+    return {
+        "environment": environment(),
+        "tools": [
+            {"name": tool.name, "version": tool.version or None, "package": tool.package, "optional": tool.name == "clang"}
+            for tool in tools()
+        ],
+        "targets": [{"target": name, **status_record(status)} for name, status in statuses.items()],
+    }

@@ -1,0 +1,33 @@
+"""`kernelfuzz list`: what there is."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from fuzz.cli import options
+from fuzz.cli.exits import Exit
+
+
+class Listed(str, Enum):
+    """What can be listed."""
+
+    KERNELS = "kernels"
+    TARGETS = "targets"
+    OPS = "ops"
+    RECIPES = "recipes"
+
+
+def list_things(
+    what: Annotated[Listed, typer.Argument(help="kernels, targets, ops or recipes.")],
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a README.")] = False,
+    pack: options.Pack = None,
+) -> int:
+    """List the kernels, the targets (and why one cannot run here), the ops, or the recipes."""
+    from fuzz.report.listings import listing
+    from fuzz.report.tables import print_table
+
+    print_table(listing(what.value, pack), markdown=markdown)
+    return Exit.OK

@@ -1,0 +1,39 @@
+"""Options that several verbs share, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in '30s', '5m', '8h' or a plain number of seconds."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is not a time: write 30s, 5m or 8h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+Pack = Annotated[
+    Path | None, typer.Option("--pack", help="Folder of kernels with a pack.py. Default: the built-in kernels.")
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option("--target", help="Only targets that match this glob, e.g. 'c-sve@*'. Repeatable, or comma-separated."),
+]
+Keyword = Annotated[
+    str | None, typer.Option("-k", metavar="EXPR", help="Only targets whose name matches, e.g. 'sve and not O0'.")
+]
+Op = Annotated[str, typer.Option("--op", help="Only kernels of this op (a glob).")]
+Json = Annotated[Path | None, typer.Option("--json", help="Write machine-readable records to this file.")]
+Jobs = Annotated[int, typer.Option("-j", "--jobs", min=0, help="Targets that run at a time. 0: one per processor.")]
+MaxTime = Annotated[
+    float | None,
+    typer.Option("--max-time", parser=parse_duration, metavar="30s|5m|8h", help="Stop after this long."),
+]

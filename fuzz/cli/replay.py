@@ -1,0 +1,138 @@
+"""What `kernelfuzz repro` does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from fuzz.case import Case
+from fuzz.cli.exits import Exit
+from fuzz.cli.starting import consoles, select_targets, started
+from fuzz.execute.accept import refusal
+from fuzz.execute.target import Target
+from fuzz.generate.search import check_case
+from fuzz.judge.judge import Judge
+from fuzz.judge.judgement import Judgement
+from fuzz.kernel import CKernel
+from fuzz.pack import Pack, built_in, load
+from fuzz.report.environment import environment
+from fuzz.report.failure import judgement_text
+from fuzz.select import SelectionError
+from fuzz.store import casefile
+from fuzz.store.casefile import Found
+from fuzz.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `kernelfuzz repro`."""
+
+    case: Path
+    targets: tuple[str, ...]
+    pack: Path | None
+    json: Path | None
+    jobs: int
+
+
+def replay(request: Request) -> Exit:
+    """Run the case on every chosen target; print a table, then each distinct failure in full."""
+    out, err = consoles()
+    case, found = casefile.load(request.case)
+    check_case(case)
+    targets = _targets(load(request.pack or built_in()), case, request.targets)
+    with started(targets, request.jobs, err) as pool:
+        (outcomes,) = pool.collect(pool.submit([case]))
+    judge = Judge(case)
+    by_id = {target.id: target for target in targets}
+    judgements = [judge.judge(outcome, by_id[name].numerics) for name, outcome in outcomes.items()]
+    _print_found(out, found)
+    if len(targets) > 1:
+        out.print(_table(judgements))
+    for judgement in _worth_explaining(judgements, by_id, found):
+        out.print()
+        out.print(
+            judgement_text(case, judgement, outcomes[judgement.target], by_id[judgement.target]),
+            highlight=False, markup=False, soft_wrap=True,
+        )  # fmt: skip
+    if request.json:
+        request.json.write_text(json.dumps(_record(case, judgements), indent=1) + "\n", encoding="utf-8")
+    return _exit_code(judgements)
+
+
+def _targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Target, ...]:
+    """Targets that match and accept the case. Mutants take part only when they are named."""
+    kernels: tuple[CKernel, ...] = pack.kernels
+    try:
+        chosen = select_targets(kernels, patterns=patterns)
+    except SelectionError:
+        chosen = select_targets(pack.mutated_kernels(), patterns=patterns)
+    refusals = {target.kernel.name: refusal(target.kernel, case) for target in chosen}
+    fitting = tuple(target for target in chosen if refusals[target.kernel.name] is None)
+    if not fitting:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals.items())
+        raise SelectionError(f"no chosen kernel accepts this case ({reasons})")
+    return fitting
+
+
+def _print_found(out: Console, found: Found | None) -> None:
+    if found is not None:
+        out.print(
+            f"found as {found.verdict} on {found.target} by kernelfuzz {found.version}, run seed {found.run_seed}",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
+
+
+def _table(judgements: Sequence[Judgement]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("target", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("err/budget", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for judgement in judgements:
+        style = "red" if judgement.verdict.is_finding else ""
+        table.add_row(judgement.target, judgement.verdict.value, _ratio(judgement), judgement.reason, style=style)
+    return table
+
+
+def _ratio(judgement: Judgement) -> str:
+    return f"{judgement.ratio:.4g}" if judgement.worst is not None else "-"
+
+
+def _worth_explaining(
+    judgements: Sequence[Judgement], targets: dict[str, Target], found: Found | None
+) -> list[Judgement]:
+    """The first failure of each kernel and verdict; where all pass, the target it was found on, else the worst pass."""
+    distinct: dict[tuple[str, Verdict], Judgement] = {}
+    for judgement in judgements:
+        if judgement.verdict is not Verdict.PASS and judgement.verdict is not Verdict.NOT_RUN:
+            distinct.setdefault((targets[judgement.target].kernel.name, judgement.verdict), judgement)
+    if distinct:
+        return list(distinct.values())
+    passing = [judgement for judgement in judgements if judgement.verdict is Verdict.PASS]
+    recorded = [judgement for judgement in passing if found is not None and judgement.target == found.target]
+    return recorded or sorted(passing, key=lambda judgement: judgement.ratio)[-1:]
+
+
+def _record(case: Case, judgements: Sequence[Judgement]) -> dict[str, Any]:
+    return {
+        "environment": environment(),
+        "case": casefile.to_json(case),
+        "judgements": [
+            {"target": j.target, "verdict": j.verdict.value, "ratio": _ratio(j), "reason": j.reason} for j in judgements
+        ],
+    }
+
+
+def _exit_code(judgements: Sequence[Judgement]) -> Exit:
+    verdicts = {judgement.verdict for judgement in judgements}
+    if any(verdict.is_finding for verdict in verdicts):
+        return Exit.FINDINGS
+    if Verdict.ORACLE_GAVE_UP in verdicts:
+        return Exit.ORACLE_GAVE_UP
+    return Exit.OK if Verdict.PASS in verdicts else Exit.CANNOT_JUDGE

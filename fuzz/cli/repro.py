@@ -1,0 +1,26 @@
+"""`kernelfuzz repro`: replay a case file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fuzz.cli import options
+
+
+def repro(
+    case: Annotated[Path, typer.Argument(help="A case file, as written by run.", show_default=False)],
+    target: options.Targets = None,
+    pack: options.Pack = None,
+    json: options.Json = None,
+    jobs: options.Jobs = 0,
+) -> int:
+    """Replay a case file on one or all targets, and print the judgement in full.
+
+    Exit code 0: passes everywhere; 1: fails somewhere; 125: nothing could be judged, so that `git bisect run` skips.
+    """
+    from fuzz.cli.replay import Request, replay
+
+    return replay(Request(case, tuple(target or ()), pack, json, jobs))

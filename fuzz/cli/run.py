@@ -1,0 +1,51 @@
+"""`kernelfuzz run`: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fuzz.cli import options
+from fuzz.cli.exits import Exit
+
+
+def run(
+    max_time: options.MaxTime = None,
+    max_cases: Annotated[int | None, typer.Option("--max-cases", min=1, help="Stop after this many cases.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same cases. Default: fresh.")] = None,
+    op: options.Op = "*",
+    target: options.Targets = None,
+    keyword: options.Keyword = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option("--require", help="Targets that must run, as a glob: exit code 10 if one does not. Repeatable."),
+    ] = None,
+    pack: options.Pack = None,
+    json: options.Json = None,
+    output: Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")] = Path("findings"),
+    jobs: options.Jobs = 0,
+) -> int:
+    """Fuzz every kernel on every target until a limit is reached.
+
+    Without --max-time and --max-cases it runs until Ctrl-C. Findings are written as case files at once, and explained
+    at the end together with the command that reproduces each.
+    """
+    from fuzz.cli.fuzzing import Request, fuzz
+
+    return fuzz(
+        Request(
+            max_time=max_time,
+            max_cases=max_cases,
+            seed=seed,
+            op=op,
+            targets=tuple(target or ()),
+            keyword=keyword,
+            require=tuple(require or ()),
+            pack=pack,
+            json=json,
+            output=output,
+            jobs=jobs,
+        )
+    ) or Exit.OK

@@ -1,0 +1,65 @@
+"""What every verb that runs kernels does first: choose targets, start their workers, say what did not start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatchcase
+
+from rich.console import Console
+
+from fuzz.execute.attestation import NotRun
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import Target, expand
+from fuzz.execute.toolchain import this_host
+from fuzz.kernel import CKernel
+from fuzz.select import SelectionError, globs, keyword, matches_any
+
+
+def consoles() -> tuple[Console, Console]:
+    """Consoles for results (stdout) and for progress (stderr). Both honour NO_COLOR."""
+    return Console(), Console(stderr=True)
+
+
+def select_targets(
+    kernels: Sequence[CKernel], op: str = "*", patterns: Sequence[str] = (), expression: str | None = None
+) -> tuple[Target, ...]:
+    """The targets that the options ask for; SelectionError if they ask for none."""
+    wanted = globs(patterns)
+    matches_keyword = keyword(expression) if expression else lambda name: True
+    of_op = [kernel for kernel in kernels if fnmatchcase(kernel.op, op)]
+    if not of_op:
+        raise SelectionError(f"no kernel of an op {op!r}; see: kernelfuzz list ops")
+    chosen = tuple(
+        target
+        for target in expand(of_op, this_host())
+        if (not wanted or matches_any(target.id, wanted)) and matches_keyword(target.id)
+    )
+    if not chosen:
+        raise SelectionError("no target matches; see: kernelfuzz list targets")
+    return chosen
+
+
+@contextmanager
+def started(targets: Sequence[Target], jobs: int, console: Console) -> Iterator[WorkerPool]:
+    """A pool whose workers were built, started and attested; what did not start is said once, with the remedy."""
+    with ExitStack() as stack:
+        with console.status(f"Building and starting {len(targets)} targets ..."):
+            pool = stack.enter_context(WorkerPool(targets))
+        _say_what_is_missing(pool, console)
+        yield pool
+
+
+def not_running(pool: WorkerPool) -> dict[str, str]:
+    """Why each target that has no worker has none."""
+    return {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
+
+
+def _say_what_is_missing(pool: WorkerPool, console: Console) -> None:
+    """One line per reason, not per target: a missing QEMU would otherwise be said two dozen times."""
+    by_reason: dict[str, list[str]] = {}
+    for target, reason in not_running(pool).items():
+        by_reason.setdefault(reason, []).append(target)
+    for reason, names in by_reason.items():
+        many = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+        console.print(f"NOT_RUN {many}: {reason}", style="yellow", highlight=False, markup=False, soft_wrap=True)

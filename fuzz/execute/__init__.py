@@ -1,0 +1,1 @@
+"""Runs cases: targets, their build, the worker processes and the protocol they speak."""

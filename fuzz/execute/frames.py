@@ -1,0 +1,173 @@
+"""The protocol between engine and workers, as bytes. Little-endian; `native/worker.h` has the same records in C.
+
+A request is a header and the cases; the bytes of a case do not depend on the target. Each case is answered by one
+response, in order. A worker starts by sending a hello: what it really is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fuzz.case import ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.execute.accept import MAX_RANK
+from fuzz.outcome import Damage, Fault, Outcome, Status, Unwritten
+
+REQUEST_MAGIC = 0x5152464B
+RESPONSE_MAGIC = 0x5352464B
+HELLO_MAGIC = 0x4548464B
+
+HELLO = struct.Struct("<II")
+_FRAME = struct.Struct("<IIQII")
+_CASE = struct.Struct("<IBBBB16s")
+_INTEGER = struct.Struct("<16sIIq")
+_REAL = struct.Struct("<16sIId")
+_TENSOR = struct.Struct(f"<16sBBBBIqQ{MAX_RANK}q{MAX_RANK}q")
+RESPONSE = struct.Struct("<IIIBBBbqqHHi")
+_DAMAGE = struct.Struct("<BBB5xqqQ")
+_UNWRITTEN = struct.Struct("<QQQ")
+
+_DTYPES = {"f16": 1, "bf16": 2, "f32": 3, "f64": 4}
+_GUARDS = {"after": 0, "before": 1}
+_NO_ALIAS = 0xFF
+_UNKNOWN_BYTE = -(1 << 63)
+_SECOND_RUN = 1
+_NAME_BYTES = 16
+_RAN, _REJECTED, _FAULT, _NO_MEMORY = range(4)
+_SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
+_ACCESS = (None, "read", "write")
+_KINDS = ("gap", "input")
+_PLACES = ("before", "inside", "after")
+
+
+class FrameError(Exception):
+    """A case that the protocol cannot carry, or an answer that is not of the protocol: an internal error."""
+
+
+class Response(NamedTuple):
+    """One answer: the header's fields that matter, and what follows the header."""
+
+    index: int
+    status: int
+    access: int
+    signal: int
+    tensor: int
+    row: int
+    byte: int
+    damages: int
+    unwrittens: int
+    code: int
+    payload: bytes
+
+
+def encode_case(case: Case, second_run: bool = False) -> bytes:
+    """The bytes of one case. `second_run` makes the worker run it twice even when every output was written."""
+    inputs = list(case.inputs)
+    parts = [_param(name, value) for name, value in case.params.items()]
+    parts += [_tensor(name, tensor, _NO_ALIAS) for name, tensor in case.inputs.items()]
+    for name, output in case.outputs.items():
+        parts.append(_tensor(name, output, _NO_ALIAS if output.alias is None else inputs.index(output.alias)))
+    for tensor in case.inputs.values():
+        parts.append(tensor.bits)
+        parts.append(bytes(-len(tensor.bits) % 8))
+    body = b"".join(parts)
+    counts = (len(case.params), len(inputs), len(case.outputs))
+    size = _CASE.size + len(body)
+    return _CASE.pack(size, _SECOND_RUN if second_run else 0, *counts, _name(case.op)) + body
+
+
+def encode_frame(cases: Sequence[bytes], limit_s: int) -> bytes:
+    """A request of encoded cases. A worker that hangs in one of them for `limit_s` seconds ends itself."""
+    return b"".join([_FRAME.pack(REQUEST_MAGIC, len(cases), sum(map(len, cases)), limit_s, 0), *cases])
+
+
+def decode_response(header: bytes | bytearray, payload: bytes) -> Response:
+    """Take a response apart. Raises FrameError when it is none."""
+    magic, index, _, status, access, signal, tensor, row, byte, damages, unwrittens, code = RESPONSE.unpack(header)
+    if magic != RESPONSE_MAGIC:
+        raise FrameError(f"a response starts with {magic:08x}")
+    return Response(index, status, access, signal, tensor, row, byte, damages, unwrittens, code, payload)
+
+
+def payload_size(header: bytes | bytearray) -> int:
+    """Bytes that follow this response header."""
+    return int.from_bytes(header[8:12], "little")
+
+
+def outcome_of(response: Response, case: Case, target: str) -> Outcome:
+    """What a response says of `case`."""
+    if response.status == _NO_MEMORY:
+        return Outcome(target, Status.NOT_RUN, detail="the worker has not enough memory for this case")
+    outputs, at = _outputs(response, case) if response.status == _RAN else ({}, 0)
+    if response.status == _RAN and not response.damages and not response.unwrittens:
+        return Outcome(target, Status.RAN, outputs)
+    damage = _damages(response, case, at)
+    if response.status == _FAULT:
+        return Outcome(target, Status.FAULT, fault=_fault(response, case), damage=damage)
+    if response.status == _REJECTED:
+        return Outcome(target, Status.REJECTED, damage=damage, detail=f"the kernel returned {response.code}")
+    unwritten = _unwrittens(response, case, at + response.damages * _DAMAGE.size)
+    return Outcome(target, Status.RAN, outputs, damage=damage, unwritten=unwritten)
+
+
+def _name(text: str) -> bytes:
+    raw = text.encode()
+    if len(raw) >= _NAME_BYTES:
+        raise FrameError(f"the name {text!r} has more than {_NAME_BYTES - 1} bytes")
+    return raw
+
+
+def _param(name: str, value: float | int) -> bytes:
+    if isinstance(value, int):
+        return _INTEGER.pack(_name(name), 0, 0, value)
+    return _REAL.pack(_name(name), 1, 0, value)
+
+
+def _tensor(name: str, tensor: Tensor | Output, alias: int) -> bytes:
+    layout: Layout = tensor.layout
+    rank = len(layout.shape)
+    if rank > MAX_RANK:
+        raise FrameError(f"{name}: rank {rank} is more than {MAX_RANK}")
+    rest = (0,) * (MAX_RANK - rank)
+    head = (_name(name), _DTYPES[tensor.dtype], rank, _GUARDS[layout.guard], alias, 0, layout.offset)
+    return _TENSOR.pack(*head, layout.size * ITEMSIZE[tensor.dtype], *layout.shape, *rest, *layout.strides, *rest)
+
+
+def _outputs(response: Response, case: Case) -> tuple[dict[str, bytes], int]:
+    """The outputs, and where in the payload they end."""
+    outputs = {}
+    at = 0
+    for name, output in case.outputs.items():
+        end = at + output.layout.size * ITEMSIZE[output.dtype]
+        outputs[name] = response.payload[at:end]
+        at = end
+    return outputs, at
+
+
+def _tensor_name(case: Case, index: int) -> str:
+    return [*case.inputs, *case.outputs][index]
+
+
+def _fault(response: Response, case: Case) -> Fault:
+    return Fault(
+        _SIGNALS.get(response.signal, f"signal {response.signal}"),
+        _tensor_name(case, response.tensor) if response.tensor >= 0 else None,
+        response.row if response.row >= 0 else None,
+        response.byte if response.byte != _UNKNOWN_BYTE else None,
+        _ACCESS[response.access],
+    )
+
+
+def _damages(response: Response, case: Case, at: int) -> tuple[Damage, ...]:
+    found = []
+    for k in range(response.damages):
+        tensor, kind, place, row, byte, count = _DAMAGE.unpack_from(response.payload, at + k * _DAMAGE.size)
+        name = _tensor_name(case, tensor)
+        found.append(Damage(name, _KINDS[kind], row if row >= 0 else None, byte, _PLACES[place], count))
+    return tuple(found)
+
+
+def _unwrittens(response: Response, case: Case, at: int) -> tuple[Unwritten, ...]:
+    records = (_UNWRITTEN.unpack_from(response.payload, at + k * _UNWRITTEN.size) for k in range(response.unwrittens))
+    return tuple(Unwritten(_tensor_name(case, output), first, count) for output, first, count in records)

@@ -1,0 +1,167 @@
+"""The worker pool: every target at once, one process and one thread each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from fuzz.case import Case
+from fuzz.execute.accept import accepts
+from fuzz.execute.attestation import Attestation, NotRun
+from fuzz.execute.build import Builder
+from fuzz.execute.frames import encode_case
+from fuzz.execute.target import Target
+from fuzz.execute.worker import Encoded, LostError, Worker
+from fuzz.kernel import CKernel
+from fuzz.outcome import Outcome
+
+CASE_LIMIT_S = 10.0
+"""longest that one case may take on one target; a busy machine is slow, an endless loop is endless."""
+FRAME_BYTES = 4 << 20
+"""cases are sent in frames of about this size, so that no worker holds a whole batch of large tensors."""
+
+
+@dataclass
+class Batch:
+    """Cases on their way through the workers."""
+
+    cases: tuple[Case, ...]
+    parts: list[tuple[str, list[int], Future[list[Outcome]]]] = field(default_factory=list, repr=False)
+    """target, indices into `cases`, and the outcomes of those cases."""
+
+
+class _Lane:
+    """One target's worker and the thread that talks to it."""
+
+    def __init__(self, target: Target, limit: float) -> None:
+        self.target = target
+        self._limit = limit
+        self.worker: Worker | None = None
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix=target.id)
+
+    def start(self, builder: Builder) -> Attestation | NotRun:
+        self.worker = Worker(self.target, builder.build(self.target), self._limit)
+        try:
+            return self.worker.start()
+        except LostError as error:
+            return NotRun(str(error))
+
+    def run(self, frames: Sequence[Sequence[Encoded]]) -> list[Outcome]:
+        assert self.worker is not None
+        return [outcome for frame in frames for outcome in self.worker.run(frame)]
+
+    def stop(self) -> None:
+        self.thread.shutdown(wait=False, cancel_futures=True)
+        if self.worker is not None:
+            self.worker.stop()
+
+    def close(self) -> None:
+        self.thread.shutdown(wait=True)
+        if self.worker is not None:
+            self.worker.close()
+
+
+class WorkerPool:
+    """Builds, starts and feeds the workers of `targets`; a context manager.
+
+    `limit` is in seconds per case and target; `second_run` runs every case twice with different output poisons, instead
+    of only where poison was left; `cache` is the folder of built workers, `cache_directory()` by default.
+
+    Entering raises BuildError when a kernel does not compile and AttestationError when a worker is not what its target
+    asks for. A target that cannot run here has a NotRun in `statuses` and no outcomes.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        *,
+        limit: float = CASE_LIMIT_S,
+        second_run: bool = False,
+        cache: Path | None = None,
+    ) -> None:
+        self.statuses: dict[str, Attestation | NotRun] = {}
+        self._targets = tuple(targets)
+        self._second_run = second_run
+        self._builder = Builder(cache)
+        self._lanes = [_Lane(target, limit) for target in self._targets if target.unavailable() is None]
+
+    @property
+    def restarts(self) -> Mapping[str, int]:
+        """Workers that were replaced although their kernel did nothing wrong, by target; without the zeros."""
+        counted = {lane.target.id: lane.worker.restarts for lane in self._lanes if lane.worker is not None}
+        return {target: count for target, count in counted.items() if count > 0}
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """Process of each live worker."""
+        found = {lane.target.id: lane.worker.pid for lane in self._lanes if lane.worker is not None}
+        return {target: pid for target, pid in found.items() if pid is not None}
+
+    def __enter__(self) -> WorkerPool:
+        starting = {lane.target.id: lane.thread.submit(lane.start, self._builder) for lane in self._lanes}
+        try:
+            for target in self._targets:
+                reason = target.unavailable()
+                self.statuses[target.id] = starting[target.id].result() if reason is None else NotRun(reason)
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def submit(self, cases: Sequence[Case]) -> Batch:
+        """Send each case to every live target whose kernel accepts it. Returns at once; see `collect`.
+
+        How much is held in memory is up to the caller: collect one batch before submitting many.
+        """
+        batch = Batch(tuple(cases))
+        encoded = [(case, encode_case(case, self._second_run)) for case in cases]
+        accepted: dict[CKernel, tuple[list[int], list[list[Encoded]]]] = {}
+        for lane in self._lanes:
+            if isinstance(self.statuses[lane.target.id], NotRun):
+                continue
+            kernel = lane.target.kernel
+            if kernel not in accepted:
+                indices = [index for index, case in enumerate(cases) if accepts(kernel, case)]
+                accepted[kernel] = indices, _split([encoded[index] for index in indices])
+            indices, frames = accepted[kernel]
+            if indices:
+                batch.parts.append((lane.target.id, indices, lane.thread.submit(lane.run, frames)))
+        return batch
+
+    def collect(self, batch: Batch) -> list[dict[str, Outcome]]:
+        """Wait for a batch. Per case, in order: the outcome of each target that was given it.
+
+        Raises FrameError or AttestationError, which are internal errors; whatever a kernel does is an outcome.
+        """
+        outcomes: list[dict[str, Outcome]] = [{} for _ in batch.cases]
+        for target, indices, future in batch.parts:
+            for index, outcome in zip(indices, future.result(), strict=True):
+                outcomes[index][target] = outcome
+        return outcomes
+
+    def _close(self) -> None:
+        for lane in self._lanes:
+            lane.stop()
+        for lane in self._lanes:
+            lane.close()
+
+
+def _split(cases: Sequence[Encoded]) -> list[list[Encoded]]:
+    """Cut into frames of about FRAME_BYTES."""
+    frames: list[list[Encoded]] = []
+    size = FRAME_BYTES
+    for case in cases:
+        if size + len(case[1]) > FRAME_BYTES:
+            frames.append([])
+            size = 0
+        frames[-1].append(case)
+        size += len(case[1])
+    return frames

@@ -1,0 +1,108 @@
+"""A worker: the process of one target, kept alive whatever its kernel does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuzz.case import Case
+from fuzz.execute import attestation
+from fuzz.execute.attestation import Attestation
+from fuzz.execute.build import Binary
+from fuzz.execute.frames import outcome_of
+from fuzz.execute.process import EndedError, Ending, Process
+from fuzz.execute.target import Target
+from fuzz.outcome import Outcome, Status
+
+Encoded = tuple[Case, bytes]
+"""a case and its bytes in the protocol."""
+
+
+class LostError(Exception):
+    """The worker cannot be started again. The message says why."""
+
+
+class Worker:
+    """Runs cases on one target. No case is lost: each gets an outcome, even when the process dies or cannot be restarted.
+
+    `limit` is in seconds per case. All methods but `stop` belong to one thread.
+    """
+
+    def __init__(self, target: Target, binary: Binary, limit: float) -> None:
+        self.target = target
+        self.restarts = 0
+        """processes replaced after a death from outside, or a hang, that did not happen again."""
+        self._binary = binary
+        self._limit = limit
+        self._process: Process | None = None
+        self._lost: str | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, while there is one."""
+        process = self._process
+        return process.pid if process is not None else None
+
+    def start(self) -> Attestation:
+        """Start the process and check what it is. Raises LostError, FrameError or AttestationError."""
+        if self._lost is not None:
+            raise LostError(self._lost)
+        try:
+            self._process = Process([*self.target.prefix, str(self._binary.path)], self._limit)
+            found = attestation.parse(self._process.hello())
+        except (OSError, EndedError) as error:
+            self._process = None
+            self._lost = f"the worker cannot be started: {error}"
+            raise LostError(self._lost) from error
+        attestation.check(found, self.target, self._binary.digest)
+        return found
+
+    def run(self, cases: Sequence[Encoded]) -> list[Outcome]:
+        """One outcome per case, in order. Raises FrameError or AttestationError: internal errors."""
+        outcomes: list[Outcome] = []
+        try:
+            while len(outcomes) < len(cases):
+                ending = self._continue(cases[len(outcomes) :], outcomes)
+                if ending is not None:
+                    outcomes.append(self._judge_culprit(cases[len(outcomes)], ending))
+        except LostError as error:
+            missing = Outcome(self.target.id, Status.NOT_RUN, detail=str(error))
+            outcomes += [missing] * (len(cases) - len(outcomes))
+        return outcomes
+
+    def stop(self) -> None:
+        """End the process for good, from any thread. What `run` has not finished becomes NOT_RUN."""
+        self._lost = "the run was stopped"
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """End the process and release what it holds."""
+        self.stop()
+        if self._process is not None:
+            self._process.close()
+
+    def _continue(self, cases: Sequence[Encoded], outcomes: list[Outcome]) -> Ending | None:
+        """Run `cases` until they are done (None) or the process ends. Raises LostError."""
+        if self._process is None:
+            self.start()
+        assert self._process is not None
+        responses = self._process.exchange([encoded for _, encoded in cases])
+        try:
+            for (case, _), response in zip(cases, responses, strict=True):
+                outcomes.append(outcome_of(response, case, self.target.id))
+        except EndedError as error:
+            self._process = None
+            return error.ending
+        return None
+
+    def _judge_culprit(self, culprit: Encoded, first: Ending) -> Outcome:
+        """Run the case that had no answer again, alone, in a fresh process. Raises LostError."""
+        alone: list[Outcome] = []
+        again = self._continue([culprit], alone)
+        if again is not None:
+            return Outcome(self.target.id, Status.HUNG if again.hung else Status.DIED, detail=str(again))
+        if first.from_outside or first.hung:
+            self.restarts += 1
+            return alone[0]
+        return Outcome(self.target.id, Status.DIED, detail=f"{first} (alone in a fresh worker it returned)")

@@ -1,0 +1,34 @@
+"""Storage dtypes of generated tensors as NumPy sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+NUMPY_DTYPE: Mapping[str, np.dtype[np.generic]] = {
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+}
+
+LARGEST: Mapping[str, float] = {name: float(ml_dtypes.finfo(dtype).max) for name, dtype in NUMPY_DTYPE.items()}
+SMALLEST_NORMAL: Mapping[str, float] = {
+    name: float(ml_dtypes.finfo(dtype).smallest_normal) for name, dtype in NUMPY_DTYPE.items()
+}
+
+
+def quantise(values: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:
+    """Round to nearest even into `dtype`; a finite value beyond its range becomes its largest number."""
+    largest = LARGEST[dtype]
+    finite = np.isfinite(values)
+    bounded = np.where(finite, np.clip(values, -largest, largest), values)
+    return bounded.astype(NUMPY_DTYPE[dtype])
+
+
+def from_bits(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
+    """The logical array that little-endian `bits` encode."""
+    return np.frombuffer(bits, dtype=NUMPY_DTYPE[dtype]).reshape(shape)

@@ -1,0 +1,208 @@
+"""Recipes: the named ways in which a tensor's values are drawn.
+
+A recipe fills `rows` x `n` values for the reduction along n. `structured` recipes have rounding errors that are not
+random (constant, monotone, spiked rows): only the worst-case budget is sound for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.generate.formats import LARGEST, SMALLEST_NORMAL, quantise
+from fuzz.generate.stream import Reals, Stream
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a recipe is asked for."""
+
+    rows: int
+    n: int
+    dtype: str
+    eps: float
+
+    @property
+    def size(self) -> int:
+        return self.rows * self.n
+
+
+Fill = Callable[[Request, Stream], Reals]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A named way to draw values."""
+
+    name: str
+    summary: str
+    structured: bool
+    fill: Fill
+
+    def draw(self, request: Request, stream: Stream) -> NDArray[np.generic]:
+        """Values of shape (rows, n) in the storage dtype; rounded to nearest even, finite values kept finite."""
+        return quantise(self.fill(request, stream).reshape(request.rows, request.n), request.dtype)
+
+
+_REGISTRY: dict[str, Recipe] = {}
+
+
+def recipes() -> Mapping[str, Recipe]:
+    """All recipes by name, from the plainest to the oddest: Hypothesis shrinks towards the first."""
+    return _REGISTRY
+
+
+def _recipe(summary: str, *, structured: bool) -> Callable[[Fill], Fill]:
+    def register(fill: Fill) -> Fill:
+        name = fill.__name__.strip("_")
+        _REGISTRY[name] = Recipe(name, summary, structured, fill)
+        return fill
+
+    return register
+
+
+def _per_row(values: NDArray[np.generic], request: Request) -> Reals:
+    """Repeat one value per row along n."""
+    return np.repeat(values.astype(np.float64), request.n)
+
+
+def _normal(request: Request, stream: Stream) -> Reals:
+    return stream.child("normal").normal(request.size)
+
+
+def _row_exponents(request: Request, stream: Stream) -> NDArray[np.int64]:
+    """One power of two per row, over the whole range in which squares overflow, underflow or behave."""
+    low, high = (-75, 63) if request.dtype in ("f32", "bf16", "f64") else (-12, 12)
+    return stream.child("exponent").integers(request.rows, low, high)
+
+
+def _with_mean_square(request: Request, stream: Stream, mean_square: Reals) -> Reals:
+    """Normal rows whose mean square is about the given one."""
+    return _normal(request, stream) * _per_row(np.sqrt(mean_square), request)
+
+
+def _positions(request: Request, stream: Stream) -> NDArray[np.int64]:
+    """One column per row, from the classes first, last, last few (the tail of any vector width), anywhere."""
+    kind = stream.child("position class").integers(request.rows, 0, 3)
+    anywhere = stream.child("position").integers(request.rows, 0, request.n - 1)
+    near_end = request.n - 1 - stream.child("near end").integers(request.rows, 0, min(request.n, 64) - 1)
+    return np.choose(kind, [np.zeros_like(kind), np.full_like(kind, request.n - 1), near_end, anywhere])
+
+
+def _place(values: Reals, request: Request, columns: NDArray[np.int64], what: Reals) -> Reals:
+    placed = values.reshape(request.rows, request.n).copy()
+    placed[np.arange(request.rows), columns] = what
+    return placed
+
+
+@_recipe("the same number along each row", structured=True)
+def _constant(request: Request, stream: Stream) -> Reals:
+    return _per_row(stream.child("level").uniform(request.rows) * 3.5 + 0.5, request)
+
+
+@_recipe("standard normal", structured=False)
+def _normal_(request: Request, stream: Stream) -> Reals:
+    return _normal(request, stream)
+
+
+@_recipe("uniform on [-2, 2)", structured=False)
+def _uniform(request: Request, stream: Stream) -> Reals:
+    return stream.child("uniform").uniform(request.size) * 4.0 - 2.0
+
+
+@_recipe("plus and minus the same number in turn", structured=True)
+def _alternating(request: Request, stream: Stream) -> Reals:
+    signs = 1.0 - 2.0 * (np.arange(request.size) % request.n % 2)
+    return signs * _constant(request, stream)
+
+
+@_recipe("a ramp along each row", structured=True)
+def _monotone(request: Request, stream: Stream) -> Reals:
+    ramp = (np.arange(request.size) % request.n + 1.0) / request.n
+    return ramp * _per_row(stream.child("height").uniform(request.rows) * 8.0 + 0.125, request)
+
+
+@_recipe("powers of two of either sign, 2**-8 to 2**8", structured=True)
+def _powers_of_two(request: Request, stream: Stream) -> Reals:
+    signs = 1.0 - 2.0 * stream.child("sign").integers(request.size, 0, 1)
+    return np.ldexp(signs, stream.child("power").integers(request.size, -8, 8))
+
+
+@_recipe("a different power of two per row, 2**-75 to 2**63 (f16: 2**-12 to 2**12)", structured=False)
+def _row_scales(request: Request, stream: Stream) -> Reals:
+    return _normal(request, stream) * _per_row(np.ldexp(1.0, _row_exponents(request, stream)), request)
+
+
+@_recipe("one huge element per row: first, last, in the tail, or anywhere", structured=True)
+def _spike(request: Request, stream: Stream) -> Reals:
+    highest = 15 if request.dtype == "f16" else 40
+    sizes = np.ldexp(1.0, stream.child("size").integers(request.rows, 4, highest))
+    return _place(_normal(request, stream), request, _positions(request, stream), sizes)
+
+
+@_recipe("some rows all zero, of either sign", structured=False)
+def _zero_rows(request: Request, stream: Stream) -> Reals:
+    factor = np.choose(stream.child("which").integers(request.rows, 0, 2), [1.0, 0.0, -0.0])
+    return _normal(request, stream) * _per_row(factor, request)
+
+
+@_recipe("mean square between eps/100 and 100 eps", structured=False)
+def _near_eps(request: Request, stream: Stream) -> Reals:
+    steps = stream.child("ratio").integers(request.rows, -7, 7)  # powers of two, so that no library pow is involved
+    return _with_mean_square(request, stream, np.ldexp(request.eps or 1e-6, steps))
+
+
+@_recipe("mean square a million times below eps, and less", structured=False)
+def _far_below_eps(request: Request, stream: Stream) -> Reals:
+    steps = stream.child("ratio").integers(request.rows, -40, -20)
+    return _with_mean_square(request, stream, np.ldexp(request.eps or 1e-6, steps))
+
+
+@_recipe("subnormal numbers and the smallest normal ones", structured=False)
+def _subnormal(request: Request, stream: Stream) -> Reals:
+    return _normal(request, stream) * (SMALLEST_NORMAL[request.dtype] / 4.0)
+
+
+@_recipe("sum of squares around the overflow threshold (f16: elements around the largest number)", structured=False)
+def _near_overflow(request: Request, stream: Stream) -> Reals:
+    largest = LARGEST[request.dtype]
+    steps = np.ldexp(1.0, stream.child("ratio").integers(request.rows, -2, 2))
+    level = largest / 4.0 if request.dtype == "f16" else math.sqrt(LARGEST["f32"] / request.n)
+    return np.clip(_normal(request, stream) * _per_row(steps * level, request), -largest, largest)
+
+
+@_recipe("a large mean with a small spread", structured=True)
+def _offset_mean(request: Request, stream: Stream) -> Reals:
+    mean = np.ldexp(1.0, stream.child("mean").integers(request.rows, 6, 14))
+    return _normal(request, stream) / 64.0 + _per_row(mean, request)
+
+
+@_recipe("any finite number of the dtype, equally likely", structured=True)
+def _ordinal(request: Request, stream: Stream) -> Reals:
+    signs = 1.0 - 2.0 * stream.child("sign").integers(request.size, 0, 1)
+    low, high = (-24, 15) if request.dtype == "f16" else (-149, 127)
+    mantissa = 1.0 + stream.child("mantissa").uniform(request.size)
+    return np.ldexp(signs * mantissa, stream.child("exponent").integers(request.size, low, high))
+
+
+@_recipe("normal with one NaN in one row: first, last, in the tail, or anywhere", structured=False)
+def _one_nan(request: Request, stream: Stream) -> Reals:
+    return _one(request, stream, math.nan)
+
+
+@_recipe("normal with one infinity in one row: first, last, in the tail, or anywhere", structured=False)
+def _one_inf(request: Request, stream: Stream) -> Reals:
+    sign = 1 - 2 * int(stream.child("sign").integers(1, 0, 1)[0])
+    return _one(request, stream, sign * math.inf)
+
+
+def _one(request: Request, stream: Stream, what: float) -> Reals:
+    values = _normal(request, stream).reshape(request.rows, request.n)
+    if request.size:
+        row = int(stream.child("row").integers(1, 0, request.rows - 1)[0])
+        values[row, _positions(request, stream)[row]] = what
+    return values

@@ -1,0 +1,95 @@
+"""The search: Hypothesis draws, each draw fans out into a batch of cases."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from fuzz.case import Case, CaseError
+from fuzz.generate import rms_norm
+from fuzz.generate.shapes import SWEPT_ROWS
+
+BATCH = 16
+"""cases in one batch: enough to amortise a draw and a message, few enough to keep the progress line moving."""
+FAN = 4
+"""cases that one draw fans out to."""
+_BATCHES_PER_ROUND = 1000
+
+
+class InputSpec(Protocol):
+    """What an op's module in this package provides."""
+
+    OP: str
+
+    def draws(self) -> st.SearchStrategy[Any]: ...
+
+    def fan_out(self, draw: Any, salt: int, count: int) -> Iterable[Any]: ...
+
+    def swept(self, draw: Any, n: int) -> Any: ...
+
+    def realise(self, draw: Any) -> Case: ...
+
+    def check(self, case: Case) -> None: ...
+
+
+SPECS: Mapping[str, InputSpec] = {rms_norm.OP: rms_norm}
+"""input specs by op."""
+
+
+def check_case(case: Case) -> None:
+    """Raise CaseError where a case from a file does not fit its op."""
+    if case.op not in SPECS:
+        raise CaseError(f"op: unknown op {case.op!r}; known: {', '.join(SPECS)}")
+    SPECS[case.op].check(case)
+
+
+class StopSearch(BaseException):
+    """Raised by the consumer to end the search. Not an Exception, which Hypothesis would take for a failing test."""
+
+
+def search(op: str, run_seed: int, consume: Callable[[list[Case]], None]) -> None:
+    """Hand batches of cases of `op` to `consume` until it raises StopSearch.
+
+    The same op and seed give the same cases in the same order, whatever the speed of the machine. The last case of
+    each batch walks through the row lengths 1 to 70, so that none is left to chance.
+    """
+    spec = SPECS[op]
+    strategy = spec.draws()
+    batches = 0
+
+    def one_batch(data: st.DataObject) -> None:
+        nonlocal batches
+        relatives = [
+            relative
+            for _ in range(BATCH // FAN)
+            for relative in spec.fan_out(data.draw(strategy), salt=batches, count=FAN)
+        ]
+        relatives[-1] = spec.swept(relatives[-1], batches % SWEPT_ROWS + 1)
+        batches += 1
+        consume([spec.realise(relative) for relative in relatives])
+
+    quiet = settings(
+        max_examples=_BATCHES_PER_ROUND,
+        database=None,
+        derandomize=False,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    round_number = 0
+    try:
+        while True:
+            test = given(st.data())(one_batch)
+            quiet(seed(_round_seed(run_seed, round_number))(test))()
+            round_number += 1
+    except StopSearch:
+        return
+
+
+def _round_seed(run_seed: int, round_number: int) -> int:
+    digest = hashlib.blake2b(f"{run_seed}/{round_number}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")

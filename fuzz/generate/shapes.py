@@ -1,0 +1,50 @@
+"""Row lengths, row counts and offsets: Hypothesis strategies biased towards where kernels break."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+LARGEST_ROW = 32768
+"""elements; the longest row that is drawn."""
+SWEPT_ROWS = 70
+"""every row length from 1 to this is visited in turn, not left to chance."""
+LARGEST_CASE = 16384
+"""elements of one tensor, unless a single row is longer."""
+
+BLOCKS = (4, 8, 12, 16, 32, 48, 64, 128, 256)
+"""elements that a vector or an unrolled group of vectors takes in one step: 4 lanes of NEON up to 4 x 64 lanes of SVE."""
+MODEL_WIDTHS = (768, 1024, 1536, 2048, 2560, 2880, 3072, 4096, 5120, 6144, 7168, 8192)
+
+
+_NEAR = st.sampled_from([0, -1, 1, -2, 2])
+
+
+def _around_blocks(block: int) -> st.SearchStrategy[int]:
+    """k blocks plus any residue: every tail of every block width, short and long bodies."""
+    most = max(2, 1024 // block)
+    exact = st.builds(lambda k, d: max(k * block + d, 1), st.integers(0, most), st.sampled_from([0, -1, 1]))
+    return st.one_of(exact, st.integers(1, most * block))
+
+
+def row_lengths() -> st.SearchStrategy[int]:
+    """n: small, around multiples of vector blocks, around powers of two, around model widths, rarely very long."""
+    small = st.integers(1, SWEPT_ROWS)
+    powers = st.builds(lambda k, d: max(2**k + d, 1), st.integers(1, 12), _NEAR)
+    models = st.builds(lambda width, d: width + d, st.sampled_from(MODEL_WIDTHS), _NEAR)
+    longest = st.builds(lambda k, d: min(2**k + d, LARGEST_ROW), st.integers(13, 15), _NEAR)
+    blocks = [_around_blocks(block) for block in BLOCKS]
+    return st.one_of(small, small, small, small, *blocks, powers, powers, models, models, longest)
+
+
+_ROW_COUNTS = st.one_of(st.integers(1, 4), st.integers(1, 17))
+
+
+def row_counts(n: int) -> st.SearchStrategy[int]:
+    """rows, such that the tensor stays within LARGEST_CASE elements."""
+    most = max(1, LARGEST_CASE // n)
+    return _ROW_COUNTS if most >= 17 else st.integers(1, min(4, most))
+
+
+def offsets(itemsize: int) -> st.SearchStrategy[int]:
+    """Elements between the storage and the guard page: flush half of the time, else any alignment modulo 64 bytes."""
+    return st.one_of(st.just(0), st.integers(0, 64 // itemsize - 1))

@@ -1,0 +1,87 @@
+"""The judge: one case, many targets, one truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fuzz.case import Case
+from fuzz.generate.formats import from_bits
+from fuzz.judge.judgement import Judgement
+from fuzz.judge.words import damage_words, fault_words, unwritten_words
+from fuzz.outcome import Outcome, Status
+from fuzz.verdict import Verdict
+from oracles.numerics import Numerics
+from oracles.problem import Problem
+from oracles.truth import OutputCheck, Truth
+
+_BY_CHECK: Mapping[str, Verdict] = {
+    "pass": Verdict.PASS,
+    "numeric": Verdict.FAIL_NUMERIC,
+    "nonfinite": Verdict.FAIL_NONFINITE,
+    "gave_up": Verdict.ORACLE_GAVE_UP,
+}
+_SEVERITY = ("pass", "gave_up", "numeric", "nonfinite")
+
+
+def problem_of(case: Case) -> Problem:
+    """The oracle's view of a case: logical values, no layouts."""
+    return Problem(
+        op=case.op,
+        params=case.params,
+        inputs={name: from_bits(t.bits, t.dtype, t.layout.shape) for name, t in case.inputs.items()},
+        outputs={name: output.dtype for name, output in case.outputs.items()},
+        structured=case.structured,
+        key=case.digest,
+    )
+
+
+class Judge:
+    """Judges all targets of one case. Exact values are computed once; equal outputs of equal contracts are judged once."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.truth = Truth(problem_of(case))
+        self._checked: dict[tuple[Numerics, tuple[bytes, ...]], OutputCheck] = {}
+
+    def judge(self, outcome: Outcome, numerics: Numerics) -> Judgement:
+        """The verdict on one target's outcome under the contract that it declared."""
+        verdict, reason = self._apart_from_values(outcome)
+        if verdict is not None:
+            return Judgement(outcome.target, self.case.digest, verdict, reason=reason, outcome=outcome)
+        worst = self._worst_check(outcome, numerics)
+        verdict = _BY_CHECK[worst.result]
+        kept = outcome if verdict is not Verdict.PASS else None
+        return Judgement(outcome.target, self.case.digest, verdict, worst.worst_ratio, worst, outcome=kept)
+
+    def _apart_from_values(self, outcome: Outcome) -> tuple[Verdict | None, str]:
+        """The verdict where no value needs to be compared, worst first."""
+        if outcome.status is Status.NOT_RUN:
+            return Verdict.NOT_RUN, outcome.detail
+        if outcome.status is Status.HUNG:
+            return Verdict.TIMEOUT, outcome.detail
+        if outcome.status is Status.DIED:
+            return Verdict.CRASH, outcome.detail
+        if outcome.status is Status.REJECTED:
+            return Verdict.REJECTED, outcome.detail or "the kernel refused an input that it is declared to accept"
+        if outcome.fault is not None:
+            verdict = Verdict.FAIL_MEMORY if outcome.fault.tensor is not None else Verdict.CRASH
+            return verdict, fault_words(outcome.fault)
+        for damage in outcome.damage:
+            verdict = Verdict.FAIL_INPUT_MODIFIED if damage.kind == "input" else Verdict.FAIL_MEMORY
+            return verdict, damage_words(damage)
+        for unwritten in outcome.unwritten:
+            return Verdict.FAIL_UNWRITTEN, unwritten_words(unwritten, self.case.outputs[unwritten.output].layout.shape)
+        return None, ""
+
+    def _worst_check(self, outcome: Outcome, numerics: Numerics) -> OutputCheck:
+        key = (numerics, tuple(outcome.outputs[name] for name in self.case.outputs))
+        known = self._checked.get(key)
+        if known is None:
+            arrays = {
+                name: from_bits(outcome.outputs[name], output.dtype, output.layout.shape)
+                for name, output in self.case.outputs.items()
+            }
+            checks = self.truth.check(numerics, arrays)
+            known = max(checks, key=lambda check: (_SEVERITY.index(check.result), check.worst_ratio))
+            self._checked[key] = known
+        return known

@@ -1,0 +1,27 @@
+"""A judgement: the verdict on one case on one target, with what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fuzz.outcome import Outcome
+from fuzz.verdict import Verdict
+from oracles.truth import OutputCheck
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on `target`'s outcome for the case with this digest."""
+
+    target: str
+    case: str
+    """digest of the case."""
+    verdict: Verdict
+    ratio: float = 0.0
+    """worst err/budget over all output elements; 0 where nothing was compared."""
+    worst: OutputCheck | None = None
+    """the output that decides, where outputs were compared."""
+    reason: str = ""
+    """one line in plain words, for verdicts that no number explains."""
+    outcome: Outcome | None = field(default=None, repr=False)
+    """kept for findings only: passing runs would hold every output in memory."""

@@ -1,0 +1,49 @@
+"""Memory findings in plain words."""
+
+from __future__ import annotations
+
+import math
+
+from fuzz.outcome import Damage, Fault, Unwritten
+
+
+def fault_words(fault: Fault) -> str:
+    """For example 'SIGSEGV: read right after the end of x, row 3'."""
+    if fault.tensor is None:
+        return f"{fault.signal} in the kernel, at an address that belongs to no tensor"
+    access = {"read": "read", "write": "wrote"}.get(fault.access or "", "touched memory")
+    return f"{fault.signal}: {access} {_place(fault.byte or 0, fault.tensor)}{_row(fault.row)}"
+
+
+def damage_words(damage: Damage) -> str:
+    """For example 'wrote 4 bytes outside y: right after the end of y, row 3'."""
+    count = f"{damage.count} byte{'s' if damage.count != 1 else ''}"
+    if damage.kind == "input":
+        return f"changed {count} of input {damage.tensor}, first at byte {damage.byte}{_row(damage.row)}"
+    if damage.where == "inside":
+        return f"wrote {count} between the elements of {damage.tensor}, first at byte {damage.byte}{_row(damage.row)}"
+    return f"wrote {count} outside {damage.tensor}: {_place(damage.byte, damage.tensor)}{_row(damage.row)}"
+
+
+def unwritten_words(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
+    """For example 'never wrote 3 of 130 elements of y, first y[0, 127]'."""
+    first = []
+    rest = unwritten.first
+    for extent in reversed(shape):
+        rest, position = divmod(rest, extent)
+        first.append(position)
+    index = ", ".join(str(i) for i in reversed(first))
+    return (
+        f"never wrote {unwritten.count} of {math.prod(shape)} elements of {unwritten.output}, "
+        f"first {unwritten.output}[{index}]"
+    )
+
+
+def _place(byte: int, tensor: str) -> str:
+    if byte < 0:
+        return f"{-byte} bytes before the start of {tensor}"
+    return f"right after the end of {tensor}" if byte == 0 else f"{byte} bytes after the end of {tensor}"
+
+
+def _row(row: int | None) -> str:
+    return "" if row is None else f", row {row}"

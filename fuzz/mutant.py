@@ -1,0 +1,39 @@
+"""A mutant: a correct kernel plus exactly one planted defect, used to prove that the tool can find it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from fuzz.kernel import CKernel
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """The kernel `base` with textual `edits`; each `old` occurs exactly once in the base's source."""
+
+    name: str
+    base: str
+    edits: tuple[tuple[str, str], ...]
+    targets: tuple[str, ...]
+    """globs of the targets on which it must be killed."""
+    trigger: str
+    """in plain words, which inputs show the defect."""
+    caught_as: tuple[str, ...]
+    """verdicts that count as found for the right reason."""
+    provenance: str
+    """the real bug that this one is modelled on."""
+    fails_when: Callable[[int], bool] | None = None
+    """of the row length n: True where the defect can show. A failure elsewhere has another cause."""
+
+    def apply(self, base: CKernel) -> CKernel:
+        """The base with the defect planted, under the mutant's name."""
+        return replace(base, name=self.name, edits=self.edits, summary=self.trigger)
+
+    def planted_in(self, kernels: Iterable[CKernel]) -> CKernel:
+        """The base kernel with the defect, under the mutant's name; `edited_source` applies the edits.
+
+        Raises KeyError when `kernels` has no such base.
+        """
+        bases = {kernel.name: kernel for kernel in kernels}
+        return replace(bases[self.base], name=self.name, edits=self.edits, summary=self.trigger)

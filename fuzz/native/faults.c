@@ -1,0 +1,102 @@
+/* faults.c: a signal raised by the kernel ends the call, not the worker. */
+#define _GNU_SOURCE
+#include <fenv.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "worker.h"
+
+static const int CAUGHT[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+enum { HANDLER_STACK_BYTES = 256 * 1024 }; /* SVE at 2048 bits saves 9 KiB of registers, AVX-512 3 KiB */
+
+static sigjmp_buf escape;
+static volatile sig_atomic_t inside_kernel;
+static volatile int fault_signal, fault_access;
+static uint8_t *volatile fault_address;
+
+static int access_of(const ucontext_t *context) {
+#if defined(__x86_64__)
+    enum { PAGE_FAULT_WRITE = 2 };
+    return context->uc_mcontext.gregs[REG_ERR] & PAGE_FAULT_WRITE ? ACCESS_WRITE : ACCESS_READ;
+#elif defined(__aarch64__)
+    /* The exception syndrome is one of the optional records that follow the registers. */
+    const uint8_t *record = context->uc_mcontext.__reserved, *end = record + sizeof context->uc_mcontext.__reserved;
+    while (end - record >= 16) {
+        uint32_t magic, size;
+        uint64_t syndrome;
+        memcpy(&magic, record, 4);
+        memcpy(&size, record + 4, 4);
+        if (magic == 0 || size < 8) break;
+        if (magic == 0x45535201) {
+            memcpy(&syndrome, record + 8, 8);
+            return syndrome >> 6 & 1 ? ACCESS_WRITE : ACCESS_READ;
+        }
+        record += size;
+    }
+    return ACCESS_UNKNOWN;
+#else
+    return ACCESS_UNKNOWN;
+#endif
+}
+
+static void on_fault(int signal_number, siginfo_t *info, void *context) {
+    if (!inside_kernel) { /* the worker's own fault: die visibly */
+        signal(signal_number, SIG_DFL);
+        raise(signal_number);
+        return;
+    }
+    inside_kernel = 0;
+    const bool touches_memory = signal_number == SIGSEGV || signal_number == SIGBUS;
+    fault_signal = signal_number;
+    fault_address = touches_memory ? info->si_addr : NULL;
+    fault_access = touches_memory && info->si_addr != NULL ? access_of(context) : ACCESS_UNKNOWN;
+    siglongjmp(escape, 1);
+}
+
+/* SA_NODEFER leaves the signal unblocked, so that neither sigsetjmp nor siglongjmp needs a system call per case.
+ * The handler has its own stack because the kernel may have used up the other one. */
+void catch_faults(void) {
+    const stack_t stack = {
+        .ss_sp = mmap(NULL, HANDLER_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+        .ss_size = HANDLER_STACK_BYTES,
+    };
+    if (stack.ss_sp == MAP_FAILED || sigaltstack(&stack, NULL) != 0) broken_frame("cannot set up the signal stack");
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    for (size_t i = 0; i < sizeof CAUGHT / sizeof *CAUGHT; i++) sigaction(CAUGHT[i], &action, NULL);
+}
+
+static void locate(const test_case *c, response_header *out) {
+    for (int i = 0; i < c->total && fault_address != NULL; i++) {
+        const tensor *t = &c->tensors[i];
+        const arena *a = arena_of(t);
+        if (t->alias != i || fault_address < a->mapping || fault_address >= a->mapping + a->mapped) continue;
+        const int64_t start = fault_address - t->storage, end = start - (int64_t)t->storage_bytes;
+        out->tensor = (int8_t)i;
+        out->row = nearest_row(t, row_axis(c, t), start);
+        if (end >= 0) out->byte = end;
+        else if (start < 0) out->byte = start;
+        return;
+    }
+}
+
+/* Calls the kernel with the default floating-point environment, whatever an earlier case left behind. */
+void call_guarded(const test_case *c, response_header *response) {
+    fesetenv(FE_DFL_ENV);
+    if (sigsetjmp(escape, 0) == 0) {
+        inside_kernel = 1;
+        response->code = call_op(c);
+        inside_kernel = 0;
+        response->status = response->code == KF_OK ? RAN : RETURNED_REJECTED;
+    } else {
+        response->status = FAULTED;
+        response->signal = (uint8_t)fault_signal;
+        response->access = (uint8_t)fault_access;
+        locate(c, response);
+    }
+    fesetenv(FE_DFL_ENV);
+}

@@ -1,0 +1,159 @@
+/* worker.h: what the parts of the worker share. One process, one thread, one kernel, many cases. */
+#ifndef KF_WORKER_H
+#define KF_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernelfuzz.h"
+
+enum { MAX_TENSORS = 16, MAX_PARAMS = 16, NAME_BYTES = 16 };
+
+/* ---- records of the protocol: little-endian, laid out as Python's struct module packs them with '<' ---- */
+
+enum { REQUEST_MAGIC = 0x5152464b /* "KFRQ" */, RESPONSE_MAGIC = 0x5352464b /* "KFRS" */, HELLO_MAGIC = 0x4548464b /* "KFHE" */ };
+enum { FLAG_SECOND_RUN = 1 };
+enum { NO_ALIAS = 0xff };
+enum { GUARD_AFTER = 0, GUARD_BEFORE = 1 };
+enum { PARAM_INTEGER = 0, PARAM_FLOAT = 1 };
+
+typedef struct {
+    uint32_t magic, count; /* cases in the frame */
+    uint64_t bytes;        /* of the cases, after this header */
+    uint32_t limit_s;      /* no case takes longer than this, or the worker's parent is gone */
+    uint32_t reserved;
+} frame_header;
+
+typedef struct {
+    uint32_t bytes; /* of the whole record, this header included */
+    uint8_t flags, params, inputs, outputs;
+    char op[NAME_BYTES];
+} case_header;
+
+typedef struct {
+    char name[NAME_BYTES];
+    uint32_t kind, reserved;
+    union {
+        int64_t integer;
+        double real;
+    } value;
+} param;
+
+typedef struct {
+    char name[NAME_BYTES];
+    uint8_t dtype, rank, guard, alias; /* alias: index of the input whose memory an output shares */
+    uint32_t reserved;
+    int64_t offset; /* elements between the storage and the guard page */
+    uint64_t bytes; /* of the logical elements; for an input they follow the descriptors */
+    int64_t shape[KF_MAX_RANK];
+    int64_t strides[KF_MAX_RANK];
+} tensor_record;
+
+typedef struct {
+    uint32_t magic, index, bytes; /* index of the case in its frame; bytes after this header */
+    uint8_t status, access, signal;
+    int8_t tensor;
+    int64_t row, byte;
+    uint16_t damages, unwrittens;
+    int32_t code; /* what the kernel returned */
+} response_header;
+
+enum { RAN = 0, RETURNED_REJECTED = 1, FAULTED = 2, NO_MEMORY = 3 };
+enum { ACCESS_UNKNOWN = 0, ACCESS_READ = 1, ACCESS_WRITE = 2 };
+#define UNKNOWN_BYTE INT64_MIN
+enum { KIND_GAP = 0, KIND_INPUT = 1 };
+enum { WHERE_BEFORE = 0, WHERE_INSIDE = 1, WHERE_AFTER = 2 };
+
+typedef struct {
+    uint8_t tensor, kind, where, reserved[5];
+    int64_t row, byte;
+    uint64_t count;
+} damage_record;
+
+typedef struct {
+    uint64_t output, first, count;
+} unwritten_record;
+
+/* ---- a case while it is being run ---- */
+
+/* Memory between two inaccessible zones, kept from case to case and grown when needed. */
+typedef struct {
+    uint8_t *mapping;
+    size_t mapped;
+    uint8_t *base;
+    size_t size;
+} arena;
+
+typedef struct {
+    const tensor_record *record;
+    const uint8_t *bits;     /* an input's logical elements, in the request; NULL for an output */
+    size_t itemsize, count;
+    int64_t lowest;          /* element offset of the storage's first element from element [0, ..., 0]; <= 0 */
+    size_t storage_bytes;
+    bool dense;              /* C order without gaps: the storage is the logical elements */
+    bool writable;           /* an output, or an input whose memory an output shares */
+    int alias;               /* index of the tensor whose memory this one uses; its own index when it has its own */
+    uint16_t gap;            /* poison of everything around and between the elements */
+    uint8_t *storage;
+    uint8_t *low, *high;     /* ends of what is poisoned and checked, storage included */
+    const uint8_t *image;    /* what the storage held when the kernel was called; NULL when nothing need be compared */
+} tensor;
+
+typedef struct {
+    const case_header *header;
+    const param *params;
+    tensor tensors[MAX_TENSORS]; /* inputs, then outputs */
+    int inputs, total;
+} test_case;
+
+typedef struct {
+    uint8_t *data;
+    size_t size, capacity;
+} buffer;
+
+/* frames.c */
+_Noreturn void broken_frame(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void open_protocol(void);
+bool read_frame(buffer *frame);
+void parse_case(const uint8_t *record, test_case *out);
+void write_all(const void *data, size_t bytes);
+void *extend(buffer *b, size_t bytes);
+void shrink(buffer *b);
+const param *find_param(const test_case *c, const char *name);
+const param *require_param(const test_case *c, const char *name);
+const tensor *require_tensor(const test_case *c, const char *name);
+
+/* memory.c */
+bool place_case(test_case *c, uint16_t output_poison);
+void gather(const tensor *t, uint8_t *out);
+void restore_elements(const tensor *t);
+bool margins_intact(const tensor *t);
+void describe(const tensor *t, kf_tensor *out);
+const arena *arena_of(const tensor *t);
+void release_memory(void);
+
+/* strides.c */
+bool measure(tensor *t);
+void scatter(const tensor *t, const uint8_t *bits, uint8_t *storage);
+void scatter_poison(const tensor *t, uint16_t poison, uint8_t *storage);
+void collect(const tensor *t, const uint8_t *storage, uint8_t *bits);
+void copy_elements(const tensor *t, const uint8_t *from, uint8_t *to);
+int64_t nearest_row(const tensor *t, int axis, int64_t byte);
+
+/* damage.c */
+int find_damage(const test_case *c, buffer *response);
+int row_axis(const test_case *c, const tensor *t);
+
+/* faults.c */
+void catch_faults(void);
+void call_guarded(const test_case *c, response_header *response);
+
+/* attest.c */
+void attest(void);
+
+/* op_NAME.c: the one part that knows the op */
+extern const char op_name[];
+int call_op(const test_case *c);
+
+#endif

@@ -1,0 +1,80 @@
+"""An outcome: what one target did with one case, before anybody judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Status(Enum):
+    """How the call ended."""
+
+    RAN = "ran"
+    """the kernel returned normally."""
+    REJECTED = "rejected"
+    """the kernel said that it does not take this input."""
+    FAULT = "fault"
+    """a signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE) was caught inside the kernel; the worker lives."""
+    DIED = "died"
+    """the worker process ended during this case, and again when it ran alone in a fresh worker."""
+    HUNG = "hung"
+    """no answer within the time limit, and again when it ran alone in a fresh worker."""
+    NOT_RUN = "not run"
+    """the target cannot run here; never a pass."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A signal caught in the kernel. `byte` counts from the nearest end of the tensor's storage."""
+
+    signal: str
+    tensor: str | None = None
+    """tensor whose guarded region holds the address, if any."""
+    row: int | None = None
+    """row (all axes but the normalised one, flattened) nearest to the address."""
+    byte: int | None = None
+    """bytes past the end (positive: 0 is the first byte after it) or before the start (negative) of the storage."""
+    access: str | None = None
+    """'read' or 'write', where the machine tells."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Memory that the kernel changed and does not own."""
+
+    tensor: str
+    kind: str
+    """'gap' (between or around the elements of a tensor) or 'input' (an element of an input that is not an output)."""
+    row: int | None
+    byte: int
+    """for 'gap' past or before the storage: as in Fault; inside the storage and for 'input': from its start."""
+    where: str
+    """'before', 'inside' or 'after' the storage."""
+    count: int
+    """changed bytes in all."""
+
+
+@dataclass(frozen=True)
+class Unwritten:
+    """Output elements that still hold the poison they were given, under two different poison patterns."""
+
+    output: str
+    first: int
+    """flat logical index of the first such element."""
+    count: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `target` did with a case."""
+
+    target: str
+    status: Status
+    outputs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """logical elements in C order, little-endian, for RAN."""
+    fault: Fault | None = None
+    damage: tuple[Damage, ...] = ()
+    unwritten: tuple[Unwritten, ...] = ()
+    detail: str = ""
+    """plain words, for DIED, HUNG, NOT_RUN and REJECTED."""

@@ -1,0 +1,90 @@
+"""Packs: folders of kernels, loaded by their path and never imported by name."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from fuzz.kernel import CKernel
+from fuzz.mutant import Mutant
+
+
+class PackError(Exception):
+    """A pack that cannot be found or loaded."""
+
+
+@dataclass(frozen=True)
+class Pack:
+    """The kernels and mutants that a folder declares in its `pack.py`."""
+
+    path: Path
+    kernels: tuple[CKernel, ...]
+    mutants: tuple[Mutant, ...] = ()
+
+    def kernel(self, name: str) -> CKernel:
+        """The kernel of that name. Raises PackError."""
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        raise PackError(f"{self.path} has no kernel {name!r}; it has {', '.join(k.name for k in self.kernels)}")
+
+    def mutated_kernels(self) -> tuple[CKernel, ...]:
+        """Every mutant as a kernel of its own name."""
+        return tuple(mutant.apply(self.kernel(mutant.base)) for mutant in self.mutants)
+
+
+def built_in() -> Path:
+    """The built-in pack: `kernels/` of the checkout that this package runs from, else of the current folder."""
+    candidates = [Path(__file__).resolve().parent.parent / "kernels", Path.cwd() / "kernels"]
+    for candidate in candidates:
+        if (candidate / "pack.py").is_file():
+            return candidate
+    raise PackError(
+        "no kernels found: run from a kernelfuzz checkout, or name a folder of kernels with --pack DIR "
+        f"(looked for pack.py in {' and '.join(str(c) for c in candidates)})"
+    )
+
+
+def load(path: Path) -> Pack:
+    """Load the pack in folder `path`.
+
+    `pack.py` is executed as a package under a private name, so that it can use relative imports and cannot collide with
+    any distribution called `kernels`. It defines `KERNELS` and, optionally, `MUTANTS`.
+    """
+    entry = path / "pack.py"
+    if not entry.is_file():
+        raise PackError(f"{path} is not a pack: it has no pack.py")
+    module = _execute(entry)
+    kernels = tuple(getattr(module, "KERNELS", ()))
+    mutants = tuple(getattr(module, "MUTANTS", ()))
+    if not kernels:
+        raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
+    _require_unique([kernel.name for kernel in kernels], entry)
+    _require_unique([mutant.name for mutant in mutants], entry)
+    return Pack(path, kernels, mutants)
+
+
+def _execute(entry: Path) -> ModuleType:
+    name = "_kernelfuzz_pack_" + hashlib.sha256(os.fsencode(entry.resolve())).hexdigest()[:12]
+    spec = importlib.util.spec_from_file_location(name, entry, submodule_search_locations=[str(entry.parent)])
+    if spec is None or spec.loader is None:
+        raise PackError(f"{entry} cannot be loaded as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise PackError(f"{entry}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _require_unique(names: list[str], entry: Path) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise PackError(f"{entry} declares {', '.join(twice)} more than once")

@@ -1,0 +1,1 @@
+"""Reports: the progress line, the table, failure texts, and machine-readable records."""

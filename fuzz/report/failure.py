@@ -1,0 +1,117 @@
+"""The text of a judgement, in the order in which a kernel's author needs it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from fuzz.case import ITEMSIZE, Case, Layout
+from fuzz.execute.target import Target
+from fuzz.generate.formats import from_bits
+from fuzz.judge.judge import problem_of
+from fuzz.judge.judgement import Judgement
+from fuzz.outcome import Outcome
+from oracles.explanation import Explanation
+from oracles.truth import Truth
+
+_LISTED = 6
+"""names listed before 'and N more'."""
+
+
+def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: Target) -> str:
+    """Verdict, kernel, target, tensors, and the worst element with every term of its budget."""
+    return "\n".join([*_head(case, judgement, target), *_values(case, judgement, outcome, target)])
+
+
+def failure_text(
+    case: Case, judgement: Judgement, target: Target, others: Mapping[str, str], path: Path | None, seed: int | None
+) -> str:
+    """The judgement, who else fails on the case, the command that reproduces it, and the case file."""
+    lines = [*_head(case, judgement, target)]
+    if judgement.outcome is not None:
+        lines += _values(case, judgement, judgement.outcome, target)
+    lines += _attribution(judgement.verdict.value, others)
+    if path is not None:
+        lines.append(f"  reproduce     kernelfuzz repro {shlex.quote(str(path))} --target {shlex.quote(target.id)}")
+        lines.append(f"  case file     {path}  (digest {case.digest[:12]})")
+    if seed is not None:
+        lines.append(f"  found by      kernelfuzz run --seed {seed}")
+    return "\n".join(lines)
+
+
+def _head(case: Case, judgement: Judgement, target: Target) -> Iterator[str]:
+    yield f"{judgement.verdict.value}  {target.kernel.name}  {target.id}"
+    if judgement.reason:
+        yield f"  what          {judgement.reason}"
+    yield f"  op            {case.op}, " + ", ".join(f"{name} {_param(value)}" for name, value in case.params.items())
+    for name, tensor in case.inputs.items():
+        yield f"  {name:<13} {_tensor(tensor.dtype, tensor.layout)}"
+    for name, output in case.outputs.items():
+        place = f"in place of {output.alias}" if output.alias else _tensor(output.dtype, output.layout)
+        yield f"  {name:<13} {place}"
+    structured = "structured: worst-case budget" if case.structured else "random rounding: statistical budget"
+    yield f"  values        recipe {case.origin.recipe} ({structured})"
+
+
+def _tensor(dtype: str, layout: Layout) -> str:
+    place = "flush" if layout.offset == 0 else f"{layout.offset} elements"
+    side = "before a guard page" if layout.guard == "after" else "after a guard page"
+    shape, strides = list(layout.shape), list(layout.strides)
+    alignment = f"{layout.alignment(ITEMSIZE[dtype])} mod 64 bytes"
+    return f"T({shape}, {dtype}, strides {strides}), base at {alignment}, {place} {side}"
+
+
+def _values(case: Case, judgement: Judgement, outcome: Outcome, target: Target) -> Iterator[str]:
+    check = judgement.worst
+    if check is None or check.worst_index is None:
+        return
+    output = case.outputs[check.output]
+    got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
+    explanation = Truth(problem_of(case)).explain(
+        target.numerics, check.output, check.worst_index, float(got[check.worst_index])
+    )
+    if check.failing:
+        size = output.layout.size
+        proof = (
+            "a proven bug: outside the worst-case budget too"
+            if check.proven
+            else "an accuracy failure: outside the statistical budget, inside the worst case"
+        )
+        yield f"  failing       {check.failing} of {size} elements of {check.output}; {proof}"
+    yield from explanation_lines(explanation)
+
+
+def explanation_lines(explanation: Explanation) -> Iterator[str]:
+    """The worst element: got and expected in decimal and hex, ulp, err/budget and its terms."""
+    index = ", ".join(str(i) for i in explanation.index)
+    yield f"  worst         {explanation.output}[{index}]"
+    yield f"  got           {explanation.got}"
+    yield f"  expected      {explanation.expected}"
+    yield f"  exact         {explanation.exact}"
+    yield f"  allowed       {explanation.low} to {explanation.high}"
+    yield f"  error         {explanation.ulp:+.4g} ulp, err/budget {explanation.ratio:.4g}"
+    for remark in explanation.remarks:
+        yield f"  note          {remark}"
+    for number, term in enumerate(explanation.terms):
+        yield f"  {'budget' if number == 0 else '':<13} {term.name:<12} {term.value:.3e}   {term.formula}"
+    for number, (name, text) in enumerate(explanation.facts):
+        yield f"  {'row' if number == 0 else '':<13} {name:<12} {text}"
+
+
+def _attribution(verdict: str, others: Mapping[str, str]) -> Iterator[str]:
+    same = [name for name, other in others.items() if other == verdict]
+    passing = [name for name, other in others.items() if other == "PASS"]
+    different = [f"{name} ({other})" for name, other in others.items() if other not in (verdict, "PASS", "NOT_RUN")]
+    for label, names in (("also fails", same), ("otherwise", different), ("passes on", passing)):
+        if names:
+            yield f"  {label:<13} {_listed(names)}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+def _param(value: float | int) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.9g} ({value.hex()})"

@@ -1,0 +1,95 @@
+"""What `kernelfuzz list` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from fuzz.execute.target import expand
+from fuzz.execute.toolchain import this_host
+from fuzz.generate.recipes import recipes
+from fuzz.generate.search import SPECS
+from fuzz.kernel import CKernel
+from fuzz.pack import Pack, built_in, load
+from fuzz.report.tables import PlainTable
+
+
+def listing(what: str, pack: Path | None) -> PlainTable:
+    """The table of `what`: 'kernels', 'targets', 'ops' or 'recipes'."""
+    return _LISTINGS[what](pack)
+
+
+def _load(path: Path | None) -> Pack:
+    return load(path or built_in())
+
+
+def kernels_table(path: Path | None) -> PlainTable:
+    """One line per kernel, with the targets it runs on: the table of the README."""
+    pack = _load(path)
+    rows = [
+        (kernel.name, kernel.op, " ".join(kernel.capabilities.dtypes), _takes(kernel), _places(kernel), kernel.summary)
+        for kernel in pack.kernels
+    ]
+    return PlainTable(("kernel", "op", "dtypes", "takes", "targets", "what it is"), rows)
+
+
+def _takes(kernel: CKernel) -> str:
+    able = kernel.capabilities
+    parts = [f"{able.axis} axis", {"any": "any strides"}.get(able.strides, f"{able.strides} rows")]
+    if able.in_place:
+        parts.append("in place")
+    return ", ".join(parts)
+
+
+def _places(kernel: CKernel) -> str:
+    """'native; qemu vl=128, 256': where it runs, whatever the compiler and its flags."""
+    widths: dict[str, list[str]] = {}
+    for target in expand([kernel], this_host()):
+        where, details = target.id.split("@", 1)[1].split(":", 1)
+        kept = [part for part in details.split(",") if "=" in part]
+        known = widths.setdefault(where, [])
+        known += [part for part in kept if part not in known]
+    return "; ".join(" ".join([where, ", ".join(_grouped(parts))]).strip() for where, parts in widths.items())
+
+
+def _grouped(parts: list[str]) -> list[str]:
+    """'vl=128', 'vl=256' -> 'vl=128', '256': the name is said once."""
+    shown, previous = [], ""
+    for part in parts:
+        name, value = part.split("=", 1)
+        shown.append(value if name == previous else part)
+        previous = name
+    return shown
+
+
+def targets_table(path: Path | None) -> PlainTable:
+    """One line per target, with the reason where it cannot run here."""
+    rows = [
+        (target.id, "yes" if (reason := target.unavailable()) is None else f"NOT_RUN: {reason}")
+        for target in expand(_load(path).kernels, this_host())
+    ]
+    return PlainTable(("target", "runs here"), rows)
+
+
+def ops_table(path: Path | None) -> PlainTable:
+    """One line per op with an input spec, and its kernels."""
+    pack = _load(path)
+    rows = [(op, ", ".join(kernel.name for kernel in pack.kernels if kernel.op == op) or "none") for op in SPECS]
+    return PlainTable(("op", "kernels"), rows)
+
+
+def recipes_table(path: Path | None) -> PlainTable:
+    """One line per recipe."""
+    rows = [
+        (recipe.name, "worst case" if recipe.structured else "statistical", recipe.summary)
+        for recipe in recipes().values()
+    ]
+    return PlainTable(("recipe", "budget", "what it draws"), rows)
+
+
+_LISTINGS: Mapping[str, Callable[[Path | None], PlainTable]] = {
+    "kernels": kernels_table,
+    "targets": targets_table,
+    "ops": ops_table,
+    "recipes": recipes_table,
+}

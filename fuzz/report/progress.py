@@ -1,0 +1,78 @@
+"""Progress on stderr: a live line on a terminal, a line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from fuzz.case import Case
+from fuzz.judge.judgement import Judgement
+from fuzz.run.tally import Tally
+
+_LIVE_INTERVAL = 0.25
+_PLAIN_INTERVAL = 10.0
+"""seconds between two updates."""
+
+
+class Progress:
+    """Shows elapsed time, judged runs, runs per second, the worst err/budget and the number of findings."""
+
+    def __init__(self, console: Console, tally: Tally, max_time: float | None, max_cases: int | None) -> None:
+        self._console = console
+        self._tally = tally
+        self._max_time = max_time
+        self._max_cases = max_cases
+        self._last = 0.0
+        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+
+    def __enter__(self) -> Progress:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._live:
+            self._live.stop()
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        """Nothing to do for a single case: the tally already counts it."""
+
+    def progress(self, elapsed: float) -> None:
+        """Redraw, if the last time is long enough ago."""
+        interval = _LIVE_INTERVAL if self._live else _PLAIN_INTERVAL
+        if elapsed - self._last < interval:
+            return
+        self._last = elapsed
+        line = progress_line(self._tally, elapsed, self._max_time, self._max_cases)
+        if self._live:
+            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+        else:
+            self._console.print(line, highlight=False, soft_wrap=True)
+
+
+def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_cases: int | None) -> str:
+    """One line, e.g. '0:12 of 1:00 · 31,204 judged runs · 2,600/s · worst err/budget 0.41 c-generic@... · 0 findings'."""
+    rate = tally.judged / elapsed if elapsed > 0 else 0.0
+    worst = tally.worst
+    parts = [
+        minutes(elapsed) + (f" of {minutes(max_time)}" if max_time is not None else ""),
+        f"{tally.cases:,}" + (f" of {max_cases:,}" if max_cases is not None else "") + " cases",
+        f"{tally.judged:,} judged runs",
+        f"{rate:,.0f}/s",
+    ]
+    if worst is not None and worst.worst_ratio > 0:
+        parts.append(f"worst err/budget {worst.worst_ratio:.2f} ({worst.target})")
+    parts.append(f"{tally.findings:,} finding{'s' if tally.findings != 1 else ''}")
+    return " · ".join(parts)
+
+
+def minutes(seconds: float) -> str:
+    """'1:05' for 65 seconds, '1:00:05' from an hour on."""
+    whole = int(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+    return f"{whole // 60}:{whole % 60:02}"

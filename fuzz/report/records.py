@@ -1,0 +1,119 @@
+"""Machine-readable records: one JSON object per line, written as things happen."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from fuzz.case import Case
+from fuzz.execute.attestation import Attestation, NotRun
+from fuzz.judge.judgement import Judgement
+from fuzz.report.environment import environment
+from fuzz.run.findings import Bucket
+from fuzz.run.tally import Tally
+from fuzz.store.casefile import to_json
+
+
+class RecordLog:
+    """Appends records to a file: 'environment', 'run' for each judged run, 'finding' for each bucket, 'summary'."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: TextIO = path.open("w", encoding="utf-8", buffering=1 << 16)
+
+    def __enter__(self) -> RecordLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._file.close()
+
+    def header(self, run_seed: int, statuses: Mapping[str, Attestation | NotRun]) -> None:
+        """What runs, and where."""
+        targets = [{"target": name, **status_record(status)} for name, status in statuses.items()]
+        self._write({"kind": "environment", "seed": run_seed, "environment": environment(), "targets": targets})
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        """One record per judged run; a finding's record carries the whole case."""
+        facts = {
+            "case": case.digest,
+            "op": case.op,
+            "eps": case.params["eps"],
+            "axis": case.params["axis"],
+            "recipe": case.origin.recipe,
+            "tensors": {
+                name: [t.dtype, list(t.layout.shape), list(t.layout.strides)] for name, t in case.inputs.items()
+            },
+        }
+        for judgement in judgements:
+            record = {
+                "kind": "run",
+                "target": judgement.target,
+                "verdict": judgement.verdict.value,
+                "ratio": _finite(judgement.ratio),
+                **facts,
+            }
+            if judgement.reason:
+                record["reason"] = judgement.reason
+            self._write(record)
+
+    def progress(self, elapsed: float) -> None:
+        """Push what was written to disk, so that a killed run leaves its records."""
+        self._file.flush()
+
+    def finding(self, bucket: Bucket, text: str) -> None:
+        """One bucket, with its smallest case."""
+        self._write(
+            {
+                "kind": "finding",
+                "kernel": bucket.kernel,
+                "verdict": bucket.verdict,
+                "count": bucket.count,
+                "targets": sorted(bucket.targets),
+                "text": text,
+                "case": to_json(bucket.case),
+            }
+        )
+
+    def summary(self, tally: Tally, elapsed: float) -> None:
+        """The totals, last."""
+        self._write(
+            {
+                "kind": "summary",
+                "elapsed_s": round(elapsed, 3),
+                "cases": tally.cases,
+                "judged": tally.judged,
+                "findings": tally.findings,
+                "gave_up": tally.gave_up,
+                "targets": [
+                    {
+                        "target": target.target,
+                        "judged": target.judged,
+                        "worst_ratio": _finite(target.worst_ratio),
+                        "worst_where": target.worst_where,
+                        "findings": target.findings,
+                        "not_run": target.not_run_reason,
+                    }
+                    for target in tally.targets.values()
+                ],
+            }
+        )
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
+
+
+def status_record(status: Attestation | NotRun) -> dict[str, Any]:
+    """What a worker attested, or why there is none."""
+    if isinstance(status, NotRun):
+        return {"runs": False, "reason": status.reason}
+    return {"runs": True, **asdict(status), "features": sorted(status.features)}
+
+
+def _finite(value: float) -> float | str:
+    """JSON has no infinity: it is written as a string."""
+    return value if math.isfinite(value) else repr(value)

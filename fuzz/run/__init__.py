@@ -1,0 +1,1 @@
+"""The main job: generate, execute, judge, and keep what was found."""

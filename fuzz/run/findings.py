@@ -1,0 +1,65 @@
+"""Findings of a run: one bucket per kernel and verdict, each kept as its smallest case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fuzz import __version__
+from fuzz.case import Case
+from fuzz.judge.judgement import Judgement
+from fuzz.store.casefile import Found, save
+
+
+@dataclass
+class Bucket:
+    """All findings of one kernel with one verdict."""
+
+    kernel: str
+    verdict: str
+    case: Case
+    """the smallest failing case so far."""
+    judgement: Judgement
+    """the finding on that case."""
+    others: dict[str, str] = field(default_factory=dict)
+    """verdict of every other target on that same case: who agrees with the oracle and who does not."""
+    path: Path | None = None
+    """its case file."""
+    count: int = 0
+    targets: set[str] = field(default_factory=set)
+
+
+class FindingBook:
+    """Keeps findings as they come. Case files are written at once, so that a killed run loses nothing."""
+
+    def __init__(self, folder: Path, run_seed: int) -> None:
+        self.folder = folder
+        self.run_seed = run_seed
+        self.buckets: dict[tuple[str, str], Bucket] = {}
+
+    def add(self, kernel: str, case: Case, judgement: Judgement, everyone: dict[str, str]) -> Bucket:
+        """Count a finding; keep its case if it is the first of its bucket or smaller than the one kept."""
+        key = (kernel, judgement.verdict.value)
+        bucket = self.buckets.get(key)
+        if bucket is None:
+            bucket = self.buckets[key] = Bucket(kernel, judgement.verdict.value, case, judgement)
+            self._keep(bucket, case, judgement, everyone)
+        elif _size(case) < _size(bucket.case):
+            self._keep(bucket, case, judgement, everyone)
+        bucket.count += 1
+        bucket.targets.add(judgement.target)
+        return bucket
+
+    def _keep(self, bucket: Bucket, case: Case, judgement: Judgement, everyone: dict[str, str]) -> None:
+        path = self.folder / f"{bucket.kernel}-{bucket.verdict.lower()}-{case.digest[:12]}.json"
+        save(path, case, Found(judgement.target, judgement.verdict.value, self.run_seed, __version__))
+        if bucket.path is not None and bucket.path != path:
+            bucket.path.unlink(missing_ok=True)
+        bucket.case, bucket.judgement, bucket.path = case, judgement, path
+        bucket.others = {target: verdict for target, verdict in everyone.items() if target != judgement.target}
+
+
+def _size(case: Case) -> tuple[int, int]:
+    """Fewer elements first, then memory with fewer gaps."""
+    tensors = case.inputs.values()
+    return sum(t.layout.size for t in tensors), sum(t.layout.extent + t.layout.offset for t in tensors)

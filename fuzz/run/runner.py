@@ -1,0 +1,122 @@
+"""The run loop: while the workers run one batch, the batch before it is judged."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fuzz.case import Case
+from fuzz.execute.pool import Batch, WorkerPool
+from fuzz.execute.target import Target
+from fuzz.generate.search import StopSearch, search
+from fuzz.judge.judge import Judge
+from fuzz.judge.judgement import Judgement
+from fuzz.outcome import Outcome
+from fuzz.run.findings import FindingBook
+from fuzz.run.tally import Tally, TargetTally
+
+_IN_FLIGHT = 2
+"""batches that the workers hold while another is judged: enough to keep both processors busy."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends; whichever comes first. With neither set it runs until it is interrupted."""
+
+    max_time: float | None = None
+    """seconds."""
+    max_cases: int | None = None
+
+
+class Observer(Protocol):
+    """Told of everything that happens, as it happens."""
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None: ...
+
+    def progress(self, elapsed: float) -> None: ...
+
+
+@dataclass
+class Runner:
+    """Runs one op's kernels on generated cases until a limit is reached."""
+
+    pool: WorkerPool
+    targets: Sequence[Target]
+    limits: Limits
+    book: FindingBook
+    observers: Sequence[Observer] = ()
+    clock: Callable[[], float] = time.monotonic
+    tally: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        self._by_id: Mapping[str, Target] = {target.id: target for target in self.targets}
+        for target in self.targets:
+            self.tally.targets[target.id] = TargetTally(target.id, target.kernel.name)
+        self._waiting: deque[Batch] = deque()
+        self._sent = 0
+        self._ends = (math.inf, math.inf)
+        self._started = self.clock()
+
+    def target(self, name: str) -> Target:
+        """The target of that id."""
+        return self._by_id[name]
+
+    def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
+        """Search until `share` of the limits is used up. On an interrupt, what was already sent is still judged."""
+        self._ends = self._end_of(share)
+        try:
+            search(op, run_seed, self._take)
+        finally:
+            self._drain()
+        return self.tally
+
+    def judge_cases(self, cases: Sequence[Case]) -> Tally:
+        """Run and judge the given cases once."""
+        self._waiting.append(self.pool.submit(list(cases)))
+        self._drain()
+        return self.tally
+
+    def _end_of(self, share: float) -> tuple[float, float]:
+        """The clock reading and the number of cases at which a search that may use `share` of the limits stops."""
+        seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
+        cases = math.inf if self.limits.max_cases is None else math.ceil(self.limits.max_cases * share)
+        return self.clock() + seconds, self._sent + cases
+
+    def _take(self, cases: list[Case]) -> None:
+        until, last = self._ends
+        cases = cases[: int(min(last - self._sent, len(cases)))]
+        if not cases or self.clock() >= until:
+            raise StopSearch
+        self._waiting.append(self.pool.submit(cases))
+        self._sent += len(cases)
+        while len(self._waiting) > _IN_FLIGHT:
+            self._judge_oldest()
+
+    def _drain(self) -> None:
+        while self._waiting:
+            self._judge_oldest()
+
+    def _judge_oldest(self) -> None:
+        batch = self._waiting.popleft()
+        for case, outcomes in zip(batch.cases, self.pool.collect(batch), strict=True):
+            self._judge(case, outcomes)
+        for observer in self.observers:
+            observer.progress(self.clock() - self._started)
+
+    def _judge(self, case: Case, outcomes: Mapping[str, Outcome]) -> None:
+        judge = Judge(case)
+        judgements = [judge.judge(outcome, self._by_id[target].numerics) for target, outcome in outcomes.items()]
+        self.tally.cases += 1
+        for judgement in judgements:
+            self.tally.targets[judgement.target].add(case, judgement)
+        found = [judgement for judgement in judgements if judgement.verdict.is_finding]
+        if found:
+            everyone = {judgement.target: judgement.verdict.value for judgement in judgements}
+            for judgement in found:
+                self.book.add(self._by_id[judgement.target].kernel.name, case, judgement, everyone)
+        for observer in self.observers:
+            observer.judged(case, judgements)

@@ -1,0 +1,1 @@
+"""Storage: case files that replay bit for bit, and the record of a run."""

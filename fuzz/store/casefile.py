@@ -1,0 +1,241 @@
+"""Case files: readable JSON with exact bits and a digest. They replay without Hypothesis and under any NumPy."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from fuzz.case import ITEMSIZE, Case, CaseError, Guard, Layout, Origin, Output, Tensor
+
+VERSION = 1
+_READABLE_BYTES = 4096
+"""tensors up to this size are written as hex words, larger ones compressed."""
+_WORDS_PER_LINE = 16
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was seen when the case was found. For people and for `repro`; not part of the digest."""
+
+    target: str
+    verdict: str
+    run_seed: int
+    version: str
+
+
+def save(path: Path, case: Case, found: Found | None = None) -> None:
+    """Write a case file. It appears whole or not at all: a full disk or a kill leaves no half file."""
+    text = json.dumps(to_json(case, found), indent=1) + "\n"
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: Path) -> tuple[Case, Found | None]:
+    """Read a case file; CaseError, naming the file and the field, if it is broken or was altered."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CaseError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise CaseError(f"{path}: not a case file: {error}") from error
+    try:
+        return from_json(record)
+    except CaseError as error:
+        raise CaseError(f"{path}: {error}") from error
+
+
+def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
+    """The JSON object of a case."""
+    record: dict[str, Any] = {
+        "kernelfuzz case": VERSION,
+        "digest": case.digest,
+        "op": case.op,
+        "params": {name: _number(value) for name, value in case.params.items()},
+        "structured": case.structured,
+        "inputs": {name: _tensor(tensor) for name, tensor in case.inputs.items()},
+        "outputs": {name: _output(output) for name, output in case.outputs.items()},
+        "origin": {"recipe": case.origin.recipe, "layout": case.origin.layout, "seed": case.origin.seed},
+    }
+    if found is not None:
+        record["found"] = {
+            "target": found.target,
+            "verdict": found.verdict,
+            "run_seed": found.run_seed,
+            "version": found.version,
+        }
+    return record
+
+
+def from_json(record: object) -> tuple[Case, Found | None]:
+    """The case of a JSON object; CaseError naming the field if it is broken, or if the digest does not match."""
+    top = _object(record, "file")
+    version = top.get("kernelfuzz case")
+    if version is None:
+        raise CaseError("not a case file: it has no field 'kernelfuzz case'")
+    if version != VERSION:
+        raise CaseError(f"kernelfuzz case: format {version!r} is not one that this version reads ({VERSION})")
+    case = Case(
+        op=_text(top, "op", "op"),
+        params={name: _parse_number(v, f"params.{name}") for name, v in _member(top, "params", "params").items()},
+        inputs={name: _parse_tensor(v, f"inputs.{name}") for name, v in _member(top, "inputs", "inputs").items()},
+        outputs={name: _parse_output(v, f"outputs.{name}") for name, v in _member(top, "outputs", "outputs").items()},
+        structured=_flag(top, "structured"),
+        origin=_parse_origin(_object(top.get("origin", {}), "origin")),
+    )
+    claimed = _text(top, "digest", "digest")
+    if claimed != case.digest:
+        raise CaseError(
+            f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered after it was written"
+        )
+    return case, _parse_found(top.get("found"))
+
+
+def _number(value: float | int) -> int | dict[str, str]:
+    return value if isinstance(value, int) else {"decimal": repr(value), "hex": float(value).hex()}
+
+
+def _layout(layout: Layout) -> dict[str, Any]:
+    return {
+        "shape": list(layout.shape),
+        "strides": list(layout.strides),
+        "guard": layout.guard,
+        "offset": layout.offset,
+    }
+
+
+def _tensor(tensor: Tensor) -> dict[str, Any]:
+    return {"dtype": tensor.dtype, **_layout(tensor.layout), **_bits(tensor)}
+
+
+def _output(output: Output) -> dict[str, Any]:
+    return {"dtype": output.dtype, **_layout(output.layout), "alias": output.alias}
+
+
+def _bits(tensor: Tensor) -> dict[str, Any]:
+    if len(tensor.bits) > _READABLE_BYTES:
+        return {"zlib": base64.b64encode(zlib.compress(tensor.bits, 9)).decode()}
+    itemsize = ITEMSIZE[tensor.dtype]
+    words = [tensor.bits[i : i + itemsize][::-1].hex() for i in range(0, len(tensor.bits), itemsize)]
+    return {"bits": [" ".join(words[i : i + _WORDS_PER_LINE]) for i in range(0, len(words), _WORDS_PER_LINE)]}
+
+
+def _parse_bits(record: Mapping[str, Any], where: str) -> bytes:
+    try:
+        if "zlib" in record:
+            return zlib.decompress(base64.b64decode(record["zlib"], validate=True))
+        words = " ".join(record["bits"]).split()
+        return b"".join(bytes.fromhex(word)[::-1] for word in words)
+    except (KeyError, TypeError, ValueError, zlib.error, binascii.Error) as error:
+        raise CaseError(f"{where}.bits: cannot be decoded: {error}") from error
+
+
+def _parse_layout(record: Mapping[str, Any], where: str) -> Layout:
+    guard = record.get("guard")
+    if guard not in ("after", "before"):
+        raise CaseError(f"{where}.guard: {guard!r} is neither 'after' nor 'before'")
+    try:
+        return Layout(
+            _integers(record, "shape", where),
+            _integers(record, "strides", where),
+            cast(Guard, guard),
+            _integer(record.get("offset"), f"{where}.offset"),
+        )
+    except CaseError as error:
+        text = str(error)
+        raise CaseError(text if text.startswith(where) else f"{where}.{text}") from error
+
+
+def _parse_tensor(value: object, where: str) -> Tensor:
+    record = _object(value, where)
+    layout, bits = _parse_layout(record, where), _parse_bits(record, where)
+    try:
+        return Tensor(_text(record, "dtype", where), layout, bits)
+    except CaseError as error:
+        raise CaseError(f"{where}.{error}") from error
+
+
+def _parse_output(value: object, where: str) -> Output:
+    record = _object(value, where)
+    alias = record.get("alias")
+    if alias is not None and not isinstance(alias, str):
+        raise CaseError(f"{where}.alias: {alias!r} is not the name of an input")
+    try:
+        return Output(_text(record, "dtype", where), _parse_layout(record, where), alias)
+    except CaseError as error:
+        text = str(error)
+        raise CaseError(text if text.startswith(where) else f"{where}.{text}") from error
+
+
+def _parse_number(value: object, where: str) -> float | int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    text = _object(value, where).get("hex")
+    try:
+        return float.fromhex(cast(str, text))
+    except (TypeError, ValueError) as error:
+        raise CaseError(f"{where}.hex: {text!r} is not a hexadecimal number") from error
+
+
+def _parse_origin(record: Mapping[str, Any]) -> Origin:
+    return Origin(str(record.get("recipe", "")), str(record.get("layout", "")), _integer(record.get("seed", 0), "origin"))
+
+
+def _parse_found(value: object) -> Found | None:
+    if value is None:
+        return None
+    record = _object(value, "found")
+    return Found(
+        _text(record, "target", "found"),
+        _text(record, "verdict", "found"),
+        _integer(record.get("run_seed"), "found.run_seed"),
+        _text(record, "version", "found"),
+    )
+
+
+def _object(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise CaseError(f"{where}: expected an object, found {type(value).__name__}")
+    return value
+
+
+def _member(record: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+    return _object(record.get(name), where)
+
+
+def _text(record: Mapping[str, Any], name: str, where: str) -> str:
+    value = record.get(name)
+    if not isinstance(value, str):
+        raise CaseError(f"{where if where == name else f'{where}.{name}'}: missing, or not a string")
+    return value
+
+
+def _flag(record: Mapping[str, Any], name: str) -> bool:
+    value = record.get(name)
+    if not isinstance(value, bool):
+        raise CaseError(f"{name}: missing, or neither true nor false")
+    return value
+
+
+def _integer(value: object, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise CaseError(f"{where}: {value!r} is not an integer")
+    return value
+
+
+def _integers(record: Mapping[str, Any], name: str, where: str) -> tuple[int, ...]:
+    value = record.get(name)
+    if not isinstance(value, list):
+        raise CaseError(f"{where}.{name}: missing, or not a list")
+    return tuple(_integer(item, f"{where}.{name}") for item in value)

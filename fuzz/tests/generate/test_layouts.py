@@ -1,0 +1,60 @@
+"""Layouts: no two elements share memory, gaps are where they should be, every alignment is reachable."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzz.case import Layout, contiguous
+from fuzz.generate.layouts import LAYOUT_CLASSES, lay_out
+
+SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=3).map(tuple)
+
+
+def _offsets(layout: Layout) -> list[int]:
+    ranges = [range(extent) for extent in layout.shape]
+    return [sum(i * s for i, s in zip(index, layout.strides, strict=True)) for index in itertools.product(*ranges)]
+
+
+@given(st.sampled_from(list(LAYOUT_CLASSES)), SHAPES, st.integers(1, 19), st.data())
+def test_no_two_elements_share_memory_and_the_extent_is_exact(
+    name: str, shape: tuple[int, ...], spread: int, data: st.DataObject
+) -> None:
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    layout = lay_out(name, shape, axis, spread, "after", 0)
+    offsets = _offsets(layout)
+    assert len(set(offsets)) == len(offsets)
+    assert min(offsets) == layout.lowest
+    assert max(offsets) - min(offsets) + 1 == layout.extent
+
+
+def test_pitched_rows_have_a_gap_of_exactly_the_spread() -> None:
+    assert lay_out("pitched", (3, 10), 1, 7, "after", 0).strides == (17, 1)
+
+
+@pytest.mark.parametrize(("spread", "step"), [(1, 2), (2, 3), (3, 2)])
+def test_column_steps_are_two_or_three(spread: int, step: int) -> None:
+    assert lay_out("column_step", (3, 10), 1, spread, "after", 0).strides == (10 * step, step)
+
+
+def test_transposed_and_reversed_rows() -> None:
+    assert lay_out("transposed", (3, 10), 1, 1, "after", 0).strides == (1, 3)
+    assert lay_out("reversed", (3, 10), 1, 1, "after", 0).strides == (10, -1)
+
+
+def test_contiguous_is_c_order_whatever_the_axis() -> None:
+    for axis in range(3):
+        assert lay_out("contiguous", (2, 3, 4), axis, 1, "after", 0).strides == (12, 4, 1)
+
+
+@pytest.mark.parametrize("guard", ["after", "before"])
+@pytest.mark.parametrize("itemsize", [2, 4])
+def test_every_alignment_modulo_64_bytes_is_reachable(guard: str, itemsize: int) -> None:
+    seen = {
+        contiguous((3, 7), guard, offset).alignment(itemsize)  # type: ignore[arg-type]
+        for offset in range(64 // itemsize)
+    }
+    assert len(seen) == 64 // itemsize

@@ -1,0 +1,74 @@
+"""The search: the same seed gives the same cases, and the cases go where kernels break."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from fuzz.case import Case
+from fuzz.generate.layouts import LAYOUT_CLASSES
+from fuzz.generate.recipes import recipes
+from fuzz.generate.rms_norm import EPS
+from fuzz.generate.search import BATCH, StopSearch, search
+
+
+def _cases(seed: int, count: int) -> list[Case]:
+    seen: list[Case] = []
+
+    def consume(batch: list[Case]) -> None:
+        seen.extend(batch)
+        if len(seen) >= count:
+            raise StopSearch
+
+    search("rms_norm", seed, consume)
+    return seen[:count]
+
+
+@pytest.fixture(scope="module")
+def many() -> list[Case]:
+    return _cases(1, 4000)
+
+
+def _row_length(case: Case) -> int:
+    return case.inputs["x"].layout.shape[int(case.params["axis"])]
+
+
+def test_the_same_seed_gives_the_same_cases_in_the_same_order() -> None:
+    first, second = _cases(7, 200), _cases(7, 200)
+    assert [case.digest for case in first] == [case.digest for case in second]
+    assert [case.digest for case in first] != [case.digest for case in _cases(8, 200)]
+
+
+def test_most_cases_differ(many: list[Case]) -> None:
+    assert len({case.digest for case in many}) > 0.9 * len(many)
+
+
+def test_every_row_length_from_1_to_70_is_visited(many: list[Case]) -> None:
+    first = {_row_length(case) for case in many[: 70 * BATCH]}
+    assert set(range(1, 71)) <= first
+
+
+@pytest.mark.parametrize("block", [4, 8, 16, 32, 64])
+def test_every_tail_of_every_block_is_visited_after_a_full_block(many: list[Case], block: int) -> None:
+    assert {_row_length(case) % block for case in many if _row_length(case) > block} == set(range(block))
+
+
+def test_model_widths_and_long_rows_are_visited(many: list[Case]) -> None:
+    lengths = {_row_length(case) for case in many}
+    assert any(abs(n - 4096) <= 2 for n in lengths)
+    assert max(lengths) > 30_000
+
+
+def test_every_recipe_eps_dtype_layout_and_alignment_is_visited(many: list[Case]) -> None:
+    assert {case.origin.recipe for case in many} == set(recipes())
+    assert {case.params["eps"] for case in many} == set(EPS)
+    assert {case.inputs["x"].dtype for case in many} == {"f16", "f32"}
+    assert {case.origin.layout for case in many} == set(LAYOUT_CLASSES)
+    f32 = Counter(case.inputs["x"].layout.alignment(4) for case in many if case.inputs["x"].dtype == "f32")
+    assert set(f32) == set(range(0, 64, 4))
+
+
+def test_some_cases_are_in_place_and_some_normalise_another_axis(many: list[Case]) -> None:
+    assert {case.outputs["y"].alias for case in many} == {None, "x"}
+    assert any(case.params["axis"] != len(case.inputs["x"].layout.shape) - 1 for case in many)

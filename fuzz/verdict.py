@@ -1,0 +1,45 @@
+"""The closed list of verdicts."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Verdict(Enum):
+    """What is said of one case on one target."""
+
+    PASS = "PASS"
+    """every output element lies in the conformance set, and nothing else was touched."""
+    FAIL_NUMERIC = "FAIL_NUMERIC"
+    """a finite value outside the conformance interval."""
+    FAIL_NONFINITE = "FAIL_NONFINITE"
+    """NaN or infinity where none may be, or none where one must be."""
+    FAIL_LAW = "FAIL_LAW"
+    """a zero-tolerance property does not hold."""
+    FAIL_MEMORY = "FAIL_MEMORY"
+    """read or write outside the tensors."""
+    FAIL_SHAPE = "FAIL_SHAPE"
+    """an output of the wrong shape."""
+    FAIL_DTYPE = "FAIL_DTYPE"
+    """an output of the wrong dtype."""
+    FAIL_INPUT_MODIFIED = "FAIL_INPUT_MODIFIED"
+    """an input that is no output was changed."""
+    FAIL_UNWRITTEN = "FAIL_UNWRITTEN"
+    """an output element was never written."""
+    FAIL_ACCEPTED_INVALID = "FAIL_ACCEPTED_INVALID"
+    """an input that must be rejected was taken."""
+    CRASH = "CRASH"
+    """a signal that is no memory error near a tensor, or the process ended."""
+    TIMEOUT = "TIMEOUT"
+    """no answer within the time limit."""
+    REJECTED = "REJECTED"
+    """the kernel refused an input that it is declared to accept."""
+    ORACLE_GAVE_UP = "ORACLE_GAVE_UP"
+    """the precise tier was not stable at twice its precision; never a pass."""
+    NOT_RUN = "NOT_RUN"
+    """the target did not run; never a pass."""
+
+    @property
+    def is_finding(self) -> bool:
+        """True for verdicts that say something is wrong with the kernel."""
+        return self not in (Verdict.PASS, Verdict.ORACLE_GAVE_UP, Verdict.NOT_RUN)

@@ -1,0 +1,88 @@
+"""Planted defects in the rms_norm kernels, each modelled on a real one."""
+
+from __future__ import annotations
+
+from fuzz import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        name="sve-tail-dont-care",
+        base="sve",
+        edits=(("a0 = svmla_f32_m(rest, a0, v, v);", "a0 = svmla_f32_x(rest, a0, v, v);"),),
+        targets=("*@qemu:vl=*,gcc-O0",),
+        trigger="a tail that leaves lanes inactive after an earlier vector filled them: n > lanes, n mod lanes != 0",
+        caught_as=("FAIL_NUMERIC",),
+        provenance="tract's SVE kernel: don't-care predication in the tail; GCC at -O0 picks the form that clears lanes",
+    ),
+    Mutant(
+        name="avx512-tail-dropped-at-63",
+        base="avx512",
+        edits=(("for (; i < n; i++) total += x[i] * x[i];", "for (; i < n && n % 64 != 63; i++) total += x[i] * x[i];"),),
+        targets=("*@native:*",),
+        trigger="n mod 64 = 63",
+        caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
+        provenance="tail sizes that tract's fixed test lengths (residues 0 and 17) do not reach",
+        fails_when=lambda n: n % 64 == 63,
+    ),
+    Mutant(
+        name="generic-divides-by-n-plus-1",
+        base="generic",
+        edits=(("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)"),),
+        targets=("*@native:*",),
+        trigger="any row that is not zero; the smaller n, the larger the error",
+        caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
+        provenance="passes the published tolerances of FlyDSL, TileGym and quack in 16 bits",
+    ),
+    Mutant(
+        name="avx2-drops-eps",
+        base="avx2",
+        edits=(("avx2_sum_of_squares(x, n), n, eps)", "avx2_sum_of_squares(x, n), n, 0.0f * eps)"),),
+        targets=("*@native:*", "*@qemu:*"),
+        trigger="mean square comparable to eps or below, zero rows",
+        caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
+        provenance="passes every published suite surveyed: their rows have mean square 1 and eps 1e-5",
+    ),
+    Mutant(
+        name="neon-eps-outside-root",
+        base="neon",
+        edits=(
+            (
+                "reciprocal_rms(neon_sum_of_squares(x, n), n, eps)",
+                "1.0f / (sqrtf(neon_sum_of_squares(x, n) / (float)n) + eps)",
+            ),
+        ),
+        targets=("*@qemu:*",),
+        trigger="root mean square comparable to eps, or eps above about 1e-6 of it",
+        caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
+        provenance="passes every published suite surveyed",
+    ),
+    Mutant(
+        name="generic-writes-past-row",
+        base="generic",
+        edits=(
+            (
+                "for (size_t i = 0; i < n; i++) y[i] = x[i] * rstd;",
+                "for (size_t i = 0; i <= n; i++) y[i] = i < n ? x[i] * rstd : 0.0f;",
+            ),
+        ),
+        targets=("*@native:*",),
+        trigger="f32, rows with a gap after them, or the last row",
+        caught_as=("FAIL_MEMORY",),
+        provenance="rows packed one after the other hide it: only the last one ends at memory of somebody else",
+    ),
+    Mutant(
+        name="avx512-rsqrt-estimate",
+        base="avx512",
+        edits=(
+            (
+                "const float rstd = reciprocal_rms(avx512_sum_of_squares(x, n), n, eps);",
+                "const __m512 mean = _mm512_set1_ps(avx512_sum_of_squares(x, n) / (float)n + eps);\n"
+                "    const float rstd = _mm512_cvtss_f32(_mm512_rsqrt14_ps(mean));",
+            ),
+        ),
+        targets=("*@native:*",),
+        trigger="f32, nearly every row: the estimate is good to 2^-14",
+        caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
+        provenance="an estimate without its Newton step; tract's 1e-4 tolerance passes a relative error of 2^-17",
+    ),
+)

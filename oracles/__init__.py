@@ -1,0 +1,21 @@
+"""The truth: numeric contracts, exact values, certified enclosures, tolerances. Imports nothing of `fuzz`.
+
+Importing the package loads neither NumPy nor mpmath; `oracles.truth` does.
+"""
+
+from oracles.dtypes import DtypeError
+from oracles.numerics import Numerics
+from oracles.summation import Any, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
+
+__all__ = [
+    "Any",
+    "DtypeError",
+    "Lanes",
+    "Numerics",
+    "NumericsError",
+    "Pairwise",
+    "Sequential",
+    "Summation",
+    "Tiles",
+    "VectorLanes",
+]

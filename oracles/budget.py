@@ -1,0 +1,115 @@
+"""Budgets of a sum of squares and of the reciprocal root formed from it: how far correct implementations may stray.
+
+Every number here is a float taken as exact by definition. Both tiers read these numbers and nothing else in common
+about tolerances, so what they check of each other is all the arithmetic that follows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from oracles.dtypes import Format, form
+from oracles.numerics import Numerics, NumericsError
+from oracles.rounding import round_to
+
+CONFIDENCE = 6.0
+"""lambda of the statistical budget. See `oracles.calibration` for the measurement behind the choice.
+
+Higham and Mary (2019, theorem 2.4; Connolly, Higham and Mary 2021, theorem 4.8) bound the probability that a sum leaves
+lambda * sqrt(h) * u by 2 exp(-lambda^2 / 2): 3e-8 a row for 6. Measured sums stay below a third of it.
+"""
+
+RANDOM_LIMIT = 2.0**-5
+"""largest h*u for which rounding errors count as random.
+
+Beyond it, terms fall below the last bits of the partial sum (a bf16 or f16 sum stalls), the errors all have one sign,
+and only the worst case is sound.
+"""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of a budget."""
+
+    name: str
+    formula: str
+    value: float
+    """relative in a `RowBudget`; in units of the output in an explanation."""
+
+
+@dataclass(frozen=True)
+class RowBudget:
+    """What the declaration allows between exact sum of squares S and reciprocal root, for rows of one length.
+
+    S' in [(S - a)(1 - sum_down), (S + a)(1 + sum_up)], a = half_eta * (number of squares that underflow)
+    M in [S'/count (1 - mean) - half_eta, S'/count (1 + mean) + half_eta]
+    V in [(M + eps)(1 - add), (M + eps)(1 + add)]
+    rstd in [(1 - root) / sqrt(V), (1 + root) / sqrt(V)]
+    """
+
+    form: Format
+    """of the accumulator."""
+    count: float
+    """row length as the accumulator holds it."""
+    eps: float
+    """eps as the accumulator holds it."""
+    chain: int
+    """roundings that one square goes through: its own and those of the additions."""
+    statistical: bool
+    sum_down: float
+    sum_up: float
+    mean: float
+    add: float
+    root: float
+    terms: tuple[Term, ...]
+
+
+def sum_budget(form: Format, chain: int, structured: bool) -> tuple[float, float, bool]:
+    """Relative error allowed downwards and upwards to a sum of non-negative terms, and whether it is statistical.
+
+    Worst case (Higham 2002, section 3.1): every term goes through at most `chain` roundings, so the computed sum lies in
+    [S (1-u)^chain, S (1+u)^chain]; these are sharper than gamma_chain and stay valid when chain*u >= 1.
+    Statistical (Higham and Mary 2019): lambda sqrt(chain) u, plus the second-order term chain u^2.
+    """
+    u = form.u
+    down = -math.expm1(chain * math.log1p(-u))
+    up = math.expm1(min(chain * math.log1p(u), 700.0))
+    likely = CONFIDENCE * math.sqrt(chain) * u + chain * u * u
+    if structured or chain * u > RANDOM_LIMIT or likely >= down:
+        return down, up, False
+    return likely, likely, True
+
+
+@lru_cache(maxsize=4096)
+def row_budget(numerics: Numerics, n: int, eps: float, structured: bool) -> RowBudget:
+    """Budget of rows of `n` elements under `numerics`; `eps` as given in the problem.
+
+    Raises `NumericsError` where the accumulator cannot hold the row length.
+    """
+    accumulator = form(numerics.accumulate, "accumulate")
+    u = accumulator.u
+    count = _held(float(n), accumulator)
+    if not math.isfinite(count):
+        raise NumericsError(f"accumulate: {accumulator.name} cannot hold the row length {n}")
+    held_eps = _held(eps, accumulator)
+    chain = numerics.summation.chain(n) + 1
+    down, up, statistical = sum_budget(accumulator, chain, structured)
+    mean = u if numerics.mean == "divide" else 2 * u + u * u
+    add = u if held_eps else 0.0
+    root = 2 * u / (1 - u) if numerics.rsqrt_ulp is None else 2 * u * numerics.rsqrt_ulp
+    sum_formula = "lambda sqrt(h) u + h u^2" if statistical else "(1 + u)^h - 1"
+    terms = (
+        Term("sum", f"{sum_formula}, h = {chain}" + (f", lambda = {CONFIDENCE:g}" if statistical else ""), up),
+        Term("mean", "u" if numerics.mean == "divide" else "2u + u^2", mean),
+        Term("add eps", "u" if held_eps else "0 (eps is 0)", add),
+        Term("rsqrt", "2u / (1 - u)" if numerics.rsqrt_ulp is None else f"2u * {numerics.rsqrt_ulp:g} ulp", root),
+    )
+    return RowBudget(accumulator, count, held_eps, chain, statistical, down, up, mean, add, root, terms)
+
+
+def _held(value: float, form: Format) -> float:
+    return float(round_to(np.array(value), form))

@@ -1,0 +1,144 @@
+"""The conformance set of every element of one output, as the fast tier knows it, and the comparison with what was got.
+
+A conformance set is the closed interval of output values between the roundings of the two ends of the real interval
+that the declaration allows before its last rounding point. The fast tier knows the ends only to within its own error,
+so each is given twice: `inner` ends lie inside the true ones, `outer` ends outside (they are nearly always equal).
+Inside the inner ends is a pass, outside the outer ends a failure, and between them the precise tier decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.dtypes import Format
+from oracles.rounding import F64, half_gap, round_to
+
+FORBIDDEN, ALLOWED, REQUIRED = 0, 1, 2
+"""whether an element may be NaN."""
+
+ABOVE_ONE = float(np.nextafter(1.0, 2.0))
+
+Mask = NDArray[np.bool_]
+Flags = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """Conformance sets of one output. All arrays have that output's canonical shape: (rows, columns) or (rows,).
+
+    With `negative` given, the sign of every element is known beforehand and all else is about magnitudes.
+    """
+
+    form: Format
+    centre: F64
+    """the declaration evaluated without inexact steps; the exact value where only the last step rounds."""
+    below: F64
+    above: F64
+    """distance from the centre to the ends of the real interval, before the last rounding."""
+    inner: tuple[F64, F64]
+    outer: tuple[F64, F64]
+    negative: Mask | None = None
+    """sign bit required, zeros included; None where the sign of a zero is free."""
+    nan: Flags | None = None
+    """None: no element may be NaN."""
+    zero: Mask | None = None
+    """elements that may also be zero, because the sum of squares may overflow. None: none."""
+    unsure: Mask | None = None
+    """elements of which only the precise tier can say anything; their inner ends are NaN."""
+
+    def values(self, got: F64) -> F64:
+        """What is compared: `got`, or its magnitude."""
+        return got if self.negative is None else np.abs(got)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the fast tier says of each element. `unsure` and `failing` exclude each other."""
+
+    failing: Mask
+    unsure: Mask
+    ratio: F64
+    """err/budget: above 1 exactly for failures; inf for NaN and inf in the wrong place."""
+
+
+def rounded(form: Format, stack: F64) -> Enclosure:
+    """Enclosure from a stack (5, ...) of real numbers before the last rounding point; see `oracles.rows` for the order."""
+    centre, low, high = stack[0], stack[1], stack[4]
+    ends = round_to(stack[1:], form)
+    return Enclosure(
+        form,
+        centre,
+        np.maximum(centre - low, 0.0),
+        np.maximum(high - centre, 0.0),
+        (ends[1], ends[2]),
+        (ends[0], ends[3]),
+    )
+
+
+def passes(enclosure: Enclosure, got: F64) -> bool:
+    """Whether every element certainly conforms. The common case, so it is kept short; False decides nothing."""
+    values = enclosure.values(got)
+    low, high = enclosure.inner
+    if not ((values >= low) & (values <= high)).all():
+        return False
+    return enclosure.negative is None or bool((np.signbit(got) == enclosure.negative).all())
+
+
+def compare(enclosure: Enclosure, got: F64) -> Comparison:
+    """Judge every element of `got` (float64, canonical shape)."""
+    values = enclosure.values(got)
+    is_nan = np.isnan(got)
+    inside = (values >= enclosure.inner[0]) & (values <= enclosure.inner[1])
+    possible = (values >= enclosure.outer[0]) & (values <= enclosure.outer[1])
+    if enclosure.zero is not None:
+        inside |= enclosure.zero & (values == 0)
+    if enclosure.negative is not None:
+        right_sign = np.signbit(got) == enclosure.negative
+        inside &= right_sign
+        possible &= right_sign
+    if enclosure.nan is not None:
+        inside = np.where(is_nan, enclosure.nan != FORBIDDEN, inside & (enclosure.nan != REQUIRED))
+        possible &= enclosure.nan != REQUIRED
+    if enclosure.unsure is not None:
+        inside &= ~enclosure.unsure
+        possible |= enclosure.unsure
+    failing = ~(inside | possible)
+    return Comparison(failing, possible & ~inside, _ratios(enclosure, got, inside, failing))
+
+
+def worst_pass(enclosure: Enclosure, got: F64) -> tuple[int, float]:
+    """Flat index and err/budget of the worst element of an output in which every element passes."""
+    ratio = err_over_budget(enclosure, got)
+    index = int(ratio.argmax())
+    return index, min(float(ratio.flat[index]), 1.0)
+
+
+def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
+    """|got - centre| / (half-width of the real interval on got's side + half of got's rounding cell towards the centre).
+
+    At most 1 exactly where the rounding cell of `got` meets the interval, that is where `got` conforms; on the edge
+    of a cell (a tie) the parity of the last bit decides, and the callers settle it by the verdict.
+    """
+    values = enclosure.values(got)
+    error = values - enclosure.centre
+    upward = error < 0
+    budget = np.where(upward, enclosure.below, enclosure.above) + half_gap(values, enclosure.form, upward)
+    ratio: F64 = np.abs(error) / budget
+    return ratio
+
+
+def _ratios(enclosure: Enclosure, got: F64, inside: Mask, failing: Mask) -> F64:
+    with np.errstate(all="ignore"):
+        ratio = err_over_budget(enclosure, got)
+    ratio = np.where(np.isfinite(got) & ~np.isnan(ratio), ratio, np.where(inside, 0.0, np.inf))
+    return np.where(failing, np.maximum(ratio, ABOVE_ONE), np.minimum(ratio, 1.0))
+
+
+def canonical(array: NDArray[Any], axis: int) -> NDArray[Any]:
+    """`array` as (rows, columns) with `axis` moved last."""
+    moved = np.moveaxis(array, axis, -1)
+    return moved.reshape(-1, moved.shape[-1]) if moved.size else moved.reshape(0, moved.shape[-1])

@@ -1,0 +1,129 @@
+"""A judgement in full: exact value, conformance set, every term of the budget, and the facts of the row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mpmath
+from mpmath import mpf
+
+from oracles.budget import Term
+from oracles.dtypes import Format
+from oracles.precise import Bounds, conforms
+from oracles.rounding import bits, round_precise
+
+DIGITS = 30
+"""significant digits of exact values."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value of the output's dtype, in decimal and as bits."""
+
+    value: float
+    bits: str
+
+    def __str__(self) -> str:
+        return f"{self.value!r} ({self.bits})"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why one element was judged as it was. Text is ready to print; numbers are of the output's dtype."""
+
+    output: str
+    index: tuple[int, ...]
+    """into the output as the kernel returned it."""
+    passes: bool
+    exact: str
+    """the declaration without inexact steps, unrounded, to `DIGITS` digits."""
+    low: Number
+    high: Number
+    """ends of the conformance set, signed."""
+    got: Number
+    expected: Number
+    """the exact value rounded once."""
+    ulp: float
+    """(got - exact) in units of the spacing of the output's dtype at the exact value."""
+    ratio: float
+    """err/budget."""
+    terms: tuple[Term, ...]
+    """the budget to first order; values in units of the output."""
+    facts: tuple[tuple[str, str], ...]
+    """about the row: name and text."""
+    remarks: tuple[str, ...] = ()
+    """special rules that apply to the element: NaN required, may be zero, ..."""
+
+
+def explain(
+    output: str,
+    index: tuple[int, ...],
+    bounds: Bounds,
+    got: float,
+    terms: tuple[Term, ...],
+    facts: tuple[tuple[str, str], ...],
+) -> Explanation:
+    """Put a judgement into words. `bounds` must be stable; works at any precision that mpmath is set to."""
+    form = bounds.form
+    sign = -1 if bounds.negative else 1
+    low, high = sorted((sign * bounds.ends[0], sign * bounds.ends[1]))
+    expected = sign * round_precise(bounds.centre, form)
+    ok = conforms(bounds, got)
+    return Explanation(
+        output,
+        index,
+        ok,
+        digits(sign * bounds.centre),
+        _number(low, form),
+        _number(high, form),
+        _number(got, form),
+        _number(expected, form),
+        _ulps(sign * bounds.centre, got, form),
+        err_over_budget(bounds, got, ok),
+        (*terms, Term("rounding", f"half a cell of {form.name} at got", float(_half_cell(bounds, got)))),
+        facts,
+        bounds.remarks,
+    )
+
+
+def digits(value: mpf) -> str:
+    """`value` to `DIGITS` significant digits."""
+    return str(mpmath.nstr(value, DIGITS))
+
+
+def err_over_budget(bounds: Bounds, got: float, ok: bool) -> float:
+    """The same quantity as `oracles.enclosure.err_over_budget`, in mpmath; settled by the verdict `ok`."""
+    if not mpmath.isfinite(got) or not mpmath.isfinite(bounds.centre):
+        return 0.0 if ok else float("inf")
+    value = abs(mpf(got)) if bounds.negative is not None else mpf(got)
+    error = value - bounds.centre
+    width = bounds.centre - bounds.low if error < 0 else bounds.high - bounds.centre
+    ratio = float(abs(error) / (max(width, mpf(0)) + _half_cell(bounds, got)))
+    return min(ratio, 1.0) if ok else max(ratio, 1.0 + 2.0**-52)
+
+
+def _half_cell(bounds: Bounds, got: float) -> mpf:
+    """Half the distance from `got` to its neighbour in the direction of the exact value."""
+    form = bounds.form
+    if not mpmath.isfinite(got) or not mpmath.isfinite(bounds.centre):
+        return mpf(0)
+    value = abs(mpf(got)) if bounds.negative is not None else mpf(got)
+    upward = value < bounds.centre
+    fraction, exponent = mpmath.frexp(value)
+    quantum = max(int(exponent) - form.precision, form.emin - form.precision + 1)
+    inward = upward == (value < 0)
+    if inward and abs(fraction) == 0.5 and exponent > form.emin + 1:
+        quantum -= 1
+    return mpmath.ldexp(1, quantum - 1)
+
+
+def _ulps(exact: mpf, got: float, form: Format) -> float:
+    if not mpmath.isfinite(got) or not mpmath.isfinite(exact):
+        return 0.0 if got == exact or (got != got and exact != exact) else float("inf")
+    _, exponent = mpmath.frexp(exact)
+    quantum = max(int(exponent) - form.precision, form.emin - form.precision + 1)
+    return float((mpf(got) - exact) / mpmath.ldexp(1, quantum))
+
+
+def _number(value: float, form: Format) -> Number:
+    return Number(value, bits(value, form))

@@ -1,0 +1,101 @@
+"""What a kernel promises numerically, as data.
+
+A `Numerics` is a declaration: which dtype accumulates, in what order the sum is formed, how accurate the reciprocal
+square root is, where results are rounded. The oracle evaluates the declaration; it never looks at the kernel's code.
+
+This module imports neither NumPy nor mpmath, so that a pack of kernels can be listed without paying for either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args, get_type_hints
+
+from oracles.dtypes import form
+from oracles.summation import Any, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
+
+__all__ = [
+    "Any",
+    "Lanes",
+    "Numerics",
+    "NumericsError",
+    "Pairwise",
+    "Sequential",
+    "Summation",
+    "Tiles",
+    "VectorLanes",
+]
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """The numeric contract of one kernel. Defaults are those of a plain float32 CPU kernel."""
+
+    accumulate: str = "f32"
+    """dtype in which squares are summed and the reciprocal root is formed; 'input': that of x."""
+    summation: Summation = Sequential()
+    """order of the additions along a row; its longest chain sets the budget."""
+    mean: Literal["divide", "reciprocal"] = "divide"
+    """sum / n, or sum * (1/n) with 1/n rounded first."""
+    rsqrt_ulp: float | None = None
+    """error bound of the reciprocal square root in ulp; None means correctly rounded sqrt, then correct 1/x."""
+    sum_range: Literal["ieee", "exact"] = "ieee"
+    """'ieee': the sum of squares overflows and underflows as the accumulator does; 'exact': it must not."""
+    multiply: str | None = None
+    """dtype in which elements are multiplied by rstd and weight; None: that of `accumulate`; 'input': that of x."""
+    cast: Literal["none", "llama", "gemma"] = "gemma"
+    """'gemma': one cast, at the end; 'llama': x*rstd is rounded to x's dtype before the weight; 'none': everything
+    is done in x's dtype, which needs accumulate='input'."""
+    offset: Literal["multiply", "weight"] = "multiply"
+    """dtype in which offset + weight is formed: that of the multiplications, or that of the weight."""
+    eps: Literal["accumulate", "input"] = "accumulate"
+    """dtype that eps is rounded to: the accumulator's, or x's (in f16, eps below 2^-25 is 0)."""
+    residual: Literal["rounded", "unrounded"] = "rounded"
+    """whether x + residual is rounded to the residual output's dtype before it is normalised."""
+    dx: Literal["x_hat", "rstd3"] = "x_hat"
+    """dx = rstd (m - x_hat mean(x_hat m)), or rstd m - rstd^3 mean(m x) x with the cube formed (it may overflow)."""
+    dw_accumulate: str = "f32"
+    """dtype in which dw is summed over rows; 'input': that of x."""
+    dw_summation: Summation = Sequential()
+    """order of the additions over rows."""
+    denormals: Literal["preserve", "flush"] = "preserve"
+    """'flush': a subnormal operand or result may be replaced by zero anywhere."""
+    nonfinite: Literal["ieee", "unspecified"] = "ieee"
+    """'ieee': NaN, inf and overflow behave as IEEE arithmetic says; 'unspecified' (fast math): such rows are not judged."""
+    saturate: bool = False
+    """the last cast turns what overflows into the largest finite number."""
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(Numerics).items():
+            options, value = get_args(hint), getattr(self, name)
+            if options and all(isinstance(option, str) for option in options) and value not in options:
+                raise NumericsError(f"{name}: {value!r} is not one of {', '.join(options)}")
+        for name in ("accumulate", "multiply", "dw_accumulate"):
+            value = getattr(self, name)
+            if value not in (None, "input") and form(value, name).itemsize == 1:
+                raise NumericsError(f"{name}: {value} is a storage format, not one to calculate in")
+        if self.rsqrt_ulp is not None and not 0 < self.rsqrt_ulp < 2**20:
+            raise NumericsError(f"rsqrt_ulp: must be positive and sensible, not {self.rsqrt_ulp}")
+        if self.cast == "none" and (self.accumulate != "input" or self.multiply not in (None, "input")):
+            raise NumericsError("cast: 'none' means that everything is done in x's dtype, so accumulate must be 'input'")
+
+    def at(self, vector_bits: int | None) -> Numerics:
+        """The same contract with a scalable summation resolved for vectors of `vector_bits`."""
+        if vector_bits is None or not isinstance(self.summation, VectorLanes):
+            return self
+        return replace(self, summation=self.summation.at(vector_bits))
+
+    def settled(self, dtype: str) -> Numerics:
+        """The same contract with 'input' and None replaced, for an x of `dtype`."""
+        accumulate = dtype if self.accumulate == "input" else self.accumulate
+        multiply = {None: accumulate, "input": dtype}.get(self.multiply, self.multiply)
+        dw_accumulate = dtype if self.dw_accumulate == "input" else self.dw_accumulate
+        eps: Literal["accumulate", "input"] = "input" if self.cast == "none" else self.eps
+        return replace(
+            self,
+            accumulate=accumulate,
+            multiply=multiply,
+            dw_accumulate=dw_accumulate,
+            eps=eps,
+            cast="llama" if self.cast == "none" else self.cast,
+        )

@@ -1,0 +1,56 @@
+"""The ops that the oracle knows. A new op is one module and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Protocol
+
+from oracles.budget import Term
+from oracles.enclosure import Enclosure
+from oracles.numerics import Numerics
+from oracles.precise import Bounds
+from oracles.problem import Problem, ProblemError
+
+MODULES: Mapping[str, tuple[str, str]] = {
+    "rms_norm": ("oracles.rms_norm", "RmsNorm"),
+}
+"""op -> module and class."""
+
+
+class Op(Protocol):
+    """One problem of one op. Canonical arrays are (rows, columns), or (rows,) for outputs without the normalised axis."""
+
+    axis: int
+    """the normalised axis, counted from the front."""
+    length: int
+    """elements of one row."""
+
+    def shape(self, output: str) -> tuple[int, ...]:
+        """Shape of an output as the kernel returns it."""
+
+    def has_axis(self, output: str) -> bool:
+        """Whether the output has the normalised axis."""
+
+    def enclose(self, numerics: Numerics, structured: bool) -> Mapping[str, Enclosure]:
+        """Fast tier: enclosures of all outputs of the problem."""
+
+    def bounds(self, output: str, index: tuple[int, ...], numerics: Numerics, structured: bool) -> Bounds:
+        """Precise tier: what one element (canonical index) may be, at mpmath's current working precision."""
+
+    def terms(self, output: str, index: tuple[int, ...], numerics: Numerics, structured: bool) -> tuple[Term, ...]:
+        """The budget of one element to first order, in units of the output."""
+
+    def facts(
+        self, output: str, index: tuple[int, ...], numerics: Numerics, structured: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """Facts about the row of one element: name and text."""
+
+
+def load(problem: Problem) -> Op:
+    """The op of `problem`, ready to judge it. Raises `ProblemError` for an unknown op or inputs that do not fit it."""
+    if problem.op not in MODULES:
+        raise ProblemError(f"op: unknown op {problem.op!r}; known: {', '.join(MODULES)}")
+    module, name = MODULES[problem.op]
+    op: Op = getattr(import_module(module), name)(problem)
+    return op

@@ -1,0 +1,142 @@
+"""Precise tier: the conformance set of single elements in mpmath, from the quantised inputs.
+
+Written apart from the fast tier, element by element and without its arrays, so that each checks the other. Shared are only the numbers of
+the budget (`oracles.budget`) and the table of formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import mpmath
+from mpmath import mpf
+
+from oracles.budget import RowBudget
+from oracles.dtypes import Format
+from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED
+from oracles.rounding import round_precise
+
+EXACT = 5000
+"""bits in which every sum of squares of float64 numbers is exact (2 * (1024 + 1074) and carries)."""
+
+START = 160
+"""bits of the first evaluation; the second one has twice as many. Twice the significand of f64 plus room."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What one element may be: a real interval before the last rounding point, and special values."""
+
+    form: Format
+    centre: mpf
+    low: mpf
+    high: mpf
+    negative: bool | None
+    """sign bit required; the interval is then about magnitudes. None: signed interval, free sign of zero."""
+    nan: int = FORBIDDEN
+    zero: bool = False
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Special rules that apply, in words."""
+        rules = {ALLOWED: ("NaN is allowed",), REQUIRED: ("NaN is required",), FORBIDDEN: ()}[self.nan]
+        return rules + (("may also be 0: the sum of squares may overflow",) if self.zero else ())
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The conformance set's ends as output values (magnitudes where the sign is known)."""
+        return round_precise(self.low, self.form), round_precise(self.high, self.form)
+
+    @property
+    def decision(self) -> tuple[tuple[float, float], bool | None, int, bool]:
+        """All that a verdict depends on; two precisions must agree on it."""
+        return self.ends, self.negative, self.nan, self.zero
+
+
+@dataclass(frozen=True)
+class RowBounds:
+    """Exact facts about one row and the interval of its reciprocal root, at one precision."""
+
+    total: mpf
+    """exact sum of squares."""
+    underflowing: int
+    """non-zero elements whose square underflows in the accumulator."""
+    sum_low: mpf
+    sum_high: mpf
+    centre: mpf
+    low: mpf
+    high: mpf
+    zero: bool
+    dead: bool
+    nan: bool
+    pole: bool
+
+
+def sum_of_squares(row: Sequence[float]) -> mpf:
+    """Exact sum of squares; NaN or inf where an element is."""
+    with mpmath.workprec(EXACT):
+        return mpmath.fsum(map(mpf, row), squared=True)
+
+
+def count_underflows(row: Sequence[float], form: Format) -> int:
+    """Non-zero elements whose square lies below the smallest normal number of `form`."""
+    with mpmath.workprec(START):
+        tiny = mpmath.ldexp(1, form.emin)
+        return sum(1 for x in row if x and mpf(x) * mpf(x) < tiny)
+
+
+def row_bounds(total: mpf, underflowing: int, budget: RowBudget, exact_range: bool) -> RowBounds:
+    """Interval of the reciprocal root of one row, at the current working precision (formulas: `RowBudget`)."""
+    form = budget.form
+    nan, infinite = bool(mpmath.isnan(total)), bool(mpmath.isinf(total))
+    if nan or infinite:
+        centre = mpmath.nan if nan else mpf(0)
+        return RowBounds(total, 0, total, total, centre, centre, centre, False, infinite, nan, False)
+    half_eta = mpf(0) if exact_range else mpmath.ldexp(1, form.emin - form.precision)
+    lost = underflowing * half_eta
+    eps = mpf(budget.eps)
+    sum_low = max(total - lost, mpf(0)) * (1 - mpf(budget.sum_down))
+    sum_high = (total + lost) * (1 + mpf(budget.sum_up))
+    mean_low = max(sum_low / mpf(budget.count) * (1 - mpf(budget.mean)) - half_eta, mpf(0))
+    mean_high = sum_high / mpf(budget.count) * (1 + mpf(budget.mean)) + (half_eta if sum_high else 0)
+    low = _root(1 - mpf(budget.root), (mean_high + eps) * (1 + mpf(budget.add)))
+    high = _root(1 + mpf(budget.root), (mean_low + eps) * (1 - mpf(budget.add)))
+    centre = _root(mpf(1), total / mpf(budget.count) + eps)
+    limit = mpmath.inf if exact_range else mpmath.ldexp(*form.overflow)
+    must = bool(sum_low >= limit)
+    may = bool(sum_high >= limit)
+    pole = bool(mpmath.isinf(high))
+    return RowBounds(total, underflowing, sum_low, sum_high, centre, low, high, may and not must, must, False, pole)
+
+
+def _root(numerator: mpf, value: mpf) -> mpf:
+    return numerator / mpmath.sqrt(value) if value else mpmath.inf
+
+
+def conforms(bounds: Bounds, got: float) -> bool:
+    """Whether `got` (exact, NaN and sign of zero included) is in the conformance set."""
+    if got != got:
+        return bounds.nan != FORBIDDEN
+    if bounds.nan == REQUIRED:
+        return False
+    if bounds.negative is not None:
+        if (mpmath.sign(got) < 0 or str(got).startswith("-")) != bounds.negative:
+            return False
+        got = abs(got)
+    low, high = bounds.ends
+    return low <= got <= high or (bounds.zero and got == 0)
+
+
+def stable(evaluate: Callable[[], Bounds]) -> Bounds | None:
+    """`evaluate` at `START` bits and at twice as many; None where the two do not decide alike (the oracle gives up)."""
+    with mpmath.workprec(START):
+        first = evaluate()
+    with mpmath.workprec(2 * START):
+        second = evaluate()
+    return second if first.decision == second.decision or _both_nan(first, second) else None
+
+
+def _both_nan(first: Bounds, second: Bounds) -> bool:
+    # NaN ends compare unequal to themselves; they occur only where NaN is required.
+    return first.nan == second.nan == REQUIRED

@@ -1,0 +1,82 @@
+"""A problem: what the oracle needs to know of a case, without layouts, recipes and kernels."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.dtypes import Format, form
+from oracles.rounding import NAMES
+
+
+class ProblemError(ValueError):
+    """A problem that contradicts itself. The message starts with the name of the field at fault."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One evaluation of `op`. `inputs` hold logical values in their storage dtype, whatever their layout was."""
+
+    op: str
+    params: Mapping[str, float | int]
+    inputs: Mapping[str, NDArray[Any]]
+    outputs: Mapping[str, str]
+    """output name -> dtype name."""
+    structured: bool = False
+    """True: rounding errors are not random (constant, monotone, power-of-two rows), only the worst case is sound."""
+    key: str = field(default="", compare=False)
+    """caller's digest of the same data, if it has one; saves hashing the inputs again."""
+
+    def __post_init__(self) -> None:
+        for name, array in self.inputs.items():
+            if array.dtype not in NAMES:
+                raise ProblemError(f"inputs.{name}: unknown dtype {array.dtype}; known: {', '.join(NAMES.values())}")
+        for name, dtype in self.outputs.items():
+            form(dtype, f"outputs.{name}")
+        eps = self.params.get("eps", 0.0)
+        if not (math.isfinite(eps) and eps >= 0):
+            raise ProblemError(f"params.eps: must be finite and not negative, not {eps}")
+
+    @cached_property
+    def digest(self) -> str:
+        """Identifies the problem in hex; chooses which passes are confirmed by the precise tier."""
+        if self.key:
+            return self.key
+        digest = hashlib.sha256(repr((self.op, sorted(self.params.items()), self.structured)).encode())
+        for name in sorted(self.inputs):
+            array = np.ascontiguousarray(self.inputs[name])
+            digest.update(f"{name} {array.dtype} {array.shape}".encode())
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+    def input(self, name: str) -> NDArray[Any]:
+        """The input called `name`. Raises `ProblemError` where it is missing."""
+        try:
+            return self.inputs[name]
+        except KeyError:
+            raise ProblemError(f"inputs.{name}: {self.op} needs it") from None
+
+    def form_of(self, name: str) -> Format:
+        """Format of the input called `name`."""
+        return form(NAMES[self.input(name).dtype])
+
+    @property
+    def axis(self) -> int:
+        """The normalised axis, counted from the front. Raises `ProblemError` where `x` has no such axis."""
+        rank = self.input("x").ndim
+        axis = int(self.params.get("axis", -1))
+        if not -rank <= axis < rank:
+            raise ProblemError(f"params.axis: {axis} is not an axis of a tensor of rank {rank}")
+        return axis % rank
+
+    @property
+    def eps(self) -> float:
+        """Exact eps as given, before any rounding that a contract declares."""
+        return float(self.params.get("eps", 0.0))

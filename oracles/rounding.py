@@ -1,0 +1,113 @@
+"""Rounding to nearest, ties to even: of float64 arrays to a narrower format, and of mpmath numbers to any format.
+
+The two share no code, because the precise tier is there to check the fast one.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from typing import Any
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.dtypes import Format
+
+F64 = NDArray[np.float64]
+
+STORAGE: dict[str, np.dtype[Any]] = {
+    "f64": np.dtype(np.float64),
+    "f32": np.dtype(np.float32),
+    "f16": np.dtype(np.float16),
+}
+"""NumPy dtype in which values of each format are stored; without ml_dtypes only NumPy's own."""
+
+with suppress(ImportError):
+    import ml_dtypes
+
+    STORAGE["bf16"] = np.dtype(ml_dtypes.bfloat16)
+    STORAGE["e4m3"] = np.dtype(ml_dtypes.float8_e4m3fn)
+    STORAGE["e5m2"] = np.dtype(ml_dtypes.float8_e5m2)
+
+NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in STORAGE.items()}
+"""Format name of each NumPy dtype."""
+
+_EXPONENT = np.int64(0x7FF0 << 48)
+"""exponent field of a float64; by itself it is the power of two at or below a normal number."""
+
+_NATIVE = {"f32": np.float32, "f16": np.float16}
+
+
+def round_to(values: F64, form: Format) -> F64:
+    """`values` rounded to nearest even in `form`, as float64 (any shape). Overflow gives inf, or NaN without infinities.
+
+    NumPy's own casts round once. The casts of ml_dtypes are not used: going through float32 would round twice.
+    """
+    if form.name == "f64":
+        return values
+    if native := _NATIVE.get(form.name):
+        with np.errstate(over="ignore", under="ignore"):
+            return values.astype(native).astype(np.float64)
+    return _round_generic(values, form)
+
+
+def _round_generic(values: F64, form: Format) -> F64:
+    _, exponent = np.frexp(values)
+    quantum = np.maximum(exponent - form.precision, form.emin - form.precision + 1)
+    with np.errstate(invalid="ignore"):
+        rounded: F64 = np.ldexp(np.rint(np.ldexp(values, -quantum)), quantum)
+        beyond = np.abs(rounded) > form.max
+    if not beyond.any():
+        return rounded
+    limit = np.copysign(np.inf, rounded) if form.infinities else np.full_like(rounded, np.nan)
+    return np.where(beyond, limit, rounded)
+
+
+def half_gap(values: F64, form: Format, upward: NDArray[np.bool_]) -> F64:
+    """Half the distance from each finite value of `form` to its neighbour in the direction given.
+
+    This is the half of the value's rounding cell that lies on that side.
+    """
+    binade = np.maximum((values.view(np.int64) & _EXPONENT).view(np.float64), form.tiny)
+    # Towards zero from a power of two the neighbours are twice as dense.
+    dense = (np.abs(values) == binade) & (upward == (values < 0)) & (binade > form.tiny)
+    gap: F64 = binade * form.u
+    return np.where(dense, gap / 2, gap)
+
+
+def round_precise(value: mpmath.mpf, form: Format) -> float:
+    """An mpmath number rounded to nearest even in `form`, as a Python float (every format fits in one)."""
+    if not mpmath.isfinite(value):
+        return float(value)
+    sign, mantissa, exponent, bits = value._mpf_
+    mantissa = int(mantissa)
+    quantum = max(exponent + bits - form.precision, form.emin - form.precision + 1)
+    shift = quantum - exponent
+    if shift > 0:
+        # With a shift beyond all bits both the quotient and the comparison below come out right (0 and "less").
+        quotient, rest = divmod(mantissa, 1 << shift)
+        half = 1 << (shift - 1)
+        mantissa = quotient + (rest > half or (rest == half and quotient & 1))
+        exponent = quantum
+    limit, scale = form.overflow
+    if mantissa and _at_least(mantissa, exponent, limit, scale):
+        magnitude = float("inf") if form.infinities else float("nan")
+    else:
+        magnitude = float(mpmath.ldexp(mantissa, exponent)) if mantissa else 0.0
+    return -magnitude if sign else magnitude
+
+
+def _at_least(mantissa: int, exponent: int, limit: int, scale: int) -> bool:
+    """mantissa * 2^exponent >= limit * 2^scale, in integers."""
+    low = min(exponent, scale)
+    return mantissa << (exponent - low) >= limit << (scale - low)
+
+
+def bits(value: float, form: Format) -> str:
+    """The bits of `value`, which must be representable in `form`, in hex: 0x3f800000."""
+    if form.name == "f64":
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016x}"
+    stored = np.array(value, dtype=STORAGE[form.name])
+    return f"0x{int.from_bytes(stored.tobytes(), 'little'):0{2 * form.itemsize}x}"

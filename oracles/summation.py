@@ -1,0 +1,116 @@
+"""In what order a sum is formed, as data: the longest chain of additions that one term goes through sets its budget."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+
+class NumericsError(ValueError):
+    """A declaration that contradicts itself. The message starts with the name of the field at fault."""
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """One accumulator, one element after the other."""
+
+    def chain(self, n: int) -> int:
+        """Longest chain of additions that one term goes through, in a sum of `n` terms."""
+        return n
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """`accumulators` vector registers of `lanes` lanes, summed as a tree; then the tail.
+
+    `tail="scalar"` adds the remaining elements one by one onto the vector total; `tail="predicated"` adds them as
+    partial vectors into the accumulators.
+    """
+
+    lanes: int
+    accumulators: int
+    tail: Literal["scalar", "predicated"]
+
+    def __post_init__(self) -> None:
+        _positive(lanes=self.lanes, accumulators=self.accumulators)
+        if self.tail not in ("scalar", "predicated"):
+            raise NumericsError(f"summation: tail must be scalar or predicated, not {self.tail!r}")
+
+    def chain(self, n: int) -> int:
+        """See `Sequential.chain`."""
+        block = self.lanes * self.accumulators
+        if self.tail == "scalar":
+            return n // block + _tree(block) + n % block
+        # The leftover vectors all go into accumulator 0, at most `accumulators` of them.
+        return n // block + math.ceil(n % block / self.lanes) + _tree(block)
+
+
+@dataclass(frozen=True)
+class VectorLanes:
+    """Like `Lanes`, for vector-length-agnostic code: the number of lanes is known only once a target is chosen."""
+
+    accumulators: int
+    tail: Literal["scalar", "predicated"]
+    lane_bits: int = 32
+
+    def __post_init__(self) -> None:
+        _positive(accumulators=self.accumulators, lane_bits=self.lane_bits)
+
+    def at(self, vector_bits: int) -> Lanes:
+        """The structure on hardware whose vectors are `vector_bits` wide."""
+        return Lanes(vector_bits // self.lane_bits, self.accumulators, self.tail)
+
+    def chain(self, n: int) -> int:
+        """Raises `NumericsError`: the vector length must be chosen first."""
+        raise NumericsError("summation: the vector length is not chosen yet; use at(vector_bits)")
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A tile of `width` partial sums, one per column of the tile, each over every width-th element; then a tree."""
+
+    width: int
+
+    def __post_init__(self) -> None:
+        _positive(width=self.width)
+
+    def chain(self, n: int) -> int:
+        """See `Sequential.chain`."""
+        return math.ceil(n / self.width) + _tree(min(self.width, max(n, 1)))
+
+
+@dataclass(frozen=True)
+class Pairwise:
+    """Recursive halving down to blocks of `block` elements, which are summed one after the other."""
+
+    block: int = 1
+
+    def __post_init__(self) -> None:
+        _positive(block=self.block)
+
+    def chain(self, n: int) -> int:
+        """See `Sequential.chain`."""
+        return min(n, self.block) + _tree(math.ceil(n / self.block))
+
+
+@dataclass(frozen=True)
+class Any:
+    """Any order at all, atomic additions included: as weak a promise as `Sequential`."""
+
+    def chain(self, n: int) -> int:
+        """See `Sequential.chain`."""
+        return n
+
+
+Summation = Sequential | Lanes | VectorLanes | Tiles | Pairwise | Any
+
+
+def _tree(width: int) -> int:
+    return math.ceil(math.log2(width)) if width > 1 else 0
+
+
+def _positive(**fields: int) -> None:
+    for name, value in fields.items():
+        if value < 1:
+            raise NumericsError(f"summation: {name} must be positive, not {value}")

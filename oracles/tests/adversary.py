@@ -1,0 +1,104 @@
+"""Problems and outputs made to be hard for the oracle: edges of overflow, underflow, ties, special values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.dtypes import Format, form
+from oracles.enclosure import Enclosure
+from oracles.rounding import F64, STORAGE, round_to
+
+RECIPES = (
+    "normal",
+    "uniform",
+    "constant",
+    "spike",
+    "zero",
+    "subnormal",
+    "tiny squares",
+    "mean square at underflow",
+    "sum at overflow",
+    "wide",
+    "one nan",
+    "one inf",
+    "few zeros",
+)
+
+
+def row(recipe: str, n: int, dtype: str, rng: np.random.Generator) -> NDArray[Any]:
+    """One row of `n` elements in the storage dtype of `dtype`."""
+    return store(_values(recipe, n, form(dtype), rng), dtype)
+
+
+def store(values: F64, dtype: str) -> NDArray[Any]:
+    """`values` rounded to `dtype`."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return round_to(values, form(dtype)).astype(STORAGE[dtype])
+
+
+def _values(recipe: str, n: int, target: Format, rng: np.random.Generator) -> F64:
+    normal: F64 = rng.standard_normal(n)
+    # Squares are formed in f32 (in f64 for f64 rows), whatever the row's dtype is.
+    wide = target if target.name == "f64" else form("f32")
+    place = int(rng.integers(n))
+    if recipe == "uniform":
+        return rng.uniform(0, 1, n)
+    if recipe == "constant":
+        return np.full(n, float(rng.uniform(0.5, 2)))
+    if recipe == "spike":
+        normal[place] = 2.0 ** rng.integers(3, 12)
+    elif recipe == "zero":
+        return np.copysign(0.0, normal)
+    elif recipe == "subnormal":
+        return normal * target.tiny / 8
+    elif recipe == "tiny squares":
+        return normal * 2.0 ** (wide.emin / 2 + rng.uniform(-14, 3))
+    elif recipe == "mean square at underflow":
+        return normal * 2.0 ** ((wide.emin - wide.precision) / 2 + rng.uniform(-2, 6))
+    elif recipe == "sum at overflow":
+        top = 2.0 ** ((1 - wide.emin) / 2 + 0.5)
+        return normal / np.sqrt(max(np.sum(normal * normal), 1e-300)) * top * (1 + rng.uniform(-4, 4) * wide.u)
+    elif recipe == "wide":
+        return normal * 2.0 ** rng.uniform(-20, 20, n)
+    elif recipe == "one nan":
+        normal[place] = np.nan
+    elif recipe == "one inf":
+        normal[place] = np.inf * rng.choice([-1.0, 1.0])
+    elif recipe == "few zeros":
+        normal[rng.uniform(size=n) < 0.3] = -0.0
+    return normal
+
+
+def probes(enclosure: Enclosure, rng: np.random.Generator) -> Iterator[F64]:
+    """Outputs (float64, representable) on and next to the ends of the conformance sets, and special ones."""
+    sign = 1.0 if enclosure.negative is None else np.where(enclosure.negative, -1.0, 1.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        ends = [*enclosure.inner, *enclosure.outer, round_to(enclosure.centre, enclosure.form)]
+        for end in ends:
+            for steps in (-2, -1, 0, 1, 2):
+                yield sign * step(end, steps, enclosure.form)
+        shape = enclosure.centre.shape
+        yield sign * np.zeros(shape)
+        yield -sign * np.zeros(shape)
+        specials = np.array([np.nan, np.inf, -np.inf, 0.0, enclosure.form.max, enclosure.form.eta])
+        yield rng.choice(specials, shape)
+
+
+def step(values: F64, steps: int, target: Format) -> F64:
+    """The value of `target` that is `steps` neighbours away; NaN and inf stay."""
+    moved = np.array(values, dtype=np.float64)
+    for _ in range(abs(steps)):
+        if target.name == "f64":
+            moved = np.where(np.isfinite(moved), np.nextafter(moved, np.copysign(np.inf, steps)), moved)
+            continue
+        _, exponent = np.frexp(moved)
+        quantum = np.ldexp(1.0, np.maximum(exponent - target.precision, target.emin - target.precision + 1))
+        # A quarter of the spacing past the half-way point reaches the neighbour on either side of a power of two.
+        up = round_to(moved + np.sign(steps) * 0.75 * quantum, target)
+        inner = round_to(moved + np.sign(steps) * 0.375 * quantum, target)
+        moved = np.where(np.isfinite(moved), np.where(inner != moved, inner, up), moved)
+    return moved

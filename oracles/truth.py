@@ -1,0 +1,193 @@
+"""The truth about one problem: judges outputs of any number of kernels, and explains its judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from zlib import crc32
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.enclosure import Comparison, Enclosure, Mask, canonical, compare, passes, worst_pass
+from oracles.explanation import Explanation, explain
+from oracles.numerics import Numerics
+from oracles.ops import Op, load
+from oracles.precise import START, Bounds, conforms, stable
+from oracles.problem import Problem, ProblemError
+from oracles.rounding import F64, STORAGE
+
+Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
+
+SAMPLE = 64
+"""one pass in SAMPLE + n outputs is confirmed by the precise tier, which costs in proportion to the row length n."""
+
+
+class OracleDisagreement(RuntimeError):
+    """The two tiers contradict each other: an error in the oracle. No judgement of the run can be trusted."""
+
+
+class GaveUp(RuntimeError):
+    """The precise tier does not decide alike at two precisions."""
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    """The judgement of one output of one kernel. Indices are into the output as the kernel returned it."""
+
+    output: str
+    result: Result
+    worst_index: tuple[int, ...] | None
+    """element with the largest err/budget; None for an empty output."""
+    worst_ratio: float
+    """its err/budget: at most 1 exactly for passes."""
+    failing: int = 0
+    """number of failing elements."""
+    proven: bool = False
+    """the worst element lies outside the worst-case budget too: no correct implementation returns it."""
+    escalated: int = 0
+    """elements that only the precise tier could decide."""
+    mask: Mask | None = field(default=None, repr=False, compare=False)
+    """which elements fail, in the shape of the output; None where none does."""
+
+
+class Truth:
+    """Judges outputs for one problem. Enclosures are made once per contract and shared by its kernels."""
+
+    def __init__(self, problem: Problem) -> None:
+        """Raises `ProblemError` where inputs, params and outputs do not fit the op or each other."""
+        self.problem = problem
+        self.op: Op = load(problem)
+        self._enclosures: dict[tuple[Numerics, bool], Mapping[str, Enclosure]] = {}
+
+    def check(self, numerics: Numerics, outputs: Mapping[str, NDArray[Any]]) -> tuple[OutputCheck, ...]:
+        """Judge all outputs of one kernel that promises `numerics`; one check per output of the problem, in its order.
+
+        `outputs` hold logical values in the storage dtype of the problem's outputs. Raises `ProblemError` for a missing
+        output, a wrong shape or dtype; `NumericsError` for a contract that this problem contradicts;
+        `OracleDisagreement` where the tiers contradict each other.
+        """
+        enclosures = self.enclosures(numerics, self.problem.structured)
+        return tuple(
+            self._check(name, numerics, enclosures[name], self._canonical(name, outputs)) for name in self.problem.outputs
+        )
+
+    def explain(self, numerics: Numerics, output: str, index: tuple[int, ...], got: float) -> Explanation:
+        """The judgement of one element in full, from the precise tier.
+
+        `index` is into the output as returned, `got` a value of its dtype. Raises `GaveUp` where the precise tier is not
+        stable.
+        """
+        place, structured = self.canonical_index(output, index), self.problem.structured
+        bounds = self.bounds(numerics, output, place, structured)
+        if bounds is None:
+            raise GaveUp(f"{output}{list(index)}: not stable at {START} and {2 * START} bits")
+        with mpmath.workprec(2 * START):
+            terms = self.op.terms(output, place, numerics, structured)
+            facts = self.op.facts(output, place, numerics, structured)
+            return explain(output, index, bounds, float(got), terms, facts)
+
+    def enclosures(self, numerics: Numerics, structured: bool) -> Mapping[str, Enclosure]:
+        """The fast tier's conformance sets."""
+        key = numerics, structured
+        if key not in self._enclosures:
+            # NaN, inf, overflow and division by zero are ordinary values here.
+            with np.errstate(all="ignore"):
+                self._enclosures[key] = self.op.enclose(numerics, structured)
+        return self._enclosures[key]
+
+    def bounds(self, numerics: Numerics, output: str, index: tuple[int, ...], structured: bool) -> Bounds | None:
+        """The precise tier's conformance set of one element (canonical index), or None where it gives up."""
+        return stable(lambda: self.op.bounds(output, index, numerics, structured))
+
+    def canonical_index(self, output: str, index: tuple[int, ...]) -> tuple[int, ...]:
+        """Index into the output's canonical array, from one into the output as returned."""
+        places = self._places(output)
+        flat = int(np.ravel_multi_index(index, self.op.shape(output)))
+        found = np.flatnonzero(places.reshape(-1) == flat)[0]
+        return tuple(int(i) for i in np.unravel_index(found, places.shape))
+
+    def _places(self, output: str) -> NDArray[np.int64]:
+        shape = self.op.shape(output)
+        return self._arranged(output, np.arange(int(np.prod(shape))).reshape(shape))
+
+    def _arranged(self, output: str, array: NDArray[Any]) -> NDArray[Any]:
+        return canonical(array, self.op.axis) if self.op.has_axis(output) else array.reshape(-1)
+
+    def _canonical(self, name: str, outputs: Mapping[str, NDArray[Any]]) -> F64:
+        if name not in outputs:
+            raise ProblemError(f"outputs.{name}: not among the outputs given")
+        array, shape = outputs[name], self.op.shape(name)
+        if array.shape != shape:
+            raise ProblemError(f"outputs.{name}: shape {array.shape}, expected {shape}")
+        if array.dtype != STORAGE[self.problem.outputs[name]]:
+            raise ProblemError(f"outputs.{name}: dtype {array.dtype}, expected {self.problem.outputs[name]}")
+        return self._arranged(name, array).astype(np.float64)
+
+    def _check(self, name: str, numerics: Numerics, enclosure: Enclosure, got: F64) -> OutputCheck:
+        if got.size == 0:
+            return OutputCheck(name, "pass", None, 0.0)
+        if not passes(enclosure, got):
+            return self._check_closely(name, numerics, enclosure, got)
+        flat, ratio = worst_pass(enclosure, got)
+        index = self._unravel(name, flat, got.shape)
+        if self._sampled(name, numerics):
+            canonical_index = tuple(int(i) for i in np.unravel_index(flat, got.shape))
+            self._confirm(name, numerics, canonical_index, float(got[canonical_index]), passing=True)
+        return OutputCheck(name, "pass", index, ratio)
+
+    def _check_closely(self, name: str, numerics: Numerics, enclosure: Enclosure, got: F64) -> OutputCheck:
+        """Some element is not certainly right: settle every element, the unsure ones in the precise tier."""
+        comparison = compare(enclosure, got)
+        failing, ratio, gave_up = self._settle(name, numerics, comparison, got)
+        flat = int(ratio.argmax())
+        index = tuple(int(i) for i in np.unravel_index(flat, got.shape))
+        escalated = int(comparison.unsure.sum())
+        worst = self._unravel(name, flat, got.shape)
+        if not failing.any():
+            result: Result = "gave_up" if gave_up else "pass"
+            return OutputCheck(name, result, worst, float(ratio.flat[flat]), escalated=escalated)
+        value = float(got[index])
+        if self._confirm(name, numerics, index, value, passing=False) is None:
+            return OutputCheck(name, "gave_up", worst, float(ratio.flat[flat]), escalated=escalated)
+        certain = self.bounds(numerics, name, index, True)
+        proven = certain is not None and not conforms(certain, value)
+        result = "nonfinite" if not np.isfinite(value) or np.isnan(enclosure.centre[index]) else "numeric"
+        mask = np.zeros(int(np.prod(self.op.shape(name))), bool)
+        mask[self._places(name)[failing]] = True
+        return OutputCheck(
+            name, result, worst, float(ratio.flat[flat]), int(failing.sum()), proven, escalated, mask.reshape(self.op.shape(name))
+        )
+
+    def _settle(self, name: str, numerics: Numerics, comparison: Comparison, got: F64) -> tuple[Mask, F64, int]:
+        failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0
+        for place in np.argwhere(comparison.unsure):
+            index = tuple(int(i) for i in place)
+            bounds = self.bounds(numerics, name, index, self.problem.structured)
+            if bounds is None:
+                gave_up += 1
+            elif not conforms(bounds, float(got[index])):
+                failing[index] = True
+                ratio[index] = max(ratio[index], np.nextafter(1.0, 2.0))
+        return failing, ratio, gave_up
+
+    def _confirm(self, name: str, numerics: Numerics, index: tuple[int, ...], got: float, passing: bool) -> Bounds | None:
+        """Ask the precise tier about one element that the fast tier decided. None where it gives up."""
+        bounds = self.bounds(numerics, name, index, self.problem.structured)
+        if bounds is not None and conforms(bounds, got) != passing:
+            raise OracleDisagreement(
+                f"{self.problem.op} {self.problem.digest[:16]}, {numerics}, {name}{list(index)} = {got!r}: "
+                f"{'passes' if passing else 'fails'} in the fast tier, conformance set {bounds.decision}"
+            )
+        return bounds
+
+    def _sampled(self, name: str, numerics: Numerics) -> bool:
+        return crc32(f"{self.problem.digest} {name} {numerics}".encode()) % (SAMPLE + self.op.length) == 0
+
+    def _unravel(self, name: str, flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+        place = self.op.shape(name)
+        if self.op.has_axis(name) and self.op.axis != len(place) - 1:
+            flat = int(self._places(name).reshape(-1)[flat])
+        return tuple(int(i) for i in np.unravel_index(flat, place))
