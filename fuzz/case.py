@@ -19,9 +19,6 @@ CACHE_LINE = 64
 PAGE = 65536
 """bytes; a multiple of every page size in use, so that alignments do not depend on the machine."""
 
-LARGEST_EXTENT = 1 << 28
-"""elements from a tensor's first to its last, gaps included; beyond this a worker could not map it."""
-
 Guard = Literal["after", "before"]
 
 
@@ -50,8 +47,6 @@ class Layout:
             raise CaseError(f"shape: negative extent in {self.shape}")
         if self.offset < 0:
             raise CaseError(f"offset: {self.offset} is negative")
-        if self.extent > LARGEST_EXTENT:
-            raise CaseError(f"strides: {self.strides} spread {self.shape} over {self.extent} elements")
 
     @property
     def size(self) -> int:

@@ -45,8 +45,8 @@ class Term:
 class RowBudget:
     """What the declaration allows between exact sum of squares S and reciprocal root, for rows of one length.
 
-    S' in [(S - a)(1 - sum_down), (S + a)(1 + sum_up)], a = half_eta * (number of squares that underflow)
-    M in [S'/count (1 - mean) - half_eta, S'/count (1 + mean) + half_eta]
+    S' in [(S - a)(1 - sum_down), (S + a)(1 + sum_up)], a = quantum * (number of squares that underflow)
+    M in [S'/count (1 - mean) - quantum, S'/count (1 + mean) + quantum]
     V in [(M + eps)(1 - add), (M + eps)(1 + add)]
     rstd in [(1 - root) / sqrt(V), (1 + root) / sqrt(V)]
     """
@@ -56,7 +56,10 @@ class RowBudget:
     count: float
     """row length as the accumulator holds it."""
     eps: float
-    """eps as the accumulator holds it."""
+    """eps as it is added: rounded to the accumulator, and to the input's dtype first where the contract says so."""
+    quantum: float
+    """absolute error of an operation that underflows; 0 where the sum's range is exact."""
+    exact_range: bool
     chain: int
     """roundings that one square goes through: its own and those of the additions."""
     statistical: bool
@@ -85,8 +88,8 @@ def sum_budget(form: Format, chain: int, structured: bool) -> tuple[float, float
 
 
 @lru_cache(maxsize=4096)
-def row_budget(numerics: Numerics, n: int, eps: float, structured: bool) -> RowBudget:
-    """Budget of rows of `n` elements under `numerics`; `eps` as given in the problem.
+def row_budget(numerics: Numerics, n: int, eps: float, dtype: str, structured: bool) -> RowBudget:
+    """Budget of rows of `n` elements of `dtype` under `numerics` (settled); `eps` as given in the problem.
 
     Raises `NumericsError` where the accumulator cannot hold the row length.
     """
@@ -95,7 +98,8 @@ def row_budget(numerics: Numerics, n: int, eps: float, structured: bool) -> RowB
     count = _held(float(n), accumulator)
     if not math.isfinite(count):
         raise NumericsError(f"accumulate: {accumulator.name} cannot hold the row length {n}")
-    held_eps = _held(eps, accumulator)
+    held_eps = _held(_held(eps, form(dtype)) if numerics.eps == "input" else eps, accumulator)
+    exact_range = numerics.sum_range == "exact"
     chain = numerics.summation.chain(n) + 1
     down, up, statistical = sum_budget(accumulator, chain, structured)
     mean = u if numerics.mean == "divide" else 2 * u + u * u
@@ -108,7 +112,28 @@ def row_budget(numerics: Numerics, n: int, eps: float, structured: bool) -> RowB
         Term("add eps", "u" if held_eps else "0 (eps is 0)", add),
         Term("rsqrt", "2u / (1 - u)" if numerics.rsqrt_ulp is None else f"2u * {numerics.rsqrt_ulp:g} ulp", root),
     )
-    return RowBudget(accumulator, count, held_eps, chain, statistical, down, up, mean, add, root, terms)
+    quantum = 0.0 if exact_range else underflow(accumulator, numerics)
+    return RowBudget(accumulator, count, held_eps, quantum, exact_range, chain, statistical, down, up, mean, add, root, terms)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Operations whose results are rounded in places that a contract leaves open."""
+
+    relative: float
+    absolute: float
+    """error where they underflow, in units of the result."""
+
+
+def rounding(form: Format, numerics: Numerics, operations: int) -> Rounding:
+    """So many roundings to `form`, one after the other: (1 + u)^k - 1 <= k u (1 + k u)."""
+    relative = operations * form.u * (1 + operations * form.u)
+    return Rounding(relative, operations * underflow(form, numerics))
+
+
+def underflow(form: Format, numerics: Numerics) -> float:
+    """Absolute error of one operation in `form` that underflows."""
+    return form.tiny if numerics.denormals == "flush" else form.half_eta
 
 
 def _held(value: float, form: Format) -> float:

@@ -128,6 +128,13 @@ def _quick_sum(a: F64, b: F64) -> DoubleDouble:
     return DoubleDouble(total, b - (total - a))
 
 
+def _finished(first: F64, second: F64) -> DoubleDouble:
+    """Like `_quick_sum`, but inf and NaN in `first` stay what they are."""
+    total = first + second
+    finite = np.isfinite(total)
+    return DoubleDouble(np.where(finite, total, first), np.where(finite, second - (total - first), 0.0))
+
+
 def _lifted(value: Any) -> DoubleDouble:
     return value if isinstance(value, DoubleDouble) else DoubleDouble(value)
 
@@ -140,14 +147,14 @@ def _add(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
 
 def _multiply(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     product = two_product(a.high, b.high)
-    return _quick_sum(product.high, product.low + (a.high * b.low + a.low * b.high))
+    return _finished(product.high, product.low + (a.high * b.low + a.low * b.high))
 
 
 def _divide(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     first = a.high / b.high
     rest = a - b * first
     second = rest.high / b.high
-    return _quick_sum(first, second)
+    return _finished(first, second)
 
 
 def _root(a: DoubleDouble) -> DoubleDouble:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.doubledouble import F64, Real, head
 from oracles.dtypes import Format
-from oracles.rounding import F64, half_gap, round_to
+from oracles.rounding import half_gap, round_to
 
 FORBIDDEN, ALLOWED, REQUIRED = 0, 1, 2
 """whether an element may be NaN."""
@@ -34,7 +35,7 @@ class Enclosure:
     """
 
     form: Format
-    centre: F64
+    centre: Real
     """the declaration evaluated without inexact steps; the exact value where only the last step rounds."""
     below: F64
     above: F64
@@ -47,6 +48,10 @@ class Enclosure:
     """None: no element may be NaN."""
     zero: Mask | None = None
     """elements that may also be zero, because the sum of squares may overflow. None: none."""
+    nonfinite: Mask | None = None
+    """elements for which any NaN or infinity conforms too, because an intermediate result may overflow. None: none."""
+    unjudged: Mask | None = None
+    """elements of which the contract says nothing: all conform. None: none."""
     unsure: Mask | None = None
     """elements of which only the precise tier can say anything; their inner ends are NaN."""
 
@@ -65,17 +70,24 @@ class Comparison:
     """err/budget: above 1 exactly for failures; inf for NaN and inf in the wrong place."""
 
 
-def rounded(form: Format, stack: F64) -> Enclosure:
+def rounded(form: Format, stack: Real, saturate: bool = False) -> Enclosure:
     """Enclosure from a stack (5, ...) of real numbers before the last rounding point; see `oracles.rows` for the order."""
-    centre, low, high = stack[0], stack[1], stack[4]
     ends = round_to(stack[1:], form)
+    nan = None
+    if saturate:
+        ends = np.clip(ends, -form.max, form.max)
+    elif not form.infinities and np.isinf(ends).any():
+        # Where a format has no infinity, NaN is what an overflow leaves.
+        nan = np.where(np.isinf(ends[3]), ALLOWED, FORBIDDEN).astype(np.int8)
     return Enclosure(
         form,
-        centre,
-        np.maximum(centre - low, 0.0),
-        np.maximum(high - centre, 0.0),
+        stack[0],
+        np.maximum(head(stack[0] - stack[1]), 0.0),
+        np.maximum(head(stack[4] - stack[0]), 0.0),
         (ends[1], ends[2]),
         (ends[0], ends[3]),
+        nan=nan,
+        unsure=None if nan is None else np.isinf(ends[3]) != np.isinf(ends[2]),
     )
 
 
@@ -103,9 +115,13 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
     if enclosure.nan is not None:
         inside = np.where(is_nan, enclosure.nan != FORBIDDEN, inside & (enclosure.nan != REQUIRED))
         possible &= enclosure.nan != REQUIRED
+    if enclosure.nonfinite is not None:
+        inside |= enclosure.nonfinite & ~np.isfinite(got)
     if enclosure.unsure is not None:
         inside &= ~enclosure.unsure
         possible |= enclosure.unsure
+    if enclosure.unjudged is not None:
+        inside |= enclosure.unjudged
     failing = ~(inside | possible)
     return Comparison(failing, possible & ~inside, _ratios(enclosure, got, inside, failing))
 
@@ -114,6 +130,10 @@ def worst_pass(enclosure: Enclosure, got: F64) -> tuple[int, float]:
     """Flat index and err/budget of the worst element of an output in which every element passes."""
     ratio = err_over_budget(enclosure, got)
     index = int(ratio.argmax())
+    if not ratio.flat[index] < np.inf:
+        # An infinity in its right place: no distance from anything.
+        ratio = np.where(np.isfinite(ratio), ratio, 0.0)
+        index = int(ratio.argmax())
     return index, min(float(ratio.flat[index]), 1.0)
 
 
@@ -124,7 +144,7 @@ def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
     of a cell (a tie) the parity of the last bit decides, and the callers settle it by the verdict.
     """
     values = enclosure.values(got)
-    error = values - enclosure.centre
+    error = head(values - enclosure.centre)
     upward = error < 0
     budget = np.where(upward, enclosure.below, enclosure.above) + half_gap(values, enclosure.form, upward)
     ratio: F64 = np.abs(error) / budget
@@ -140,5 +160,5 @@ def _ratios(enclosure: Enclosure, got: F64, inside: Mask, failing: Mask) -> F64:
 
 def canonical(array: NDArray[Any], axis: int) -> NDArray[Any]:
     """`array` as (rows, columns) with `axis` moved last."""
-    moved = np.moveaxis(array, axis, -1)
+    moved = array if axis == array.ndim - 1 else np.moveaxis(array, axis, -1)
     return moved.reshape(-1, moved.shape[-1]) if moved.size else moved.reshape(0, moved.shape[-1])

@@ -9,7 +9,8 @@ This module imports neither NumPy nor mpmath, so that a pack of kernels can be l
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args, get_type_hints
+from functools import lru_cache
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from oracles.dtypes import form
 from oracles.summation import Any, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
@@ -66,9 +67,8 @@ class Numerics:
     """the last cast turns what overflows into the largest finite number."""
 
     def __post_init__(self) -> None:
-        for name, hint in get_type_hints(Numerics).items():
-            options, value = get_args(hint), getattr(self, name)
-            if options and all(isinstance(option, str) for option in options) and value not in options:
+        for name, options in _CHOICES.items():
+            if (value := getattr(self, name)) not in options:
                 raise NumericsError(f"{name}: {value!r} is not one of {', '.join(options)}")
         for name in ("accumulate", "multiply", "dw_accumulate"):
             value = getattr(self, name)
@@ -86,16 +86,23 @@ class Numerics:
         return replace(self, summation=self.summation.at(vector_bits))
 
     def settled(self, dtype: str) -> Numerics:
-        """The same contract with 'input' and None replaced, for an x of `dtype`."""
-        accumulate = dtype if self.accumulate == "input" else self.accumulate
-        multiply = {None: accumulate, "input": dtype}.get(self.multiply, self.multiply)
-        dw_accumulate = dtype if self.dw_accumulate == "input" else self.dw_accumulate
-        eps: Literal["accumulate", "input"] = "input" if self.cast == "none" else self.eps
-        return replace(
-            self,
-            accumulate=accumulate,
-            multiply=multiply,
-            dw_accumulate=dw_accumulate,
-            eps=eps,
-            cast="llama" if self.cast == "none" else self.cast,
-        )
+        """The same contract with 'input' and None replaced, for an x of `dtype`; cast 'none' becomes 'llama' in it."""
+        return _settled(self, dtype)
+
+
+@lru_cache(maxsize=4096)
+def _settled(numerics: Numerics, dtype: str) -> Numerics:
+    accumulate = dtype if numerics.accumulate == "input" else numerics.accumulate
+    return replace(
+        numerics,
+        accumulate=accumulate,
+        multiply={None: accumulate, "input": dtype}.get(numerics.multiply, numerics.multiply),
+        dw_accumulate=dtype if numerics.dw_accumulate == "input" else numerics.dw_accumulate,
+        eps="input" if numerics.cast == "none" else numerics.eps,
+        # Once every dtype is that of x, rounding after each step is rounding x_hat before the weight.
+        cast="llama" if numerics.cast == "none" else numerics.cast,
+    )
+
+
+_CHOICES = {name: get_args(hint) for name, hint in get_type_hints(Numerics).items() if get_origin(hint) is Literal}
+"""allowed values of the fields that have a closed list of them."""

@@ -14,6 +14,9 @@ from oracles.problem import Problem, ProblemError
 
 MODULES: Mapping[str, tuple[str, str]] = {
     "rms_norm": ("oracles.rms_norm", "RmsNorm"),
+    "fused_add_rms_norm": ("oracles.fused_add_rms_norm", "FusedAddRmsNorm"),
+    "rms_norm_backward": ("oracles.rms_norm_backward", "RmsNormBackward"),
+    "fused_add_rms_norm_backward": ("oracles.rms_norm_backward", "FusedAddRmsNormBackward"),
 }
 """op -> module and class."""
 

@@ -7,12 +7,12 @@ the budget (`oracles.budget`) and the table of formats.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mpmath
 from mpmath import mpf
 
-from oracles.budget import RowBudget
+from oracles.budget import Rounding, RowBudget
 from oracles.dtypes import Format
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED
 from oracles.rounding import round_precise
@@ -36,6 +36,10 @@ class Bounds:
     """sign bit required; the interval is then about magnitudes. None: signed interval, free sign of zero."""
     nan: int = FORBIDDEN
     zero: bool = False
+    saturate: bool = False
+    """what overflows in the last rounding becomes the largest finite number."""
+    nonfinite: bool = False
+    """any NaN or infinity conforms too: an intermediate result may overflow."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -46,12 +50,43 @@ class Bounds:
     @property
     def ends(self) -> tuple[float, float]:
         """The conformance set's ends as output values (magnitudes where the sign is known)."""
-        return round_precise(self.low, self.form), round_precise(self.high, self.form)
+        low, high = round_precise(self.low, self.form), round_precise(self.high, self.form)
+        if self.saturate:
+            limit = self.form.max
+            return min(max(low, -limit), limit), min(max(high, -limit), limit)
+        return low, high
 
     @property
-    def decision(self) -> tuple[tuple[float, float], bool | None, int, bool]:
+    def decision(self) -> tuple[object, ...]:
         """All that a verdict depends on; two precisions must agree on it."""
-        return self.ends, self.negative, self.nan, self.zero
+        return self.ends, self.negative, self.nan, self.zero, self.nonfinite
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A magnitude: its centre and the ends that the declaration allows. Counterpart of `oracles.steps`."""
+
+    centre: mpf
+    low: mpf
+    high: mpf
+
+    def times(self, factor: mpf) -> Interval:
+        """Exact product with a magnitude."""
+        return Interval(self.centre * factor, self.low * factor, self.high * factor)
+
+    def inexact(self, rounding: Rounding) -> Interval:
+        """Widened by operations that round in places which the contract leaves open. Zero stays zero."""
+        relative, absolute = mpf(rounding.relative), mpf(rounding.absolute) if self.high else mpf(0)
+        low = max(self.low * (1 - relative) - absolute, mpf(0))
+        return Interval(self.centre, low, self.high * (1 + relative) + absolute)
+
+    def flushed(self, form: Format) -> Interval:
+        """What lies below the normal range of `form` may also be zero."""
+        return replace(self, low=mpf(0)) if self.low < mpmath.ldexp(1, form.emin) else self
+
+    def point(self, form: Format) -> Interval:
+        """A declared rounding point."""
+        return Interval(*(mpf(round_precise(end, form)) for end in (self.centre, self.low, self.high)))
 
 
 @dataclass(frozen=True)
@@ -64,9 +99,7 @@ class RowBounds:
     """non-zero elements whose square underflows in the accumulator."""
     sum_low: mpf
     sum_high: mpf
-    centre: mpf
-    low: mpf
-    high: mpf
+    root: Interval
     zero: bool
     dead: bool
     nan: bool
@@ -79,6 +112,12 @@ def sum_of_squares(row: Sequence[float]) -> mpf:
         return mpmath.fsum(map(mpf, row), squared=True)
 
 
+def add_exactly(a: float, b: float) -> mpf:
+    """Exact sum of two floats."""
+    with mpmath.workprec(EXACT):
+        return mpf(a) + mpf(b)
+
+
 def count_underflows(row: Sequence[float], form: Format) -> int:
     """Non-zero elements whose square lies below the smallest normal number of `form`."""
     with mpmath.workprec(START):
@@ -86,28 +125,24 @@ def count_underflows(row: Sequence[float], form: Format) -> int:
         return sum(1 for x in row if x and mpf(x) * mpf(x) < tiny)
 
 
-def row_bounds(total: mpf, underflowing: int, budget: RowBudget, exact_range: bool) -> RowBounds:
+def row_bounds(total: mpf, underflowing: int, budget: RowBudget) -> RowBounds:
     """Interval of the reciprocal root of one row, at the current working precision (formulas: `RowBudget`)."""
-    form = budget.form
     nan, infinite = bool(mpmath.isnan(total)), bool(mpmath.isinf(total))
     if nan or infinite:
-        centre = mpmath.nan if nan else mpf(0)
-        return RowBounds(total, 0, total, total, centre, centre, centre, False, infinite, nan, False)
-    half_eta = mpf(0) if exact_range else mpmath.ldexp(1, form.emin - form.precision)
-    lost = underflowing * half_eta
-    eps = mpf(budget.eps)
+        value = mpmath.nan if nan else mpf(0)
+        return RowBounds(total, 0, total, total, Interval(value, value, value), False, infinite, nan, False)
+    quantum, eps, count = mpf(budget.quantum), mpf(budget.eps), mpf(budget.count)
+    lost = underflowing * quantum
     sum_low = max(total - lost, mpf(0)) * (1 - mpf(budget.sum_down))
     sum_high = (total + lost) * (1 + mpf(budget.sum_up))
-    mean_low = max(sum_low / mpf(budget.count) * (1 - mpf(budget.mean)) - half_eta, mpf(0))
-    mean_high = sum_high / mpf(budget.count) * (1 + mpf(budget.mean)) + (half_eta if sum_high else 0)
+    mean_low = max(sum_low / count * (1 - mpf(budget.mean)) - quantum, mpf(0))
+    mean_high = sum_high / count * (1 + mpf(budget.mean)) + (quantum if sum_high else 0)
     low = _root(1 - mpf(budget.root), (mean_high + eps) * (1 + mpf(budget.add)))
     high = _root(1 + mpf(budget.root), (mean_low + eps) * (1 - mpf(budget.add)))
-    centre = _root(mpf(1), total / mpf(budget.count) + eps)
-    limit = mpmath.inf if exact_range else mpmath.ldexp(*form.overflow)
-    must = bool(sum_low >= limit)
-    may = bool(sum_high >= limit)
-    pole = bool(mpmath.isinf(high))
-    return RowBounds(total, underflowing, sum_low, sum_high, centre, low, high, may and not must, must, False, pole)
+    root = Interval(_root(mpf(1), total / count + eps), low, high)
+    limit = mpmath.inf if budget.exact_range else mpmath.ldexp(*budget.form.overflow)
+    must, may = bool(sum_low >= limit), bool(sum_high >= limit)
+    return RowBounds(total, underflowing, sum_low, sum_high, root, may and not must, must, False, mpmath.isinf(high))
 
 
 def _root(numerator: mpf, value: mpf) -> mpf:
@@ -116,15 +151,18 @@ def _root(numerator: mpf, value: mpf) -> mpf:
 
 def conforms(bounds: Bounds, got: float) -> bool:
     """Whether `got` (exact, NaN and sign of zero included) is in the conformance set."""
+    if not mpmath.isfinite(got) and bounds.nonfinite:
+        return True
+    low, high = bounds.ends
     if got != got:
-        return bounds.nan != FORBIDDEN
+        # Where a format has no infinity, NaN is what an overflow leaves.
+        return bounds.nan != FORBIDDEN or (not bounds.form.infinities and max(abs(low), abs(high)) == mpmath.inf)
     if bounds.nan == REQUIRED:
         return False
     if bounds.negative is not None:
         if (mpmath.sign(got) < 0 or str(got).startswith("-")) != bounds.negative:
             return False
         got = abs(got)
-    low, high = bounds.ends
     return low <= got <= high or (bounds.zero and got == 0)
 
 

@@ -13,9 +13,9 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.doubledouble import F64, DoubleDouble, Real, sticky, two_sum
 from oracles.dtypes import Format
 
-F64 = NDArray[np.float64]
 
 STORAGE: dict[str, np.dtype[Any]] = {
     "f64": np.dtype(np.float64),
@@ -40,11 +40,14 @@ _EXPONENT = np.int64(0x7FF0 << 48)
 _NATIVE = {"f32": np.float32, "f16": np.float16}
 
 
-def round_to(values: F64, form: Format) -> F64:
-    """`values` rounded to nearest even in `form`, as float64 (any shape). Overflow gives inf, or NaN without infinities.
+def round_to(values: Real, form: Format) -> F64:
+    """`values` rounded once to nearest even in `form`, as float64 (any shape). What overflows becomes inf.
 
-    NumPy's own casts round once. The casts of ml_dtypes are not used: going through float32 would round twice.
+    Inf also stands for overflow in formats that have no infinity. The casts of ml_dtypes are not used, because some of
+    their versions go through float32 and round twice; NumPy's own casts round once.
     """
+    if isinstance(values, DoubleDouble):
+        return values.high if form.name == "f64" else round_to(sticky(values), form)
     if form.name == "f64":
         return values
     if native := _NATIVE.get(form.name):
@@ -53,16 +56,18 @@ def round_to(values: F64, form: Format) -> F64:
     return _round_generic(values, form)
 
 
+def add_rounded(a: F64, b: F64 | float, form: Format) -> F64:
+    """a + b rounded once to nearest even in `form`; float64 alone would round twice."""
+    exact = two_sum(a, np.asarray(b, dtype=np.float64))
+    return np.where(np.isfinite(exact.high), round_to(exact, form), exact.high)
+
+
 def _round_generic(values: F64, form: Format) -> F64:
     _, exponent = np.frexp(values)
     quantum = np.maximum(exponent - form.precision, form.emin - form.precision + 1)
     with np.errstate(invalid="ignore"):
         rounded: F64 = np.ldexp(np.rint(np.ldexp(values, -quantum)), quantum)
-        beyond = np.abs(rounded) > form.max
-    if not beyond.any():
-        return rounded
-    limit = np.copysign(np.inf, rounded) if form.infinities else np.full_like(rounded, np.nan)
-    return np.where(beyond, limit, rounded)
+        return np.where(np.abs(rounded) > form.max, np.copysign(np.inf, rounded), rounded)
 
 
 def half_gap(values: F64, form: Format, upward: NDArray[np.bool_]) -> F64:
@@ -78,7 +83,10 @@ def half_gap(values: F64, form: Format, upward: NDArray[np.bool_]) -> F64:
 
 
 def round_precise(value: mpmath.mpf, form: Format) -> float:
-    """An mpmath number rounded to nearest even in `form`, as a Python float (every format fits in one)."""
+    """An mpmath number rounded to nearest even in `form`, as a Python float (every format fits in one).
+
+    What overflows becomes inf, also in formats that have no infinity.
+    """
     if not mpmath.isfinite(value):
         return float(value)
     sign, mantissa, exponent, bits = value._mpf_
@@ -93,7 +101,7 @@ def round_precise(value: mpmath.mpf, form: Format) -> float:
         exponent = quantum
     limit, scale = form.overflow
     if mantissa and _at_least(mantissa, exponent, limit, scale):
-        magnitude = float("inf") if form.infinities else float("nan")
+        magnitude = float("inf")
     else:
         magnitude = float(mpmath.ldexp(mantissa, exponent)) if mantissa else 0.0
     return -magnitude if sign else magnitude

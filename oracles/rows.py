@@ -1,23 +1,22 @@
-"""Fast tier: sums of squares and reciprocal roots of all rows in float64, with a rigorous bound on its own error.
+"""Fast tier: sums of squares and reciprocal roots of all rows, with a rigorous bound on its own error.
 
 A quantity is a stack of five arrays: its centre (the declaration without inexact steps) and the two ends of the interval
 that the declaration allows, each end once on the far and once on the near side of the fast tier's own error. Between
-the two versions of an end only the precise tier can tell.
+the two versions of an end only the precise tier can tell. The arithmetic is float64, or double-double for float64 rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
+from oracles import doubledouble
 from oracles.budget import RowBudget
+from oracles.doubledouble import F64, DoubleDouble, Real, head, two_product
 from oracles.enclosure import Mask
-from oracles.rounding import F64
-
-ULP = 2.0**-53
-"""unit roundoff of the fast tier's own arithmetic."""
 
 CENTRE, LOW_OUTER, LOW_INNER, HIGH_INNER, HIGH_OUTER = range(5)
 
@@ -32,10 +31,34 @@ FALLING = [CENTRE, HIGH_OUTER, HIGH_INNER, LOW_INNER, LOW_OUTER]
 
 
 @dataclass(frozen=True)
+class Arithmetic:
+    """What the fast tier calculates in."""
+
+    ulp: float
+    """relative error bound of one operation."""
+    lift: Callable[[F64], Real]
+    """makes an operand of an array, so that what follows is done in this arithmetic."""
+
+    @lru_cache(maxsize=4096)  # noqa: B019 (there are two instances, both live as long as the module)
+    def own(self, operations: float) -> Real:
+        """(5, 1) factors that move a stack by the error of so many operations."""
+        return 1.0 + self.lift(OWN * (operations * self.ulp))
+
+    @lru_cache(maxsize=4096)  # noqa: B019
+    def factor(self, down: float, up: float) -> Real:
+        """(5, 1) factors that widen a stack by a relative budget."""
+        return 1.0 + self.lift(np.array([[0.0], [-down], [-down], [up], [up]]))
+
+
+SINGLE = Arithmetic(2.0**-53, lambda array: array)
+DOUBLE = Arithmetic(doubledouble.ULP, DoubleDouble)
+
+
+@dataclass(frozen=True)
 class Roots:
     """Reciprocal roots of all rows, and what is special about some of them; the masks have shape (rows,)."""
 
-    stack: F64
+    stack: Real
     """(5, rows)."""
     zero: Mask | None = None
     """the sum may overflow, so that rstd may also be 0."""
@@ -46,25 +69,28 @@ class Roots:
     pole: Mask | None = None
     """rstd may be infinite: eps is 0 and the mean of squares may be."""
     unsure: Mask | None = None
-    """float64 cannot tell which of these holds."""
+    """the fast tier cannot tell which of these holds."""
 
 
 @dataclass(frozen=True)
 class Squares:
-    """Rows and their sums of squares. `x` is (rows, n) in float64, from a dtype whose squares float64 holds exactly."""
+    """Rows (rows, n) of finite or non-finite float64 numbers, and their sums of squares."""
 
     x: F64
+    arithmetic: Arithmetic
 
     @cached_property
-    def sums(self) -> F64:
-        """(rows,) sums of squares, within `error` relative; NaN where an input is NaN, else inf where one is inf."""
+    def sums(self) -> Real:
+        """(rows,) sums of squares, within `error` relative; NaN or inf where an input is."""
+        if self.arithmetic is DOUBLE:
+            return two_product(self.x, self.x).sum(1)
         sums: F64 = np.einsum("ij,ij->i", self.x, self.x)
         return sums
 
     @property
     def error(self) -> float:
-        """Relative error of `sums`: n additions in any order of exact, non-negative products (Higham 2002, 3.1)."""
-        return (self.x.shape[1] + 2) * ULP
+        """Relative error of `sums` in ulp: n additions in any order of non-negative terms (Higham 2002, 3.1)."""
+        return self.x.shape[1] + 4.0
 
     @cached_property
     def magnitudes(self) -> F64:
@@ -75,56 +101,63 @@ class Squares:
     @cached_property
     def smallest(self) -> float:
         """Smallest non-zero magnitude, or inf."""
-        return float(np.fmin.reduce(self.magnitudes[self.magnitudes > 0], initial=np.inf))
+        return float(np.min(self.magnitudes, where=self.magnitudes > 0, initial=np.inf))
+
+    @cached_property
+    def unsafe(self) -> Mask | None:
+        """(rows,) where double-double arithmetic could itself underflow or overflow; None where nowhere."""
+        if self.arithmetic is SINGLE:
+            return None
+        low, high = doubledouble.SAFE
+        outside = (self.magnitudes > high) | ((self.magnitudes < low) & (self.magnitudes > 0))
+        return outside.any(axis=1) if outside.any() else None
 
     def underflows(self, tiny: float) -> F64 | float:
         """(rows,) number of non-zero elements whose square lies below `tiny`; 0.0 where no row has any."""
-        if self.smallest**2 >= tiny:
+        # In double-double arithmetic such rows are unsafe, and left to the precise tier.
+        if self.arithmetic is DOUBLE or self.smallest**2 >= tiny:
             return 0.0
         counted = (self.x * self.x < tiny) & (self.x != 0)
-        return np.count_nonzero(counted, axis=1).astype(np.float64)
+        return np.asarray(np.count_nonzero(counted, axis=1), dtype=np.float64)
 
 
-def roots(squares: Squares, budget: RowBudget, exact_range: bool) -> Roots:
+def roots(squares: Squares, budget: RowBudget) -> Roots:
     """Interval of the reciprocal root of every row under `budget` (formulas: `RowBudget`).
 
-    Each group of float64 steps gets one factor 1 +- a few ULP in the direction of `OWN`: every step rounds correctly,
-    and monotone evaluation carries the errors of earlier steps along. `exact_range`: the sum may neither overflow nor
-    underflow.
+    Each group of steps gets one factor for the fast tier's own error: every step is correct to within one ulp, and
+    monotone evaluation carries the errors of earlier steps along.
     """
-    form = budget.form
-    half_eta = 0.0 if exact_range else form.half_eta
-    lost = half_eta * squares.underflows(form.tiny) if half_eta else 0.0
-    sums = squares.sums * (1 + OWN * (squares.error + 2 * ULP))
+    own, factor = squares.arithmetic.own, squares.arithmetic.factor
+    lost = budget.quantum * squares.underflows(budget.form.tiny) if budget.quantum else 0.0
+    sums = squares.sums * own(squares.error)
     if np.any(lost):
         sums = np.maximum(sums + SIDE * lost, 0.0)
-    sums = sums * _factor(budget.sum_down, budget.sum_up)
-    means = sums * (_factor(budget.mean, budget.mean) * (1 + OWN * (8 * ULP)) / budget.count)
-    means = np.maximum(means + np.where(sums > 0, SIDE * half_eta, 0.0), 0.0)
-    values = (means + budget.eps) * _factor(budget.add, budget.add)
-    stack = (_factor(budget.root, budget.root) * (1 + OWN * (16 * ULP))) / np.sqrt(values)[FALLING]
-    mantissa, exponent = form.overflow
-    limit = np.inf if exact_range or form.name == "f64" else mantissa * 2.0**exponent
-    if stack[HIGH_OUTER].max(initial=0.0) < np.inf and sums[HIGH_OUTER].max(initial=0.0) < limit:
+    sums = sums * factor(budget.sum_down, budget.sum_up)
+    means = sums * (factor(budget.mean, budget.mean) * own(8) / budget.count)
+    means = np.maximum(means + (head(sums) > 0) * (SIDE * budget.quantum), 0.0)
+    values = (means + budget.eps) * factor(budget.add, budget.add)
+    stack = factor(budget.root, budget.root) * own(16) / np.sqrt(values)[FALLING]
+    mantissa, exponent = budget.form.overflow
+    limit = np.inf if budget.exact_range or budget.form.name == "f64" else mantissa * 2.0**exponent
+    usual = head(stack[HIGH_OUTER]).max(initial=0.0) < np.inf and head(sums[HIGH_OUTER]).max(initial=0.0) < limit
+    if usual and squares.unsafe is None:
         return Roots(stack)
-    return _special(stack, squares.sums, sums, limit)
+    return _special(stack, squares, head(sums), limit)
 
 
-def _factor(down: float, up: float) -> F64:
-    return np.array([[1.0], [1 - down], [1 - down], [1 + up], [1 + up]])
-
-
-def _special(stack: F64, exact: F64, sums: F64, limit: float) -> Roots:
+def _special(stack: Real, squares: Squares, sums: F64, limit: float) -> Roots:
     """Sort out rows with NaN, inf, sums that reach the overflow `limit`, and means that may be zero."""
-    nan = np.isnan(exact)
-    infinite = np.isinf(exact)
-    may, must = sums[HIGH_OUTER] >= limit, sums[LOW_OUTER] >= limit
-    pole = np.isinf(stack[HIGH_OUTER])
+    nan = np.isnan(squares.x).any(axis=1)
+    infinite = ~nan & np.isinf(squares.x).any(axis=1)
     finite = ~(nan | infinite)
-    unsure = finite & (
+    may, must = sums[HIGH_OUTER] >= limit, sums[LOW_OUTER] >= limit
+    pole = np.isinf(head(stack[HIGH_OUTER]))
+    unsure = (
         (may != (sums[HIGH_INNER] >= limit))
         | (must != (sums[LOW_INNER] >= limit))
-        | (pole != np.isinf(stack[HIGH_INNER]))
+        | (pole != np.isinf(head(stack[HIGH_INNER])))
     )
+    if squares.unsafe is not None:
+        unsure |= squares.unsafe
     dead = infinite | (finite & must)
-    return Roots(stack, zero=finite & may & ~must, dead=dead, nan=nan, pole=finite & pole, unsure=unsure)
+    return Roots(stack, zero=finite & may & ~must, dead=dead, nan=nan, pole=finite & pole, unsure=finite & unsure)

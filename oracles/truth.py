@@ -17,7 +17,8 @@ from oracles.numerics import Numerics
 from oracles.ops import Op, load
 from oracles.precise import START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError
-from oracles.rounding import F64, STORAGE
+from oracles.doubledouble import F64, head
+from oracles.rounding import STORAGE
 
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 
@@ -154,7 +155,7 @@ class Truth:
             return OutputCheck(name, "gave_up", worst, float(ratio.flat[flat]), escalated=escalated)
         certain = self.bounds(numerics, name, index, True)
         proven = certain is not None and not conforms(certain, value)
-        result = "nonfinite" if not np.isfinite(value) or np.isnan(enclosure.centre[index]) else "numeric"
+        result = "nonfinite" if not np.isfinite(value) or np.isnan(head(enclosure.centre)[index]) else "numeric"
         mask = np.zeros(int(np.prod(self.op.shape(name))), bool)
         mask[self._places(name)[failing]] = True
         return OutputCheck(

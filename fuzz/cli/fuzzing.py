@@ -18,7 +18,7 @@ from fuzz.pack import built_in, load
 from fuzz.report.failure import failure_text
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
-from fuzz.report.table import run_table
+from fuzz.report.table import run_notes, run_table
 from fuzz.run.findings import Bucket, FindingBook
 from fuzz.run.runner import Limits, Runner
 from fuzz.run.tally import Tally
@@ -66,7 +66,15 @@ def fuzz(request: Request) -> Exit:
             for bucket in book.buckets.values():
                 log.finding(bucket, bucket_text(bucket, runner.target(bucket.judgement.target), seed))
             log.summary(runner.tally, elapsed)
+        restarts = dict(pool.restarts)
     _report(out, runner.tally, book, targets, seed, elapsed)
+    for name, count in restarts.items():
+        out.print(
+            f"{name} was restarted {count} times after it was killed or hung from outside; its cases were run again",
+            style="yellow",
+            highlight=False,
+            soft_wrap=True,
+        )
     return exit_code(runner.tally, request.require, err, interrupted=interrupted)
 
 
@@ -84,6 +92,8 @@ def _search(runner: Runner, targets: Sequence[Target], seed: int) -> bool:
 def _report(out: Console, tally: Tally, book: FindingBook, targets: Sequence[Target], seed: int, elapsed: float) -> None:
     by_id = {target.id: target for target in targets}
     out.print(run_table(tally))
+    for note in run_notes(tally):
+        out.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
     for bucket in book.buckets.values():
         out.print()
         out.print(bucket_text(bucket, by_id[bucket.judgement.target], seed), highlight=False, markup=False, soft_wrap=True)

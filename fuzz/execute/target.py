@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -17,6 +17,9 @@ Opt = Literal["O0", "O2"]
 OPTS: tuple[Opt, ...] = ("O0", "O2")
 SVE_BITS: tuple[int, ...] = (128, 256, 384, 512, 1024, 2048)
 """vector lengths that SVE kernels are emulated at; 384 is legal and no power of two."""
+GUEST_LIMIT: Mapping[Arch, tuple[str, ...]] = {"aarch64": ("-R", "4G"), "x86_64": ()}
+"""QEMU options that bound the guest's memory. Without them a guest that asks for more than the worker's own limit keeps
+QEMU searching for a free range until it times out; an x86-64 guest needs its vsyscall page beyond any bound."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Target:
         if not self.emulated:
             return ()
         cpu = "max" if self.vector_bits is None else f"max,sve-default-vector-length={self.vector_bits // 8}"
-        return (*toolchain.emulator(self.arch).command, "-cpu", cpu)
+        return (*toolchain.emulator(self.arch).command, *GUEST_LIMIT[self.arch], "-cpu", cpu)
 
     def unavailable(self) -> str | None:
         """Why this target cannot run here and how to get it, or None when it can."""

@@ -16,6 +16,9 @@ from fuzz.outcome import Outcome, Status
 Encoded = tuple[Case, bytes]
 """a case and its bytes in the protocol."""
 
+ATTEMPTS = 3
+"""times that a worker is tried which is killed from outside."""
+
 
 class LostError(Exception):
     """The worker cannot be started again. The message says why."""
@@ -47,11 +50,10 @@ class Worker:
         if self._lost is not None:
             raise LostError(self._lost)
         try:
-            self._process = Process([*self.target.prefix, str(self._binary.path)], self._limit)
-            found = attestation.parse(self._process.hello())
+            found = attestation.parse(self._hello())
         except (OSError, EndedError) as error:
             self._process = None
-            self._lost = f"the worker cannot be started: {error}"
+            self._lost = self._lost or f"the worker cannot be started: {error}"
             raise LostError(self._lost) from error
         attestation.check(found, self.target, self._binary.digest)
         return found
@@ -82,6 +84,17 @@ class Worker:
         if self._process is not None:
             self._process.close()
 
+    def _hello(self) -> str:
+        """Start a process; another one when somebody kills it before it speaks."""
+        for attempt in range(ATTEMPTS):
+            try:
+                self._process = Process([*self.target.prefix, str(self._binary.path)], self._limit)
+                return self._process.hello()
+            except EndedError as error:
+                if self._lost is not None or not error.ending.from_outside or attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
     def _continue(self, cases: Sequence[Encoded], outcomes: list[Outcome]) -> Ending | None:
         """Run `cases` until they are done (None) or the process ends. Raises LostError."""
         if self._process is None:
@@ -97,9 +110,15 @@ class Worker:
         return None
 
     def _judge_culprit(self, culprit: Encoded, first: Ending) -> Outcome:
-        """Run the case that had no answer again, alone, in a fresh process. Raises LostError."""
+        """Run the case that had no answer again, alone, in a fresh process. Raises LostError.
+
+        A kernel that exhausts the memory is killed from outside too, every time: that is its outcome.
+        """
         alone: list[Outcome] = []
-        again = self._continue([culprit], alone)
+        for _ in range(ATTEMPTS):
+            again = self._continue([culprit], alone)
+            if again is None or not again.from_outside:
+                break
         if again is not None:
             return Outcome(self.target.id, Status.HUNG if again.hung else Status.DIED, detail=str(again))
         if first.from_outside or first.hung:

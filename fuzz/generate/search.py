@@ -65,8 +65,8 @@ def search(op: str, run_seed: int, consume: Callable[[list[Case]], None]) -> Non
         nonlocal batches
         relatives = [
             relative
-            for _ in range(BATCH // FAN)
-            for relative in spec.fan_out(data.draw(strategy), salt=batches, count=FAN)
+            for number in range(BATCH // FAN)
+            for relative in spec.fan_out(data.draw(strategy), salt=batches * BATCH + number, count=FAN)
         ]
         relatives[-1] = spec.swept(relatives[-1], batches % SWEPT_ROWS + 1)
         batches += 1

@@ -28,20 +28,21 @@ static void report(const test_case *c, int index, damage_record found, buffer *r
     if (record != NULL) memcpy(record, &found, sizeof found);
 }
 
-/* Poison outside the storage: `byte` is the changed byte nearest to the storage. */
+/* Poison outside the storage: `byte` is the start of the changed element nearest to the storage. */
 static int report_margin(const test_case *c, int index, int where, buffer *response) {
     const tensor *t = &c->tensors[index];
     const uint8_t *end = t->storage + t->storage_bytes;
     const uint8_t *from = where == WHERE_BEFORE ? t->low : end, *to = where == WHERE_BEFORE ? t->storage : t->high;
+    const int64_t size = (int64_t)t->itemsize;
     damage_record found = {.kind = KIND_GAP, .where = (uint8_t)where};
     for (const uint8_t *p = from; p < to; p++) {
         const uint8_t expected = (uint8_t)((uintptr_t)p % 2 == 0 ? t->gap : t->gap >> 8);
         if (*p == expected) continue;
-        if (where == WHERE_BEFORE) found.byte = p - t->storage;
-        else if (found.count == 0) found.byte = p - end;
+        if (where == WHERE_BEFORE || found.count == 0) found.byte = where == WHERE_BEFORE ? p - t->storage : p - end;
         found.count++;
     }
     if (found.count == 0) return 0;
+    if (where == WHERE_BEFORE) found.byte = -(-found.byte + size - 1) / size * size;
     report(c, index, found, response);
     return 1;
 }

@@ -4,8 +4,8 @@
 
 #include "worker.h"
 
-/* Storage beyond this is refused as "no memory" rather than tried: a wrong stride must not swallow the machine. */
-static const int64_t STORAGE_LIMIT = (int64_t)1 << 31;
+/* Bytes. A larger storage is refused as "no memory" rather than tried: every target holds the case at the same time. */
+static const int64_t STORAGE_LIMIT = (int64_t)1 << 28;
 
 static bool is_dense(const tensor *t) {
     int64_t wanted = 1;
@@ -32,7 +32,7 @@ bool measure(tensor *t) {
     t->lowest = count == 0 ? 0 : lowest;
     t->storage_bytes = count == 0 ? 0 : (size_t)(highest - lowest + 1) * t->itemsize;
     t->dense = count == 0 || is_dense(t);
-    return t->storage_bytes + (size_t)r->offset * t->itemsize <= (size_t)STORAGE_LIMIT;
+    return r->offset <= STORAGE_LIMIT && t->storage_bytes + (size_t)r->offset * t->itemsize <= (size_t)STORAGE_LIMIT;
 }
 
 /* Steps through the runs along the last axis. `element` is the run's first element, counted from the storage's. */

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fuzz.case import ITEMSIZE, Case, Layout
@@ -15,8 +16,8 @@ from fuzz.outcome import Outcome
 from oracles.explanation import Explanation
 from oracles.truth import Truth
 
-_LISTED = 6
-"""names listed before 'and N more'."""
+_LISTED = 4
+"""names of one kernel listed before 'and N more'."""
 
 
 def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: Target) -> str:
@@ -31,7 +32,7 @@ def failure_text(
     lines = [*_head(case, judgement, target)]
     if judgement.outcome is not None:
         lines += _values(case, judgement, judgement.outcome, target)
-    lines += _attribution(judgement.verdict.value, others)
+    lines += _attribution(target.id, judgement.verdict.value, others)
     if path is not None:
         lines.append(f"  reproduce     kernelfuzz repro {shlex.quote(str(path))} --target {shlex.quote(target.id)}")
         lines.append(f"  case file     {path}  (digest {case.digest[:12]})")
@@ -99,18 +100,38 @@ def explanation_lines(explanation: Explanation) -> Iterator[str]:
         yield f"  {'row' if number == 0 else '':<13} {name:<12} {text}"
 
 
-def _attribution(verdict: str, others: Mapping[str, str]) -> Iterator[str]:
+def _attribution(target: str, verdict: str, others: Mapping[str, str]) -> Iterator[str]:
+    """Who else fails on the case, who does not: what a kernel's author asks next."""
     same = [name for name, other in others.items() if other == verdict]
     passing = [name for name, other in others.items() if other == "PASS"]
-    different = [f"{name} ({other})" for name, other in others.items() if other not in (verdict, "PASS", "NOT_RUN")]
+    different = [name for name, other in others.items() if other not in (verdict, "PASS", "NOT_RUN")]
+    everyone = Counter(_kernel(name) for name in (target, *others))
     for label, names in (("also fails", same), ("otherwise", different), ("passes on", passing)):
         if names:
-            yield f"  {label:<13} {_listed(names)}"
+            yield f"  {label:<13} {_listed(names, others if label == 'otherwise' else {}, everyone)}"
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
+def _listed(names: Sequence[str], verdicts: Mapping[str, str], everyone: Mapping[str, int]) -> str:
+    """Target names, with all targets of one kernel and verdict as one: 'c-sve on all 12 targets'."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        groups.setdefault((_kernel(name), verdicts.get(name, "")), []).append(name)
+    parts = []
+    for (kernel, verdict), members in groups.items():
+        whole = len(members) == everyone[kernel] and len(members) > 1
+        where = f"{kernel} on all {len(members)} targets" if whole else _shortened(members)
+        parts.append(f"{where} ({verdict})" if verdict else where)
+    return "; ".join(parts)
+
+
+def _shortened(members: Sequence[str]) -> str:
+    """'c-sve@qemu:vl=128,gcc-O0 c-sve@qemu:vl=256,gcc-O0 and 3 more'."""
+    more = f" and {len(members) - _LISTED} more" if len(members) > _LISTED else ""
+    return " ".join(members[:_LISTED]) + more
+
+
+def _kernel(target: str) -> str:
+    return target.split("@", 1)[0]
 
 
 def _param(value: float | int) -> str:

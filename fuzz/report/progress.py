@@ -55,17 +55,16 @@ class Progress:
 
 
 def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_cases: int | None) -> str:
-    """One line, e.g. '0:12 of 1:00 · 31,204 judged runs · 2,600/s · worst err/budget 0.41 c-generic@... · 0 findings'."""
+    """One line, e.g. '0:12 of 1:00 · 1,200 cases · 31,204 judged runs · 2,600/s · worst err/budget 0.41 f32 · ...'."""
     rate = tally.judged / elapsed if elapsed > 0 else 0.0
-    worst = tally.worst
     parts = [
         minutes(elapsed) + (f" of {minutes(max_time)}" if max_time is not None else ""),
         f"{tally.cases:,}" + (f" of {max_cases:,}" if max_cases is not None else "") + " cases",
         f"{tally.judged:,} judged runs",
         f"{rate:,.0f}/s",
     ]
-    if worst is not None and worst.worst_ratio > 0:
-        parts.append(f"worst err/budget {worst.worst_ratio:.2f} ({worst.target})")
+    if tally.dtypes:
+        parts.append("worst err/budget " + ", ".join(f"{tally.worst(dtype):.2f} {dtype}" for dtype in tally.dtypes))
     parts.append(f"{tally.findings:,} finding{'s' if tally.findings != 1 else ''}")
     return " · ".join(parts)
 

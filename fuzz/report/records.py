@@ -93,8 +93,7 @@ class RecordLog:
                     {
                         "target": target.target,
                         "judged": target.judged,
-                        "worst_ratio": _finite(target.worst_ratio),
-                        "worst_where": target.worst_where,
+                        "worst": {dtype: [worst.ratio, worst.where] for dtype, worst in target.worst.items()},
                         "findings": target.findings,
                         "not_run": target.not_run_reason,
                     }

@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.table import Table
 
 from fuzz.run.tally import Tally, TargetTally
 
 
 def run_table(tally: Tally) -> Table:
-    """Cases, worst err/budget and where it was seen, findings; targets that did not run say why."""
+    """Cases, worst err/budget of each dtype and where it was seen, findings; targets that did not run say why."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("kernel", no_wrap=True)
     table.add_column("target", no_wrap=True)
     table.add_column("cases", justify="right", no_wrap=True)
-    table.add_column("worst err/budget", justify="right", no_wrap=True)
-    table.add_column("where", overflow="fold")
     table.add_column("findings", justify="right", no_wrap=True)
+    for dtype in tally.dtypes:
+        table.add_column(f"worst err/budget {dtype}", overflow="fold")
     previous = ""
     for target in tally.targets.values():
         kernel = "" if target.kernel == previous else target.kernel
-        table.add_row(kernel, target.target.split("@", 1)[1], *_cells(target))
+        place = target.target.split("@", 1)[1]
+        table.add_row(kernel, place, f"{target.judged:,}", _findings(target), *_worst(target, tally.dtypes))
         previous = target.kernel
     return table
 
 
-def _cells(target: TargetTally) -> tuple[str, str, str, str]:
+def _findings(target: TargetTally) -> str:
+    return f"[bold red]{target.findings:,}[/]" if target.findings else "0"
+
+
+def _worst(target: TargetTally, dtypes: Sequence[str]) -> list[str]:
     if target.judged == 0:
-        reason = target.not_run_reason or "no case fits this target"
-        return "0", "-", f"NOT_RUN: {reason}", "-"
-    findings = f"[bold red]{target.findings:,}[/]" if target.findings else "0"
-    where = target.worst_where
-    if target.gave_up:
-        where += f" (oracle gave up {target.gave_up} times)"
-    if target.not_run:
-        where += f" (NOT_RUN {target.not_run} times: {target.not_run_reason})"
-    return f"{target.judged:,}", f"{target.worst_ratio:.3f}", where, findings
+        return ["NOT_RUN"]
+    return [f"{worst.ratio:.3f} {worst.where}" if (worst := target.worst.get(dtype)) else "-" for dtype in dtypes]
+
+
+def run_notes(tally: Tally) -> list[str]:
+    """What the table has no room for: targets that did not run, or not always, and what the oracle could not settle."""
+    notes = []
+    by_reason: dict[str, list[TargetTally]] = {}
+    for target in tally.targets.values():
+        if target.not_run or target.judged == 0:
+            by_reason.setdefault(target.not_run_reason or "no case fits this target", []).append(target)
+        if target.gave_up:
+            notes.append(f"ORACLE_GAVE_UP {target.gave_up} times on {target.target}")
+    for reason, targets in by_reason.items():
+        more = f" and {len(targets) - 1} more" if len(targets) > 1 else ""
+        notes.append(f"NOT_RUN {targets[0].target}{more}: {reason}")
+    return notes

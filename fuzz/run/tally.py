@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fuzz.case import Case
+from fuzz.case import ITEMSIZE, Case
 from fuzz.judge.judgement import Judgement
 from fuzz.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The largest err/budget of a passing run, and where it was seen."""
+
+    ratio: float
+    where: str
 
 
 @dataclass
@@ -20,9 +28,8 @@ class TargetTally:
     findings: int = 0
     gave_up: int = 0
     not_run: int = 0
-    worst_ratio: float = 0.0
-    """largest err/budget of a passing run."""
-    worst_where: str = ""
+    worst: dict[str, Worst] = field(default_factory=dict)
+    """by dtype: a 16-bit output is dominated by its own rounding, so its err/budget is always close to 1."""
     not_run_reason: str = ""
 
     def add(self, case: Case, judgement: Judgement) -> None:
@@ -36,9 +43,14 @@ class TargetTally:
             self.findings += 1
         elif judgement.verdict is Verdict.ORACLE_GAVE_UP:
             self.gave_up += 1
-        elif judgement.ratio > self.worst_ratio:
-            self.worst_ratio = judgement.ratio
-            self.worst_where = whereabouts(case)
+        else:
+            self._note_worst(case, judgement.ratio)
+
+    def _note_worst(self, case: Case, ratio: float) -> None:
+        dtype = next(iter(case.inputs.values())).dtype
+        known = self.worst.get(dtype)
+        if known is None or ratio > known.ratio:
+            self.worst[dtype] = Worst(ratio, whereabouts(case))
 
 
 @dataclass
@@ -62,13 +74,18 @@ class Tally:
         return sum(target.gave_up for target in self.targets.values())
 
     @property
-    def worst(self) -> TargetTally | None:
-        """The target with the largest passing err/budget."""
-        return max(self.targets.values(), key=lambda target: target.worst_ratio, default=None)
+    def dtypes(self) -> tuple[str, ...]:
+        """dtypes of which a run passed, widest first."""
+        seen = {dtype for target in self.targets.values() for dtype in target.worst}
+        return tuple(sorted(seen, key=lambda dtype: (-ITEMSIZE[dtype], dtype)))
+
+    def worst(self, dtype: str) -> float:
+        """The largest passing err/budget in that dtype, over all targets."""
+        return max((target.worst[dtype].ratio for target in self.targets.values() if dtype in target.worst), default=0.0)
 
 
 def whereabouts(case: Case) -> str:
-    """A case in a few words, e.g. 'f32 3x1041 spike'."""
+    """A case in a few words, e.g. '3x1041 spike'."""
     tensor = next(iter(case.inputs.values()))
     shape = "x".join(str(extent) for extent in tensor.layout.shape)
-    return f"{tensor.dtype} {shape} {case.origin.recipe}"
+    return f"{shape} {case.origin.recipe}"

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.doubledouble import F64, head
 from oracles.dtypes import Format, form
 from oracles.enclosure import Enclosure
-from oracles.rounding import F64, STORAGE, round_to
+from oracles.rounding import STORAGE, round_to
 
 RECIPES = (
     "normal",
@@ -77,7 +78,7 @@ def probes(enclosure: Enclosure, rng: np.random.Generator) -> Iterator[F64]:
     """Outputs (float64, representable) on and next to the ends of the conformance sets, and special ones."""
     sign = 1.0 if enclosure.negative is None else np.where(enclosure.negative, -1.0, 1.0)
     with np.errstate(invalid="ignore", over="ignore"):
-        ends = [*enclosure.inner, *enclosure.outer, round_to(enclosure.centre, enclosure.form)]
+        ends = [*enclosure.inner, *enclosure.outer, round_to(head(enclosure.centre), enclosure.form)]
         for end in ends:
             for steps in (-2, -1, 0, 1, 2):
                 yield sign * step(end, steps, enclosure.form)

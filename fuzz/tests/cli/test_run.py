@@ -1,0 +1,224 @@
+"""`kernelfuzz run` and `repro` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuzz.execute.target import SVE_BITS
+from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited
+
+Planted = Callable[..., Path]
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    """One run over everything, with records."""
+    folder = tmp_path_factory.mktemp("run")
+    done = subprocess.run(
+        [sys.executable, "-m", "fuzz", "run", "--max-cases", "160", "--seed", "7", "--json", "out.jsonl"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return done, _records(folder / "out.jsonl")
+
+
+def test_every_target_is_attested_and_nothing_is_found(whole_run: Any) -> None:
+    done, records = whole_run
+    assert done.returncode == 0, done.stdout + done.stderr
+    targets = {target["target"]: target for target in records[0]["targets"]}
+    for bits in SVE_BITS:
+        for opt in ("O0", "O2"):
+            sve = targets[f"c-sve@qemu:vl={bits},gcc-{opt}"]
+            assert (sve["runs"], sve["vector_bits"], sve["arch"]) == (True, bits, "aarch64")
+    for name in ("c-neon@qemu:gcc-O0", "c-avx2@qemu:gcc-O2", "c-generic@native:gcc-O2", "c-dispatch@native:gcc-O0"):
+        assert targets[name]["runs"], targets[name]
+    assert "nothing found" in done.stdout
+
+
+def test_each_judged_run_leaves_a_record_and_the_summary_adds_up(whole_run: Any) -> None:
+    _, records = whole_run
+    runs = [record for record in records if record["kind"] == "run"]
+    summary = records[-1]
+    assert summary["kind"] == "summary"
+    assert summary["cases"] == 160
+    assert summary["judged"] == len(runs) == sum(target["judged"] for target in summary["targets"])
+    assert {record["verdict"] for record in runs} == {"PASS"}
+    assert all(target["judged"] > 0 or target["not_run"] for target in summary["targets"])
+
+
+def test_the_same_seed_runs_the_same_cases_in_the_same_order(whole_run: Any, cli: Cli, tmp_path: Path) -> None:
+    _, first = whole_run
+    again = cli("run", "--max-cases", "160", "--seed", "7", "--target", "c-composed@*", "--json", "again.jsonl")
+    assert again.returncode == 0, again.stderr
+    digests = dict.fromkeys(record["case"] for record in first if record["kind"] == "run")
+    repeated = dict.fromkeys(record["case"] for record in _records(tmp_path / "again.jsonl") if record["kind"] == "run")
+    assert list(repeated) == list(digests)
+
+
+def test_a_planted_bug_is_found_explained_kept_and_replayed(cli: Cli, planted: Planted, tmp_path: Path) -> None:
+    pack = planted(edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)"))
+    found = cli("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1", "--json", "out.jsonl")
+    assert found.returncode == 1
+    (path,) = (tmp_path / "findings").glob("planted-fail_numeric-*.json")
+    positions = [found.stdout.index(word) for word in _ORDER]
+    assert positions == sorted(positions), "the failure text is out of order"
+    assert f"kernelfuzz repro findings/{path.name} --target c-planted@native:gcc-O" in found.stdout
+    assert any(record["kind"] == "finding" for record in _records(tmp_path / "out.jsonl"))
+
+    again = cli("repro", str(path), "--pack", str(pack))
+    assert again.returncode == 1
+    assert "FAIL_NUMERIC" in again.stdout
+    clean = cli("repro", str(path), "--json", "repro.json")
+    assert clean.returncode == 0, clean.stdout
+    judged = json.loads((tmp_path / "repro.json").read_text())["judgements"]
+    assert {judgement["verdict"] for judgement in judged} == {"PASS"}
+
+
+_ORDER = (
+    "FAIL_NUMERIC  planted  c-planted@native",
+    "strides",
+    "mod 64 bytes",
+    "worst         y[",
+    "got           ",
+    "expected      ",
+    "ulp, err/budget",
+    "budget        ",
+    "reproduce     ",
+    "case file     ",
+)
+
+
+def test_a_kernel_that_crashes_is_a_finding_and_the_run_goes_on(cli: Cli, planted: Planted) -> None:
+    pack = planted(edited("{ return each_row", "{ if (call->eps > 1.0f) __builtin_trap(); return each_row"))
+    done = cli("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1")
+    assert done.returncode == 1
+    assert "CRASH  planted" in done.stdout
+    assert "of 64 cases" in done.stdout
+
+
+def test_a_killed_worker_loses_nothing(planted: Planted, tmp_path: Path) -> None:
+    """Killed from outside, a worker is replaced; the run ends as if nothing had happened."""
+    pack = planted(GENERIC)
+    command = [sys.executable, "-m", "fuzz", "run", "--pack", str(pack), "--max-time", "6s", "--json", "out.jsonl"]
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    run = subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE)
+    killed = 0
+    deadline = time.monotonic() + 30
+    while killed < 3 and run.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.5)
+        for pid in _workers_of(run.pid):
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    output, _ = run.communicate(timeout=60)
+    assert killed >= 3
+    assert run.returncode == 0, output
+    assert "restarted" in output
+    records = _records(tmp_path / "out.jsonl")
+    cases = {record["case"] for record in records if record["kind"] == "run"}
+    assert len({target["judged"] for target in records[-1]["targets"]}) == 1, "a target missed a case"
+    assert len(cases) > 100
+
+
+def _workers_of(parent: int) -> list[int]:
+    answer = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(parent)], capture_output=True, text=True, check=False)
+    return [int(line.split()[0]) for line in answer.stdout.splitlines() if "worker-" in line]
+
+
+def test_an_interrupt_ends_with_the_table_and_exit_code_2(planted: Planted, tmp_path: Path) -> None:
+    pack = planted(GENERIC)
+    run = subprocess.Popen(
+        [sys.executable, "-m", "fuzz", "run", "--pack", str(pack)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    time.sleep(4)
+    run.send_signal(signal.SIGINT)
+    output, _ = run.communicate(timeout=30)
+    assert run.returncode == 2, output
+    assert "nothing found" in output
+
+
+def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_code(cli: Cli, tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("gcc", "as", "ld", "aarch64-linux-gnu-gcc"):
+        path = subprocess.run(["which", name], capture_output=True, text=True, check=True).stdout.strip()
+        (tools / name).symlink_to(path)
+    without = {"PATH": str(tools)}
+    done = cli("run", "--max-cases", "32", "--seed", "1", "--target", "c-sve@*,c-generic@*", **without)
+    assert done.returncode == 0, done.stderr
+    assert "NOT_RUN" in done.stdout
+    assert "qemu-aarch64-static is not installed (apt-get install qemu-user-static)" in done.stdout
+    required = cli("run", "--max-cases", "32", "--seed", "1", "--require", "c-sve@*", **without)
+    assert required.returncode == 10
+    assert "required target c-sve@qemu:vl=128,gcc-O0 did not run" in required.stderr
+    assert cli("run", "--max-cases", "32", "--target", "c-sve@*", **without).returncode == 5
+    doctor = cli("doctor", **without)
+    assert "qemu-user-static" in doctor.stdout
+    assert "kernelfuzz doctor --install" in doctor.stdout
+
+
+def test_a_compile_error_is_shown_whole(cli: Cli, planted: Planted) -> None:
+    done = cli("run", "--pack", str(planted("int kf_rms_norm(void) { return oops; }\n")), "--max-cases", "16")
+    assert done.returncode == 4
+    assert "oops" in done.stderr
+    assert "undeclared" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "--max-time", "soon"], "30s, 5m or 8h"),
+        (["run", "--target", "c-nothing@*"], "no target matches"),
+        (["run", "--op", "layer_norm"], "no kernel of an op"),
+        (["run", "-k", "sve and"], "a word is missing at the end"),
+        (["run", "--pack", "/nowhere"], "is not a pack"),
+        (["run", "--max-cases", "0"], "max-cases"),
+        (["run", "--frobnicate"], "--frobnicate"),
+        (["repro", "/nowhere.json"], "cannot be read: No such file"),
+        (["frobnicate"], "frobnicate"),
+        (["list", "colours"], "colours"),
+        (["selftest", "-k", "nothing"], "no mutant matches"),
+    ],
+)
+def test_bad_input_gets_one_clear_line_and_exit_code_4(cli: Cli, arguments: list[str], words: str) -> None:
+    done = cli(*arguments)
+    assert done.returncode == 4, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2
+
+
+def test_an_altered_case_file_is_refused(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "case.json").write_text("{}")
+    done = cli("repro", "case.json")
+    assert done.returncode == 4
+    assert "case.json: not a case file" in done.stderr
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
+    heavy = ("numpy", "mpmath", "hypothesis", "ml_dtypes")
+    code = f"import sys, fuzz.cli; print([name for name in {heavy!r} if name in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CHECKOUT)
+    assert answer.stdout.strip() == "[]"

@@ -1,0 +1,63 @@
+"""Shared by the engine's tests: the command line as a user runs it, and packs of planted kernels."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """Run `python3 -m fuzz` in an empty folder; keyword arguments become environment variables."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "fuzz", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "200", **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run
+
+
+GENERIC = (CHECKOUT / "kernels" / "c" / "generic.c").read_text()
+
+
+def edited(old: str, new: str) -> str:
+    """The source of the generic kernel with one edit; fails if the source no longer has the text."""
+    assert GENERIC.count(old) == 1, f"generic.c has {old!r} {GENERIC.count(old)} times"
+    return GENERIC.replace(old, new)
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Callable[..., Path]:
+    """A pack with one portable kernel called 'planted', made of the given C source."""
+
+    def make(source: str, name: str = "planted") -> Path:
+        folder = tmp_path / f"pack-{name}"
+        folder.mkdir()
+        (folder / f"{name}.c").write_text(source)
+        for header in (CHECKOUT / "kernels" / "c").glob("*.h"):
+            (folder / header.name).write_text(header.read_text())
+        (folder / "pack.py").write_text(
+            "from pathlib import Path\n"
+            "from fuzz import Capabilities, CKernel\n"
+            f"KERNELS = (CKernel({name!r}, 'rms_norm', Path(__file__).parent / '{name}.c',\n"
+            "    capabilities=Capabilities(dtypes=('f32', 'f16'), strides='pitched', in_place=True)),)\n"
+        )
+        return folder
+
+    return make

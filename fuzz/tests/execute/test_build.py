@@ -1,0 +1,101 @@
+"""Builds: cached by content, compile errors whole, edits exactly once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuzz.execute import build
+from fuzz.execute.build import BuildError, Builder, edited_source
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import Target
+from fuzz.execute.toolchain import this_host
+from fuzz.kernel import CKernel
+
+KERNEL = '#include "kernelfuzz.h"\n#include "part.h"\nint kf_rms_norm(const kf_rms_norm_call *c) { return PART; }\n'
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    source = tmp_path / "pack" / "kernel.c"
+    source.parent.mkdir()
+    source.write_text(KERNEL)
+    source.with_name("part.h").write_text('#include "inner.h"\n')
+    source.with_name("inner.h").write_text("#define PART KF_REJECTED\n")
+    on = this_host()
+    return Target(CKernel("small", "rms_norm", source), on, on.arch, emulated=False)
+
+
+def test_a_cache_hit_does_not_compile(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = Builder(tmp_path / "cache").build(target)
+    monkeypatch.setattr(build, "_compile", lambda command: pytest.fail(f"compiled again: {command}"))
+    assert Builder(tmp_path / "cache").build(target) == built
+
+
+def test_everything_that_decides_the_code_is_in_the_digest(target: Target, tmp_path: Path) -> None:
+    builder = Builder(tmp_path / "cache")
+    kernel = target.kernel
+    variants = [
+        target,
+        replace(target, opt="O0"),
+        replace(target, kernel=replace(kernel, flags=("-DX",))),
+        replace(target, kernel=replace(kernel, edits=(("return PART", "return 1 + PART"),))),
+    ]
+    digests = [builder.build(variant).digest for variant in variants]
+    kernel.source.with_name("inner.h").write_text("#define PART KF_OK\n")
+    digests.append(builder.build(target).digest)
+    assert len(set(digests)) == len(digests)
+
+
+def test_nothing_half_written_stays_in_the_cache(target: Target, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    Builder(cache).build(target)
+    assert sorted(path.name.split("-")[0] for path in cache.iterdir()) == ["parts", "worker"]
+
+
+def test_a_compile_error_is_shown_whole(target: Target, tmp_path: Path) -> None:
+    target.kernel.source.write_text("this is no C\n#error and this is the end\n")
+    with pytest.raises(BuildError) as caught, WorkerPool([target], cache=tmp_path / "cache"):
+        pass
+    message = str(caught.value)
+    assert "gcc" in message.splitlines()[1]
+    assert str(target.kernel.source) in message
+    assert "and this is the end" in message
+    assert not list((tmp_path / "cache").glob("worker-*"))
+
+
+def test_an_unusable_cache_is_one_clear_line(target: Target, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BuildError, match=r"cannot write the build cache .*KERNELFUZZ_CACHE") as caught:
+        Builder(tmp_path / "file" / "cache").build(target)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(("old", "times"), [("nowhere", 0), ("return", 1), ("kf_rms_norm", 2)])
+def test_an_edit_fits_exactly_once(target: Target, old: str, times: int) -> None:
+    edited = replace(target.kernel, edits=((old, "new"),))
+    if times == 1:
+        assert edited_source(edited) == KERNEL.replace("return", "new")
+        return
+    with pytest.raises(BuildError, match=f"fits {times} times"):
+        edited_source(edited)
+
+
+def test_a_missing_source_and_an_unknown_op_are_clear(target: Target, tmp_path: Path) -> None:
+    builder = Builder(tmp_path / "cache")
+    with pytest.raises(BuildError, match=r"cannot read .*absent\.c"):
+        builder.build(replace(target, kernel=replace(target.kernel, source=tmp_path / "absent.c")))
+    with pytest.raises(BuildError, match="'softmax' are not supported"):
+        builder.build(replace(target, kernel=replace(target.kernel, op="softmax")))
+
+
+def test_the_cache_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELFUZZ_CACHE", "/a")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/b")
+    assert build.cache_directory() == Path("/a")
+    monkeypatch.delenv("KERNELFUZZ_CACHE")
+    assert build.cache_directory() == Path("/b/kernelfuzz")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert build.cache_directory() == Path.home() / ".cache" / "kernelfuzz"

@@ -1,0 +1,112 @@
+"""What an op normalises and scales by: the numbers, their signs and their exact sums, shared by all contracts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from mpmath import mpf
+
+from oracles.budget import RowBudget
+from oracles.doubledouble import F64
+from oracles.dtypes import Format, form
+from oracles.enclosure import Mask, canonical
+from oracles.numerics import Numerics
+from oracles.precise import RowBounds, add_exactly, count_underflows, row_bounds, sum_of_squares
+from oracles.problem import Problem, ProblemError
+from oracles.rounding import add_rounded, round_precise
+from oracles.rows import DOUBLE, SINGLE, Squares
+from oracles.steps import Live
+
+
+def sign_bit(value: float) -> bool:
+    """Sign bit of a float; False for NaN's, whose sign means nothing."""
+    return math.copysign(1.0, value) < 0
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Rows to be normalised: (rows, n) float64 values of a tensor of `dtype`."""
+
+    values: F64
+    dtype: Format
+    _totals: dict[int, mpf] = field(default_factory=dict, repr=False, compare=False)
+    _underflows: dict[tuple[int, str], int] = field(default_factory=dict, repr=False, compare=False)
+
+    @staticmethod
+    def of(problem: Problem, name: str) -> Operand:
+        """The input called `name`, with the normalised axis last. Raises `ProblemError` where shapes do not fit."""
+        array = problem.input(name)
+        if array.shape != problem.input("x").shape:
+            raise ProblemError(f"inputs.{name}: shape {array.shape}, expected {problem.input('x').shape}")
+        return Operand(canonical(array, problem.axis).astype(np.float64), problem.form_of(name))
+
+    @cached_property
+    def squares(self) -> Squares:
+        """Sums of squares for the fast tier."""
+        return Squares(self.values, DOUBLE if self.dtype.name == "f64" else SINGLE)
+
+    @cached_property
+    def negative(self) -> Mask:
+        """(rows, n) sign bits."""
+        return np.signbit(self.values)
+
+    @cached_property
+    def live(self) -> Live:
+        """1.0 where an element is not zero."""
+        dead = self.values == 0
+        return (~dead).astype(np.float64) if dead.any() else 1.0
+
+    def row_bounds(self, row: int, budget: RowBudget) -> RowBounds:
+        """Precise tier: facts of one row at the current working precision."""
+        if row not in self._totals:
+            self._totals[row] = sum_of_squares(self.values[row].tolist())
+        key = row, budget.form.name
+        if key not in self._underflows:
+            self._underflows[key] = count_underflows(self.values[row].tolist(), budget.form)
+        return row_bounds(self._totals[row], self._underflows[key], budget)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """offset + weight, one per column."""
+
+    values: F64
+    dtype: Format
+    offset: float
+
+    @staticmethod
+    def of(problem: Problem, length: int) -> Weight:
+        """The input `weight`. Raises `ProblemError` where its shape does not fit rows of `length`."""
+        array = problem.input("weight")
+        if array.shape != (length,):
+            raise ProblemError(f"inputs.weight: shape {array.shape}, expected {(length,)}")
+        offset = float(problem.params.get("offset", 0.0))
+        if not math.isfinite(offset):
+            raise ProblemError(f"params.offset: must be finite, not {offset}")
+        return Weight(array.astype(np.float64), problem.form_of("weight"), offset)
+
+    def formed_in(self, numerics: Numerics) -> Format:
+        """The dtype in which offset + weight is formed."""
+        assert numerics.multiply is not None, "the contract is settled"
+        return self.dtype if numerics.offset == "weight" else form(numerics.multiply)
+
+    @cached_property
+    def broken(self) -> Mask | None:
+        """Columns whose weight is NaN or infinite; None where none is."""
+        wrong = ~np.isfinite(self.values)
+        return wrong if wrong.any() else None
+
+    def at(self, numerics: Numerics) -> tuple[F64, Mask]:
+        """Fast tier: magnitudes and sign bits of offset + weight, one correctly rounded addition."""
+        values = add_rounded(self.values, self.offset, self.formed_in(numerics)) if self.offset else self.values
+        return np.abs(values), np.signbit(values)
+
+    def value(self, column: int, numerics: Numerics) -> float:
+        """Precise tier: offset + weight of one column."""
+        weight = float(self.values[column])
+        if not self.offset or not math.isfinite(weight):
+            return weight
+        return round_precise(add_exactly(weight, self.offset), self.formed_in(numerics))
