@@ -70,11 +70,8 @@ class Layout:
 
     def alignment(self, itemsize: int) -> int:
         """Address of element [0, ..., 0] modulo 64 bytes."""
-        if self.guard == "before":
-            start = self.offset * itemsize
-        else:
-            start = PAGE - (self.extent + self.offset) * itemsize
-        return (start - self.lowest * itemsize) % CACHE_LINE
+        before = self.offset if self.guard == "before" else PAGE - self.extent - self.offset
+        return (before - self.lowest) * itemsize % CACHE_LINE
 
 
 def contiguous(shape: tuple[int, ...], guard: Guard = "after", offset: int = 0) -> Layout:

@@ -10,6 +10,9 @@ from oracles.numerics import Numerics
 
 Isa = Literal["any", "runtime", "avx2", "avx512", "neon", "sve"]
 
+PLAIN = Numerics()
+"""a plain float32 CPU kernel."""
+
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -36,7 +39,7 @@ class CKernel:
     isa: Isa = "any"
     """instruction set that the source needs; 'any' is portable C; 'runtime' picks one when it runs, so that it is tried
     on every architecture."""
-    numerics: Numerics = Numerics()
+    numerics: Numerics = PLAIN
     capabilities: Capabilities = Capabilities()
     flags: tuple[str, ...] = ()
     """compiler flags that the kernel is shipped with; they follow those of the target."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fuzz.kernel import CKernel
@@ -29,11 +29,3 @@ class Mutant:
     def apply(self, base: CKernel) -> CKernel:
         """The base with the defect planted, under the mutant's name."""
         return replace(base, name=self.name, edits=self.edits, summary=self.trigger)
-
-    def planted_in(self, kernels: Iterable[CKernel]) -> CKernel:
-        """The base kernel with the defect, under the mutant's name; `edited_source` applies the edits.
-
-        Raises KeyError when `kernels` has no such base.
-        """
-        bases = {kernel.name: kernel for kernel in kernels}
-        return replace(bases[self.base], name=self.name, edits=self.edits, summary=self.trigger)

@@ -7,14 +7,19 @@ about tolerances, so what they check of each other is all the arithmetic that fo
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from oracles.dtypes import Format, form
 from oracles.numerics import Numerics, NumericsError
 from oracles.rounding import round_to
+
+Number = Any
+"""float, float64 array or mpmath number."""
 
 CONFIDENCE = 6.0
 """lambda of the statistical budget. See `oracles.calibration` for the measurement behind the choice.
@@ -114,6 +119,51 @@ def row_budget(numerics: Numerics, n: int, eps: float, dtype: str, structured: b
     )
     quantum = 0.0 if exact_range else underflow(accumulator, numerics)
     return RowBudget(accumulator, count, held_eps, quantum, exact_range, chain, statistical, down, up, mean, add, root, terms)
+
+
+@dataclass(frozen=True)
+class GradientBudget:
+    """What the declaration allows to dx = r (m - h mean(h m)), h = x r, m = dy (offset + weight).
+
+    With rho the relative error of r, |error| <= |r m| e1 + |r h| mean|h m| e2, where
+    e1 = (1 + rho)^2 (1 + u)^first - 1 and e2 = (1 + rho)^3 (1 + u)^second (1 + sum) (1 + mean) - 1:
+    every factor that an implementation multiplies in carries its own relative error (Higham 2002, lemma 3.1).
+    """
+
+    u: float
+    first: int
+    second: int
+    sum: float
+    mean: float
+    quantum: float
+    statistical: bool
+    chain: int
+
+
+def gradient_budget(numerics: Numerics, n: int, weighted: bool, structured: bool) -> GradientBudget:
+    """Budget of dx for rows of `n` elements under a settled contract."""
+    assert numerics.multiply is not None, "the contract is settled"
+    computed, accumulator = form(numerics.multiply), form(numerics.accumulate)
+    chain = numerics.summation.chain(n) + 1
+    _, up, statistical = sum_budget(accumulator, chain, structured)
+    mean = 2 * accumulator.u + accumulator.u**2
+    # m, difference, product with r; then x r twice, product under the sum, its use, and what the cube needs more.
+    first = 3 + weighted
+    second = (6 if numerics.dx == "x_hat" else 9) + weighted
+    quantum = max(underflow(computed, numerics), underflow(accumulator, numerics))
+    return GradientBudget(computed.u, first, second, up, mean, quantum, statistical, chain)
+
+
+def lost_to_underflow(budget: GradientBudget, cubed: bool, sizes: Mapping[str, Number]) -> Number:
+    """Absolute error of dx from operations that underflow; an operation's error times what it is multiplied by later.
+
+    `sizes`: r, x and h of the element, and the row's means of |h m|, |m| and |h|; floats, arrays or mpmath numbers.
+    """
+    r, h = sizes["r"], sizes["h"]
+    lost = 1 + r * (2 + sizes["hm"] + h * (3 + sizes["m_mean"] + sizes["h_mean"]))
+    if cubed:
+        lost = lost + r * h * r + (1 + r) * sizes["x"] * sizes["hm"] / r
+    return budget.quantum * lost
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ parts underflows and no `SPLITTER` product overflows; callers keep magnitudes in
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ SPLITTER = 2.0**27 + 1
 
 
 class DoubleDouble:
-    """`high + low`, with high = fl(high + low). NumPy's ufuncs named in `_UFUNCS` and Python's operators apply."""
+    """`high + low`, with high = fl(high + low). Python's operators apply, with float64 arrays on either side."""
 
     def __init__(self, high: Any, low: Any = 0.0) -> None:
         self.high: F64 = np.asarray(high, dtype=np.float64)
@@ -39,11 +39,8 @@ class DoubleDouble:
     def __getitem__(self, key: Any) -> DoubleDouble:
         return DoubleDouble(self.high[key], self.low[key])
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        operation = _UFUNCS.get(ufunc)
-        if operation is None or method != "__call__" or options:
-            return NotImplemented
-        return operation(*(_lifted(value) for value in inputs))
+    # NumPy arrays leave mixed operations to the operators below.
+    __array_ufunc__ = None
 
     def __add__(self, other: Any) -> DoubleDouble:
         return _add(self, _lifted(other))
@@ -94,6 +91,34 @@ Real = F64 | DoubleDouble
 def head(value: Real) -> F64:
     """The value as float64, rounded to nearest."""
     return value.high if isinstance(value, DoubleDouble) else value
+
+
+def root(value: Real) -> Real:
+    """Square root."""
+    return _root(value) if isinstance(value, DoubleDouble) else np.sqrt(value)
+
+
+def absolute(value: Real) -> Real:
+    """Magnitude."""
+    if isinstance(value, DoubleDouble):
+        sign = np.where(value.high < 0, -1.0, 1.0)
+        return DoubleDouble(sign * value.high, sign * value.low)
+    return np.abs(value)
+
+
+def not_negative(value: Real) -> Real:
+    """The larger of the value and zero; NaN stays."""
+    if isinstance(value, DoubleDouble):
+        negative = value.high < 0
+        return DoubleDouble(np.where(negative, 0.0, value.high), np.where(negative, 0.0, value.low))
+    return np.maximum(value, 0.0)
+
+
+def zeroed(value: Real, mask: NDArray[np.bool_]) -> Real:
+    """The value with zeros where `mask` (broadcast) is set."""
+    if isinstance(value, DoubleDouble):
+        return DoubleDouble(np.where(mask, 0.0, value.high), np.where(mask, 0.0, value.low))
+    return np.where(mask, 0.0, value)
 
 
 def sticky(value: DoubleDouble) -> F64:
@@ -162,27 +187,3 @@ def _root(a: DoubleDouble) -> DoubleDouble:
     rest = a - two_product(first, first)
     correction = np.divide(rest.high, 2 * first, out=np.zeros_like(first), where=first > 0)
     return _quick_sum(first, correction)
-
-
-def _absolute(a: DoubleDouble) -> DoubleDouble:
-    sign = np.where(a.high < 0, -1.0, 1.0)
-    return DoubleDouble(sign * a.high, sign * a.low)
-
-
-def _maximum(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
-    first = (a - b).high >= 0
-    return DoubleDouble(np.where(first, a.high, b.high), np.where(first, a.low, b.low))
-
-
-_UFUNCS = cast(
-    "dict[np.ufunc, Any]",
-    {
-        np.add: _add,
-        np.subtract: lambda a, b: _add(a, -b),
-        np.multiply: _multiply,
-        np.divide: _divide,
-        np.sqrt: _root,
-        np.absolute: _absolute,
-        np.maximum: _maximum,
-    },
-)

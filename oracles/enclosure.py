@@ -158,6 +158,12 @@ def _ratios(enclosure: Enclosure, got: F64, inside: Mask, failing: Mask) -> F64:
     return np.where(failing, np.maximum(ratio, ABOVE_ONE), np.minimum(ratio, 1.0))
 
 
+def any_of(mask: Mask) -> Mask:
+    """(rows,) whether any element of a row (rows, n) is set."""
+    found: Mask = np.logical_or.reduce(mask, axis=1)
+    return found
+
+
 def canonical(array: NDArray[Any], axis: int) -> NDArray[Any]:
     """`array` as (rows, columns) with `axis` moved last."""
     moved = array if axis == array.ndim - 1 else np.moveaxis(array, axis, -1)

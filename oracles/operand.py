@@ -17,7 +17,7 @@ from oracles.numerics import Numerics
 from oracles.precise import RowBounds, add_exactly, count_underflows, row_bounds, sum_of_squares
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import add_rounded, round_precise
-from oracles.rows import DOUBLE, SINGLE, Squares
+from oracles.rows import DOUBLE_DOUBLE, FLOAT64, Squares
 from oracles.steps import Live
 
 
@@ -46,7 +46,7 @@ class Operand:
     @cached_property
     def squares(self) -> Squares:
         """Sums of squares for the fast tier."""
-        return Squares(self.values, DOUBLE if self.dtype.name == "f64" else SINGLE)
+        return Squares(self.values, DOUBLE_DOUBLE if self.dtype.name == "f64" else FLOAT64)
 
     @cached_property
     def negative(self) -> Mask:
@@ -103,6 +103,11 @@ class Weight:
         """Fast tier: magnitudes and sign bits of offset + weight, one correctly rounded addition."""
         values = add_rounded(self.values, self.offset, self.formed_in(numerics)) if self.offset else self.values
         return np.abs(values), np.signbit(values)
+
+    def signed(self, numerics: Numerics) -> F64:
+        """Fast tier: offset + weight."""
+        magnitudes, negative = self.at(numerics)
+        return np.where(negative, -magnitudes, magnitudes)
 
     def value(self, column: int, numerics: Numerics) -> float:
         """Precise tier: offset + weight of one column."""

@@ -17,8 +17,8 @@ from oracles.dtypes import Format
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED
 from oracles.rounding import round_precise
 
-EXACT = 5000
-"""bits in which every sum of squares of float64 numbers is exact (2 * (1024 + 1074) and carries)."""
+EXACT = 6600
+"""bits in which every sum of products of three float64 numbers is exact (3 * (1024 + 1074) and carries)."""
 
 START = 160
 """bits of the first evaluation; the second one has twice as many. Twice the significand of f64 plus room."""

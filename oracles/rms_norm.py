@@ -79,7 +79,7 @@ class RmsNorm:
             magnitudes, sign = self.weight.at(numerics)
             stack = stack * magnitudes
             if target.name != numerics.multiply:
-                stack = inexact(stack, rounding(_multiply(numerics), numerics, 1), squares.arithmetic, live * (magnitudes > 0))
+                stack = inexact(stack, rounding(_multiply(numerics), numerics, 1), squares.arithmetic, np.asarray(live * (magnitudes > 0), dtype=np.float64))
             negative = negative ^ sign
         if numerics.denormals == "flush":
             stack = flushed(stack, form_below(target, _multiply(numerics)))

@@ -15,8 +15,8 @@ import numpy as np
 
 from oracles import doubledouble
 from oracles.budget import RowBudget
-from oracles.doubledouble import F64, DoubleDouble, Real, head, two_product
-from oracles.enclosure import Mask
+from oracles.doubledouble import F64, DoubleDouble, Real, head, not_negative, root, two_product
+from oracles.enclosure import Mask, any_of
 
 CENTRE, LOW_OUTER, LOW_INNER, HIGH_INNER, HIGH_OUTER = range(5)
 
@@ -50,8 +50,8 @@ class Arithmetic:
         return 1.0 + self.lift(np.array([[0.0], [-down], [-down], [up], [up]]))
 
 
-SINGLE = Arithmetic(2.0**-53, lambda array: array)
-DOUBLE = Arithmetic(doubledouble.ULP, DoubleDouble)
+FLOAT64 = Arithmetic(2.0**-53, lambda array: array)
+DOUBLE_DOUBLE = Arithmetic(doubledouble.ULP, DoubleDouble)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Squares:
     @cached_property
     def sums(self) -> Real:
         """(rows,) sums of squares, within `error` relative; NaN or inf where an input is."""
-        if self.arithmetic is DOUBLE:
+        if self.arithmetic is DOUBLE_DOUBLE:
             return two_product(self.x, self.x).sum(1)
         sums: F64 = np.einsum("ij,ij->i", self.x, self.x)
         return sums
@@ -101,21 +101,22 @@ class Squares:
     @cached_property
     def smallest(self) -> float:
         """Smallest non-zero magnitude, or inf."""
-        return float(np.min(self.magnitudes, where=self.magnitudes > 0, initial=np.inf))
+        smallest: float = np.min(self.magnitudes, where=self.magnitudes > 0, initial=np.inf)
+        return float(smallest)
 
     @cached_property
     def unsafe(self) -> Mask | None:
         """(rows,) where double-double arithmetic could itself underflow or overflow; None where nowhere."""
-        if self.arithmetic is SINGLE:
+        if self.arithmetic is FLOAT64:
             return None
         low, high = doubledouble.SAFE
         outside = (self.magnitudes > high) | ((self.magnitudes < low) & (self.magnitudes > 0))
-        return outside.any(axis=1) if outside.any() else None
+        return any_of(outside) if outside.any() else None
 
     def underflows(self, tiny: float) -> F64 | float:
         """(rows,) number of non-zero elements whose square lies below `tiny`; 0.0 where no row has any."""
         # In double-double arithmetic such rows are unsafe, and left to the precise tier.
-        if self.arithmetic is DOUBLE or self.smallest**2 >= tiny:
+        if self.arithmetic is DOUBLE_DOUBLE or self.smallest**2 >= tiny:
             return 0.0
         counted = (self.x * self.x < tiny) & (self.x != 0)
         return np.asarray(np.count_nonzero(counted, axis=1), dtype=np.float64)
@@ -131,12 +132,12 @@ def roots(squares: Squares, budget: RowBudget) -> Roots:
     lost = budget.quantum * squares.underflows(budget.form.tiny) if budget.quantum else 0.0
     sums = squares.sums * own(squares.error)
     if np.any(lost):
-        sums = np.maximum(sums + SIDE * lost, 0.0)
+        sums = not_negative(sums + SIDE * lost)
     sums = sums * factor(budget.sum_down, budget.sum_up)
     means = sums * (factor(budget.mean, budget.mean) * own(8) / budget.count)
-    means = np.maximum(means + (head(sums) > 0) * (SIDE * budget.quantum), 0.0)
+    means = not_negative(means + (head(sums) > 0) * (SIDE * budget.quantum))
     values = (means + budget.eps) * factor(budget.add, budget.add)
-    stack = factor(budget.root, budget.root) * own(16) / np.sqrt(values)[FALLING]
+    stack = factor(budget.root, budget.root) * own(16) / root(values)[FALLING]
     mantissa, exponent = budget.form.overflow
     limit = np.inf if budget.exact_range or budget.form.name == "f64" else mantissa * 2.0**exponent
     usual = head(stack[HIGH_OUTER]).max(initial=0.0) < np.inf and head(sums[HIGH_OUTER]).max(initial=0.0) < limit
@@ -147,8 +148,8 @@ def roots(squares: Squares, budget: RowBudget) -> Roots:
 
 def _special(stack: Real, squares: Squares, sums: F64, limit: float) -> Roots:
     """Sort out rows with NaN, inf, sums that reach the overflow `limit`, and means that may be zero."""
-    nan = np.isnan(squares.x).any(axis=1)
-    infinite = ~nan & np.isinf(squares.x).any(axis=1)
+    nan = any_of(np.isnan(squares.x))
+    infinite = ~nan & any_of(np.isinf(squares.x))
     finite = ~(nan | infinite)
     may, must = sums[HIGH_OUTER] >= limit, sums[LOW_OUTER] >= limit
     pole = np.isinf(head(stack[HIGH_OUTER]))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from oracles.doubledouble import F64, head
-from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Mask
+from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Mask, any_of
 from oracles.rows import Roots
 
 
@@ -39,7 +39,7 @@ def patched(
     result = _patched(enclosure, fixed, maybe, nan, np.broadcast_to(zero[:, None], x.shape))
     if not unspecified:
         return result
-    special = dead | nan_rows | pole | zero | ~np.isfinite(x).all(axis=1)
+    special = dead | nan_rows | pole | zero | any_of(~np.isfinite(x))
     columns = np.zeros(x.shape[1], bool) if broken is None else broken
     return _unjudged(result, np.broadcast_to(special[:, None], x.shape) & ~columns)
 

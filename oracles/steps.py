@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from oracles.budget import Rounding
-from oracles.doubledouble import F64, Real, head
+from oracles.doubledouble import F64, Real, head, not_negative
 from oracles.dtypes import Format
 from oracles.rounding import round_to
 from oracles.rows import LOW_INNER, LOW_OUTER, SIDE, Arithmetic
@@ -20,7 +20,7 @@ Live = F64 | float
 def inexact(stack: Real, rounding: Rounding, arithmetic: Arithmetic, live: Live) -> Real:
     """Widen a stack (5, rows, columns) by operations that round in places which the contract leaves open."""
     widened = stack * arithmetic.factor(rounding.relative, rounding.relative)[:, :, None]
-    return np.maximum(widened + (SIDE * rounding.absolute)[:, :, None] * live, 0.0)
+    return not_negative(widened + (SIDE * rounding.absolute)[:, :, None] * live)
 
 
 def flushed(stack: Real, form: Format) -> Real:

@@ -85,7 +85,7 @@ class Truth:
         bounds = self.bounds(numerics, output, place, structured)
         if bounds is None:
             raise GaveUp(f"{output}{list(index)}: not stable at {START} and {2 * START} bits")
-        with mpmath.workprec(2 * START):
+        with mpmath.workprec(2 * START), np.errstate(all="ignore"):
             terms = self.op.terms(output, place, numerics, structured)
             facts = self.op.facts(output, place, numerics, structured)
             return explain(output, index, bounds, float(got), terms, facts)
@@ -101,7 +101,8 @@ class Truth:
 
     def bounds(self, numerics: Numerics, output: str, index: tuple[int, ...], structured: bool) -> Bounds | None:
         """The precise tier's conformance set of one element (canonical index), or None where it gives up."""
-        return stable(lambda: self.op.bounds(output, index, numerics, structured))
+        with np.errstate(all="ignore"):
+            return stable(lambda: self.op.bounds(output, index, numerics, structured))
 
     def canonical_index(self, output: str, index: tuple[int, ...]) -> tuple[int, ...]:
         """Index into the output's canonical array, from one into the output as returned."""

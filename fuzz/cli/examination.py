@@ -58,7 +58,9 @@ def _install(missing: Sequence[Tool], err: Console) -> bool:
         try:
             done = subprocess.run([*root, *command], stdout=2, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
         except FileNotFoundError as error:
-            err.print(f"kernelfuzz: {error.filename} is not here: install {' '.join(packages)} by hand", highlight=False)
+            err.print(
+                f"kernelfuzz: {error.filename} is not here: install {' '.join(packages)} by hand", highlight=False
+            )
             return False
         if done.returncode:
             err.print(f"kernelfuzz: {' '.join(command)} failed: install {' '.join(packages)} by hand", highlight=False)
@@ -91,7 +93,12 @@ def _record(statuses: dict[str, Attestation | NotRun]) -> dict[str, Any]:
     return {
         "environment": environment(),
         "tools": [
-            {"name": tool.name, "version": tool.version or None, "package": tool.package, "optional": tool.name == "clang"}
+            {
+                "name": tool.name,
+                "version": tool.version or None,
+                "package": tool.package,
+                "optional": tool.name == "clang",
+            }
             for tool in tools()
         ],
         "targets": [{"target": name, **status_record(status)} for name, status in statuses.items()],

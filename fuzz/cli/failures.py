@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import traceback
 
-import typer
-from fuzz.case import CaseError
 from fuzz.cli.exits import Exit
-from fuzz.pack import PackError
-from fuzz.select import SelectionError
+
+
+class UsageError(Exception):
+    """Something that the user asked for cannot be done. The message says what to do."""
 
 
 def describe(error: Exception) -> tuple[str, Exit]:
     """What to print on stderr for `error`, and the exit code."""
+    # Imported here, where speed no longer matters: these modules bring in NumPy.
+    from fuzz.case import CaseError
+    from fuzz.execute.attestation import AttestationError
+    from fuzz.execute.build import BuildError
+    from fuzz.execute.frames import FrameError
+    from fuzz.pack import PackError
+    from fuzz.select import SelectionError
+    from oracles.numerics import NumericsError
+    from oracles.truth import OracleDisagreement
+
     if hasattr(error, "format_message"):  # a usage error; typer has its own copy of click's classes, which is private
         return f"kernelfuzz: {error.format_message()}\nTry: kernelfuzz --help", Exit.USAGE
-    if isinstance(error, typer.Abort):
-        return "kernelfuzz: aborted", Exit.INTERRUPTED
-    if isinstance(error, (CaseError, PackError, SelectionError)):
+    if isinstance(error, (UsageError, CaseError, PackError, SelectionError, BuildError, NumericsError)):
         return f"kernelfuzz: {error}", Exit.USAGE
-    if type(error).__name__ == "BuildError":
-        return f"kernelfuzz: {error}", Exit.USAGE
+    if isinstance(error, (OracleDisagreement, AttestationError, FrameError)):
+        return f"kernelfuzz: internal error: {error}", Exit.INTERNAL
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"kernelfuzz: {where}{error.strerror or error}", Exit.INTERNAL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fuzz.cli.exits import Exit
+from fuzz.cli.failures import UsageError
 from fuzz.cli.starting import consoles, not_running, select_targets, started
 from fuzz.execute.target import Target
 from fuzz.pack import built_in, load
@@ -50,7 +51,7 @@ def fuzz(request: Request) -> Exit:
     seed = secrets.randbelow(2**32) if request.seed is None else request.seed
     book = FindingBook(request.output, seed)
     with ExitStack() as stack:
-        log = stack.enter_context(RecordLog(request.json)) if request.json else None
+        log = stack.enter_context(_open_log(request.json)) if request.json else None
         pool = stack.enter_context(started(targets, request.jobs, err))
         if log:
             log.header(seed, pool.statuses)
@@ -68,14 +69,25 @@ def fuzz(request: Request) -> Exit:
             log.summary(runner.tally, elapsed)
         restarts = dict(pool.restarts)
     _report(out, runner.tally, book, targets, seed, elapsed)
-    for name, count in restarts.items():
-        out.print(
-            f"{name} was restarted {count} times after it was killed or hung from outside; its cases were run again",
-            style="yellow",
-            highlight=False,
-            soft_wrap=True,
-        )
-    return exit_code(runner.tally, request.require, err, interrupted=interrupted)
+    troubles = [trouble for trouble in (book.trouble, log.trouble if log else "") if trouble]
+    for line in (*_restarted(restarts), *troubles):
+        err.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    code = exit_code(runner.tally, request.require, err, interrupted=interrupted)
+    return Exit.INTERNAL if troubles and code is Exit.OK else code
+
+
+def _restarted(restarts: Mapping[str, int]) -> list[str]:
+    return [
+        f"{name}: its worker was killed from outside or hung {count} times and was restarted; its cases were run again"
+        for name, count in restarts.items()
+    ]
+
+
+def _open_log(path: Path) -> RecordLog:
+    try:
+        return RecordLog(path)
+    except OSError as error:
+        raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from error
 
 
 def _search(runner: Runner, targets: Sequence[Target], seed: int) -> bool:
@@ -89,19 +101,24 @@ def _search(runner: Runner, targets: Sequence[Target], seed: int) -> bool:
     return False
 
 
-def _report(out: Console, tally: Tally, book: FindingBook, targets: Sequence[Target], seed: int, elapsed: float) -> None:
+def _report(
+    out: Console, tally: Tally, book: FindingBook, targets: Sequence[Target], seed: int, elapsed: float
+) -> None:
     by_id = {target.id: target for target in targets}
     out.print(run_table(tally))
     for note in run_notes(tally):
         out.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
     for bucket in book.buckets.values():
         out.print()
-        out.print(bucket_text(bucket, by_id[bucket.judgement.target], seed), highlight=False, markup=False, soft_wrap=True)
+        out.print(
+            bucket_text(bucket, by_id[bucket.judgement.target], seed), highlight=False, markup=False, soft_wrap=True
+        )
     out.print()
     rate = tally.judged / elapsed if elapsed else 0.0
     found = f"{tally.findings:,} findings in {len(book.buckets)} buckets" if tally.findings else "nothing found"
     out.print(
-        f"{found}: {tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s), seed {seed}",
+        f"{found}: {tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s), "
+        f"seed {seed}",
         highlight=False,
         soft_wrap=True,
     )

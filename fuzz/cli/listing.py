@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -11,7 +11,7 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 
 
-class Listed(str, Enum):
+class Listed(StrEnum):
     """What can be listed."""
 
     KERNELS = "kernels"

@@ -114,7 +114,9 @@ def _chosen(pack: Pack, expression: str | None) -> Sequence[Mutant]:
     matches = keyword(expression) if expression else lambda name: True
     mutants = [mutant for mutant in pack.mutants if matches(mutant.name)]
     if not mutants:
-        raise SelectionError(f"no mutant matches -k {expression!r}; there are: {', '.join(m.name for m in pack.mutants)}")
+        raise SelectionError(
+            f"no mutant matches -k {expression!r}; there are: {', '.join(m.name for m in pack.mutants)}"
+        )
     return mutants
 
 

@@ -34,18 +34,21 @@ def run(
     """
     from fuzz.cli.fuzzing import Request, fuzz
 
-    return fuzz(
-        Request(
-            max_time=max_time,
-            max_cases=max_cases,
-            seed=seed,
-            op=op,
-            targets=tuple(target or ()),
-            keyword=keyword,
-            require=tuple(require or ()),
-            pack=pack,
-            json=json,
-            output=output,
-            jobs=jobs,
+    return (
+        fuzz(
+            Request(
+                max_time=max_time,
+                max_cases=max_cases,
+                seed=seed,
+                op=op,
+                targets=tuple(target or ()),
+                keyword=keyword,
+                require=tuple(require or ()),
+                pack=pack,
+                json=json,
+                output=output,
+                jobs=jobs,
+            )
         )
-    ) or Exit.OK
+        or Exit.OK
+    )

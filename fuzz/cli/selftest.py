@@ -11,7 +11,9 @@ from fuzz.cli import options
 
 def selftest(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the search.")] = 1,
-    max_cases: Annotated[int, typer.Option("--max-cases", min=1, help="Cases per mutant before it counts as missed.")] = 4000,
+    max_cases: Annotated[
+        int, typer.Option("--max-cases", min=1, help="Cases per mutant before it counts as missed.")
+    ] = 4000,
     keyword: options.Keyword = None,
     pack: options.Pack = None,
     json: options.Json = None,

@@ -15,7 +15,6 @@ from fuzz.execute.toolchain import this_host
 from fuzz.kernel import CKernel
 from fuzz.select import SelectionError, globs, keyword, matches_any
 
-
 _FILE_WIDTH = 160
 """columns of a table that is not printed on a terminal."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fuzz.case import ITEMSIZE, Case, Layout, contiguous
+from itertools import pairwise
+
+from fuzz.case import ITEMSIZE, Case, Layout, Output, Tensor, contiguous
 from fuzz.kernel import Capabilities, CKernel
 
 MAX_RANK = 6
@@ -21,7 +23,8 @@ def refusal(kernel: CKernel, case: Case) -> str | None:
     able = kernel.capabilities
     if not able.in_place and any(output.alias is not None for output in case.outputs.values()):
         return "in place"
-    for name, tensor in (*case.inputs.items(), *case.outputs.items()):
+    tensors: dict[str, Tensor | Output] = {**case.inputs, **case.outputs}
+    for name, tensor in tensors.items():
         reason = _layout_refusal(able, case, tensor.layout, tensor.dtype)
         if reason is not None:
             return f"{name}: {reason}"
@@ -54,7 +57,7 @@ def _strides_fit(able: Capabilities, layout: Layout) -> bool:
     if layout.shape and layout.shape[-1] != 1 and steps.pop()[1] != 1:
         return False
     # Outer axes must collapse into one axis of rows with one pitch.
-    return all(outer[1] == inner[0] * inner[1] for outer, inner in zip(steps, steps[1:], strict=False))
+    return all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(steps))
 
 
 def _rows_aligned(layout: Layout, itemsize: int, alignment: int) -> bool:

@@ -19,6 +19,8 @@ class Attestation:
     arch: str
     features: frozenset[str]
     """instruction sets that the processor has and the operating system enables."""
+    needs: frozenset[str]
+    """instruction sets that the compiler was free to use in the kernel."""
     vector_bits: int
     """width of its vector registers, read back from the hardware."""
     emulator: str
@@ -46,6 +48,7 @@ def parse(text: str) -> Attestation:
     return Attestation(
         arch=lines["arch"],
         features=frozenset(lines["features"].split()),
+        needs=frozenset(lines["needs"].split()),
         vector_bits=int(lines["vector_bits"]),
         emulator=lines["emulator"],
         compiler=lines["compiler"],
@@ -63,7 +66,7 @@ def check(found: Attestation, target: Target, digest: str) -> None:
         wrong.append(f"architecture {target.arch} was requested, the worker runs on {found.arch}")
     if target.vector_bits is not None and found.vector_bits != target.vector_bits:
         wrong.append(f"vectors of {target.vector_bits} bits were requested, the worker has {found.vector_bits}")
-    missing = sorted(target.features - found.features)
+    missing = sorted((target.features | found.needs) - found.features)
     if missing:
         wrong.append(f"{' '.join(missing)} was requested, the worker has {' '.join(sorted(found.features))}")
     if target.emulated and found.emulator == "none":

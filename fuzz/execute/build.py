@@ -145,7 +145,9 @@ def included(source: str, directory: Path) -> list[str]:
 def _compile(command: Sequence[str]) -> None:
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
-        raise BuildError(f"compiler failed with exit code {answer.returncode}:\n$ {shlex.join(command)}\n{answer.stderr}")
+        raise BuildError(
+            f"compiler failed with exit code {answer.returncode}:\n$ {shlex.join(command)}\n{answer.stderr}"
+        )
 
 
 def _digest(parts: Iterable[object]) -> str:

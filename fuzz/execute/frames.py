@@ -46,9 +46,9 @@ class FrameError(Exception):
 
 
 class Response(NamedTuple):
-    """One answer: the header's fields that matter, and what follows the header."""
+    """One answer: the header's fields that matter, and what follows the header; `position` counts cases in a frame."""
 
-    index: int
+    position: int
     status: int
     access: int
     signal: int

@@ -75,7 +75,8 @@ class Process:
         except OSError:
             self._errors.close()
             raise
-        assert self._popen.stdin is not None and self._popen.stdout is not None
+        assert self._popen.stdin is not None
+        assert self._popen.stdout is not None
         self._to, self._from = self._popen.stdin.fileno(), self._popen.stdout.fileno()
         self._received = bytearray()
         self._prepare()
@@ -94,12 +95,12 @@ class Process:
     def exchange(self, cases: Sequence[bytes]) -> Iterator[Response]:
         """Send the encoded cases as one frame, yield the responses as they come. Raises EndedError or FrameError."""
         # The worker's own alarm is only for when we are gone; ours comes first.
-        self._send(frames.encode_frame(cases, limit_s=math.ceil(self._limit) * 2 + 1))
+        self._send(frames.encode_frame(cases, limit_s=math.ceil(self._limit) + 1))
         for index in range(len(cases)):
             header = self._take(frames.RESPONSE.size)
             response = frames.decode_response(header, self._take(frames.payload_size(header)))
-            if response.index != index:
-                raise FrameError(f"response {response.index} came in place of {index}")
+            if response.position != index:
+                raise FrameError(f"response {response.position} came in place of {index}")
             yield response
 
     def kill(self) -> None:
@@ -177,4 +178,4 @@ class Process:
         self.close()
         if code == _BROKEN_FRAME_EXIT and "kernelfuzz worker: " in said:
             raise FrameError(said)
-        raise EndedError(Ending(hung, code, said))
+        raise EndedError(Ending(hung or code == -signal.SIGALRM, code, said))

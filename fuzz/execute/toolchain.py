@@ -56,14 +56,16 @@ class Host:
 
 
 def compiler(family: Family, arch: Arch, host: Host) -> Tool:
-    """The compiler of that family that produces code for `arch` on `host`."""
-    native = arch == host.arch
-    if family == "clang":
-        package = "clang" if native else f"clang gcc-{arch.replace('_', '-')}-linux-gnu"
-        return _find("clang", package, () if native else (f"--target={arch}-linux-gnu",))
-    if native:
-        return _find("gcc", "gcc libc6-dev")
-    return _find(f"{arch}-linux-gnu-gcc", f"gcc-{arch.replace('_', '-')}-linux-gnu")
+    """The compiler of that family that produces code for `arch` on `host`.
+
+    Clang is a cross compiler by itself, but it links with the other gcc's libraries.
+    """
+    if arch == host.arch:
+        return _find("gcc", "gcc libc6-dev") if family == "gcc" else _find("clang", "clang")
+    cross_gcc = _find(f"{arch}-linux-gnu-gcc", f"gcc-{arch.replace('_', '-')}-linux-gnu")
+    if family == "gcc" or cross_gcc.path is None:
+        return cross_gcc
+    return _find("clang", "clang", (f"--target={arch}-linux-gnu",))
 
 
 def emulator(arch: Arch) -> Tool:

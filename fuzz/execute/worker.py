@@ -8,7 +8,7 @@ from fuzz.case import Case
 from fuzz.execute import attestation
 from fuzz.execute.attestation import Attestation
 from fuzz.execute.build import Binary
-from fuzz.execute.frames import outcome_of
+from fuzz.execute.frames import FrameError, outcome_of
 from fuzz.execute.process import EndedError, Ending, Process
 from fuzz.execute.target import Target
 from fuzz.outcome import Outcome, Status
@@ -25,7 +25,7 @@ class LostError(Exception):
 
 
 class Worker:
-    """Runs cases on one target. No case is lost: each gets an outcome, even when the process dies or cannot be restarted.
+    """Runs cases on one target. Each case gets an outcome, even when the process dies or cannot be restarted.
 
     `limit` is in seconds per case. All methods but `stop` belong to one thread.
     """
@@ -89,6 +89,8 @@ class Worker:
         for attempt in range(ATTEMPTS):
             try:
                 self._process = Process([*self.target.prefix, str(self._binary.path)], self._limit)
+                if self._lost is not None:  # stopped before there was a process to kill
+                    self._process.kill()
                 return self._process.hello()
             except EndedError as error:
                 if self._lost is not None or not error.ending.from_outside or attempt == ATTEMPTS - 1:
@@ -107,6 +109,10 @@ class Worker:
         except EndedError as error:
             self._process = None
             return error.ending
+        except FrameError:
+            self._process.close()
+            self._process = None
+            raise
         return None
 
     def _judge_culprit(self, culprit: Encoded, first: Ending) -> Outcome:

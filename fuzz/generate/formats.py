@@ -15,10 +15,13 @@ NUMPY_DTYPE: Mapping[str, np.dtype[np.generic]] = {
     "f64": np.dtype(np.float64),
 }
 
-LARGEST: Mapping[str, float] = {name: float(ml_dtypes.finfo(dtype).max) for name, dtype in NUMPY_DTYPE.items()}
-SMALLEST_NORMAL: Mapping[str, float] = {
-    name: float(ml_dtypes.finfo(dtype).smallest_normal) for name, dtype in NUMPY_DTYPE.items()
+LARGEST: Mapping[str, float] = {
+    "f16": 65504.0,
+    "bf16": 2.0**128 - 2.0**120,
+    "f32": 2.0**128 - 2.0**104,
+    "f64": float(np.finfo(np.float64).max),
 }
+SMALLEST_NORMAL: Mapping[str, float] = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32": 2.0**-126, "f64": 2.0**-1022}
 
 
 def quantise(values: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:

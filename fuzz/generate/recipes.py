@@ -117,13 +117,15 @@ def _uniform(request: Request, stream: Stream) -> Reals:
 @_recipe("plus and minus the same number in turn", structured=True)
 def _alternating(request: Request, stream: Stream) -> Reals:
     signs = 1.0 - 2.0 * (np.arange(request.size) % request.n % 2)
-    return signs * _constant(request, stream)
+    levels: Reals = signs * _constant(request, stream)
+    return levels
 
 
 @_recipe("a ramp along each row", structured=True)
 def _monotone(request: Request, stream: Stream) -> Reals:
     ramp = (np.arange(request.size) % request.n + 1.0) / request.n
-    return ramp * _per_row(stream.child("height").uniform(request.rows) * 8.0 + 0.125, request)
+    heights = stream.child("height").uniform(request.rows) * 8.0 + 0.125
+    return np.multiply(ramp, _per_row(heights, request))
 
 
 @_recipe("powers of two of either sign, 2**-8 to 2**8", structured=True)

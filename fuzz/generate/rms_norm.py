@@ -17,7 +17,9 @@ from fuzz.generate.stream import Stream
 
 OP = "rms_norm"
 
-EPS = tuple(float(np.float32(e)) for e in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0))
+EPS = tuple(
+    float(np.float32(e)) for e in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
+)
 """as float32 numbers, since kernels take eps in float32."""
 
 

@@ -51,6 +51,14 @@ class StopSearch(BaseException):
     """Raised by the consumer to end the search. Not an Exception, which Hypothesis would take for a failing test."""
 
 
+class _Escape(BaseException):
+    """Carries an error of the consumer past Hypothesis, which would run the batch again to report it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 def search(op: str, run_seed: int, consume: Callable[[list[Case]], None]) -> None:
     """Hand batches of cases of `op` to `consume` until it raises StopSearch.
 
@@ -70,7 +78,10 @@ def search(op: str, run_seed: int, consume: Callable[[list[Case]], None]) -> Non
         ]
         relatives[-1] = spec.swept(relatives[-1], batches % SWEPT_ROWS + 1)
         batches += 1
-        consume([spec.realise(relative) for relative in relatives])
+        try:
+            consume([spec.realise(relative) for relative in relatives])
+        except Exception as error:
+            raise _Escape(error) from error
 
     quiet = settings(
         max_examples=_BATCHES_PER_ROUND,
@@ -88,6 +99,8 @@ def search(op: str, run_seed: int, consume: Callable[[list[Case]], None]) -> Non
             round_number += 1
     except StopSearch:
         return
+    except _Escape as escape:
+        raise escape.error from None
 
 
 def _round_seed(run_seed: int, round_number: int) -> int:

@@ -12,7 +12,7 @@ LARGEST_CASE = 16384
 """elements of one tensor, unless a single row is longer."""
 
 BLOCKS = (4, 8, 12, 16, 32, 48, 64, 128, 256)
-"""elements that a vector or an unrolled group of vectors takes in one step: 4 lanes of NEON up to 4 x 64 lanes of SVE."""
+"""elements that a vector or an unrolled group of vectors takes in one step: 4 lanes of NEON to 4 x 64 lanes of SVE."""
 MODEL_WIDTHS = (768, 1024, 1536, 2048, 2560, 2880, 3072, 4096, 5120, 6144, 7168, 8192)
 
 

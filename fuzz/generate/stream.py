@@ -1,7 +1,7 @@
 """Counter-based random bits with our own mapping to numbers.
 
-Only integer arithmetic modulo 2**64 and exactly rounded float64 operations are used, so a key gives the same bits under
-every version of NumPy, Python and the C library. Nothing here calls a transcendental function, whose last bit may differ.
+Only integer arithmetic modulo 2**64 and exactly rounded float64 operations are used, so a key gives the same bits
+under every version of NumPy, Python and the C library. Nothing here calls a transcendental function, whose last bit may differ.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Stream:
     def normal(self, count: int) -> Reals:
         """`count` numbers of mean 0 and variance 1: sums of eight 16-bit uniforms (Irwin-Hall), so within +-4.9."""
         fields = self.words(2 * count).astype("<u8", copy=False).view("<u2").reshape(count, 8)
-        return (fields.sum(axis=1, dtype=np.int64).astype(np.float64) - _IRWIN_HALL_MEAN) * _IRWIN_HALL_SCALE
+        sums: Reals = fields.sum(axis=1, dtype=np.int64).astype(np.float64)
+        return (sums - _IRWIN_HALL_MEAN) * _IRWIN_HALL_SCALE
 
     def integers(self, count: int, low: int, high: int) -> NDArray[np.int64]:
         """`count` integers, low <= i <= high. The bias of the reduction is below 2**-40 for ranges under 2**24."""

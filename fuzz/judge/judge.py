@@ -36,7 +36,7 @@ def problem_of(case: Case) -> Problem:
 
 
 class Judge:
-    """Judges all targets of one case. Exact values are computed once; equal outputs of equal contracts are judged once."""
+    """Judges all targets of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
     def __init__(self, case: Case) -> None:
         self.case = case

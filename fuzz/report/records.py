@@ -24,13 +24,19 @@ class RecordLog:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
         self._file: TextIO = path.open("w", encoding="utf-8", buffering=1 << 16)
+        self.trouble = ""
+        """why the file is incomplete; the run goes on without it."""
 
     def __enter__(self) -> RecordLog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as error:
+            self._stop(error)
 
     def header(self, run_seed: int, statuses: Mapping[str, Attestation | NotRun]) -> None:
         """What runs, and where."""
@@ -63,7 +69,11 @@ class RecordLog:
 
     def progress(self, elapsed: float) -> None:
         """Push what was written to disk, so that a killed run leaves its records."""
-        self._file.flush()
+        if not self.trouble:
+            try:
+                self._file.flush()
+            except OSError as error:
+                self._stop(error)
 
     def finding(self, bucket: Bucket, text: str) -> None:
         """One bucket, with its smallest case."""
@@ -103,7 +113,14 @@ class RecordLog:
         )
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
+        if not self.trouble:
+            try:
+                self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
+            except OSError as error:
+                self._stop(error)
+
+    def _stop(self, error: OSError) -> None:
+        self.trouble = f"{self._path}: incomplete: {error.strerror}"
 
 
 def status_record(status: Attestation | NotRun) -> dict[str, Any]:

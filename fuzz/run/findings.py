@@ -36,6 +36,8 @@ class FindingBook:
         self.folder = folder
         self.run_seed = run_seed
         self.buckets: dict[tuple[str, str], Bucket] = {}
+        self.trouble = ""
+        """why a case file could not be written; the finding itself is kept."""
 
     def add(self, kernel: str, case: Case, judgement: Judgement, everyone: dict[str, str]) -> Bucket:
         """Count a finding; keep its case if it is the first of its bucket or smaller than the one kept."""
@@ -50,12 +52,24 @@ class FindingBook:
         bucket.targets.add(judgement.target)
         return bucket
 
+    def keep_evidence(self, case: Case) -> Path:
+        """Write the case of an internal error; where it went."""
+        path = self.folder / f"internal-{case.digest[:12]}.json"
+        save(path, case)
+        return path
+
     def _keep(self, bucket: Bucket, case: Case, judgement: Judgement, everyone: dict[str, str]) -> None:
         path = self.folder / f"{bucket.kernel}-{bucket.verdict.lower()}-{case.digest[:12]}.json"
-        save(path, case, Found(judgement.target, judgement.verdict.value, self.run_seed, __version__))
-        if bucket.path is not None and bucket.path != path:
-            bucket.path.unlink(missing_ok=True)
-        bucket.case, bucket.judgement, bucket.path = case, judgement, path
+        try:
+            save(path, case, Found(judgement.target, judgement.verdict.value, self.run_seed, __version__))
+        except OSError as error:
+            # The smallest case on disk stays; losing the finding over a full disk would be worse than a larger case.
+            self.trouble = f"{path}: cannot be written: {error.strerror}"
+        else:
+            if bucket.path is not None and bucket.path != path:
+                bucket.path.unlink(missing_ok=True)
+            bucket.path = path
+        bucket.case, bucket.judgement = case, judgement
         bucket.others = {target: verdict for target, verdict in everyone.items() if target != judgement.target}
 
 

@@ -18,6 +18,7 @@ from fuzz.judge.judgement import Judgement
 from fuzz.outcome import Outcome
 from fuzz.run.findings import FindingBook
 from fuzz.run.tally import Tally, TargetTally
+from oracles.truth import OracleDisagreement
 
 _IN_FLIGHT = 2
 """batches that the workers hold while another is judged: enough to keep both processors busy."""
@@ -70,8 +71,10 @@ class Runner:
         self._ends = self._end_of(share)
         try:
             search(op, run_seed, self._take)
-        finally:
+        except KeyboardInterrupt:
             self._drain()
+            raise
+        self._drain()
         return self.tally
 
     def judge_cases(self, cases: Sequence[Case]) -> Tally:
@@ -108,8 +111,11 @@ class Runner:
             observer.progress(self.clock() - self._started)
 
     def _judge(self, case: Case, outcomes: Mapping[str, Outcome]) -> None:
-        judge = Judge(case)
-        judgements = [judge.judge(outcome, self._by_id[target].numerics) for target, outcome in outcomes.items()]
+        try:
+            judge = Judge(case)
+            judgements = [judge.judge(outcome, self._by_id[target].numerics) for target, outcome in outcomes.items()]
+        except OracleDisagreement as error:
+            raise OracleDisagreement(f"{error}; the case is kept as {self.book.keep_evidence(case)}") from error
         self.tally.cases += 1
         for judgement in judgements:
             self.tally.targets[judgement.target].add(case, judgement)

@@ -81,7 +81,9 @@ class Tally:
 
     def worst(self, dtype: str) -> float:
         """The largest passing err/budget in that dtype, over all targets."""
-        return max((target.worst[dtype].ratio for target in self.targets.values() if dtype in target.worst), default=0.0)
+        return max(
+            (target.worst[dtype].ratio for target in self.targets.values() if dtype in target.worst), default=0.0
+        )
 
 
 def whereabouts(case: Case) -> str:

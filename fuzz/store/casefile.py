@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import os
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ VERSION = 1
 _READABLE_BYTES = 4096
 """tensors up to this size are written as hex words, larger ones compressed."""
 _WORDS_PER_LINE = 16
+_SHORT_LIST = re.compile(r"\[\s*(-?\d+(?:,\s*-?\d+)*)\s*\]")
+"""lists of integers: shapes and strides, which json.dumps would spread over many lines."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Found:
 
 def save(path: Path, case: Case, found: Found | None = None) -> None:
     """Write a case file. It appears whole or not at all: a full disk or a kill leaves no half file."""
-    text = json.dumps(to_json(case, found), indent=1) + "\n"
+    text = _SHORT_LIST.sub(_on_one_line, json.dumps(to_json(case, found), indent=1)) + "\n"
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,9 +100,13 @@ def from_json(record: object) -> tuple[Case, Found | None]:
     claimed = _text(top, "digest", "digest")
     if claimed != case.digest:
         raise CaseError(
-            f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered after it was written"
+            f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered since it was written"
         )
     return case, _parse_found(top.get("found"))
+
+
+def _on_one_line(numbers: re.Match[str]) -> str:
+    return "[" + ", ".join(numbers[1].replace(",", " ").split()) + "]"
 
 
 def _number(value: float | int) -> int | dict[str, str]:
@@ -189,7 +196,9 @@ def _parse_number(value: object, where: str) -> float | int:
 
 
 def _parse_origin(record: Mapping[str, Any]) -> Origin:
-    return Origin(str(record.get("recipe", "")), str(record.get("layout", "")), _integer(record.get("seed", 0), "origin"))
+    return Origin(
+        str(record.get("recipe", "")), str(record.get("layout", "")), _integer(record.get("seed", 0), "origin")
+    )
 
 
 def _parse_found(value: object) -> Found | None:

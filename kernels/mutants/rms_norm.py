@@ -12,12 +12,14 @@ MUTANTS: tuple[Mutant, ...] = (
         targets=("*@qemu:vl=*,gcc-O0",),
         trigger="a tail that leaves lanes inactive after an earlier vector filled them: n > lanes, n mod lanes != 0",
         caught_as=("FAIL_NUMERIC",),
-        provenance="tract's SVE kernel: don't-care predication in the tail; GCC at -O0 picks the form that clears lanes",
+        provenance="tract's SVE kernel: don't-care predication in the tail; gcc -O0 picks the form that clears lanes",
     ),
     Mutant(
         name="avx512-tail-dropped-at-63",
         base="avx512",
-        edits=(("for (; i < n; i++) total += x[i] * x[i];", "for (; i < n && n % 64 != 63; i++) total += x[i] * x[i];"),),
+        edits=(
+            ("for (; i < n; i++) total += x[i] * x[i];", "for (; i < n && n % 64 != 63; i++) total += x[i] * x[i];"),
+        ),
         targets=("*@native:*",),
         trigger="n mod 64 = 63",
         caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),

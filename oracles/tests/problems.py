@@ -47,3 +47,28 @@ def forward(op: str, recipe: str, dtype: str, count: int, limit: int) -> Iterato
             outputs["y"] = str(rng.choice(["e4m3", "e5m2", "f32", "bf16"]))
         params = {"eps": float(np.float32(EPS[number % 4])), "offset": [0.0, 1.0][number // 3 % 2]}
         yield Problem(op, params, inputs, outputs, structured=recipe in ("constant", "spike") or number % 2 == 0)
+
+
+def backward(op: str, recipe: str, dtype: str, count: int, limit: int) -> Iterator[Problem]:
+    """Problems of a backward op: a few rows, with and without weight, given rstd and second gradient."""
+    rng = np.random.default_rng(zlib.crc32(f"{op} {recipe} {dtype}".encode()))
+    for number in range(count):
+        n, rows = int(rng.integers(1, limit)), int(rng.integers(1, 5))
+        x = np.stack([row(recipe if i == 0 else "normal", n, dtype, rng) for i in range(rows)])
+        dy = np.stack([row(recipe if i == rows - 1 and number % 2 else "normal", n, dtype, rng) for i in range(rows)])
+        inputs = {"x": x, "dy": dy}
+        outputs = {"dx": dtype, "dw": dtype if number % 2 else "f64"}
+        eps = float(np.float32(EPS[number % 4]))
+        if op == "fused_add_rms_norm_backward":
+            outputs["dresidual"] = dtype
+            if number % 4:
+                inputs["dsum"] = np.stack([row("few zeros", n, dtype, rng) for _ in range(rows)])
+        if number % 3:
+            weight = rng.standard_normal(n) * 4
+            weight[rng.uniform(size=n) < 0.1] = 0.0
+            inputs["weight"] = store(weight, [dtype, "f32", "bf16"][number % 3])
+        if number % 2:
+            with np.errstate(all="ignore"):
+                rstd = 1 / np.sqrt(np.mean(np.square(x.astype(np.float64)), axis=1) + eps)
+            inputs["rstd"] = store(rstd, "f64" if dtype == "f64" else "f32")
+        yield Problem(op, {"eps": eps, "offset": [0.0, 1.0][number // 3 % 2]}, inputs, outputs, number % 5 == 0)

@@ -10,7 +10,7 @@ from oracles.enclosure import compare
 from oracles.precise import conforms
 from oracles.problem import Problem
 from oracles.tests.adversary import RECIPES, probes
-from oracles.tests.problems import CONTRACTS, forward
+from oracles.tests.problems import CONTRACTS, backward, forward
 from oracles.truth import Truth
 
 
@@ -42,6 +42,18 @@ def test_tiers_agree_forward(op: str, recipe: str, dtype: str) -> None:
     rng = np.random.default_rng(1)
     names = list(CONTRACTS)
     for number, problem in enumerate(forward(op, recipe, dtype, 11, 7)):
+        numerics = CONTRACTS[names[number % len(names)]]
+        _, _, wrong = disagreements(problem, numerics, rng)
+        assert not wrong, f"{names[number % len(names)]}: {wrong[0]}"
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("op", ["rms_norm_backward", "fused_add_rms_norm_backward"])
+def test_tiers_agree_backward(op: str, recipe: str, dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    names = list(CONTRACTS)
+    for number, problem in enumerate(backward(op, recipe, dtype, 11, 6)):
         numerics = CONTRACTS[names[number % len(names)]]
         _, _, wrong = disagreements(problem, numerics, rng)
         assert not wrong, f"{names[number % len(names)]}: {wrong[0]}"

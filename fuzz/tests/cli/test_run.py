@@ -25,7 +25,9 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def whole_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+def whole_run(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
     """One run over everything, with records."""
     folder = tmp_path_factory.mktemp("run")
     done = subprocess.run(
@@ -119,7 +121,9 @@ def test_a_killed_worker_loses_nothing(planted: Planted, tmp_path: Path) -> None
     pack = planted(GENERIC)
     command = [sys.executable, "-m", "fuzz", "run", "--pack", str(pack), "--max-time", "6s", "--json", "out.jsonl"]
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    run = subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE)
+    run = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     killed = 0
     deadline = time.monotonic() + 30
     while killed < 3 and run.poll() is None and time.monotonic() < deadline:
@@ -138,7 +142,9 @@ def test_a_killed_worker_loses_nothing(planted: Planted, tmp_path: Path) -> None
 
 
 def _workers_of(parent: int) -> list[int]:
-    answer = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(parent)], capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        ["ps", "-o", "pid=,comm=", "--ppid", str(parent)], capture_output=True, text=True, check=False
+    )
     return [int(line.split()[0]) for line in answer.stdout.splitlines() if "worker-" in line]
 
 
@@ -222,3 +228,17 @@ def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     code = f"import sys, fuzz.cli; print([name for name in {heavy!r} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CHECKOUT)
     assert answer.stdout.strip() == "[]"
+
+
+def test_a_full_disk_loses_no_finding(cli: Cli, planted: Planted) -> None:
+    pack = planted(edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)"))
+    done = cli("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1", "--output", "/proc/findings")
+    assert done.returncode == 1
+    assert "FAIL_NUMERIC  planted" in done.stdout
+    assert "/proc/findings" in done.stderr
+    assert "cannot be written" in done.stderr
+    records = cli("run", "--target", "c-generic@*", "--max-cases", "64", "--seed", "1", "--json", "/dev/full")
+    assert records.returncode == 3
+    assert "/dev/full: incomplete: No space left on device" in records.stderr
+    assert "nothing found" in records.stdout
+    assert cli("run", "--json", "/proc/nowhere/out.jsonl").returncode == 4

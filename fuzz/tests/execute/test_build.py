@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.execute import build
-from fuzz.execute.build import BuildError, Builder, edited_source
+from fuzz.execute.build import Builder, BuildError, edited_source
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
 from fuzz.execute.toolchain import this_host

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fuzz.execute.attestation import NotRun
+from fuzz.execute.build import Builder
+from fuzz.execute.frames import encode_case, encode_frame
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
 from fuzz.outcome import Fault, Status
-from fuzz.tests.execute.conftest import Run, a_case
+from fuzz.tests.execute.planted import Run, a_case
 
 BAD = a_case(bits=b"\xff" * 48)
 """a case that the kernels below take for their cue."""
@@ -53,7 +58,8 @@ def test_many_faults_in_one_worker(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"), [("abort();", "SIGABRT"), ("exit(0);", "exit code 0"), ("fputs(\"oh no\", stderr); _Exit(3);", "oh no")]
+    ("body", "said"),
+    [("abort();", "SIGABRT"), ("exit(0);", "exit code 0"), ('fputs("oh no", stderr); _Exit(3);', "oh no")],
 )
 def test_a_dead_worker_is_the_cases_outcome(run: Run, body: str, said: str) -> None:
     outcomes = run(CUE % body, a_case(), BAD, a_case(), BAD)
@@ -79,7 +85,10 @@ def test_a_kernel_that_prints_does_not_break_the_protocol(run: Run) -> None:
 
 
 def test_a_kernel_cannot_swallow_the_memory(run: Run) -> None:
-    (outcome,) = run("void *p = malloc((size_t)16 << 30); if (p == NULL) return KF_REJECTED; *(volatile char *)p = 1; copy(c);", a_case())
+    (outcome,) = run(
+        "void *p = malloc((size_t)16 << 30); if (p == NULL) return KF_REJECTED; *(volatile char *)p = 1; copy(c);",
+        a_case(),
+    )
     assert outcome.status is Status.REJECTED
 
 
@@ -141,3 +150,35 @@ def test_leaving_the_pool_ends_the_workers(make_target: Callable[[str], Target],
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+PARENT = """
+import os, signal, sys
+process = Process(sys.argv[1:], limit=0.5)
+process.hello()
+process._send(sys.stdin.buffer.read())
+print(process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_worker_outlives_a_killed_parent(make_target: Callable[[str], Target], cache: Path) -> None:
+    """An idle worker sees the end of its input; one in an endless loop has an alarm."""
+    target = make_target(CUE % "for (volatile int forever = 1; forever;) {}")
+    command = [sys.executable, "-c", PARENT, *target.prefix, str(Builder(cache).build(target).path)]
+    for case in (a_case(), BAD):
+        frame = encode_frame([encode_case(case)], limit_s=1)
+        parent = subprocess.run(command, input=frame, stdout=subprocess.PIPE, check=False)
+        assert parent.returncode == -signal.SIGKILL
+        deadline = time.monotonic() + 10
+        while _is_alive(int(parent.stdout)):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def _is_alive(pid: int) -> bool:
+    """A zombie, whose new parent may never collect it, is not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

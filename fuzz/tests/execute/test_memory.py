@@ -7,7 +7,7 @@ import pytest
 
 from fuzz.case import Layout, contiguous
 from fuzz.outcome import Damage, Fault, Status, Unwritten
-from fuzz.tests.execute.conftest import Run, a_case
+from fuzz.tests.execute.planted import Run, a_case
 
 BEFORE = contiguous((3, 4), guard="before")
 PITCHED = Layout((3, 4), (7, 1))

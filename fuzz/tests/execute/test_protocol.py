@@ -16,7 +16,7 @@ from fuzz.execute.frames import FrameError, encode_case, encode_frame
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
 from fuzz.outcome import Status
-from fuzz.tests.execute.conftest import Run, a_case
+from fuzz.tests.execute.planted import Run, a_case
 
 SEES = """
     const kf_tensor *x = &c->x;

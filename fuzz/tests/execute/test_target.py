@@ -11,15 +11,15 @@ from fuzz.execute.attestation import AttestationError, NotRun
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import SVE_BITS, Target, expand
 from fuzz.execute.toolchain import Host, this_host
-from fuzz.kernel import CKernel, Isa
-from fuzz.tests.execute.conftest import a_case
+from fuzz.kernel import PLAIN, CKernel, Isa
+from fuzz.tests.execute.planted import a_case
 from oracles.numerics import Lanes, Numerics, VectorLanes
 
 X86 = Host("x86_64", frozenset({"avx2", "fma", "f16c", "avx512f"}))
 ARM = Host("aarch64", frozenset({"neon", "sve"}), sve_bits=256)
 
 
-def _kernel(isa: Isa, numerics: Numerics = Numerics(), source: Path = Path("k.c")) -> CKernel:
+def _kernel(isa: Isa, numerics: Numerics = PLAIN, source: Path = Path("k.c")) -> CKernel:
     return CKernel("k", "rms_norm", source, isa, numerics)
 
 
@@ -93,8 +93,9 @@ def test_a_wrong_vector_length_is_an_internal_error(
     """The emulator is asked for 256 bits while the target says 384."""
     narrower = replace(scalable, vector_bits=256).prefix
     monkeypatch.setattr(Target, "prefix", narrower)
-    with pytest.raises(AttestationError, match="384 bits were requested, the worker has 256"), WorkerPool(
-        [scalable], cache=cache
+    with (
+        pytest.raises(AttestationError, match="384 bits were requested, the worker has 256"),
+        WorkerPool([scalable], cache=cache),
     ):
         pass
 
@@ -104,7 +105,8 @@ def test_a_missing_instruction_set_is_an_internal_error(
 ) -> None:
     """A processor without SVE: the worker says so instead of dying at the first instruction."""
     monkeypatch.setattr(Target, "prefix", (scalable.prefix[0], "-cpu", "cortex-a57"))
-    with pytest.raises(AttestationError, match="sve was requested, the worker has neon"), WorkerPool(
-        [scalable], cache=cache
+    with (
+        pytest.raises(AttestationError, match="sve was requested, the worker has neon"),
+        WorkerPool([scalable], cache=cache),
     ):
         pass

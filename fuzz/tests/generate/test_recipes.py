@@ -13,7 +13,9 @@ from fuzz.generate.stream import Stream
 KEYS = st.integers(0, 2**64 - 1)
 
 
-def _rows(name: str, key: int, *, rows: int = 8, n: int = 200, dtype: str = "f32", eps: float = 1e-5) -> NDArray[np.float64]:
+def _rows(
+    name: str, key: int, *, rows: int = 8, n: int = 200, dtype: str = "f32", eps: float = 1e-5
+) -> NDArray[np.float64]:
     return recipes()[name].draw(Request(rows, n, dtype, eps), Stream(key)).astype(np.float64)
 
 

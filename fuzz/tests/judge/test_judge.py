@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fuzz.case import Case
 from fuzz.generate.rms_norm import Draw, Placement, realise
@@ -23,13 +24,14 @@ def _case(recipe: str = "normal", eps: float = 1e-5) -> Case:
     return realise(Draw("f32", 7, 3, 2, True, float(np.float32(eps)), recipe, PLACE, PLACE, False, 3))
 
 
-def _correct(case: Case) -> np.ndarray:
+def _correct(case: Case) -> NDArray[np.float32]:
     x = np.frombuffer(case.inputs["x"].bits, np.float32).reshape(3, 7).astype(np.float64)
-    return (x / np.sqrt((x * x).mean(axis=1, keepdims=True) + case.params["eps"])).astype(np.float32)
+    y: NDArray[np.float32] = (x / np.sqrt((x * x).mean(axis=1, keepdims=True) + case.params["eps"])).astype(np.float32)
+    return y
 
 
-def _judge(case: Case, y: np.ndarray) -> Judgement:
-    return Judge(case).judge(Outcome(TARGET, Status.RAN, {"y": y.astype(np.float32).tobytes()}), Numerics())
+def _judge(case: Case, y: NDArray[np.float32]) -> Judgement:
+    return Judge(case).judge(Outcome(TARGET, Status.RAN, {"y": y.tobytes()}), Numerics())
 
 
 def test_a_correct_output_passes_and_its_bytes_are_not_kept() -> None:
@@ -67,7 +69,7 @@ def test_a_missing_nan_is_found() -> None:
 
 
 def test_all_zeros_never_pass() -> None:
-    assert _judge(_case(), np.zeros((3, 7))).verdict is Verdict.FAIL_NUMERIC
+    assert _judge(_case(), np.zeros((3, 7), np.float32)).verdict is Verdict.FAIL_NUMERIC
 
 
 @pytest.mark.parametrize(

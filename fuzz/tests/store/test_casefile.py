@@ -40,7 +40,10 @@ def _plain() -> Any:
 
 
 BREAKAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "one bit": (lambda r: r["inputs"]["x"]["bits"].__setitem__(0, "3f800000" + r["inputs"]["x"]["bits"][0][8:]), "digest"),
+    "one bit": (
+        lambda r: r["inputs"]["x"]["bits"].__setitem__(0, "3f800000" + r["inputs"]["x"]["bits"][0][8:]),
+        "digest",
+    ),
     "eps": (lambda r: r["params"]["eps"].update(hex="0x1p-3"), "digest"),
     "offset": (lambda r: r["inputs"]["x"].update(offset=3), "digest"),
     "no digest": (lambda r: r.pop("digest"), "digest"),

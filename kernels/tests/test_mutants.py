@@ -1,0 +1,66 @@
+"""Each mutant is its base with one defect, and the defect shows where it is said to."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz import Mutant
+from fuzz.case import Case, Output, Tensor, contiguous
+from fuzz.execute.build import edited_source
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import expand
+from fuzz.execute.toolchain import this_host
+from fuzz.outcome import Status
+from fuzz.pack import load
+from fuzz.verdict import Verdict
+
+PACK = load(Path(__file__).resolve().parent.parent)
+BASES = {kernel.name: kernel for kernel in PACK.kernels}
+LENGTH = 127
+"""63 modulo 64; a partial last vector at every vector length; longer than the widest vector."""
+
+
+def _trigger() -> Case:
+    layout = contiguous((2, LENGTH))
+    x = np.random.default_rng(1).standard_normal(layout.shape).astype("<f4") + 2
+    params = {"axis": 1, "eps": 0.5}
+    return Case("rms_norm", params, {"x": Tensor("f32", layout, x.tobytes())}, {"y": Output("f32", layout)})
+
+
+@pytest.mark.parametrize("mutant", PACK.mutants, ids=lambda mutant: mutant.name)
+def test_the_edits_fit_and_the_declaration_holds_together(mutant: Mutant) -> None:
+    base = BASES[mutant.base]
+    planted = mutant.apply(base)
+    assert edited_source(planted) != edited_source(base)
+    assert set(mutant.caught_as) <= {verdict.value for verdict in Verdict}
+    assert mutant.fails_when is None or mutant.fails_when(LENGTH)
+    for pattern in mutant.targets:
+        assert any(fnmatchcase(target.id, pattern) for target in expand([planted], this_host())), pattern
+
+
+@pytest.mark.parametrize("mutant", PACK.mutants, ids=lambda mutant: mutant.name)
+def test_the_defect_shows_on_every_target_it_names(mutant: Mutant) -> None:
+    planted = [
+        target
+        for target in expand([mutant.apply(BASES[mutant.base])], this_host())
+        if any(fnmatchcase(target.id, pattern) for pattern in mutant.targets) and target.unavailable() is None
+    ]
+    if not planted:
+        pytest.skip("none of its targets runs here")
+    (generic,) = [target for target in expand(PACK.kernels[:1], this_host()) if target.id == "c-generic@native:gcc-O2"]
+    with WorkerPool([*planted, generic]) as pool:
+        (outcomes,) = pool.collect(pool.submit([_trigger()]))
+    right = np.frombuffer(outcomes.pop(generic.id).outputs["y"], "<f4")
+    assert len(outcomes) == len(planted)
+    for target, outcome in outcomes.items():
+        if "FAIL_MEMORY" in mutant.caught_as:
+            assert outcome.status is Status.FAULT, target
+            assert outcome.fault is not None
+            assert (outcome.fault.tensor, outcome.fault.row, outcome.fault.byte) == ("y", 1, 0)
+        else:
+            wrong = np.frombuffer(outcome.outputs["y"], "<f4")
+            assert np.max(np.abs(wrong / right - 1)) > 5e-6, target

@@ -1,0 +1,175 @@
+"""dw = sum over rows of dy h with h = x r: both tiers.
+
+Where the contract casts like llama, h and the product are rounded to x's dtype: declared rounding points. The sum over
+rows has its own dtype and order. The tiers share the numbers of the budget and the decision which columns are not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import mpmath
+import numpy as np
+from mpmath import mpf
+
+from oracles.budget import rounding, sum_budget, underflow
+from oracles.doubledouble import Real, head, zeroed
+from oracles.dtypes import Format, form
+from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, rounded
+from oracles.gradient import Status
+from oracles.numerics import Numerics
+from oracles.operand import Operand
+from oracles.precise import Bounds, RowBounds
+from oracles.rows import OWN, SIDE, Roots
+from oracles.steps import inexact, point
+
+
+@dataclass(frozen=True)
+class Columns:
+    """dw of one problem under one settled contract. `status` is that of the rows."""
+
+    x: Operand
+    dy: Operand
+    found: Roots
+    status: Status
+    numerics: Numerics
+    structured: bool
+
+    @property
+    def accumulator(self) -> Format:
+        """The dtype of the sum over rows."""
+        return form(self.numerics.dw_accumulate)
+
+    @property
+    def multiply(self) -> Format:
+        """The dtype of the products."""
+        return form(self.numerics.multiply or self.numerics.accumulate)
+
+    @property
+    def delta(self) -> float:
+        """Relative budget of the sum over rows."""
+        chain = self.numerics.dw_summation.chain(len(self.x.values)) + 1
+        return sum_budget(self.accumulator, chain, self.structured)[1]
+
+    @property
+    def lost(self) -> float:
+        """Absolute budget of the sum: terms that underflow as they enter the accumulator."""
+        return len(self.x.values) * underflow(self.accumulator, self.numerics)
+
+    def special(self) -> tuple[Mask, Mask, Mask]:
+        """(n,) columns that are NaN, that are NaN or infinite, and that are not judged."""
+        with np.errstate(all="ignore"):
+            r = head(self.found.stack)[0]
+            if self.found.dead is not None:
+                r = np.where(self.found.dead, 0.0, r)
+            terms = self.dy.values * (self.x.values * r[:, None])
+            sizes = np.add.reduce(np.abs(terms), axis=0)
+            inputs = np.isfinite(self.x.values) & np.isfinite(self.dy.values)
+            nan = np.logical_or.reduce(np.isnan(terms) & ~(inputs & np.isfinite(r)[:, None]), axis=0)
+            infinite = ~nan & np.logical_or.reduce(np.isinf(terms) & ~inputs, axis=0)
+            doubtful = [mask for mask in (self.found.zero, self.found.pole) if mask is not None]
+            limit = min(self.accumulator.max, self.multiply.max, self.x.dtype.max) / 4
+            rows = np.logical_or.reduce([np.isinf(r), *doubtful]) & ~np.isnan(r)
+            unjudged = ~nan & ~infinite & (bool(rows.any()) | ~(sizes < limit))
+        return nan, infinite, unjudged
+
+    def enclose(self, target: Format) -> Enclosure:
+        """Fast tier: (n,) enclosure of dw."""
+        arithmetic = self.x.squares.arithmetic
+        terms = self._terms()
+        positive = (self.x.negative == self.dy.negative).astype(np.float64)
+        negative = 1.0 - positive
+        totals = terms.sum(1)
+        ends = [
+            (terms[plus] * positive - terms[minus] * negative).sum(0)
+            for plus, minus in ((0, 0), (1, 4), (2, 3), (3, 2), (4, 1))
+        ]
+        total = head(totals[4])
+        width = self.delta * total + self.lost
+        own = arithmetic.ulp * (len(self.x.values) + 40) * total + width * 2.0**-40
+        # The inner budget must not use the outer sum: it is smaller by the fast tier's own error of the terms.
+        own = own + self.delta * np.abs(total - head(totals[3]))
+        shift = arithmetic.lift(SIDE * width + OWN * own)
+        stack = _stacked([end + shift[k] for k, end in enumerate(ends)], arithmetic.lift(np.zeros(shift.shape)))
+        return self._patched(rounded(target, stack, self.numerics.saturate))
+
+    def _terms(self) -> Real:
+        """(5, rows, n) stack of |dy h|."""
+        arithmetic, numerics = self.x.squares.arithmetic, self.numerics
+        step = rounding(self.multiply, numerics, 1)
+        roots = self.found.stack if self.found.dead is None else zeroed(self.found.stack, self.found.dead)
+        stack = (roots * arithmetic.own(12))[:, :, None] * np.abs(self.x.values)
+        points = numerics.cast == "llama"
+        exact = points and self.x.dtype == self.multiply
+        live = np.asarray(self.x.live * (head(roots)[0] != 0)[:, None], dtype=np.float64)
+        if not exact:
+            stack = inexact(stack, step, arithmetic, live)
+        if points:
+            stack = point(stack, self.x.dtype, arithmetic)
+        stack = stack * np.abs(self.dy.values)
+        if not exact:
+            stack = inexact(stack, step, arithmetic, np.asarray(live * self.dy.live, dtype=np.float64))
+        return point(stack, self.x.dtype, arithmetic) if points else stack
+
+    def _patched(self, enclosure: Enclosure) -> Enclosure:
+        nan, infinite, unjudged = self.special()
+        unsure = np.broadcast_to(bool(self.status.unsure.any()), nan.shape) & ~nan & ~infinite & ~unjudged
+        if not (nan | infinite | unjudged | unsure).any():
+            return enclosure
+        flags = np.where(nan, REQUIRED, FORBIDDEN if enclosure.nan is None else enclosure.nan)
+        inner = tuple(np.where(nan | infinite | unsure, np.nan, end) for end in enclosure.inner)
+        outer = tuple(np.where(nan | infinite, np.nan, end) for end in enclosure.outer)
+        maybe = unsure if enclosure.unsure is None else unsure | (enclosure.unsure & ~(nan | infinite | unjudged))
+        return replace(
+            enclosure,
+            inner=(inner[0], inner[1]),
+            outer=(outer[0], outer[1]),
+            nan=np.where(unjudged, ALLOWED, flags).astype(np.int8),
+            nonfinite=infinite,
+            unjudged=unjudged,
+            unsure=maybe,
+        )
+
+    def bounds(self, target: Format, column: int, rows: Sequence[RowBounds]) -> Bounds:
+        """Precise tier: what dw may be in one column, at the current working precision."""
+        nan, infinite, unjudged = (bool(mask[column]) for mask in self.special())
+        if nan:
+            return Bounds(target, mpmath.nan, mpmath.nan, mpmath.nan, None, REQUIRED)
+        if unjudged or any(row.zero or row.pole for row in rows):
+            return Bounds(target, mpf(0), -mpmath.inf, mpmath.inf, None, ALLOWED)
+        if infinite:
+            return Bounds(target, mpf(0), mpmath.inf, -mpmath.inf, None, nonfinite=True)
+        centre, low, high, size = mpf(0), mpf(0), mpf(0), mpf(0)
+        for i, row in enumerate(rows):
+            x, dy = float(self.x.values[i, column]), float(self.dy.values[i, column])
+            if row.dead or not x or not dy:
+                continue
+            term = self._term(abs(mpf(x)), abs(mpf(dy)), row)
+            size += term[2]
+            sign = 1 if (x > 0) == (dy > 0) else -1
+            centre += sign * term[0]
+            low += term[1] if sign > 0 else -term[2]
+            high += term[2] if sign > 0 else -term[1]
+        width = mpf(self.delta) * size + mpf(self.lost)
+        return Bounds(target, centre, low - width, high + width, None, saturate=self.numerics.saturate)
+
+    def _term(self, x: mpf, dy: mpf, row: RowBounds) -> tuple[mpf, mpf, mpf]:
+        step = rounding(self.multiply, self.numerics, 1)
+        value = row.root.times(x)
+        if self.numerics.cast != "llama":
+            value = value.inexact(step).times(dy).inexact(step)
+        elif self.x.dtype == self.multiply:
+            value = value.point(self.x.dtype).times(dy).point(self.x.dtype)
+        else:
+            value = value.inexact(step).point(self.x.dtype).times(dy).inexact(step).point(self.x.dtype)
+        return value.centre, value.low, value.high
+
+
+def _stacked(parts: list[Real], like: Real) -> Real:
+    """The five arrays of a stack as one, in the arithmetic of `like` (5, 1) or (5, n)."""
+    rows = np.eye(5)[:, :, None]
+    total = like + rows[:, 0] * parts[0]
+    for k in range(1, 5):
+        total = total + rows[:, k] * parts[k]
+    return total

@@ -1,0 +1,220 @@
+"""dx = r (m - h mean(h m)) [+ dsum] with h = x r, m = dy (offset + weight): both tiers. See `oracles.budget.GradientBudget`.
+
+The tiers share the numbers of the budget, the formula for underflow, and the decision which rows are not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import mpmath
+import numpy as np
+from mpmath import mpf
+
+from oracles.budget import GradientBudget, lost_to_underflow
+from oracles.doubledouble import F64, Real, head
+from oracles.dtypes import Format, form
+from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, any_of, rounded
+from oracles.numerics import Numerics
+from oracles.operand import Operand, Weight
+from oracles.precise import EXACT, Bounds, RowBounds
+from oracles.rows import DOUBLE_DOUBLE, OWN, SIDE, Roots
+
+SAFE = (2.0**-250, 2.0**250)
+"""magnitudes for which products of a few numbers stay within the range of double-double arithmetic."""
+
+SLACK = 2.0**-40
+"""relative error of the fast tier's budgets, which are calculated in float64."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """(rows,) what is special about rows."""
+
+    nan: Mask
+    """all of the row is NaN."""
+    infinite: Mask
+    """all of the row is NaN or infinite, because an input is infinite."""
+    unjudged: Mask
+    unsure: Mask
+    """beyond the fast tier's range."""
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """dx of one problem."""
+
+    x: Operand
+    dy: Operand
+    weight: Weight | None
+    extra: Operand | None
+    """gradient of the residual sum, added at the end."""
+    _sums: dict[tuple[int, str], tuple[mpf, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    def scale(self, numerics: Numerics) -> F64 | float:
+        """offset + weight, (n,), or 1."""
+        return 1.0 if self.weight is None else self.weight.signed(numerics)
+
+    def status(self, numerics: Numerics, found: Roots) -> Status:
+        """What is special about rows under a settled contract, with rstd as `found`."""
+        with np.errstate(all="ignore"):
+            r = head(found.stack)[0]
+            m = self.dy.values * self.scale(numerics)
+            rows = np.zeros(len(r), bool)
+            finite = np.isfinite(self.x.values) & np.isfinite(self.dy.values) & np.isfinite(m)
+            nan = np.isnan(r) | any_of(np.isnan(self.x.values) | np.isnan(m))
+            infinite = ~nan & any_of(~finite)
+            special = [mask for mask in (found.zero, found.dead, found.pole) if mask is not None]
+            unjudged = np.logical_or.reduce([rows, ~(np.isfinite(r) & (r > 0)), *special]) & ~nan & ~infinite
+            unjudged |= ~nan & ~infinite & ~(self._largest(r, m, numerics) < form(numerics.multiply or "f32").max / 4)
+            unsure = rows if found.unsure is None else found.unsure
+            if self.x.squares.arithmetic is DOUBLE_DOUBLE:
+                unsure = unsure | any_of(_unsafe(self.x.values) | _unsafe(m)) | _unsafe(r)
+        return Status(nan, infinite, unjudged, unsure & ~nan & ~infinite & ~unjudged)
+
+    def _largest(self, r: F64, m: F64, numerics: Numerics) -> F64:
+        """(rows,) bound of every intermediate result, in float64."""
+        x, size = np.abs(self.x.values), np.abs(m)
+        products = np.add.reduce(x * size, axis=1)
+        top_x, top_m = (np.maximum.reduce(part, axis=1, initial=0.0) for part in (x, size))
+        top_h = r * top_x
+        bounds = [top_m, r * top_m, top_h, r * products, top_h * r * products, r * top_h * r * products]
+        if numerics.dx == "rstd3":
+            bounds += [products, r * r * r, r * r * r * products, r * r * r * products * top_x]
+        return np.maximum.reduce(bounds) if len(r) else r
+
+    def enclose(self, target: Format, numerics: Numerics, found: Roots, budget: GradientBudget) -> Enclosure:
+        """Fast tier: (rows, n) enclosure of dx."""
+        arithmetic = self.x.squares.arithmetic
+        n = max(self.x.values.shape[1], 1)
+        m = arithmetic.lift(self.dy.values) * self.scale(numerics)
+        r = found.stack[0][:, None]
+        h = arithmetic.lift(self.x.values) * r
+        products = h * m
+        mean = (products.sum(1) / float(n))[:, None]
+        centre = r * (m - h * mean)
+        sizes = self._sizes(head(r), head(h), head(m), head(products), n)
+        first, second = np.abs(head(r) * head(m)), np.abs(head(r) * head(h)) * sizes["hm"]
+        own = arithmetic.ulp * (n + 60) * (first + second)
+        lost = lost_to_underflow(budget, numerics.dx == "rstd3", sizes)
+        widths = [
+            first * np.expm1(2 * np.log1p(rho) + budget.first * np.log1p(budget.u))
+            + second * np.expm1(3 * np.log1p(rho) + budget.second * np.log1p(budget.u) + _sums_of(budget))
+            + lost
+            for rho in (_deviation(found.stack, 4, 1), _deviation(found.stack, 3, 2))
+        ]
+        if self.extra is not None:
+            centre = centre + self.extra.values
+            own = own + arithmetic.ulp * 4 * (np.abs(self.extra.values) + np.abs(head(centre)))
+            widths = [width * (1 + 2 * budget.u) + 2 * budget.u * np.abs(head(centre)) for width in widths]
+        own = own + SLACK * widths[0]
+        width = np.stack([np.zeros(widths[0].shape), widths[0], widths[1], widths[1], widths[0]])
+        stack = centre + arithmetic.lift(SIDE[:, :, None] * width + OWN[:, :, None] * own)
+        return self._patched(rounded(target, stack, numerics.saturate), self.status(numerics, found))
+
+    def _sizes(self, r: F64, h: F64, m: F64, products: F64, n: int) -> Mapping[str, F64]:
+        return {
+            "r": r,
+            "x": np.abs(self.x.values),
+            "h": np.abs(h),
+            "hm": np.add.reduce(np.abs(products), axis=1, keepdims=True) / n,
+            "m_mean": np.add.reduce(np.abs(m), axis=1, keepdims=True) / n,
+            "h_mean": np.add.reduce(np.abs(h), axis=1, keepdims=True) / n,
+        }
+
+    def _patched(self, enclosure: Enclosure, status: Status) -> Enclosure:
+        infinite = np.broadcast_to(status.infinite[:, None], self.x.values.shape)
+        nan_rows = np.broadcast_to(status.nan[:, None], self.x.values.shape)
+        unjudged, unsure = (np.broadcast_to(mask[:, None], infinite.shape) for mask in (status.unjudged, status.unsure))
+        nan = np.where(nan_rows, REQUIRED, FORBIDDEN if enclosure.nan is None else enclosure.nan).astype(np.int8)
+        if self.extra is not None:
+            infinite = infinite | (~np.isfinite(self.extra.values) & ~nan_rows)
+        if not (infinite | nan_rows | unjudged | unsure).any():
+            return enclosure
+        inner = tuple(np.where(infinite | nan_rows | unsure, np.nan, end) for end in enclosure.inner)
+        outer = tuple(np.where(infinite | nan_rows, np.nan, end) for end in enclosure.outer)
+        maybe = unsure if enclosure.unsure is None else unsure | (enclosure.unsure & ~unjudged & ~nan_rows & ~infinite)
+        return replace(
+            enclosure,
+            inner=(inner[0], inner[1]),
+            outer=(outer[0], outer[1]),
+            nan=np.where(unjudged, ALLOWED, nan).astype(np.int8),
+            nonfinite=infinite,
+            unjudged=unjudged,
+            unsure=maybe,
+        )
+
+    def bounds(
+        self,
+        target: Format,
+        index: tuple[int, ...],
+        numerics: Numerics,
+        row: RowBounds,
+        status: Status,
+        budget: GradientBudget,
+    ) -> Bounds:
+        """Precise tier: what element `index` (row, column) of dx may be, at the current working precision."""
+        i, j = index
+        extra = mpf(0) if self.extra is None else mpf(float(self.extra.values[index]))
+        if status.nan[i]:
+            return Bounds(target, mpmath.nan, mpmath.nan, mpmath.nan, None, REQUIRED)
+        unjudged = status.unjudged[i] or row.zero or row.dead or row.pole
+        if unjudged and not status.infinite[i]:
+            return Bounds(target, mpf(0), -mpmath.inf, mpmath.inf, None, ALLOWED)
+        if status.infinite[i] or not mpmath.isfinite(extra):
+            # An empty interval: only NaN and infinities conform.
+            return Bounds(target, mpf(0), mpmath.inf, -mpmath.inf, None, nonfinite=True)
+        r, n = row.root.centre, len(self.x.values[i])
+        rho = max(row.root.high / r - 1, 1 - row.root.low / r)
+        x, m = mpf(float(self.x.values[index])), self._m(index, numerics)
+        total, absolute_total, m_total, x_total = self._row_sums(i, numerics)
+        h = x * r
+        centre = r * (m - h * (r * total / n))
+        hm = r * absolute_total / n
+        u = mpf(budget.u)
+        e1 = (1 + rho) ** 2 * (1 + u) ** budget.first - 1
+        e2 = (1 + rho) ** 3 * (1 + u) ** budget.second * (1 + mpf(budget.sum)) * (1 + mpf(budget.mean)) - 1
+        sizes = {"r": r, "x": abs(x), "h": abs(h), "hm": hm, "m_mean": m_total / n, "h_mean": r * x_total / n}
+        width = abs(r * m) * e1 + abs(r * h) * hm * e2 + lost_to_underflow(budget, numerics.dx == "rstd3", sizes)
+        if self.extra is not None:
+            centre += extra
+            width = width * (1 + 2 * u) + 2 * u * abs(centre)
+        return Bounds(target, centre, centre - width, centre + width, None, saturate=numerics.saturate)
+
+    def _m(self, index: tuple[int, ...], numerics: Numerics) -> mpf:
+        dy = mpf(float(self.dy.values[index]))
+        return dy if self.weight is None else dy * mpf(self.weight.value(index[1], numerics))
+
+    def _row_sums(self, row: int, numerics: Numerics) -> tuple[mpf, ...]:
+        """Exact sums over a row of x m, |x m|, |m| and |x|."""
+        key = row, "" if self.weight is None else self.weight.formed_in(numerics).name
+        if key not in self._sums:
+            with mpmath.workprec(EXACT):
+                x = [mpf(value) for value in self.x.values[row].tolist()]
+                m = [self._m((row, column), numerics) for column in range(len(x))]
+                products = [a * b for a, b in zip(x, m, strict=True)]
+                self._sums[key] = (
+                    mpmath.fsum(products),
+                    mpmath.fsum(products, absolute=True),
+                    mpmath.fsum(m, absolute=True),
+                    mpmath.fsum(x, absolute=True),
+                )
+        return self._sums[key]
+
+
+def _deviation(stack: Real, high: int, low: int) -> F64:
+    """(rows, 1) largest relative distance of rstd from its centre."""
+    up, down = head(stack[high] / stack[0] - 1.0), head(1.0 - stack[low] / stack[0])
+    return np.maximum(np.maximum(up, down), 0.0)[:, None]
+
+
+def _sums_of(budget: GradientBudget) -> float:
+    return float(np.log1p(budget.sum) + np.log1p(budget.mean))
+
+
+def _unsafe(values: F64) -> Mask:
+    size = np.abs(values)
+    return (size > SAFE[1]) | ((size < SAFE[0]) & (size > 0))
+
+
