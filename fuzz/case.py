@@ -16,9 +16,6 @@ ITEMSIZE: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 CACHE_LINE = 64
 """bytes; alignments are stated modulo this."""
 
-PAGE = 65536
-"""bytes; a multiple of every page size in use, so that alignments do not depend on the machine."""
-
 Guard = Literal["after", "before"]
 
 
@@ -70,8 +67,9 @@ class Layout:
 
     def alignment(self, itemsize: int) -> int:
         """Address of element [0, ..., 0] modulo 64 bytes."""
-        before = self.offset if self.guard == "before" else PAGE - self.extent - self.offset
-        return (before - self.lowest) * itemsize % CACHE_LINE
+        # Counted from the guard page, whose ends are multiples of 64 bytes.
+        start = self.offset if self.guard == "before" else -(self.extent + self.offset)
+        return (start - self.lowest) * itemsize % CACHE_LINE
 
 
 def contiguous(shape: tuple[int, ...], guard: Guard = "after", offset: int = 0) -> Layout:

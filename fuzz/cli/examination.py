@@ -85,8 +85,10 @@ def _print(out: Console, statuses: dict[str, Attestation | NotRun]) -> None:
 def _words(status: Attestation | NotRun) -> str:
     if isinstance(status, NotRun):
         return f"NOT_RUN: {status.reason}"
-    where = "on hardware" if status.emulator == "none" else f"emulated ({status.emulator})"
-    return f"{status.arch}, {status.vector_bits}-bit vectors, {where}, {status.compiler}"
+    where = "on hardware" if status.emulator == "none" else "emulated"
+    uses = " ".join(sorted(status.needs)) or "baseline instructions"
+    width = f", vectors of {status.vector_bits} bits" if "sve" in status.needs else ""
+    return f"{status.arch} {where}, {uses}{width}, {status.compiler}"
 
 
 def _record(statuses: dict[str, Attestation | NotRun]) -> dict[str, Any]:

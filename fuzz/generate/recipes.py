@@ -125,7 +125,8 @@ def _alternating(request: Request, stream: Stream) -> Reals:
 def _monotone(request: Request, stream: Stream) -> Reals:
     ramp = (np.arange(request.size) % request.n + 1.0) / request.n
     heights = stream.child("height").uniform(request.rows) * 8.0 + 0.125
-    return np.multiply(ramp, _per_row(heights, request))
+    values: Reals = ramp * _per_row(heights, request)
+    return values
 
 
 @_recipe("powers of two of either sign, 2**-8 to 2**8", structured=True)

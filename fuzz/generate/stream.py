@@ -1,7 +1,8 @@
 """Counter-based random bits with our own mapping to numbers.
 
 Only integer arithmetic modulo 2**64 and exactly rounded float64 operations are used, so a key gives the same bits
-under every version of NumPy, Python and the C library. Nothing here calls a transcendental function, whose last bit may differ.
+under every version of NumPy, Python and the C library. Nothing here calls a transcendental function,
+whose last bit may differ.
 """
 
 from __future__ import annotations

@@ -127,7 +127,8 @@ def status_record(status: Attestation | NotRun) -> dict[str, Any]:
     """What a worker attested, or why there is none."""
     if isinstance(status, NotRun):
         return {"runs": False, "reason": status.reason}
-    return {"runs": True, **asdict(status), "features": sorted(status.features)}
+    facts = {name: sorted(fact) if isinstance(fact, frozenset) else fact for name, fact in asdict(status).items()}
+    return {"runs": True, **facts}
 
 
 def _finite(value: float) -> float | str:

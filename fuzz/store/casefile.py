@@ -100,7 +100,7 @@ def from_json(record: object) -> tuple[Case, Found | None]:
     claimed = _text(top, "digest", "digest")
     if claimed != case.digest:
         raise CaseError(
-            f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered since it was written"
+            f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered"
         )
     return case, _parse_found(top.get("found"))
 

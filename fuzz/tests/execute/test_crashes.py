@@ -154,6 +154,7 @@ def test_leaving_the_pool_ends_the_workers(make_target: Callable[[str], Target],
 
 PARENT = """
 import os, signal, sys
+from fuzz.execute.process import Process
 process = Process(sys.argv[1:], limit=0.5)
 process.hello()
 process._send(sys.stdin.buffer.read())
