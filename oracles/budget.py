@@ -133,6 +133,7 @@ class GradientBudget:
     u: float
     first: int
     second: int
+    """roundings to the dtype of the multiplications."""
     sum: float
     mean: float
     quantum: float
@@ -140,16 +141,26 @@ class GradientBudget:
     chain: int
 
 
-def gradient_budget(numerics: Numerics, n: int, weighted: bool, structured: bool) -> GradientBudget:
-    """Budget of dx for rows of `n` elements under a settled contract."""
+def narrowing(numerics: Numerics, given: Format | None = None) -> int:
+    """Roundings of rstd on its way to the multiplications: 1 where these are done in a narrower dtype, else 0.
+
+    `given`: the dtype of an rstd that is an input; otherwise it comes from the accumulator.
+    """
+    assert numerics.multiply is not None, "the contract is settled"
+    source = form(numerics.accumulate) if given is None else given
+    return int(form(numerics.multiply).precision < source.precision)
+
+
+def gradient_budget(numerics: Numerics, n: int, weighted: bool, narrowed: int, structured: bool) -> GradientBudget:
+    """Budget of dx for rows of `n` elements under a settled contract; `narrowed`: roundings of rstd beforehand."""
     assert numerics.multiply is not None, "the contract is settled"
     computed, accumulator = form(numerics.multiply), form(numerics.accumulate)
     chain = numerics.summation.chain(n) + 1
     _, up, statistical = sum_budget(accumulator, chain, structured)
     mean = 2 * accumulator.u + accumulator.u**2
     # m, difference, product with r; then x r twice, product under the sum, its use, and what the cube needs more.
-    first = 3 + weighted
-    second = (6 if numerics.dx == "x_hat" else 9) + weighted
+    first = 3 + weighted + 2 * narrowed
+    second = (6 if numerics.dx == "x_hat" else 9) + weighted + 3 * narrowed
     quantum = max(underflow(computed, numerics), underflow(accumulator, numerics))
     return GradientBudget(computed.u, first, second, up, mean, quantum, statistical, chain)
 

@@ -34,6 +34,8 @@ class Columns:
     found: Roots
     status: Status
     numerics: Numerics
+    narrowed: int
+    """roundings of rstd before it is multiplied by."""
     structured: bool
 
     @property
@@ -103,8 +105,9 @@ class Columns:
         points = numerics.cast == "llama"
         exact = points and self.x.dtype == self.multiply
         live = np.asarray(self.x.live * (head(roots)[0] != 0)[:, None], dtype=np.float64)
-        if not exact:
-            stack = inexact(stack, step, arithmetic, live)
+        operations = self.narrowed + (not exact)
+        if operations:
+            stack = inexact(stack, rounding(self.multiply, numerics, operations), arithmetic, live)
         if points:
             stack = point(stack, self.x.dtype, arithmetic)
         stack = stack * np.abs(self.dy.values)
@@ -155,14 +158,15 @@ class Columns:
         return Bounds(target, centre, low - width, high + width, None, saturate=self.numerics.saturate)
 
     def _term(self, x: mpf, dy: mpf, row: RowBounds) -> tuple[mpf, mpf, mpf]:
-        step = rounding(self.multiply, self.numerics, 1)
+        points = self.numerics.cast == "llama"
+        exact = points and self.x.dtype == self.multiply
         value = row.root.times(x)
-        if self.numerics.cast != "llama":
-            value = value.inexact(step).times(dy).inexact(step)
-        elif self.x.dtype == self.multiply:
-            value = value.point(self.x.dtype).times(dy).point(self.x.dtype)
-        else:
-            value = value.inexact(step).point(self.x.dtype).times(dy).inexact(step).point(self.x.dtype)
+        if operations := self.narrowed + (not exact):
+            value = value.inexact(rounding(self.multiply, self.numerics, operations))
+        value = (value.point(self.x.dtype) if points else value).times(dy)
+        if not exact:
+            value = value.inexact(rounding(self.multiply, self.numerics, 1))
+        value = value.point(self.x.dtype) if points else value
         return value.centre, value.low, value.high
 
 

@@ -13,7 +13,7 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.budget import RowBudget, Term, row_budget, rounding
+from oracles.budget import RowBudget, Term, narrowing, rounding, row_budget
 from oracles.doubledouble import Real
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, rounded
@@ -96,8 +96,9 @@ class RmsNorm:
             stack = flushed(stack, multiply)
         rounds_first = numerics.cast == "llama"
         last = self.weight is None and target == multiply
-        if not last and not (rounds_first and self.dtype == multiply):
-            stack = inexact(stack, rounding(multiply, numerics, 1), operand.squares.arithmetic, live)
+        operations = narrowing(numerics) + (not last and not (rounds_first and self.dtype == multiply))
+        if operations:
+            stack = inexact(stack, rounding(multiply, numerics, operations), operand.squares.arithmetic, live)
         return point(stack, self.dtype, operand.squares.arithmetic) if rounds_first and not last else stack
 
     def _enclose_rstd(self, found: Roots, numerics: Numerics, target: Format) -> Enclosure:
@@ -142,12 +143,14 @@ class RmsNorm:
         step = rounding(multiply, numerics, 1)
         if flush:
             value = value.flushed(multiply)
-        if self.weight is None and target == multiply:
+        last, rounds_first = self.weight is None and target == multiply, numerics.cast == "llama"
+        operations = narrowing(numerics) + (not last and not (rounds_first and self.dtype == multiply))
+        if operations:
+            value = value.inexact(rounding(multiply, numerics, operations))
+        if last:
             return value
-        if numerics.cast == "llama":
-            value = (value if self.dtype == multiply else value.inexact(step)).point(self.dtype)
-        else:
-            value = value.inexact(step)
+        if rounds_first:
+            value = value.point(self.dtype)
         if self.weight is not None:
             value = value.times(weight) if mpmath.isfinite(weight) else infinite(value)
             if target != multiply:
@@ -160,7 +163,7 @@ class RmsNorm:
         bounds = self.bounds(output, index, numerics, structured)
         row = self.operand(numerics).row_bounds(index[0], self.budget(numerics, structured))
         terms = row_terms(output, row, self.budget(numerics, structured), bounds.centre)
-        operations = (self.weight is not None) + (self.problem.outputs[output] != numerics.multiply)
+        operations = (self.weight is not None) + (self.problem.outputs[output] != numerics.multiply) + narrowing(numerics)
         if terms and output == "y" and operations:
             u = _multiply(numerics).u
             text = f"|y| {operations}u, u = {u:g}"

@@ -19,7 +19,7 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.budget import CONFIDENCE, GradientBudget, RowBudget, Term, gradient_budget, row_budget
+from oracles.budget import CONFIDENCE, GradientBudget, RowBudget, Term, gradient_budget, narrowing, row_budget
 from oracles.columns import Columns
 from oracles.doubledouble import F64
 from oracles.dtypes import form
@@ -77,7 +77,13 @@ class RmsNormBackward:
 
     def gradient_budget(self, numerics: Numerics, structured: bool) -> GradientBudget:
         """Budget of dx under a settled contract."""
-        return gradient_budget(numerics, self.length, self.gradient.weight is not None, structured)
+        return gradient_budget(
+            numerics, self.length, self.gradient.weight is not None, self.narrowing(numerics), structured
+        )
+
+    def narrowing(self, numerics: Numerics) -> int:
+        """Roundings of rstd on its way to the multiplications."""
+        return narrowing(numerics, None if self.rstd is None else self.problem.form_of("rstd"))
 
     def roots(self, numerics: Numerics, structured: bool) -> Roots:
         """Fast tier: rstd of every row."""
@@ -108,7 +114,7 @@ class RmsNormBackward:
         return enclosures
 
     def _columns(self, found: Roots, numerics: Numerics, structured: bool) -> Columns:
-        return Columns(self.x, self.dy, found, self.gradient.status(numerics, found), numerics, structured)
+        return Columns(self.x, self.dy, found, self.gradient.status(numerics, found), numerics, self.narrowing(numerics), structured)
 
     def bounds(self, output: str, index: tuple[int, ...], numerics: Numerics, structured: bool) -> Bounds:
         """Precise tier: what element `index` (canonical) of `output` may be, at the current working precision."""
@@ -144,7 +150,7 @@ class RmsNormBackward:
             return (("rows", str(self.rows)), ("chain h over rows", str(chain)), ("summed in", numerics.dw_accumulate))
         budget = self.gradient_budget(numerics, structured)
         kind = f"statistical, lambda = {CONFIDENCE:g}" if budget.statistical else "worst case"
-        facts = (("chain h", str(budget.chain)), ("budget of the sum", kind), ("e1: first", str(budget.first)))
+        facts: tuple[tuple[str, str], ...] = (("chain h", str(budget.chain)), ("budget of the sum", kind), ("e1: first", str(budget.first)))
         facts += (("e2: second", str(budget.second)),)
         if self.rstd is not None:
             return (*facts, ("rstd", f"{float(self.rstd[index[0]])!r}, given"))

@@ -19,7 +19,8 @@ static void put_features(FILE *out) {
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2")) fputs("avx2 ", out);
     if (__builtin_cpu_supports("fma")) fputs("fma ", out);
-    if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) && __builtin_cpu_supports("avx")) fputs("f16c ", out);
+    const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+    if (f16c && __builtin_cpu_supports("avx")) fputs("f16c ", out);
     if (__builtin_cpu_supports("avx512f")) fputs("avx512f ", out);
 }
 

@@ -172,7 +172,8 @@ void parse_case(const uint8_t *record, test_case *out) {
     out->params = (const param *)(head + 1);
     out->inputs = head->inputs;
     out->total = head->inputs + head->outputs;
-    if (head->params > MAX_PARAMS || out->total > MAX_TENSORS) broken_frame("broken frame: too many tensors or parameters");
+    if (head->params > MAX_PARAMS || out->total > MAX_TENSORS)
+        broken_frame("broken frame: too many tensors or parameters");
     if (strncmp(head->op, op_name, NAME_BYTES) != 0) broken_frame("this worker runs %s, not %.16s", op_name, head->op);
     const tensor_record *tensors = (const tensor_record *)(out->params + head->params);
     const uint8_t *data = (const uint8_t *)(tensors + out->total), *end = record + head->bytes;
@@ -181,7 +182,8 @@ void parse_case(const uint8_t *record, test_case *out) {
         parse_tensor(out, i, &tensors[i]);
         if (i >= out->inputs) continue;
         out->tensors[i].bits = data;
-        if (tensors[i].bytes > (uint64_t)(end - data)) broken_frame("broken frame: data of %.16s is cut off", tensors[i].name);
+        if (tensors[i].bytes > (uint64_t)(end - data))
+            broken_frame("broken frame: data of %.16s is cut off", tensors[i].name);
         data += (tensors[i].bytes + 7) / 8 * 8;
     }
     if (data != end) broken_frame("broken frame: data of a wrong size");

@@ -28,7 +28,8 @@ static bool fit(arena *a, size_t bytes) {
     unmap(a);
     size_t size = SMALLEST_ARENA;
     while (size < bytes) size *= 2;
-    uint8_t *mapping = mmap(NULL, size + 2 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    uint8_t *mapping = mmap(NULL, size + 2 * GUARD_BYTES, PROT_NONE, kind, -1, 0);
     if (mapping == MAP_FAILED) return false;
     *a = (arena){mapping, size + 2 * GUARD_BYTES, mapping + GUARD_BYTES, size};
     if (mprotect(a->base, size, PROT_READ | PROT_WRITE) == 0) return true;

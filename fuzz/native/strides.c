@@ -64,7 +64,8 @@ static void next_run(const tensor *t, walk *w) {
 }
 
 /* Copies `count` elements of `itemsize` bytes; steps count elements. */
-static void copy_run(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t from_step, int64_t count, size_t itemsize) {
+static void copy_run(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t from_step, int64_t count,
+                     size_t itemsize) {
     if (to_step == 1 && from_step == 1) {
         memcpy(to, from, (size_t)count * itemsize);
         return;
@@ -88,8 +89,9 @@ void scatter(const tensor *t, const uint8_t *bits, uint8_t *storage) {
 
 void scatter_poison(const tensor *t, uint16_t poison, uint8_t *storage) {
     const uint64_t pattern = poison * 0x0001000100010001u;
+    const uint8_t *from = (const uint8_t *)&pattern;
     for (walk w = start_walk(t); w.remaining > 0; next_run(t, &w))
-        copy_run(storage + w.element * (int64_t)t->itemsize, w.stride, (const uint8_t *)&pattern, 0, w.length, t->itemsize);
+        copy_run(storage + w.element * (int64_t)t->itemsize, w.stride, from, 0, w.length, t->itemsize);
 }
 
 void collect(const tensor *t, const uint8_t *storage, uint8_t *bits) {

@@ -12,7 +12,11 @@ enum { MAX_TENSORS = 16, MAX_PARAMS = 16, NAME_BYTES = 16 };
 
 /* ---- records of the protocol: little-endian, laid out as Python's struct module packs them with '<' ---- */
 
-enum { REQUEST_MAGIC = 0x5152464b /* "KFRQ" */, RESPONSE_MAGIC = 0x5352464b /* "KFRS" */, HELLO_MAGIC = 0x4548464b /* "KFHE" */ };
+enum {
+    REQUEST_MAGIC = 0x5152464b,  /* "KFRQ" */
+    RESPONSE_MAGIC = 0x5352464b, /* "KFRS" */
+    HELLO_MAGIC = 0x4548464b,    /* "KFHE" */
+};
 enum { FLAG_SECOND_RUN = 1 };
 enum { NO_ALIAS = 0xff };
 enum { GUARD_AFTER = 0, GUARD_BEFORE = 1 };

@@ -14,7 +14,7 @@ from fuzz.judge.judge import problem_of
 from fuzz.judge.judgement import Judgement
 from fuzz.outcome import Outcome
 from oracles.explanation import Explanation
-from oracles.truth import Truth
+from oracles.truth import GaveUp, Truth
 
 _LISTED = 4
 """names of one kernel listed before 'and N more'."""
@@ -69,9 +69,13 @@ def _values(case: Case, judgement: Judgement, outcome: Outcome, target: Target) 
         return
     output = case.outputs[check.output]
     got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
-    explanation = Truth(problem_of(case)).explain(
-        target.numerics, check.output, check.worst_index, float(got[check.worst_index])
-    )
+    try:
+        explanation = Truth(problem_of(case)).explain(
+            target.numerics, check.output, check.worst_index, float(got[check.worst_index])
+        )
+    except GaveUp as error:
+        yield f"  oracle        gave up: {error}"
+        return
     if check.failing:
         size = output.layout.size
         proof = (
@@ -89,9 +93,14 @@ def explanation_lines(explanation: Explanation) -> Iterator[str]:
     yield f"  worst         {explanation.output}[{index}]"
     yield f"  got           {explanation.got}"
     yield f"  expected      {explanation.expected}"
+    yield f"  error         {explanation.ulp:+.4g} ulp, err/budget {explanation.ratio:.4g}"
+    yield from allowance_lines(explanation)
+
+
+def allowance_lines(explanation: Explanation) -> Iterator[str]:
+    """The exact value, what is allowed, and each term of the budget."""
     yield f"  exact         {explanation.exact}"
     yield f"  allowed       {explanation.low} to {explanation.high}"
-    yield f"  error         {explanation.ulp:+.4g} ulp, err/budget {explanation.ratio:.4g}"
     for remark in explanation.remarks:
         yield f"  note          {remark}"
     for number, term in enumerate(explanation.terms):

@@ -1,4 +1,4 @@
-/* half.h: between f16 and f32, every value exact or rounded to nearest even; NaNs stay NaNs and keep their upper bits. */
+/* half.h: between f16 and f32, every value exact or rounded to nearest even; NaNs stay NaNs. */
 #ifndef KERNELS_HALF_H
 #define KERNELS_HALF_H
 
@@ -52,7 +52,7 @@ static inline uint16_t float_to_half(float value) {
     if (magnitude >= 0x47800000) return (uint16_t)(sign | 0x7c00); /* 65536 and more */
     if (magnitude < 0x33000000) return sign;                       /* less than half of the smallest subnormal */
     const uint32_t exponent = magnitude >> 23;
-    /* Align the significand to the f16 grid. Rounding may carry into the exponent, and into infinity: both are right. */
+    /* Align the significand to the f16 grid. Rounding may carry into the exponent and into infinity, rightly so. */
     const uint32_t dropped = exponent < 113 ? 126 - exponent : 13;
     const uint32_t kept = exponent < 113 ? (magnitude & 0x7fffff) | 0x800000 : magnitude - (112u << 23);
     const uint32_t half = kept >> dropped, rest = kept & ((1u << dropped) - 1), tie = 1u << (dropped - 1);

@@ -1,0 +1,161 @@
+"""Calibration: how far simulated correct kernels really stray, against the budgets that the oracle gives them.
+
+`python -m oracles.calibration [--runs N] [--seed S] [--plot FILE]` judges N rows and prints, for every summation structure
+and row length, the largest error of a sum in units of u sum and of sqrt(h) u sum, and the largest err/budget of rstd.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.dtypes import form
+from oracles.numerics import Numerics
+from oracles.problem import Problem
+from oracles.rounding import STORAGE
+from oracles.simulation import rms_norm, total
+from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles
+from oracles.truth import Truth
+
+STRUCTURES: dict[str, Summation] = {
+    "sequential": Sequential(),
+    "lanes 4x4 scalar": Lanes(4, 4, "scalar"),
+    "lanes 16x4 scalar": Lanes(16, 4, "scalar"),
+    "lanes 8x4 predicated": Lanes(8, 4, "predicated"),
+    "tiles 256": Tiles(256),
+    "pairwise 8": Pairwise(8),
+}
+LENGTHS = (1, 7, 64, 65, 127, 512, 1024, 4097, 32768)
+RECIPES = ("normal", "uniform", "lognormal", "integers", "constant", "rising", "falling", "powers")
+STRUCTURED = {"constant", "rising", "falling", "powers"}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The worst of many rows of one structure, length and kind of values."""
+
+    dtype: str
+    structure: str
+    n: int
+    structured: bool
+    rows: int
+    chain: int
+    error: float
+    """largest |sum - exact| / (u exact)."""
+    ratio: float
+    """largest err/budget of rstd."""
+    alarms: int
+    """judged outputs that did not pass; a false alarm, because the kernel is correct."""
+
+    @property
+    def constant(self) -> float:
+        """The error in units of sqrt(h): what lambda must exceed."""
+        return self.error / math.sqrt(self.chain)
+
+
+def values(recipe: str, rows: int, n: int, dtype: str, rng: np.random.Generator) -> NDArray[np.generic]:
+    """(rows, n) of one recipe, in storage dtype."""
+    if recipe == "uniform":
+        x = rng.uniform(0, 1, (rows, n))
+    elif recipe == "lognormal":
+        x = np.exp(rng.standard_normal((rows, n)))
+    elif recipe == "integers":
+        x = rng.integers(-10, 11, (rows, n)).astype(np.float64)
+    elif recipe == "constant":
+        x = np.repeat(rng.uniform(0.5, 2, (rows, 1)), n, axis=1)
+    elif recipe in ("rising", "falling"):
+        x = np.sort(rng.uniform(0, 1, (rows, n)), axis=1)[:, :: 1 if recipe == "rising" else -1]
+    elif recipe == "powers":
+        x = 2.0 ** rng.integers(-8, 2, (rows, n))
+    else:
+        x = rng.standard_normal((rows, n))
+    return x.astype(STORAGE[dtype])
+
+
+def measure(dtype: str, structure: str, n: int, recipe: str, rows: int, rng: np.random.Generator) -> Measurement:
+    """Judge `rows` simulated runs of a kernel that accumulates in `dtype`."""
+    numerics = Numerics(accumulate=dtype, summation=STRUCTURES[structure])
+    x = values(recipe, rows, n, dtype, rng)
+    y, rstd = rms_norm(x, numerics, 1e-5, dtype)
+    eps = float(np.asarray(1e-5).astype(x.dtype))
+    structured = recipe in STRUCTURED
+    problem = Problem("rms_norm", {"eps": eps}, {"x": x}, {"y": dtype, "rstd": dtype}, structured, f"{recipe}{n}")
+    checks = Truth(problem).check(numerics, {"y": y, "rstd": rstd})
+    wide = x.astype(np.float64)
+    exact = np.einsum("ij,ij->i", wide, wide)
+    got = total(x * x, numerics.summation).astype(np.float64)
+    error = np.max(np.abs(got - exact) / np.where(exact > 0, exact, 1.0)) / form(dtype).u
+    chain = numerics.summation.chain(n) + 1
+    alarms = sum(check.result != "pass" for check in checks)
+    return Measurement(dtype, structure, n, structured, rows, chain, float(error), checks[1].worst_ratio, alarms)
+
+
+def calibrate(runs: int, seed: int, dtypes: Sequence[str] = ("f32", "f16", "bf16")) -> Iterator[Measurement]:
+    """About `runs` judged rows spread over all structures, lengths and recipes; short rows get more of them."""
+    rng = np.random.default_rng(seed)
+    plan = [
+        (dtype, structure, n, recipe)
+        for dtype in dtypes
+        for structure in STRUCTURES
+        for n in LENGTHS
+        # f16 cannot hold longer row lengths, and its sums of more terms overflow.
+        if not (dtype == "f16" and n > 4097)
+        for recipe in RECIPES
+        if not (dtype == "f16" and recipe in ("integers", "lognormal", "powers"))
+    ]
+    weights = [1 / math.sqrt(n + 64) for _, _, n, _ in plan]
+    for (dtype, structure, n, recipe), weight in zip(plan, weights, strict=True):
+        rows = max(1, round(runs * weight / sum(weights)))
+        batch = max(1, 2**18 // (n + 16))
+        for start in range(0, rows, batch):
+            yield measure(dtype, structure, n, recipe, min(batch, rows - start), rng)
+
+
+def worst(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """One measurement per dtype, structure, length and kind of values: the largest error and ratio, all rows and alarms."""
+    groups: dict[tuple[str, str, int, bool], list[Measurement]] = {}
+    for each in measurements:
+        groups.setdefault((each.dtype, each.structure, each.n, each.structured), []).append(each)
+    return [
+        Measurement(
+            *key,
+            rows=sum(each.rows for each in group),
+            chain=group[0].chain,
+            error=max(each.error for each in group),
+            ratio=max(each.ratio for each in group),
+            alarms=sum(each.alarms for each in group),
+        )
+        for key, group in groups.items()
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line. Returns 1 where a correct kernel was rejected."""
+    parser = argparse.ArgumentParser(prog="python -m oracles.calibration", description=__doc__)
+    parser.add_argument("--runs", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dtype", action="append")
+    options = parser.parse_args(arguments)
+    table = worst(list(calibrate(options.runs, options.seed, options.dtype or ("f32", "f16", "bf16"))))
+    print("| dtype | structure | n | values | rows | h | error/u | error/(sqrt(h) u) | err/budget | alarms |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for row in table:
+        kind = "structured" if row.structured else "random"
+        print(
+            f"| {row.dtype} | {row.structure} | {row.n} | {kind} | {row.rows} | {row.chain} | {row.error:.3g} "
+            f"| {row.constant:.3g} | {row.ratio:.3g} | {row.alarms} |"
+        )
+    alarms = sum(row.alarms for row in table)
+    random = max(row.constant for row in table if not row.structured)
+    print(f"\n{sum(row.rows for row in table)} rows judged, {alarms} false alarms, largest constant {random:.3g}")
+    return 1 if alarms else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
