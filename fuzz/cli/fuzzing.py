@@ -61,7 +61,8 @@ def fuzz(request: Request) -> Exit:
         progress = stack.enter_context(Progress(err, runner.tally, request.max_time, request.max_cases))
         runner.observers = [progress, log] if log else [progress]
         began = time.monotonic()
-        interrupted = _search(runner, targets, seed)
+        with runner.interruption:
+            _search(runner, targets, seed)
         elapsed = time.monotonic() - began
         if log:
             for bucket in book.buckets.values():
@@ -72,7 +73,7 @@ def fuzz(request: Request) -> Exit:
     troubles = [trouble for trouble in (book.trouble, log.trouble if log else "") if trouble]
     for line in (*_restarted(restarts), *troubles):
         err.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
-    code = exit_code(runner.tally, request.require, err, interrupted=interrupted)
+    code = exit_code(runner.tally, request.require, err, interrupted=runner.interruption.wanted)
     return Exit.INTERNAL if troubles and code is Exit.OK else code
 
 
@@ -90,15 +91,11 @@ def _open_log(path: Path) -> RecordLog:
         raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from error
 
 
-def _search(runner: Runner, targets: Sequence[Target], seed: int) -> bool:
-    """Search every op in turn; True if it was interrupted. What was sent before an interrupt is still judged."""
+def _search(runner: Runner, targets: Sequence[Target], seed: int) -> None:
+    """Search every op in turn, each with the same share of the limits."""
     ops = sorted({target.kernel.op for target in targets})
-    try:
-        for op in ops:
-            runner.run(op, seed, share=1 / len(ops))
-    except KeyboardInterrupt:
-        return True
-    return False
+    for op in ops:
+        runner.run(op, seed, share=1 / len(ops))
 
 
 def _report(

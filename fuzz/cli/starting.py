@@ -49,7 +49,7 @@ def started(targets: Sequence[Target], jobs: int, console: Console) -> Iterator[
     """A pool whose workers were built, started and attested; what did not start is said once, with the remedy."""
     with ExitStack() as stack:
         with console.status(f"Building and starting {len(targets)} targets ..."):
-            pool = stack.enter_context(WorkerPool(targets))
+            pool = stack.enter_context(WorkerPool(targets, jobs=jobs or None))
         _say_what_is_missing(pool, console)
         yield pool
 

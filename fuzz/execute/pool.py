@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -36,8 +38,9 @@ class Batch:
 class _Lane:
     """One target's worker and the thread that talks to it."""
 
-    def __init__(self, target: Target, limit: float) -> None:
+    def __init__(self, target: Target, limit: float, running: threading.Semaphore) -> None:
         self.target = target
+        self._running = running
         self._limit = limit
         self.worker: Worker | None = None
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=target.id)
@@ -51,7 +54,9 @@ class _Lane:
 
     def run(self, frames: Sequence[Sequence[Encoded]]) -> list[Outcome]:
         assert self.worker is not None
-        return [outcome for frame in frames for outcome in self.worker.run(frame)]
+        # More workers than processors would only take time from one another, and count it against their cases.
+        with self._running:
+            return [outcome for frame in frames for outcome in self.worker.run(frame)]
 
     def stop(self) -> None:
         self.thread.shutdown(wait=False, cancel_futures=True)
@@ -68,7 +73,7 @@ class WorkerPool:
     """Builds, starts and feeds the workers of `targets`; a context manager.
 
     `limit` is in seconds per case and target; `second_run` runs every case twice with different output poisons, instead
-    of only where poison was left; `cache` is the folder of built workers, `cache_directory()` by default.
+    of only where poison was left; `jobs` targets at most run at a time, by default one per processor; `cache` is the folder of built workers, `cache_directory()` by default.
 
     Entering raises BuildError when a kernel does not compile and AttestationError when a worker is not what its target
     asks for. A target that cannot run here has a NotRun in `statuses` and no outcomes.
@@ -80,13 +85,15 @@ class WorkerPool:
         *,
         limit: float = CASE_LIMIT_S,
         second_run: bool = False,
+        jobs: int | None = None,
         cache: Path | None = None,
     ) -> None:
         self.statuses: dict[str, Attestation | NotRun] = {}
         self._targets = tuple(targets)
         self._second_run = second_run
-        self._builder = Builder(cache)
-        self._lanes = [_Lane(target, limit) for target in self._targets if target.unavailable() is None]
+        self._builder = Builder(cache, jobs)
+        running = threading.Semaphore(jobs or os.cpu_count() or 1)
+        self._lanes = [_Lane(target, limit, running) for target in self._targets if target.unavailable() is None]
 
     @property
     def restarts(self) -> Mapping[str, int]:

@@ -17,6 +17,7 @@ from fuzz.judge.judge import Judge
 from fuzz.judge.judgement import Judgement
 from fuzz.outcome import Outcome
 from fuzz.run.findings import FindingBook
+from fuzz.run.interruption import Interruption
 from fuzz.run.tally import Tally, TargetTally
 from oracles.truth import OracleDisagreement
 
@@ -50,6 +51,7 @@ class Runner:
     limits: Limits
     book: FindingBook
     observers: Sequence[Observer] = ()
+    interruption: Interruption = field(default_factory=Interruption)
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
 
@@ -67,13 +69,9 @@ class Runner:
         return self._by_id[name]
 
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
-        """Search until `share` of the limits is used up. On an interrupt, what was already sent is still judged."""
+        """Search until `share` of the limits is used up or a stop is wanted. What was already sent is still judged."""
         self._ends = self._end_of(share)
-        try:
-            search(op, run_seed, self._take)
-        except KeyboardInterrupt:
-            self._drain()
-            raise
+        search(op, run_seed, self._take)
         self._drain()
         return self.tally
 
@@ -92,7 +90,7 @@ class Runner:
     def _take(self, cases: list[Case]) -> None:
         until, last = self._ends
         cases = cases[: int(min(last - self._sent, len(cases)))]
-        if not cases or self.clock() >= until:
+        if not cases or self.clock() >= until or self.interruption.wanted:
             raise StopSearch
         self._waiting.append(self.pool.submit(cases))
         self._sent += len(cases)

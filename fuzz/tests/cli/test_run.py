@@ -148,18 +148,23 @@ def _workers_of(parent: int) -> list[int]:
     return [int(line.split()[0]) for line in answer.stdout.splitlines() if "worker-" in line]
 
 
-def test_an_interrupt_ends_with_the_table_and_exit_code_2(planted: Planted, tmp_path: Path) -> None:
-    pack = planted(GENERIC)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_with_the_table_and_exit_code_2(
+    planted: Planted, tmp_path: Path, number: signal.Signals
+) -> None:
     run = subprocess.Popen(
-        [sys.executable, "-m", "fuzz", "run", "--pack", str(pack)],
+        [sys.executable, "-m", "fuzz", "run", "--pack", str(planted(GENERIC))],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         text=True,
         stdout=subprocess.PIPE,
     )
-    time.sleep(4)
-    run.send_signal(signal.SIGINT)
-    output, _ = run.communicate(timeout=30)
+    try:
+        time.sleep(4)
+        run.send_signal(number)
+        output, _ = run.communicate(timeout=30)
+    finally:
+        run.kill()
     assert run.returncode == 2, output
     assert "nothing found" in output
 

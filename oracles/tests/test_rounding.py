@@ -1,0 +1,131 @@
+"""Roundings of both tiers against each other and against ml_dtypes; double-double arithmetic against mpmath."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oracles.doubledouble import ULP, DoubleDouble, absolute, not_negative, root, sticky, two_sum
+from oracles.dtypes import FORMATS, DtypeError, Format, form
+from oracles.rounding import STORAGE, add_rounded, bits, half_gap, round_precise, round_to
+
+NARROW = [name for name in FORMATS if name != "f64"]
+
+
+def interesting(target: Format, seed: int) -> np.ndarray:
+    """Values over the whole range of a format, ties between neighbours, and values next to ties."""
+    rng = np.random.default_rng(seed)
+    spread = rng.uniform(target.emin - target.precision - 3, np.log2(target.max) + 1, 3000)
+    values = rng.standard_normal(3000) * 2.0**spread
+    near = round_to(values, target)
+    near = near[np.isfinite(near)]
+    ties = near + half_gap(near, target, np.ones(near.shape, bool))
+    return np.concatenate([values, near, ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf), [0.0, -0.0]])
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_both_tiers_round_alike(name: str) -> None:
+    target = form(name)
+    values = interesting(target, 1)
+    fast = round_to(values, target)
+    precise = np.array([round_precise(mpmath.mpf(float(v)), target) for v in values])
+    assert np.array_equal(fast, precise)
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_rounding_agrees_with_ml_dtypes(name: str) -> None:
+    with np.errstate(all="ignore"):
+        # From float32: from float64, ml_dtypes rounds twice.
+        values = interesting(form(name), 3).astype(np.float32)
+        stored = values.astype(STORAGE[name]).astype(np.float64)
+    fast = round_to(values.astype(np.float64), form(name))
+    assert np.array_equal(fast, stored if form(name).infinities else np.where(np.isnan(stored), fast, stored))
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_half_gap_is_half_the_distance_to_the_neighbour(name: str) -> None:
+    target = form(name)
+    values = round_to(interesting(target, 2), target)
+    values = values[np.abs(values) < target.max / 2]
+    for upward in (True, False):
+        gap = half_gap(values, target, np.full(values.shape, upward))
+        step = gap if upward else -gap
+        neighbour = values + 2 * step
+        assert np.array_equal(round_to(neighbour, target), neighbour)
+        between = round_to(values + 1.0000001 * step, target)
+        assert np.array_equal(between, neighbour)
+        assert np.array_equal(round_to(values + 0.9999999 * step, target), values)
+
+
+@given(st.floats(-1e30, 1e30), st.floats(-1e30, 1e30))
+def test_add_rounded_rounds_once(a: float, b: float) -> None:
+    for name in ("f64", "f32", "bf16", "f16"):
+        got = add_rounded(np.array([a]), np.array([b]), form(name))[0]
+        exact = Fraction(a) + Fraction(b)
+        with mpmath.workprec(3000):
+            expected = round_precise(mpmath.mpf(exact.numerator) / exact.denominator, form(name))
+        assert got == expected
+
+
+def test_a_sum_that_float64_would_round_twice() -> None:
+    """1 + 2^-24 + 2^-80 lies above the tie of f32, but float64 drops the last term."""
+    got = add_rounded(np.array([1.0 + 2.0**-24]), np.array([2.0**-80]), form("f32"))[0]
+    assert got == 1.0 + 2.0**-23
+    assert round_to(np.array([1.0 + 2.0**-24 + 2.0**-80]), form("f32"))[0] == 1.0
+
+
+numbers = st.floats(2.0**-200, 2.0**200) | st.floats(-(2.0**200), -(2.0**-200))
+
+
+@given(numbers, st.floats(-1, 1), numbers, st.floats(-1, 1))
+def test_double_double_operations(a: float, a_low: float, b: float, b_low: float) -> None:
+    first = two_sum(np.array([a]), np.array([a * a_low * 2.0**-54]))
+    second = two_sum(np.array([b]), np.array([b * b_low * 2.0**-54]))
+    with mpmath.workprec(1000):
+        x, y = exact(first), exact(second)
+        pairs = [
+            (first + second, x + y),
+            (first - second, x - y),
+            (first * second, x * y),
+            (first / second, x / y),
+            (root(absolute(first)), mpmath.sqrt(abs(x))),
+            (not_negative(first), max(x, mpmath.mpf(0))),
+            (np.array([a]) * second, mpmath.mpf(a) * y),
+            (1.0 - second, 1 - y),
+        ]
+        for got, expected in pairs:
+            assert isinstance(got, DoubleDouble)
+            assert abs(exact(got) - expected) <= abs(expected) * ULP
+
+
+@given(st.lists(numbers, min_size=1, max_size=33))
+def test_double_double_sum(values: list[float]) -> None:
+    with mpmath.workprec(1000):
+        got = exact(DoubleDouble(np.array([values])).sum(1))
+        size = mpmath.fsum(values, absolute=True)
+        assert abs(got - mpmath.fsum(values)) <= size * ULP * len(values)
+
+
+def exact(value: DoubleDouble) -> mpmath.mpf:
+    return mpmath.mpf(float(value.high[0])) + mpmath.mpf(float(value.low[0]))
+
+
+def test_sticky_keeps_what_rounding_needs() -> None:
+    tie = 1.0 + 2.0**-24
+    above, below = DoubleDouble(np.array([tie]), 2.0**-80), DoubleDouble(np.array([tie]), -(2.0**-80))
+    assert round_to(above, form("f32"))[0] == 1.0 + 2.0**-23
+    assert round_to(below, form("f32"))[0] == 1.0
+    assert sticky(DoubleDouble(np.array([tie])))[0] == tie
+
+
+def test_bits_and_names() -> None:
+    assert bits(1.0, form("f32")) == "0x3f800000"
+    assert bits(-2.0, form("f64")) == "0xc000000000000000"
+    assert bits(448.0, form("e4m3")) == "0x7e"
+    with pytest.raises(DtypeError, match="^outputs.y:"):
+        form("f8", "outputs.y")
