@@ -81,7 +81,8 @@ class RowBudget:
 def sum_budget(form: Format, chain: int, structured: bool) -> tuple[float, float, bool]:
     """Relative error allowed downwards and upwards to a sum of non-negative terms, and whether it is statistical.
 
-    Worst case (Higham 2002, section 3.1): every term goes through at most `chain` roundings, so the computed sum lies in
+    Worst case (Higham 2002, section 3.1): every term goes through at most `chain` roundings, so the computed sum lies
+    in
     [S (1-u)^chain, S (1+u)^chain]; these are sharper than gamma_chain and stay valid when chain*u >= 1.
     Statistical (Higham and Mary 2019): lambda sqrt(chain) u, plus the second-order term chain u^2.
     """
@@ -120,7 +121,9 @@ def row_budget(numerics: Numerics, n: int, eps: float, dtype: str, structured: b
         Term("rsqrt", "2u / (1 - u)" if numerics.rsqrt_ulp is None else f"2u * {numerics.rsqrt_ulp:g} ulp", root),
     )
     quantum = 0.0 if exact_range else underflow(accumulator, numerics)
-    return RowBudget(accumulator, count, held_eps, quantum, exact_range, chain, statistical, down, up, mean, add, root, terms)
+    return RowBudget(
+        accumulator, count, held_eps, quantum, exact_range, chain, statistical, down, up, mean, add, root, terms
+    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Calibration: how far simulated correct kernels really stray, against the budgets that the oracle gives them.
 
-`python -m oracles.calibration [--runs N] [--seed S] [--plot FILE]` judges N rows and prints, for every summation structure
-and row length, the largest error of a sum in units of u sum and of sqrt(h) u sum, and the largest err/budget of rstd.
+`python -m oracles.calibration [--runs N] [--seed S] [--plot FILE]` judges N rows and prints, for every summation
+structure and row length, the largest error of a sum in units of u sum and of sqrt(h) u sum, and the largest
+err/budget of rstd.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,12 +64,13 @@ class Measurement:
         return self.error / math.sqrt(self.chain)
 
 
-def values(recipe: str, rows: int, n: int, dtype: str, rng: np.random.Generator) -> NDArray[np.generic]:
+def values(recipe: str, rows: int, n: int, dtype: str, rng: np.random.Generator) -> NDArray[Any]:
     """(rows, n) of one recipe, in storage dtype."""
+    x: NDArray[Any]
     if recipe == "uniform":
         x = rng.uniform(0, 1, (rows, n))
     elif recipe == "lognormal":
-        x = np.exp(rng.standard_normal((rows, n)))
+        x = rng.lognormal(size=(rows, n))
     elif recipe == "integers":
         x = rng.integers(-10, 11, (rows, n)).astype(np.float64)
     elif recipe == "constant":
@@ -97,7 +100,9 @@ def measure(dtype: str, structure: str, n: int, recipe: str, rows: int, rng: np.
     chain = numerics.summation.chain(n) + 1
     alarms = sum(check.result != "pass" for check in checks)
     statistical = sum_budget(form(dtype), chain, structured)[2]
-    return Measurement(dtype, structure, n, structured, statistical, rows, chain, float(error), checks[1].worst_ratio, alarms)
+    return Measurement(
+        dtype, structure, n, structured, statistical, rows, chain, float(error), checks[1].worst_ratio, alarms
+    )
 
 
 def calibrate(runs: int, seed: int, dtypes: Sequence[str] = ("f32", "f16", "bf16")) -> Iterator[Measurement]:
@@ -122,7 +127,7 @@ def calibrate(runs: int, seed: int, dtypes: Sequence[str] = ("f32", "f16", "bf16
 
 
 def worst(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """One measurement per dtype, structure, length and kind of values: the largest error and ratio, all rows and alarms."""
+    """One measurement per dtype, structure, length and kind of values: largest error and ratio, all rows and alarms."""
     groups: dict[tuple[str, str, int, bool, bool], list[Measurement]] = {}
     for each in measurements:
         groups.setdefault((each.dtype, each.structure, each.n, each.structured, each.statistical), []).append(each)
@@ -177,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     alarms = sum(row.alarms for row in table)
     constant = max(row.constant for row in table if row.statistical)
     judged = sum(row.rows for row in table)
-    print(f"\n{judged} rows judged, {alarms} false alarms; lambda is {CONFIDENCE:g}, the largest needed was {constant:.3g}")
+    print(f"\n{judged} rows judged, {alarms} false alarms; lambda {CONFIDENCE:g}, the largest needed {constant:.3g}")
     if options.plot:
         plot(table, options.plot)
     return 1 if alarms else 0

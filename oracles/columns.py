@@ -1,13 +1,15 @@
 """dw = sum over rows of dy h with h = x r: both tiers.
 
 Where the contract casts like llama, h and the product are rounded to x's dtype: declared rounding points. The sum over
-rows has its own dtype and order. The tiers share the numbers of the budget and the decision which columns are not judged.
+rows has its own dtype and order. The tiers share the numbers of the budget and the decision which columns are not
+judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import mpmath
 import numpy as np
@@ -59,6 +61,7 @@ class Columns:
         """Absolute budget of the sum: terms that underflow as they enter the accumulator."""
         return len(self.x.values) * underflow(self.accumulator, self.numerics)
 
+    @cached_property
     def special(self) -> tuple[Mask, Mask, Mask]:
         """(n,) columns that are NaN, that are NaN or infinite, and that are not judged."""
         with np.errstate(all="ignore"):
@@ -116,8 +119,8 @@ class Columns:
         return point(stack, self.x.dtype, arithmetic) if points else stack
 
     def _patched(self, enclosure: Enclosure) -> Enclosure:
-        nan, infinite, unjudged = self.special()
-        unsure = np.broadcast_to(bool(self.status.unsure.any()), nan.shape) & ~nan & ~infinite & ~unjudged
+        nan, infinite, unjudged = self.special
+        unsure = np.broadcast_to(bool(self.status.beyond.any()), nan.shape) & ~nan & ~infinite & ~unjudged
         if not (nan | infinite | unjudged | unsure).any():
             return enclosure
         flags = np.where(nan, REQUIRED, FORBIDDEN if enclosure.nan is None else enclosure.nan)
@@ -136,7 +139,7 @@ class Columns:
 
     def bounds(self, target: Format, column: int, rows: Sequence[RowBounds]) -> Bounds:
         """Precise tier: what dw may be in one column, at the current working precision."""
-        nan, infinite, unjudged = (bool(mask[column]) for mask in self.special())
+        nan, infinite, unjudged = (bool(mask[column]) for mask in self.special)
         if nan:
             return Bounds(target, mpmath.nan, mpmath.nan, mpmath.nan, None, REQUIRED)
         if unjudged or any(row.zero or row.pole for row in rows):

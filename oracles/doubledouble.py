@@ -1,9 +1,9 @@
 """Arrays of double-double numbers: unevaluated sums of two float64, about 106 bits, for judging float64 kernels.
 
-Algorithms and bounds: Joldes, Muller, Popescu, "Tight and rigorous error bounds for basic building blocks of double-word
-arithmetic", ACM TOMS 44 (2017). Addition is their AccurateDWPlusDW (3u^2), multiplication DWTimesDW1 (5u^2), division
-DWDivDW1 (10u^2), square root one Newton step from the float64 root. All are within `ULP`, as long as no product of two low
-parts underflows and no `SPLITTER` product overflows; callers keep magnitudes inside `SAFE`.
+Algorithms and bounds: Joldes, Muller, Popescu, "Tight and rigorous error bounds for basic building blocks of
+double-word arithmetic", ACM TOMS 44 (2017). Addition is their AccurateDWPlusDW (3u^2), multiplication DWTimesDW1
+(5u^2), division DWDivDW1 (10u^2), square root one Newton step from the float64 root. All are within `ULP`, as long as
+no product of two low parts underflows and no `SPLITTER` product overflows; callers keep magnitudes inside `SAFE`.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Comparison:
 
 
 def rounded(form: Format, stack: Real, saturate: bool = False) -> Enclosure:
-    """Enclosure from a stack (5, ...) of real numbers before the last rounding point; see `oracles.rows` for the order."""
+    """Enclosure from a stack (5, ...), ordered as in `oracles.rows`, of real numbers before the last rounding point."""
     ends = round_to(stack[1:], form)
     nan = None
     if saturate:
@@ -138,22 +138,23 @@ def worst_pass(enclosure: Enclosure, got: F64) -> tuple[int, float]:
 
 
 def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
-    """|got - centre| / (half-width of the real interval on got's side + half of got's rounding cell towards the centre).
+    """|got - centre| / (half-width of the real interval on got's side + half of got's cell towards the centre).
 
     At most 1 exactly where the rounding cell of `got` meets the interval, that is where `got` conforms; on the edge
     of a cell (a tie) the parity of the last bit decides, and the callers settle it by the verdict.
     """
     values = enclosure.values(got)
-    error = head(values - enclosure.centre)
-    upward = error < 0
-    budget = np.where(upward, enclosure.below, enclosure.above) + half_gap(values, enclosure.form, upward)
-    ratio: F64 = np.abs(error) / budget
+    # Infinities and NaN take part; whoever asks settles them by the verdict.
+    with np.errstate(all="ignore"):
+        error = head(values - enclosure.centre)
+        upward = error < 0
+        budget = np.where(upward, enclosure.below, enclosure.above) + half_gap(values, enclosure.form, upward)
+        ratio: F64 = np.abs(error) / budget
     return ratio
 
 
 def _ratios(enclosure: Enclosure, got: F64, inside: Mask, failing: Mask) -> F64:
-    with np.errstate(all="ignore"):
-        ratio = err_over_budget(enclosure, got)
+    ratio = err_over_budget(enclosure, got)
     ratio = np.where(np.isfinite(got) & ~np.isnan(ratio), ratio, np.where(inside, 0.0, np.inf))
     return np.where(failing, np.maximum(ratio, ABOVE_ONE), np.minimum(ratio, 1.0))
 

@@ -59,15 +59,19 @@ def explain(
     output: str,
     index: tuple[int, ...],
     bounds: Bounds,
-    got: float,
+    got: float | None,
     terms: tuple[Term, ...],
     facts: tuple[tuple[str, str], ...],
 ) -> Explanation:
-    """Put a judgement into words. `bounds` must be stable; works at any precision that mpmath is set to."""
+    """Put a judgement into words, of the expected value where `got` is None.
+
+    `bounds` must be stable; works at any precision that mpmath is set to.
+    """
     form = bounds.form
     sign = -1 if bounds.negative else 1
     low, high = sorted((sign * bounds.ends[0], sign * bounds.ends[1]))
     expected = sign * round_precise(bounds.centre, form)
+    got = expected if got is None else got
     ok = conforms(bounds, got)
     return Explanation(
         output,

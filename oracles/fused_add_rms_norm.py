@@ -1,7 +1,7 @@
 """Op `fused_add_rms_norm`: sum = x + residual, then `rms_norm` of the sum.
 
-Inputs: `x` and `residual` of one shape; `weight`, optional. Outputs: `y`, `sum` of that shape; `rstd`, optional. Params as in
-`rms_norm`. The contract says whether the sum is rounded to its output's dtype before it is normalised.
+Inputs: `x` and `residual` of one shape; `weight`, optional. Outputs: `y`, `sum` of that shape; `rstd`, optional.
+Params as in `rms_norm`. The contract says whether the sum is rounded to its output's dtype before it is normalised.
 
 The addition is one operation, correctly rounded in the dtype of the multiplications, so the sum has no budget at all.
 """

@@ -1,4 +1,4 @@
-"""dx = r (m - h mean(h m)) [+ dsum] with h = x r, m = dy (offset + weight): both tiers. See `oracles.budget.GradientBudget`.
+"""dx = r (m - h mean(h m)) [+ dsum] with h = x r, m = dy (offset + weight): both tiers. See `GradientBudget`.
 
 The tiers share the numbers of the budget, the formula for underflow, and the decision which rows are not judged.
 """
@@ -37,8 +37,10 @@ class Status:
     infinite: Mask
     """all of the row is NaN or infinite, because an input is infinite."""
     unjudged: Mask
-    unsure: Mask
+    beyond: Mask
     """beyond the fast tier's range."""
+    unsure: Mask
+    """the same, in rows that are nothing of the above."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Gradient:
             unsure = rows if found.unsure is None else found.unsure
             if self.x.squares.arithmetic is DOUBLE_DOUBLE:
                 unsure = unsure | any_of(_unsafe(self.x.values) | _unsafe(m)) | _unsafe(r)
-        return Status(nan, infinite, unjudged, unsure & ~nan & ~infinite & ~unjudged)
+        return Status(nan, infinite, unjudged, unsure, unsure & ~nan & ~infinite & ~unjudged)
 
     def _largest(self, r: F64, m: F64, numerics: Numerics) -> F64:
         """(rows,) bound of every intermediate result, in float64."""
@@ -84,7 +86,9 @@ class Gradient:
             bounds += [products, r * r * r, r * r * r * products, r * r * r * products * top_x]
         return np.maximum.reduce(bounds) if len(r) else r
 
-    def enclose(self, target: Format, numerics: Numerics, found: Roots, budget: GradientBudget) -> Enclosure:
+    def enclose(
+        self, target: Format, numerics: Numerics, found: Roots, status: Status, budget: GradientBudget
+    ) -> Enclosure:
         """Fast tier: (rows, n) enclosure of dx."""
         arithmetic = self.x.squares.arithmetic
         n = max(self.x.values.shape[1], 1)
@@ -111,7 +115,7 @@ class Gradient:
         own = own + SLACK * widths[0]
         width = np.stack([np.zeros(widths[0].shape), widths[0], widths[1], widths[1], widths[0]])
         stack = centre + arithmetic.lift(SIDE[:, :, None] * width + OWN[:, :, None] * own)
-        return self._patched(rounded(target, stack, numerics.saturate), self.status(numerics, found))
+        return self._patched(rounded(target, stack, numerics.saturate), status)
 
     def _sizes(self, r: F64, h: F64, m: F64, products: F64, n: int) -> Mapping[str, F64]:
         return {
@@ -155,7 +159,7 @@ class Gradient:
         budget: GradientBudget,
     ) -> Bounds:
         """Precise tier: what element `index` (row, column) of dx may be, at the current working precision."""
-        i, j = index
+        i = index[0]
         extra = mpf(0) if self.extra is None else mpf(float(self.extra.values[index]))
         if status.nan[i]:
             return Bounds(target, mpmath.nan, mpmath.nan, mpmath.nan, None, REQUIRED)
@@ -216,5 +220,3 @@ def _sums_of(budget: GradientBudget) -> float:
 def _unsafe(values: F64) -> Mask:
     size = np.abs(values)
     return (size > SAFE[1]) | ((size < SAFE[0]) & (size > 0))
-
-

@@ -28,13 +28,16 @@ __all__ = [
 ]
 
 
+SEQUENTIAL = Sequential()
+
+
 @dataclass(frozen=True)
 class Numerics:
     """The numeric contract of one kernel. Defaults are those of a plain float32 CPU kernel."""
 
     accumulate: str = "f32"
     """dtype in which squares are summed and the reciprocal root is formed; 'input': that of x."""
-    summation: Summation = Sequential()
+    summation: Summation = SEQUENTIAL
     """order of the additions along a row; its longest chain sets the budget."""
     mean: Literal["divide", "reciprocal"] = "divide"
     """sum / n, or sum * (1/n) with 1/n rounded first."""
@@ -57,12 +60,12 @@ class Numerics:
     """dx = rstd (m - x_hat mean(x_hat m)), or rstd m - rstd^3 mean(m x) x with the cube formed (it may overflow)."""
     dw_accumulate: str = "f32"
     """dtype in which dw is summed over rows; 'input': that of x."""
-    dw_summation: Summation = Sequential()
+    dw_summation: Summation = SEQUENTIAL
     """order of the additions over rows."""
     denormals: Literal["preserve", "flush"] = "preserve"
     """'flush': a subnormal operand or result may be replaced by zero anywhere."""
     nonfinite: Literal["ieee", "unspecified"] = "ieee"
-    """'ieee': NaN, inf and overflow behave as IEEE arithmetic says; 'unspecified' (fast math): such rows are not judged."""
+    """'ieee': NaN, inf and overflow do as IEEE arithmetic says; 'unspecified' (fast math): such rows are not judged."""
     saturate: bool = False
     """the last cast turns what overflows into the largest finite number."""
 
@@ -77,7 +80,7 @@ class Numerics:
         if self.rsqrt_ulp is not None and not 0 < self.rsqrt_ulp < 2**20:
             raise NumericsError(f"rsqrt_ulp: must be positive and sensible, not {self.rsqrt_ulp}")
         if self.cast == "none" and (self.accumulate != "input" or self.multiply not in (None, "input")):
-            raise NumericsError("cast: 'none' means that everything is done in x's dtype, so accumulate must be 'input'")
+            raise NumericsError("cast: 'none' does everything in x's dtype, so accumulate must be 'input'")
 
     def at(self, vector_bits: int | None) -> Numerics:
         """The same contract with a scalable summation resolved for vectors of `vector_bits`."""

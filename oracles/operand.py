@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import mpmath
 import numpy as np
 from mpmath import mpf
 
@@ -34,6 +35,7 @@ class Operand:
     dtype: Format
     _totals: dict[int, mpf] = field(default_factory=dict, repr=False, compare=False)
     _underflows: dict[tuple[int, str], int] = field(default_factory=dict, repr=False, compare=False)
+    _rows: dict[tuple[int, RowBudget, int], RowBounds] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
     def of(problem: Problem, name: str) -> Operand:
@@ -61,12 +63,21 @@ class Operand:
 
     def row_bounds(self, row: int, budget: RowBudget) -> RowBounds:
         """Precise tier: facts of one row at the current working precision."""
+        key = row, budget, mpmath.mp.prec
+        if key not in self._rows:
+            self._rows[key] = row_bounds(self._total(row), self._underflowing(row, budget.form), budget)
+        return self._rows[key]
+
+    def _total(self, row: int) -> mpf:
         if row not in self._totals:
             self._totals[row] = sum_of_squares(self.values[row].tolist())
-        key = row, budget.form.name
+        return self._totals[row]
+
+    def _underflowing(self, row: int, accumulator: Format) -> int:
+        key = row, accumulator.name
         if key not in self._underflows:
-            self._underflows[key] = count_underflows(self.values[row].tolist(), budget.form)
-        return row_bounds(self._totals[row], self._underflows[key], budget)
+            self._underflows[key] = count_underflows(self.values[row].tolist(), accumulator)
+        return self._underflows[key]
 
 
 @dataclass(frozen=True)

@@ -22,15 +22,16 @@ MODULES: Mapping[str, tuple[str, str]] = {
 
 
 class Op(Protocol):
-    """One problem of one op. Canonical arrays are (rows, columns), or (rows,) for outputs without the normalised axis."""
+    """One problem of one op. Canonical arrays are (rows, n), or flat for outputs without the normalised axis."""
 
     axis: int
     """the normalised axis, counted from the front."""
-    length: int
-    """elements of one row."""
 
     def shape(self, output: str) -> tuple[int, ...]:
         """Shape of an output as the kernel returns it."""
+
+    def cost(self, output: str) -> int:
+        """Elements that the precise tier reads to judge one element of `output`."""
 
     def has_axis(self, output: str) -> bool:
         """Whether the output has the normalised axis."""

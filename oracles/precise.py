@@ -1,7 +1,7 @@
 """Precise tier: the conformance set of single elements in mpmath, from the quantised inputs.
 
-Written apart from the fast tier, element by element and without its arrays, so that each checks the other. Shared are only the numbers of
-the budget (`oracles.budget`) and the table of formats.
+Written apart from the fast tier, element by element and without its arrays, so that each checks the other. Shared are
+only the numbers of the budget (`oracles.budget`) and the table of formats.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Op `rms_norm`: y = x * rstd * (offset + weight), rstd = 1 / sqrt(mean(x^2) + eps), along one axis.
 
-Inputs: `x`, any shape; `weight`, optional, one element per column. Outputs: `y` of the shape of `x`; `rstd`, optional, one
-element per row. Params: `eps` (default 0), `axis` (default -1), `offset` (default 0, used with a weight only).
+Inputs: `x`, any shape; `weight`, optional, one element per column. Outputs: `y` of the shape of `x`; `rstd`,
+optional, one element per row. Params: `eps` (default 0), `axis` (default -1), `offset` (default 0, used with a weight
+only).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class RmsNorm:
         self.axis = problem.axis
         self.dtype = problem.form_of("x")
         self.x = Operand.of(problem, "x")
-        self.rows, self.length = self.x.values.shape
+        self.rows: int = self.x.values.shape[0]
+        self.length: int = self.x.values.shape[1]
         self.weight = Weight.of(problem, self.length) if "weight" in problem.inputs else None
         for output in problem.outputs:
             if output not in self.OUTPUTS:
@@ -47,6 +49,10 @@ class RmsNorm:
         """Shape of an output as the kernel returns it."""
         shape = self.problem.input("x").shape
         return shape if self.has_axis(output) else shape[: self.axis] + shape[self.axis + 1 :]
+
+    def cost(self, output: str) -> int:
+        """Elements that the precise tier reads to judge one element of `output`."""
+        return self.length
 
     def has_axis(self, output: str) -> bool:
         """Whether the output has the normalised axis."""
@@ -79,7 +85,8 @@ class RmsNorm:
             magnitudes, sign = self.weight.at(numerics)
             stack = stack * magnitudes
             if target.name != numerics.multiply:
-                stack = inexact(stack, rounding(_multiply(numerics), numerics, 1), squares.arithmetic, np.asarray(live * (magnitudes > 0), dtype=np.float64))
+                live = np.asarray(live * (magnitudes > 0), dtype=np.float64)
+                stack = inexact(stack, rounding(_multiply(numerics), numerics, 1), squares.arithmetic, live)
             negative = negative ^ sign
         if numerics.denormals == "flush":
             stack = flushed(stack, form_below(target, _multiply(numerics)))
@@ -163,7 +170,8 @@ class RmsNorm:
         bounds = self.bounds(output, index, numerics, structured)
         row = self.operand(numerics).row_bounds(index[0], self.budget(numerics, structured))
         terms = row_terms(output, row, self.budget(numerics, structured), bounds.centre)
-        operations = (self.weight is not None) + (self.problem.outputs[output] != numerics.multiply) + narrowing(numerics)
+        casts = self.problem.outputs[output] != numerics.multiply
+        operations = (self.weight is not None) + casts + narrowing(numerics)
         if terms and output == "y" and operations:
             u = _multiply(numerics).u
             text = f"|y| {operations}u, u = {u:g}"
@@ -198,5 +206,3 @@ def infinite(value: Interval) -> Interval:
     """Product with an infinite weight: infinite, or (where `value` may be zero) NaN."""
     low = mpmath.inf if value.low else mpf(0)
     return Interval(mpmath.inf, low, mpmath.inf)
-
-

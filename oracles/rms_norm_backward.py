@@ -4,9 +4,10 @@ With r = rstd, h = x r, m = dy (offset + weight), along one axis of length n:
 
     dx = r (m - h mean(h m)) [+ dsum]        dw = sum over rows of dy h
 
-Inputs: `x` and `dy` of one shape; `weight`, optional; `rstd`, optional, one per row: taken as the bits they are, otherwise formed
-from x and eps. The fused op normalised the residual sum, which is its `x`, and takes the sum's other gradient `dsum`
-(optional). Outputs: `dx`, `dw`; the fused op also `dresidual`, which equals dx. Params as in `rms_norm`.
+Inputs: `x` and `dy` of one shape; `weight`, optional; `rstd`, optional, one per row: taken as the bits they are,
+otherwise formed from x and eps. The fused op normalised the residual sum, which is its `x`, and takes the sum's other
+gradient `dsum` (optional). Outputs: `dx`, `dw`; the fused op also `dresidual`, which equals dx. Params as in
+`rms_norm`.
 
 Not judged: rows whose rstd may be 0 or infinite, or in which an intermediate result may overflow.
 """
@@ -44,11 +45,13 @@ class RmsNormBackward:
         self.dtype = problem.form_of("x")
         self.x = Operand.of(problem, "x")
         self.dy = Operand.of(problem, "dy")
-        self.rows, self.length = self.x.values.shape
+        self.rows: int = self.x.values.shape[0]
+        self.length: int = self.x.values.shape[1]
         weight = Weight.of(problem, self.length) if "weight" in problem.inputs else None
         extra = Operand.of(problem, "dsum") if "dsum" in problem.inputs else None
         self.gradient = Gradient(self.x, self.dy, weight, extra)
         self.rstd = self._given_rstd()
+        self._prepared: dict[tuple[Numerics, bool], Columns] = {}
         for output in problem.outputs:
             if output not in self.OUTPUTS:
                 raise ProblemError(f"outputs.{output}: {problem.op} has no such output")
@@ -66,6 +69,10 @@ class RmsNormBackward:
     def shape(self, output: str) -> tuple[int, ...]:
         """Shape of an output as the kernel returns it."""
         return (self.length,) if output == "dw" else self.problem.input("x").shape
+
+    def cost(self, output: str) -> int:
+        """Elements that the precise tier reads to judge one element of `output`."""
+        return self.length * (self.rows if output == "dw" else 1)
 
     def has_axis(self, output: str) -> bool:
         """Whether the output is laid out like x."""
@@ -103,29 +110,35 @@ class RmsNormBackward:
     def enclose(self, numerics: Numerics, structured: bool) -> Mapping[str, Enclosure]:
         """Fast tier: enclosures of all outputs."""
         numerics = numerics.settled(self.dtype.name)
-        found = self.roots(numerics, structured)
-        budget = self.gradient_budget(numerics, structured)
-        enclosures = {}
-        for name, dtype in self.problem.outputs.items():
-            if name == "dw":
-                enclosures[name] = self._columns(found, numerics, structured).enclose(form(dtype))
-            else:
-                enclosures[name] = self.gradient.enclose(form(dtype), numerics, found, budget)
-        return enclosures
+        columns, budget = self._columns(numerics, structured), self.gradient_budget(numerics, structured)
+        return {
+            name: columns.enclose(form(dtype))
+            if name == "dw"
+            else self.gradient.enclose(form(dtype), numerics, columns.found, columns.status, budget)
+            for name, dtype in self.problem.outputs.items()
+        }
 
-    def _columns(self, found: Roots, numerics: Numerics, structured: bool) -> Columns:
-        return Columns(self.x, self.dy, found, self.gradient.status(numerics, found), numerics, self.narrowing(numerics), structured)
+    def _columns(self, numerics: Numerics, structured: bool) -> Columns:
+        """What both gradients need to know of the rows under a settled contract, made once."""
+        key = numerics, structured
+        if key not in self._prepared:
+            found = self.roots(numerics, structured)
+            status = self.gradient.status(numerics, found)
+            self._prepared[key] = Columns(
+                self.x, self.dy, found, status, numerics, self.narrowing(numerics), structured
+            )
+        return self._prepared[key]
 
     def bounds(self, output: str, index: tuple[int, ...], numerics: Numerics, structured: bool) -> Bounds:
         """Precise tier: what element `index` (canonical) of `output` may be, at the current working precision."""
         numerics = numerics.settled(self.dtype.name)
         target = form(self.problem.outputs[output])
-        found = self.roots(numerics, structured)
+        columns = self._columns(numerics, structured)
         if output == "dw":
             rows = [self.row(i, numerics, structured) for i in range(self.rows)]
-            return self._columns(found, numerics, structured).bounds(target, index[0], rows)
+            return columns.bounds(target, index[0], rows)
         row, budget = self.row(index[0], numerics, structured), self.gradient_budget(numerics, structured)
-        return self.gradient.bounds(target, index, numerics, row, self.gradient.status(numerics, found), budget)
+        return self.gradient.bounds(target, index, numerics, row, columns.status, budget)
 
     def terms(self, output: str, index: tuple[int, ...], numerics: Numerics, structured: bool) -> tuple[Term, ...]:
         """The budget of one element, in units of the output."""
@@ -150,8 +163,12 @@ class RmsNormBackward:
             return (("rows", str(self.rows)), ("chain h over rows", str(chain)), ("summed in", numerics.dw_accumulate))
         budget = self.gradient_budget(numerics, structured)
         kind = f"statistical, lambda = {CONFIDENCE:g}" if budget.statistical else "worst case"
-        facts: tuple[tuple[str, str], ...] = (("chain h", str(budget.chain)), ("budget of the sum", kind), ("e1: first", str(budget.first)))
-        facts += (("e2: second", str(budget.second)),)
+        facts: tuple[tuple[str, str], ...] = (
+            ("chain h", str(budget.chain)),
+            ("budget of the sum", kind),
+            ("e1: first", str(budget.first)),
+            ("e2: second", str(budget.second)),
+        )
         if self.rstd is not None:
             return (*facts, ("rstd", f"{float(self.rstd[index[0]])!r}, given"))
         row = self.row(index[0], numerics, structured)

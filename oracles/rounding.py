@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64, DoubleDouble, Real, sticky, two_sum
 from oracles.dtypes import Format
 
-
 STORAGE: dict[str, np.dtype[Any]] = {
     "f64": np.dtype(np.float64),
     "f32": np.dtype(np.float32),

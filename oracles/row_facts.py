@@ -13,7 +13,8 @@ from oracles.precise import RowBounds
 def row_terms(output: str, row: RowBounds, budget: RowBudget, value: mpf) -> tuple[Term, ...]:
     """Terms that rstd brings into an output proportional to it, to first order, in units of the output.
 
-    The square root halves relative errors of its argument, and of those of the mean only its share in mean + eps counts.
+    The square root halves relative errors of its argument, and of those of the mean only its share in mean + eps
+    counts.
     """
     mean = row.total / mpf(budget.count)
     size = abs(value)

@@ -1,8 +1,9 @@
 """Fast tier: sums of squares and reciprocal roots of all rows, with a rigorous bound on its own error.
 
-A quantity is a stack of five arrays: its centre (the declaration without inexact steps) and the two ends of the interval
-that the declaration allows, each end once on the far and once on the near side of the fast tier's own error. Between
-the two versions of an end only the precise tier can tell. The arithmetic is float64, or double-double for float64 rows.
+A quantity is a stack of five arrays: its centre (the declaration without inexact steps) and the two ends of the
+interval that the declaration allows, each end once on the far and once on the near side of the fast tier's own error.
+Between the two versions of an end only the precise tier can tell. The arithmetic is float64, or double-double for
+float64 rows.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Squares:
     @property
     def error(self) -> float:
         """Relative error of `sums` in ulp: n additions in any order of non-negative terms (Higham 2002, 3.1)."""
-        return self.x.shape[1] + 4.0
+        return float(self.x.shape[1]) + 4.0
 
     @cached_property
     def magnitudes(self) -> F64:
@@ -101,8 +102,8 @@ class Squares:
     @cached_property
     def smallest(self) -> float:
         """Smallest non-zero magnitude, or inf."""
-        smallest: float = np.min(self.magnitudes, where=self.magnitudes > 0, initial=np.inf)
-        return float(smallest)
+        smallest: float = np.min(self.magnitudes, where=self.magnitudes > 0, initial=np.inf).item()
+        return smallest
 
     @cached_property
     def unsafe(self) -> Mask | None:

@@ -46,11 +46,13 @@ def patched(
 
 def patched_rows(enclosure: Enclosure, found: Roots, unspecified: bool) -> Enclosure:
     """The same for one value of rstd per row."""
-    assert found.dead is not None and found.nan is not None and found.pole is not None
-    assert found.zero is not None and found.unsure is not None
-    nan = np.where(found.nan, REQUIRED, FORBIDDEN).astype(np.int8)
-    result = _patched(enclosure, found.dead, found.unsure, nan, found.zero)
-    return _unjudged(result, found.dead | found.nan | found.pole | found.zero) if unspecified else result
+    none = np.zeros(enclosure.inner[0].shape, bool)
+    dead, nan_rows, pole, zero, unsure = (
+        none if mask is None else mask for mask in (found.dead, found.nan, found.pole, found.zero, found.unsure)
+    )
+    nan = np.where(nan_rows, REQUIRED, FORBIDDEN).astype(np.int8)
+    result = _patched(enclosure, dead, unsure, nan, zero)
+    return _unjudged(result, dead | nan_rows | pole | zero) if unspecified else result
 
 
 def _patched(enclosure: Enclosure, zero: Mask, unsure: Mask, nan: Flags, maybe: Mask) -> Enclosure:

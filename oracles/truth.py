@@ -11,26 +11,26 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.doubledouble import F64, head
 from oracles.enclosure import Comparison, Enclosure, Mask, canonical, compare, passes, worst_pass
 from oracles.explanation import Explanation, explain
 from oracles.numerics import Numerics
 from oracles.ops import Op, load
 from oracles.precise import START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError
-from oracles.doubledouble import F64, head
 from oracles.rounding import STORAGE
 
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 
 SAMPLE = 64
-"""one pass in SAMPLE + n outputs is confirmed by the precise tier, which costs in proportion to the row length n."""
+"""one pass in SAMPLE + n is confirmed by the precise tier, whose cost is in proportion to the n elements it reads."""
 
 
-class OracleDisagreement(RuntimeError):
+class OracleDisagreement(RuntimeError):  # noqa: N818 (not an error of the caller)
     """The two tiers contradict each other: an error in the oracle. No judgement of the run can be trusted."""
 
 
-class GaveUp(RuntimeError):
+class GaveUp(RuntimeError):  # noqa: N818 (an answer, not a mistake)
     """The precise tier does not decide alike at two precisions."""
 
 
@@ -72,14 +72,15 @@ class Truth:
         """
         enclosures = self.enclosures(numerics, self.problem.structured)
         return tuple(
-            self._check(name, numerics, enclosures[name], self._canonical(name, outputs)) for name in self.problem.outputs
+            self._check(name, numerics, enclosures[name], self._canonical(name, outputs))
+            for name in self.problem.outputs
         )
 
-    def explain(self, numerics: Numerics, output: str, index: tuple[int, ...], got: float) -> Explanation:
+    def explain(self, numerics: Numerics, output: str, index: tuple[int, ...], got: float | None = None) -> Explanation:
         """The judgement of one element in full, from the precise tier.
 
-        `index` is into the output as returned, `got` a value of its dtype. Raises `GaveUp` where the precise tier is not
-        stable.
+        `index` is into the output as returned, `got` a value of its dtype; None explains the budget of the expected
+        value. Raises `GaveUp` where the precise tier is not stable, `ProblemError` for an unknown output or index.
         """
         place, structured = self.canonical_index(output, index), self.problem.structured
         bounds = self.bounds(numerics, output, place, structured)
@@ -88,7 +89,7 @@ class Truth:
         with mpmath.workprec(2 * START), np.errstate(all="ignore"):
             terms = self.op.terms(output, place, numerics, structured)
             facts = self.op.facts(output, place, numerics, structured)
-            return explain(output, index, bounds, float(got), terms, facts)
+            return explain(output, index, bounds, None if got is None else float(got), terms, facts)
 
     def enclosures(self, numerics: Numerics, structured: bool) -> Mapping[str, Enclosure]:
         """The fast tier's conformance sets."""
@@ -106,8 +107,13 @@ class Truth:
 
     def canonical_index(self, output: str, index: tuple[int, ...]) -> tuple[int, ...]:
         """Index into the output's canonical array, from one into the output as returned."""
+        if output not in self.problem.outputs:
+            raise ProblemError(f"outputs.{output}: not an output; there are {', '.join(self.problem.outputs)}")
+        shape = self.op.shape(output)
+        if len(index) != len(shape) or not all(0 <= i < extent for i, extent in zip(index, shape, strict=True)):
+            raise ProblemError(f"outputs.{output}: no element {index} in shape {shape}")
         places = self._places(output)
-        flat = int(np.ravel_multi_index(index, self.op.shape(output)))
+        flat = int(np.ravel_multi_index(index, shape))
         found = np.flatnonzero(places.reshape(-1) == flat)[0]
         return tuple(int(i) for i in np.unravel_index(found, places.shape))
 
@@ -159,9 +165,8 @@ class Truth:
         result = "nonfinite" if not np.isfinite(value) or np.isnan(head(enclosure.centre)[index]) else "numeric"
         mask = np.zeros(int(np.prod(self.op.shape(name))), bool)
         mask[self._places(name)[failing]] = True
-        return OutputCheck(
-            name, result, worst, float(ratio.flat[flat]), int(failing.sum()), proven, escalated, mask.reshape(self.op.shape(name))
-        )
+        mask = mask.reshape(self.op.shape(name))
+        return OutputCheck(name, result, worst, float(ratio.flat[flat]), int(failing.sum()), proven, escalated, mask)
 
     def _settle(self, name: str, numerics: Numerics, comparison: Comparison, got: F64) -> tuple[Mask, F64, int]:
         failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0
@@ -175,7 +180,9 @@ class Truth:
                 ratio[index] = max(ratio[index], np.nextafter(1.0, 2.0))
         return failing, ratio, gave_up
 
-    def _confirm(self, name: str, numerics: Numerics, index: tuple[int, ...], got: float, passing: bool) -> Bounds | None:
+    def _confirm(
+        self, name: str, numerics: Numerics, index: tuple[int, ...], got: float, passing: bool
+    ) -> Bounds | None:
         """Ask the precise tier about one element that the fast tier decided. None where it gives up."""
         bounds = self.bounds(numerics, name, index, self.problem.structured)
         if bounds is not None and conforms(bounds, got) != passing:
@@ -186,7 +193,7 @@ class Truth:
         return bounds
 
     def _sampled(self, name: str, numerics: Numerics) -> bool:
-        return crc32(f"{self.problem.digest} {name} {numerics}".encode()) % (SAMPLE + self.op.length) == 0
+        return crc32(f"{self.problem.digest} {name} {numerics}".encode()) % (SAMPLE + self.op.cost(name)) == 0
 
     def _unravel(self, name: str, flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         place = self.op.shape(name)

@@ -43,28 +43,29 @@ def store(values: F64, dtype: str) -> NDArray[Any]:
 
 def _values(recipe: str, n: int, target: Format, rng: np.random.Generator) -> F64:
     normal: F64 = rng.standard_normal(n)
+    plain: F64 = rng.uniform(0, 1, n)
     # Squares are formed in f32 (in f64 for f64 rows), whatever the row's dtype is.
     wide = target if target.name == "f64" else form("f32")
     place = int(rng.integers(n))
     if recipe == "uniform":
-        return rng.uniform(0, 1, n)
+        return plain
     if recipe == "constant":
-        return np.full(n, float(rng.uniform(0.5, 2)))
-    if recipe == "spike":
+        normal[:] = rng.uniform(0.5, 2)
+    elif recipe == "spike":
         normal[place] = 2.0 ** rng.integers(3, 12)
     elif recipe == "zero":
-        return np.copysign(0.0, normal)
+        normal *= 0.0
     elif recipe == "subnormal":
-        return normal * target.tiny / 8
+        normal *= target.tiny / 8
     elif recipe == "tiny squares":
-        return normal * 2.0 ** (wide.emin / 2 + rng.uniform(-14, 3))
+        normal *= 2.0 ** (wide.emin / 2 + rng.uniform(-14, 3))
     elif recipe == "mean square at underflow":
-        return normal * 2.0 ** ((wide.emin - wide.precision) / 2 + rng.uniform(-2, 6))
+        normal *= 2.0 ** ((wide.emin - wide.precision) / 2 + rng.uniform(-2, 6))
     elif recipe == "sum at overflow":
         top = 2.0 ** ((1 - wide.emin) / 2 + 0.5)
-        return normal / np.sqrt(max(np.sum(normal * normal), 1e-300)) * top * (1 + rng.uniform(-4, 4) * wide.u)
+        normal *= top * (1 + rng.uniform(-4, 4) * wide.u) / np.sqrt(max(np.sum(normal * normal), 1e-300))
     elif recipe == "wide":
-        return normal * 2.0 ** rng.uniform(-20, 20, n)
+        normal *= 2.0 ** rng.uniform(-20, 20, n)
     elif recipe == "one nan":
         normal[place] = np.nan
     elif recipe == "one inf":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any as Anything
 
 import flint
 import mpmath
@@ -57,7 +58,7 @@ def test_vector_lanes_are_chosen_by_the_target() -> None:
     numerics = Numerics(summation=VectorLanes(4, "predicated"))
     assert numerics.at(384).summation == Lanes(12, 4, "predicated")
     assert numerics.at(None) is numerics
-    with pytest.raises(NumericsError, match="^summation:"):
+    with pytest.raises(NumericsError, match=r"^summation:"):
         numerics.summation.chain(7)
 
 
@@ -94,7 +95,7 @@ def expected_root(x: np.ndarray, numerics: Numerics, eps: float, structured: boo
     flint.ctx.prec = 300
     u = flint.arb(2) ** -form(numerics.accumulate).precision
     n, h = len(x), numerics.summation.chain(len(x)) + 1
-    squares = sum((flint.arb(*_fraction(v)) ** 2 for v in x), flint.arb(0))
+    squares = sum((_exact(v) ** 2 for v in x), flint.arb(0))
     if structured or h <= 36:
         down, up = 1 - (1 - u) ** h, (1 + u) ** h - 1
     else:
@@ -106,14 +107,14 @@ def expected_root(x: np.ndarray, numerics: Numerics, eps: float, structured: boo
     add = u if eps else flint.arb(0)
     low_mean = (squares - underflowing * lost) * (1 - down) / n * (1 - mean) - lost
     high_mean = (squares + underflowing * lost) * (1 + up) / n * (1 + mean) + lost
-    low = (1 - root) / ((high_mean + flint.arb(*_fraction(eps))) * (1 + add)).sqrt()
-    high = (1 + root) / ((low_mean + flint.arb(*_fraction(eps))) * (1 - add)).sqrt()
+    low = (1 - root) / ((high_mean + _exact(eps)) * (1 + add)).sqrt()
+    high = (1 + root) / ((low_mean + _exact(eps)) * (1 - add)).sqrt()
     return low, high
 
 
-def _fraction(value: float) -> tuple[object, ...]:
+def _exact(value: float) -> flint.arb:
     numerator, denominator = float(value).as_integer_ratio()
-    return (flint.fmpq(numerator, denominator),)
+    return flint.arb(flint.fmpq(numerator, denominator))
 
 
 CONTRACTS = (
@@ -155,8 +156,8 @@ def test_intervals_follow_the_formulas(n: int, structured: bool) -> None:
 @pytest.mark.parametrize("term", ["sum_down", "sum_up", "mean", "add", "root", "quantum"])
 @pytest.mark.parametrize("factor", [0.0, 1.1])
 def test_a_removed_or_inflated_term_is_noticed(term: str, factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    def planted(*arguments: object) -> RowBudget:
-        budget = row_budget(*arguments)  # type: ignore[arg-type]
+    def planted(*arguments: Anything) -> RowBudget:
+        budget = row_budget(*arguments)
         return replace(budget, **{term: getattr(budget, term) * factor})
 
     monkeypatch.setattr(oracles.rms_norm, "row_budget", planted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -168,7 +169,7 @@ def test_bad_problems_name_the_field() -> None:
     x, weight = data(8, "f32")
     good = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"})
     y = np.zeros((4, 8), np.float32)
-    bad = {
+    bad: dict[str, Callable[[], object]] = {
         "op:": lambda: Truth(replace(good, op="rmsnorm")),
         "params.eps:": lambda: replace(good, params={"eps": -1.0}),
         "params.axis:": lambda: Truth(replace(good, params={"axis": 2})),
@@ -180,12 +181,16 @@ def test_bad_problems_name_the_field() -> None:
         "outputs.y: dtype": lambda: Truth(good).check(Numerics(), {"y": y.astype(np.float64)}),
         "outputs.y: not": lambda: Truth(good).check(Numerics(), {}),
     }
+    bad |= {
+        "outputs.z: not an": lambda: Truth(good).explain(Numerics(), "z", (0, 0)),
+        "outputs.y: no element": lambda: Truth(good).explain(Numerics(), "y", (0, 8)),
+    }
     for message, call in bad.items():
         with pytest.raises((ProblemError, DtypeError), match=f"^{message}"):
             call()
-    with pytest.raises(NumericsError, match="^summation:"):
+    with pytest.raises(NumericsError, match=r"^summation:"):
         Lanes(0, 4, "scalar")
-    with pytest.raises(NumericsError, match="^accumulate:"):
+    with pytest.raises(NumericsError, match=r"^accumulate:"):
         Truth(Problem("rms_norm", {}, {"x": np.zeros((1, 70000), np.float16)}, {"y": "f16"})).check(
             Numerics(accumulate="f16"), {"y": np.zeros((1, 70000), np.float16)}
         )
@@ -207,3 +212,66 @@ def test_any_axis(axis: int) -> None:
     explanation = Truth(problem).explain(Numerics(), "y", (2, 1, 3), float(y[2, 1, 3]))
     assert not explanation.passes
     assert explanation.ratio == pytest.approx(check.worst_ratio, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
+def test_every_output_can_be_explained(dtype: str) -> None:
+    x, weight = data(8, dtype)
+    dy = data(8, dtype, 1)[0]
+    forward = {"x": x, "weight": weight}
+    problems = [
+        Problem("rms_norm", {"eps": EPS}, forward, {"y": dtype, "rstd": dtype}),
+        Problem("fused_add_rms_norm", {"eps": EPS}, {**forward, "residual": dy}, {"y": dtype, "sum": dtype}),
+        Problem("rms_norm_backward", {"eps": EPS}, {**forward, "dy": dy}, {"dx": dtype, "dw": dtype}),
+        Problem("fused_add_rms_norm_backward", {"eps": EPS}, {**forward, "dy": dy, "dsum": x}, {"dresidual": dtype}),
+    ]
+    for problem in problems:
+        truth = Truth(problem)
+        for output in problem.outputs:
+            index = (3, 7)[-len(truth.op.shape(output)) :] if len(truth.op.shape(output)) == 2 else (2,)
+            probe = truth.explain(Numerics(), output, index, 0.0)
+            expected = truth.explain(Numerics(), output, index)
+            assert not probe.passes
+            assert expected.got == probe.expected
+            assert probe.ratio > 1
+            assert expected.passes
+            assert expected.ratio <= 1
+            assert abs(expected.ulp) <= 0.5 + 2.0**-30
+            assert min(expected.low.value, expected.high.value) <= expected.expected.value
+            assert float(expected.exact) == pytest.approx(expected.expected.value, rel=2 * form(dtype).u)
+            assert expected.facts or output == "sum"
+            assert expected.terms
+            assert all(term.formula for term in expected.terms)
+
+
+def test_budget_terms_add_up_to_the_width() -> None:
+    x, weight = data(100, "f32")
+    problem = Problem("rms_norm", {"eps": 0.5}, {"x": x, "weight": weight}, {"y": "f32", "rstd": "f32"})
+    truth = Truth(problem)
+    for output, index in (("y", (1, 5)), ("rstd", (2,))):
+        explanation = truth.explain(Numerics(), output, index, 0.0)
+        bounds = truth.bounds(Numerics(), output, index, False)
+        assert bounds is not None
+        width = float(bounds.high - bounds.low) / 2
+        assert sum(term.value for term in explanation.terms[:-1]) == pytest.approx(width, rel=1e-3)
+
+
+def test_infinities_in_their_right_place_pass() -> None:
+    """An overflow of the last cast, and an infinite sum, are values like any other; no warning escapes."""
+    x = np.array([[1.0, 2.0, -3.0]], np.float16)
+    weight = np.array([60000.0, 60000.0, 60000.0], np.float16)
+    y, _ = rms_norm(x, Numerics(), EPS, "f32", weight)
+    with np.errstate(over="ignore"):
+        y = y.astype(np.float16)
+    assert np.isinf(y).any()
+    problem = Problem("rms_norm", {"eps": EPS}, {"x": x, "weight": weight}, {"y": "f16"})
+    assert result(problem, Numerics(), y=y) == {"pass"}
+    assert result(problem, Numerics(), y=-y) == {"nonfinite"}
+    big = np.full((1, 2), 60000.0, np.float16)
+    sums = Problem("fused_add_rms_norm", {"eps": EPS}, {"x": big, "residual": big}, {"y": "f16", "sum": "f16"})
+    infinite, nan = np.full((1, 2), np.inf, np.float16), np.full((1, 2), np.nan, np.float16)
+    assert result(sums, Numerics(), y=nan, sum=infinite) == {"pass"}
+    ones = np.ones((1, 2), np.float16)
+    assert result(sums, Numerics(), y=ones, sum=infinite) == {"pass", "nonfinite"}
+    # Unrounded, the sum is finite where it is normalised.
+    assert result(sums, Numerics(residual="unrounded"), y=ones, sum=infinite) == {"pass"}

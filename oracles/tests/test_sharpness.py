@@ -1,4 +1,4 @@
-"""Wrong kernels, simulated in NumPy at the named dtype, are rejected; the smallest row length at which they are is stated.
+"""Wrong kernels, simulated in NumPy at the named dtype, are rejected; the smallest row length for that is stated.
 
 The wrong kernels are those that published test suites let through. Each is a correct kernel with one step changed, and
 the correct kernel passes on the same data.
@@ -74,6 +74,7 @@ FORWARD: dict[str, Callable[[Array], Array]] = {
 
 LENGTHS = (1, 2, 3, 5, 8, 9, 17, 33, 64, 65, 127, 512, 1024, 4096, 4097)
 
+
 def judged(wrong: Callable[[Array], Array], n: int, dtype: str, scale: float) -> tuple[str, str]:
     """Results for y and for rstd."""
     x = rows(n, dtype, scale)
@@ -101,7 +102,7 @@ def test_wrong_forward_is_rejected(name: str, dtype: str) -> None:
 
 
 def test_limit_of_divide_by_n_plus_1_in_long_sequential_sums() -> None:
-    """A sequential f32 sum of 32768 terms may itself stray by more than 1/n, so there nothing can tell the two apart."""
+    """A sequential f32 sum of 32768 terms may itself stray by more than 1/n: there nothing can tell the two apart."""
     sequential = Numerics()
     for n, seen in ((4096, True), (16384, True), (32768, False)):
         x = rows(n, "f32", 1.0)

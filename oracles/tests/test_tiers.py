@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,10 @@ from oracles import Numerics
 from oracles.enclosure import compare
 from oracles.precise import conforms
 from oracles.problem import Problem
+from oracles.simulation import rms_norm
 from oracles.tests.adversary import RECIPES, probes
 from oracles.tests.problems import CONTRACTS, backward, forward
-from oracles.truth import Truth
+from oracles.truth import GaveUp, OracleDisagreement, Truth
 
 
 def disagreements(problem: Problem, numerics: Numerics, rng: np.random.Generator) -> tuple[int, int, list[str]]:
@@ -35,9 +38,12 @@ def disagreements(problem: Problem, numerics: Numerics, rng: np.random.Generator
     return compared, unsure, wrong
 
 
-@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
+FORWARD = [("rms_norm", "f32"), ("rms_norm", "f16"), ("fused_add_rms_norm", "f64"), ("fused_add_rms_norm", "bf16")]
+BACKWARD = [(f"{op}_backward", dtype) for op, dtype in FORWARD]
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("op", ["rms_norm", "fused_add_rms_norm"])
+@pytest.mark.parametrize(("op", "dtype"), FORWARD)
 def test_tiers_agree_forward(op: str, recipe: str, dtype: str) -> None:
     rng = np.random.default_rng(1)
     names = list(CONTRACTS)
@@ -47,9 +53,8 @@ def test_tiers_agree_forward(op: str, recipe: str, dtype: str) -> None:
         assert not wrong, f"{names[number % len(names)]}: {wrong[0]}"
 
 
-@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("op", ["rms_norm_backward", "fused_add_rms_norm_backward"])
+@pytest.mark.parametrize(("op", "dtype"), BACKWARD)
 def test_tiers_agree_backward(op: str, recipe: str, dtype: str) -> None:
     rng = np.random.default_rng(2)
     names = list(CONTRACTS)
@@ -57,3 +62,55 @@ def test_tiers_agree_backward(op: str, recipe: str, dtype: str) -> None:
         numerics = CONTRACTS[names[number % len(names)]]
         _, _, wrong = disagreements(problem, numerics, rng)
         assert not wrong, f"{names[number % len(names)]}: {wrong[0]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
+def test_tiers_agree_on_many_elements(dtype: str) -> None:
+    """Every op under every contract; at least 200,000 elements for each dtype."""
+    rng = np.random.default_rng(3)
+    compared = 0
+    for recipe in RECIPES:
+        for op in ("rms_norm", "fused_add_rms_norm"):
+            for generate, name in ((forward, op), (backward, f"{op}_backward")):
+                for number, problem in enumerate(generate(name, f"{recipe}", dtype, 22, 16)):
+                    # Shifted against the short tests, so that contracts meet other problems.
+                    numerics = list(CONTRACTS.values())[(number + 4) % len(CONTRACTS)]
+                    count, _, wrong = disagreements(problem, numerics, rng)
+                    compared += count
+                    assert not wrong, wrong[0]
+    assert compared >= 200_000
+
+
+def test_a_disagreement_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fast tier that is wrong about a failure, or about a sampled pass, is found out by the precise tier."""
+    x = np.random.default_rng(0).standard_normal((2, 16)).astype(np.float32)
+    problem = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"})
+    y, _ = rms_norm(x, Numerics(), 0.0, "f32")
+    monkeypatch.setattr("oracles.truth.SAMPLE", 1 - x.shape[1])
+    planted = Truth(problem)
+    assert planted.check(Numerics(), {"y": y})[0].result == "pass"
+    right = planted.enclosures(Numerics(), False)["y"]
+    narrow = replace(right, inner=(right.outer[0], right.outer[0] * 0.5), outer=(right.outer[0], right.outer[0] * 0.5))
+    wide = replace(right, inner=(right.inner[0] * 0.0, right.inner[1] * 2.0))
+    for enclosure, got in ((narrow, y), (wide, np.asarray(y * np.float32(1.5)))):
+        planted = Truth(problem)
+        monkeypatch.setattr(planted, "enclosures", lambda *_, e=enclosure: {"y": e})
+        with pytest.raises(OracleDisagreement, match=r"rms_norm .* y\["):
+            planted.check(Numerics(), {"y": got})
+
+
+def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 8)).astype(np.float32)
+    problem = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"})
+    y, _ = rms_norm(x, Numerics(), 0.0, "f32")
+    truth = Truth(problem)
+    right = truth.enclosures(Numerics(), False)["y"]
+    monkeypatch.setattr(
+        truth, "enclosures", lambda *_: {"y": replace(right, unsure=np.ones(y.shape, bool), inner=right.outer[::-1])}
+    )
+    monkeypatch.setattr(truth, "bounds", lambda *_: None)
+    check = truth.check(Numerics(), {"y": y})[0]
+    assert (check.result, check.escalated) == ("gave_up", 8)
+    with pytest.raises(GaveUp):
+        truth.explain(Numerics(), "y", (0, 0), 0.0)

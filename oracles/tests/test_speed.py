@@ -1,0 +1,40 @@
+"""How fast the fast tier is, and how seldom it needs the precise one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oracles import Lanes, Numerics
+from oracles.bench import bench
+from oracles.calibration import RECIPES, calibrate, values
+from oracles.problem import Problem
+from oracles.simulation import rms_norm
+from oracles.truth import Truth
+
+
+@pytest.mark.slow
+def test_fast_tier_is_500_times_faster_at_4096() -> None:
+    for timing in bench((4096,)):
+        assert timing.ratio > 500
+
+
+def test_hardly_any_element_is_escalated() -> None:
+    rng = np.random.default_rng(0)
+    numerics = Numerics(summation=Lanes(16, 4, "scalar"))
+    elements = escalated = 0
+    for dtype in ("f32", "f16", "bf16"):
+        for recipe in RECIPES:
+            x = values(recipe, 8, 512, dtype, rng)
+            y, root = rms_norm(x, numerics, 2.0**-17, dtype)
+            problem = Problem("rms_norm", {"eps": 2.0**-17}, {"x": x}, {"y": dtype, "rstd": "f32"}, structured=True)
+            checks = Truth(problem).check(numerics, {"y": y, "rstd": root})
+            assert [check.result for check in checks] == ["pass", "pass"]
+            escalated += sum(check.escalated for check in checks)
+            elements += y.size + root.size
+    assert escalated / elements < 1e-3
+
+
+@pytest.mark.slow
+def test_no_false_alarm_in_a_million_rows() -> None:
+    assert sum(each.alarms for each in calibrate(1_000_000, 7)) == 0
