@@ -99,6 +99,10 @@ def sum_budget(form: Format, chain: int, structured: bool) -> tuple[float, float
 def row_budget(numerics: Numerics, n: int, eps: float, dtype: str, structured: bool) -> RowBudget:
     """Budget of rows of `n` elements of `dtype` under `numerics` (settled); `eps` as given in the problem.
 
+    Inputs of fewer bits than the accumulator always get the worst case: their squares are whole numbers of a coarse
+    unit, and k^2 mod 4 is 0 or 1, mod 8 it is 0, 1 or 4, so that the bits that an addition rounds off are small ones
+    more often than large ones, and the errors of a long sum have one sign.
+
     Raises `NumericsError` where the accumulator cannot hold the row length.
     """
     accumulator = form(numerics.accumulate, "accumulate")
@@ -109,7 +113,8 @@ def row_budget(numerics: Numerics, n: int, eps: float, dtype: str, structured: b
     held_eps = _held(_held(eps, form(dtype)) if numerics.eps == "input" else eps, accumulator)
     exact_range = numerics.sum_range == "exact"
     chain = numerics.summation.chain(n) + 1
-    down, up, statistical = sum_budget(accumulator, chain, structured)
+    coarse = form(dtype).precision < accumulator.precision
+    down, up, statistical = sum_budget(accumulator, chain, structured or coarse)
     mean = u if numerics.mean == "divide" else 2 * u + u * u
     add = u if held_eps else 0.0
     root = 2 * u / (1 - u) if numerics.rsqrt_ulp is None else 2 * u * numerics.rsqrt_ulp

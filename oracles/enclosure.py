@@ -138,18 +138,21 @@ def worst_pass(enclosure: Enclosure, got: F64) -> tuple[int, float]:
 
 
 def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
-    """|got - centre| / (half-width of the real interval on got's side + half of got's cell towards the centre).
+    """How far the value before the last rounding must have strayed, over how far it may: 0 for correct rounding.
 
-    At most 1 exactly where the rounding cell of `got` meets the interval, that is where `got` conforms; on the edge
-    of a cell (a tie) the parity of the last bit decides, and the callers settle it by the verdict.
+    (|got - centre| - half of got's rounding cell towards the centre) / width of the real interval on got's side. At
+    most 1 exactly where the cell of `got` meets the interval, that is where `got` conforms; on the edge of a cell (a
+    tie) the parity of the last bit decides, and the callers settle it by the verdict. The declared rounding is taken
+    off the error rather than added to the budget: in 16 bits it is a thousand times the rest, and every kernel, right
+    or wrong by one bit, would stand between 1 and 2.
     """
     values = enclosure.values(got)
     # Infinities and NaN take part; whoever asks settles them by the verdict.
     with np.errstate(all="ignore"):
         error = head(values - enclosure.centre)
         upward = error < 0
-        budget = np.where(upward, enclosure.below, enclosure.above) + half_gap(values, enclosure.form, upward)
-        ratio: F64 = np.abs(error) / budget
+        strayed = np.maximum(np.abs(error) - half_gap(values, enclosure.form, upward), 0.0)
+        ratio: F64 = np.where(strayed == 0, 0.0, strayed / np.where(upward, enclosure.below, enclosure.above))
     return ratio
 
 

@@ -84,7 +84,14 @@ def explain(
         _number(expected, form),
         _ulps(sign * bounds.centre, got, form),
         err_over_budget(bounds, got, ok),
-        (*terms, Term("rounding", f"half a cell of {form.name} at got", float(_half_cell(bounds, got)))),
+        (
+            *terms,
+            Term(
+                "rounding",
+                f"half a cell of {form.name} at got, taken off the error first",
+                float(_half_cell(bounds, got)),
+            ),
+        ),
         facts,
         bounds.remarks,
     )
@@ -102,7 +109,8 @@ def err_over_budget(bounds: Bounds, got: float, ok: bool) -> float:
     value = abs(mpf(got)) if bounds.negative is not None else mpf(got)
     error = value - bounds.centre
     width = bounds.centre - bounds.low if error < 0 else bounds.high - bounds.centre
-    ratio = float(abs(error) / (max(width, mpf(0)) + _half_cell(bounds, got)))
+    strayed = abs(error) - _half_cell(bounds, got)
+    ratio = 0.0 if strayed <= 0 else float(strayed / width) if width > 0 else float("inf")
     return min(ratio, 1.0) if ok else max(ratio, 1.0 + 2.0**-52)
 
 

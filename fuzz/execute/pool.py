@@ -73,7 +73,8 @@ class WorkerPool:
     """Builds, starts and feeds the workers of `targets`; a context manager.
 
     `limit` is in seconds per case and target; `second_run` runs every case twice with different output poisons, instead
-    of only where poison was left; `jobs` targets at most run at a time, by default one per processor; `cache` is the folder of built workers, `cache_directory()` by default.
+    of only where poison was left; `jobs` targets at most run at a time, by default one per processor; `cache` is the
+    folder of built workers, `cache_directory()` by default.
 
     Entering raises BuildError when a kernel does not compile and AttestationError when a worker is not what its target
     asks for. A target that cannot run here has a NotRun in `statuses` and no outcomes.

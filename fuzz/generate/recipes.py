@@ -132,7 +132,8 @@ def _monotone(request: Request, stream: Stream) -> Reals:
 @_recipe("powers of two of either sign, 2**-8 to 2**8", structured=True)
 def _powers_of_two(request: Request, stream: Stream) -> Reals:
     signs = 1.0 - 2.0 * stream.child("sign").integers(request.size, 0, 1)
-    return np.ldexp(signs, stream.child("power").integers(request.size, -8, 8))
+    powers: Reals = np.ldexp(signs, stream.child("power").integers(request.size, -8, 8))
+    return powers
 
 
 @_recipe("a different power of two per row, 2**-75 to 2**63 (f16: 2**-12 to 2**12)", structured=False)
