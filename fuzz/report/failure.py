@@ -104,9 +104,9 @@ def allowance_lines(explanation: Explanation) -> Iterator[str]:
     for remark in explanation.remarks:
         yield f"  note          {remark}"
     for number, term in enumerate(explanation.terms):
-        yield f"  {'budget' if number == 0 else '':<13} {term.name:<12} {term.value:.3e}   {term.formula}"
+        yield f"  {'budget' if number == 0 else '':<13} {term.name:<15} {term.value:.3e}   {term.formula}"
     for number, (name, text) in enumerate(explanation.facts):
-        yield f"  {'row' if number == 0 else '':<13} {name:<12} {text}"
+        yield f"  {'row' if number == 0 else '':<13} {name:<24} {text}"
 
 
 def _attribution(target: str, verdict: str, others: Mapping[str, str]) -> Iterator[str]:
