@@ -123,7 +123,11 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
     if enclosure.unjudged is not None:
         inside |= enclosure.unjudged
     failing = ~(inside | possible)
-    return Comparison(failing, possible & ~inside, _ratios(enclosure, got, inside, failing))
+    ratio = _ratios(enclosure, got, inside, failing)
+    if enclosure.zero is not None:
+        # The sum may overflow, and then 0 is the right answer, not a distant one.
+        ratio = np.where(inside & enclosure.zero & (values == 0), 0.0, ratio)
+    return Comparison(failing, possible & ~inside, ratio)
 
 
 def worst_pass(enclosure: Enclosure, got: F64) -> tuple[int, float]:

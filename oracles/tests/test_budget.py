@@ -192,3 +192,15 @@ def test_long_sums_of_coarse_numbers_raise_no_alarm(summation: Sequential | Lane
         problem = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f16", "rstd": "f32"})
         checks = Truth(problem).check(numerics, {"y": y, "rstd": rstd})
         assert [check.result for check in checks] == ["pass", "pass"]
+
+
+def test_a_sum_that_may_overflow_allows_both_answers_at_no_distance() -> None:
+    x = np.full((1, 4096), np.sqrt(2.0**128 / 4096), np.float32)
+    truth = Truth(Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"}, structured=True))
+    for y in (np.zeros_like(x), np.ones_like(x)):
+        (check,) = truth.check(Numerics(), {"y": y})
+        assert check.result == "pass"
+        assert check.worst_ratio == 0.0
+        assert truth.explain(Numerics(), "y", (0, 0), float(y[0, 0])).ratio == 0.0
+    (check,) = truth.check(Numerics(), {"y": x * 0 + 0.5})
+    assert check.result == "numeric"
