@@ -26,7 +26,7 @@ CONFIDENCE = 6.0
 
 Confidence: with mean-independent rounding errors bounded by u, a sum leaves it with probability at most
 2 exp(-lambda^2 / 2), 3e-8 a row (Connolly, Higham and Mary 2021, theorem 4.8; Higham and Mary 2019). Measured
-(`python -m oracles.calibration --runs 1000000 --seed 7`): 1,000,080 rows, no false alarm; the largest constant that
+(`kernelfuzz calibrate --runs 1000000 --seed 7`): 1,000,080 rows, no false alarm; the largest constant that
 any sum with a statistical budget needed was 1.28.
 """
 

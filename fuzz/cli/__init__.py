@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from fuzz.cli import doctor, explain_budget, listing, repro, run, selftest
+from fuzz.cli import bench, calibrate, doctor, explain_budget, listing, repro, run, selftest
 from fuzz.cli.exits import Exit
 from fuzz.cli.failures import describe
 
@@ -21,6 +21,8 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("repro")(repro.repro)
 app.command("explain-budget")(explain_budget.explain_budget)
+app.command("bench")(bench.bench)
+app.command("calibrate")(calibrate.calibrate)
 app.command("selftest")(selftest.selftest)
 app.command("doctor")(doctor.doctor)
 app.command("list")(listing.list_things)

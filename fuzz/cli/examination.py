@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.text import Text
 
 from fuzz.cli.exits import Exit
-from fuzz.cli.starting import consoles
 from fuzz.execute import toolchain
 from fuzz.execute.attestation import Attestation, NotRun
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import expand
 from fuzz.execute.toolchain import Tool, this_host
 from fuzz.pack import built_in, load
+from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.report.records import status_record
 from fuzz.report.tables import PlainTable, print_table
@@ -27,7 +27,7 @@ from fuzz.report.tables import PlainTable, print_table
 
 def examine(*, install: bool, as_json: bool, pack: Path | None) -> Exit:
     """Report tools and targets; with `install`, get what is missing first. Exit 10 if a target cannot run."""
-    out, err = consoles()
+    out, err = console.results(), console.progress()
     if install and not _install([tool for tool in tools() if tool.path is None and tool.name != "clang"], err):
         return Exit.INTERNAL
     targets = expand(load(pack or built_in()).kernels, this_host())

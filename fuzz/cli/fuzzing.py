@@ -13,9 +13,10 @@ from rich.console import Console
 
 from fuzz.cli.exits import Exit
 from fuzz.cli.failures import UsageError
-from fuzz.cli.starting import consoles, not_running, select_targets, started
+from fuzz.cli.starting import not_running, select_targets, started
 from fuzz.execute.target import Target
 from fuzz.pack import built_in, load
+from fuzz.report import console
 from fuzz.report.failure import failure_text
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
@@ -45,7 +46,7 @@ class Request:
 
 def fuzz(request: Request) -> Exit:
     """Run until a limit is reached; print the table and every finding; return the exit code."""
-    out, err = consoles()
+    out, err = console.results(), console.progress()
     pack = load(request.pack or built_in())
     targets = select_targets(pack.kernels, request.op, request.targets, request.keyword)
     seed = secrets.randbelow(2**32) if request.seed is None else request.seed

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from fuzz.case import Case
 from fuzz.cli.exits import Exit
-from fuzz.cli.starting import consoles, not_running, started
+from fuzz.cli.starting import not_running, started
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
@@ -23,6 +23,7 @@ from fuzz.judge.judge import Judge
 from fuzz.judge.judgement import Judgement
 from fuzz.mutant import Mutant
 from fuzz.pack import Pack, built_in, load
+from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.run.tally import whereabouts
 from fuzz.select import SelectionError, keyword
@@ -93,7 +94,7 @@ class Trials:
 
 def run_selftest(request: Request) -> Exit:
     """Every mutant on every target where it must be killed; exit 0 only if all were, for the right reason."""
-    out, err = consoles()
+    out, err = console.results(), console.progress()
     pack = load(request.pack or built_in())
     mutants = _chosen(pack, request.keyword)
     results = []

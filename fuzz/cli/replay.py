@@ -13,7 +13,7 @@ from rich.table import Table
 
 from fuzz.case import Case
 from fuzz.cli.exits import Exit
-from fuzz.cli.starting import consoles, select_targets, started
+from fuzz.cli.starting import select_targets, started
 from fuzz.execute.accept import refusal
 from fuzz.execute.target import Target
 from fuzz.generate.search import check_case
@@ -21,6 +21,7 @@ from fuzz.judge.judge import Judge
 from fuzz.judge.judgement import Judgement
 from fuzz.kernel import CKernel
 from fuzz.pack import Pack, built_in, load
+from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.report.failure import judgement_text
 from fuzz.select import SelectionError
@@ -42,7 +43,7 @@ class Request:
 
 def replay(request: Request) -> Exit:
     """Run the case on every chosen target; print a table, then each distinct failure in full."""
-    out, err = consoles()
+    out, err = console.results(), console.progress()
     case, found = casefile.load(request.case)
     check_case(case)
     targets = _targets(load(request.pack or built_in()), case, request.targets)

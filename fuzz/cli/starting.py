@@ -15,15 +15,6 @@ from fuzz.execute.toolchain import this_host
 from fuzz.kernel import CKernel
 from fuzz.select import SelectionError, globs, keyword, matches_any
 
-_FILE_WIDTH = 160
-"""columns of a table that is not printed on a terminal."""
-
-
-def consoles() -> tuple[Console, Console]:
-    """Consoles for results (stdout) and for progress (stderr). Both honour NO_COLOR; a file gets wide lines."""
-    out = Console()
-    return (out if out.is_terminal else Console(width=_FILE_WIDTH)), Console(stderr=True)
-
 
 def select_targets(
     kernels: Sequence[CKernel], op: str = "*", patterns: Sequence[str] = (), expression: str | None = None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from fuzz.report.console import results
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def print_table(table: PlainTable, *, markdown: bool) -> None:
         printed.add_column(column, no_wrap=number == 0, overflow="fold")
     for row in table.rows:
         printed.add_row(*(Text(cell) for cell in row))
-    Console().print(printed)
+    results().print(printed)
 
 
 def markdown_table(table: PlainTable) -> str:
