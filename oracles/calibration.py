@@ -152,6 +152,7 @@ def plot(table: Sequence[Measurement], path: str) -> None:
     The two error panels show both budgets of a sequential sum, the longest chain there is. Raises ModuleNotFoundError
     without matplotlib.
     """
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(15, 5), layout="constrained")
@@ -174,7 +175,8 @@ def plot(table: Sequence[Measurement], path: str) -> None:
             )
     panels[2].axhline(1, color="k", linestyle="--")
     panels[2].set_ylim(0, 1.1)
-    figure.savefig(path)
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "kernelfuzz"}):
+        figure.savefig(path)
 
 
 def _of(table: Sequence[Measurement], structure: str, structured: bool) -> list[Measurement]:

@@ -24,6 +24,7 @@ class Request:
     seed: int
     dtypes: tuple[str, ...]
     plot: Path | None
+    full: bool
     markdown: bool
 
 
@@ -35,7 +36,7 @@ def run_calibration(request: Request) -> Exit:
     out, err = console.results(), console.progress()
     measured = calibrate(request.runs, request.seed, request.dtypes)
     table = worst(list(track(measured, "Judging correct kernels", console=err, transient=True)))
-    print_table(_table(table), markdown=request.markdown)
+    print_table(_full(table) if request.full else _by_length(table), markdown=request.markdown)
     alarms = sum(row.alarms for row in table)
     needed = max((row.constant for row in table if row.statistical), default=0.0)
     out.print(
@@ -49,7 +50,23 @@ def run_calibration(request: Request) -> Exit:
     return Exit.FINDINGS if alarms else Exit.OK
 
 
-def _table(rows: Sequence[Measurement]) -> PlainTable:
+def _by_length(rows: Sequence[Measurement]) -> PlainTable:
+    """A line per dtype and structure, a column per row length: err/budget 'random / structured'."""
+    lengths = sorted({row.n for row in rows})
+    lines = [
+        (dtype, structure, *(_cell(rows, dtype, structure, n) for n in lengths))
+        for dtype, structure in dict.fromkeys((row.dtype, row.structure) for row in rows)
+    ]
+    return PlainTable(("dtype", "structure", *(f"n = {n}" for n in lengths)), lines)
+
+
+def _cell(rows: Sequence[Measurement], dtype: str, structure: str, n: int) -> str:
+    here = [row for row in rows if (row.dtype, row.structure, row.n) == (dtype, structure, n)]
+    worst = [max((row.ratio for row in here if row.structured is kind), default=None) for kind in (False, True)]
+    return " / ".join("-" if ratio is None else f"{ratio:.2f}" for ratio in worst)
+
+
+def _full(rows: Sequence[Measurement]) -> PlainTable:
     columns = (
         *("dtype", "structure", "n", "values", "budget", "rows", "h"),
         *("error/u", "error/(sqrt(h) u)", "err/budget", "alarms"),

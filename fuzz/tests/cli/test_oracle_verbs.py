@@ -60,8 +60,10 @@ def test_bench_oracle_compares_the_tiers_and_counts_escalations(cli: Cli, tmp_pa
 
 
 def test_calibrate_finds_no_false_alarm_and_says_what_lambda_was_needed(cli: Cli) -> None:
-    done = cli("calibrate", "--runs", "800", "--dtype", "f32", "--markdown")
+    done = cli("calibrate", "--runs", "800", "--dtype", "f32", "--full", "--markdown")
     assert done.returncode == 0, done.stderr
     assert "0 false alarms" in done.stdout
     assert "| f32 | sequential | 32768 | structured | worst case |" in done.stdout
+    short = cli("calibrate", "--runs", "800", "--dtype", "f16", "--markdown")
+    assert "| dtype | structure | n = 1 |" in short.stdout
     assert cli("calibrate", "--dtype", "f8").returncode == 4
