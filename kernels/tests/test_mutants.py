@@ -50,7 +50,8 @@ def test_the_defect_shows_on_every_target_it_names(mutant: Mutant) -> None:
         if any(fnmatchcase(target.id, pattern) for pattern in mutant.targets) and target.unavailable() is None
     ]
     if not planted:
-        pytest.skip("none of its targets runs here")
+        assert BASES[mutant.base].isa == "avx512", "tests need every compiler and emulator: kernelfuzz doctor --install"
+        pytest.skip("this processor has no AVX-512, and QEMU does not emulate it")
     (generic,) = [target for target in expand(PACK.kernels[:1], this_host()) if target.id == "c-generic@native:gcc-O2"]
     with WorkerPool([*planted, generic]) as pool:
         (outcomes,) = pool.collect(pool.submit([_trigger()]))

@@ -1,0 +1,62 @@
+"""`kernelfuzz selftest` proves that planted bugs are found, and fails when it cannot prove it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fuzz.tests.conftest import GENERIC, Cli
+
+Planted = Callable[..., Path]
+
+
+def test_every_mutant_is_killed_for_the_right_reason(cli: Cli, tmp_path: Path) -> None:
+    done = cli("selftest", "--json", "selftest.json")
+    mutants = json.loads((tmp_path / "selftest.json").read_text())["mutants"]
+    assert len(mutants) >= 7
+    excused = {mutant["mutant"] for mutant in mutants if "this processor has no avx512f" in mutant["not_run"]}
+    for mutant in mutants:
+        assert mutant["passed"] or mutant["mutant"] in excused, mutant
+        assert all(target["verdict"] and not target["trouble"] for target in mutant["targets"])
+    assert done.returncode == (10 if excused else 0), done.stdout
+
+
+MUTANT = """
+from fuzz import Mutant
+MUTANTS = (Mutant("m", "planted", (({old!r}, {new!r}),), ("*@native:gcc-O2",), "n mod 8 = 3", {verdicts!r}, "a test",
+    lambda n: n % 8 == 3),)
+"""
+TOTAL = "total += x[i] * x[i];"
+
+
+def _with_mutant(pack: Path, new: str, verdicts: tuple[str, ...] = ("FAIL_NUMERIC",)) -> str:
+    entry = pack / "pack.py"
+    entry.write_text(entry.read_text() + MUTANT.format(old=TOTAL, new=new, verdicts=verdicts))
+    return str(pack)
+
+
+@pytest.mark.parametrize(
+    ("new", "verdicts", "words"),
+    [
+        ("total += x[i] * x[i] * 1.0f;", ("FAIL_NUMERIC",), ": survived "),
+        ("total += x[i];", ("FAIL_NUMERIC", "FAIL_NONFINITE"), "fails where the defect cannot show (n mod 8 = 3)"),
+        ("total += n % 8 == 3 ? 0.0f / (x[i] - x[i]) : x[i] * x[i];", ("FAIL_MEMORY",), "expected FAIL_MEMORY"),
+    ],
+)
+def test_a_mutant_that_survives_or_dies_of_something_else_fails_the_selftest(
+    cli: Cli, planted: Planted, new: str, verdicts: tuple[str, ...], words: str
+) -> None:
+    assert GENERIC.count(TOTAL) == 1
+    done = cli("selftest", "--pack", _with_mutant(planted(GENERIC), new, verdicts), "--max-cases", "320")
+    assert done.returncode == 1
+    assert words in done.stdout
+
+
+def test_a_base_that_fails_too_proves_nothing(cli: Cli, planted: Planted) -> None:
+    pack = planted(GENERIC.replace("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)"))
+    done = cli("selftest", "--pack", _with_mutant(pack, "total += n % 8 == 3 ? 1.0f : x[i] * x[i];"))
+    assert done.returncode == 1
+    assert "its base fails on the same case" in done.stdout
