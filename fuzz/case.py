@@ -116,6 +116,8 @@ class Origin:
     recipe: str = "manual"
     layout: str = "manual"
     seed: int = 0
+    labels: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
+    """what the case visits of its op's space; not kept in case files."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from fuzz.cli.starting import not_running, select_targets, started
 from fuzz.execute.target import Target
 from fuzz.pack import built_in, load
 from fuzz.report import console
+from fuzz.report.coverage import print_coverage
 from fuzz.report.failure import failure_text
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
@@ -41,6 +42,7 @@ class Request:
     pack: Path | None
     json: Path | None
     output: Path
+    coverage: bool
     jobs: int
 
 
@@ -71,6 +73,8 @@ def fuzz(request: Request) -> Exit:
             log.summary(runner.tally, elapsed)
         restarts = dict(pool.restarts)
     _report(out, runner.tally, book, targets, seed, elapsed)
+    if request.coverage:
+        print_coverage(out, runner.tally)
     troubles = [trouble for trouble in (book.trouble, log.trouble if log else "") if trouble]
     for line in (*_restarted(restarts), *troubles):
         err.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)

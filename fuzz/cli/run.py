@@ -25,6 +25,9 @@ def run(
     pack: options.Pack = None,
     json: options.Json = None,
     output: Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")] = Path("findings"),
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Print what the cases visited of the input space, and every hole.")
+    ] = False,
     jobs: options.Jobs = 0,
 ) -> int:
     """Fuzz every kernel on every target until a limit is reached.
@@ -47,6 +50,7 @@ def run(
                 pack=pack,
                 json=json,
                 output=output,
+                coverage=coverage,
                 jobs=jobs,
             )
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fuzz.case import Guard, Layout
@@ -18,43 +18,62 @@ class LayoutClass:
 
 CONTIGUOUS = LayoutClass("contiguous", "C order without gaps")
 PITCHED = LayoutClass("pitched", "rows further apart than they are long")
+PADDED = LayoutClass("padded", "a gap after every axis, so that no two of them collapse into one")
 COLUMN_STEP = LayoutClass("column_step", "every second or third element along the row")
 TRANSPOSED = LayoutClass("transposed", "the row axis is not the fastest in memory")
-REVERSED = LayoutClass("reversed", "rows run backwards in memory")
+REVERSED = LayoutClass("reversed", "the row, the outermost axis, or both run backwards in memory")
+EXPANDED = LayoutClass("expanded", "all rows are one and the same memory (stride 0)")
+EXPANDED_ROW = LayoutClass("expanded_row", "all elements of a row are one and the same memory (stride 0)")
 
 LAYOUT_CLASSES: Mapping[str, LayoutClass] = {
-    layout.name: layout for layout in (CONTIGUOUS, PITCHED, COLUMN_STEP, TRANSPOSED, REVERSED)
+    layout.name: layout
+    for layout in (CONTIGUOUS, PITCHED, PADDED, COLUMN_STEP, TRANSPOSED, REVERSED, EXPANDED, EXPANDED_ROW)
 }
+OVERLAPPING = frozenset({EXPANDED.name, EXPANDED_ROW.name})
+"""classes in which elements share memory: for inputs only."""
 
 
 def lay_out(name: str, shape: tuple[int, ...], axis: int, spread: int, guard: Guard, offset: int) -> Layout:
     """A layout of class `name` for rows along `axis`.
 
-    `spread` (1 or more) says how far: the elements of gap between rows for 'pitched', the step minus one, between 1 and
-    2, for 'column_step'. Other classes ignore it.
+    `spread` (1 or more) says how far: the elements of each gap for 'pitched' and 'padded'; for 'column_step' the step
+    minus one, between 1 and 2; for 'reversed' which axes. Other classes ignore it.
     """
     others = [a for a in reversed(range(len(shape))) if a != axis]
     if name == "pitched":
-        strides = _nest(shape, [axis, *others], gap=spread)
+        strides = _nest(shape, [axis, *others], gaps=[spread])
+    elif name == "padded":
+        strides = _nest(shape, [axis, *others], gaps=[spread + level for level in range(len(shape))])
     elif name == "column_step":
         strides = _nest(shape, [axis, *others], step=1 + (spread - 1) % 2 + 1)
     elif name == "transposed":
         strides = _nest(shape, [*others, axis])
     elif name == "reversed":
-        strides = _nest(shape, [axis, *others])
-        strides[axis] = -strides[axis]
+        strides = _reverse(_nest(shape, [axis, *others]), axis, others, spread)
+    elif name == "expanded":
+        strides = [0] * len(shape)
+        strides[axis] = 1
+    elif name == "expanded_row":
+        strides = _nest(shape, others)
+        strides[axis] = 0
     else:
         strides = _nest(shape, list(reversed(range(len(shape)))))
     return Layout(shape, tuple(strides), guard, offset)
 
 
-def _nest(shape: tuple[int, ...], order: list[int], step: int = 1, gap: int = 0) -> list[int]:
-    """Strides that nest the axes in `order`, fastest first, with `gap` elements after each run of the first."""
+def _reverse(strides: list[int], axis: int, others: list[int], spread: int) -> list[int]:
+    """The row axis backwards, or the outermost one, or both, by turns of `spread`."""
+    outermost = others[-1:] or [axis]
+    for chosen in ([axis], outermost, [*{axis, *outermost}])[spread % 3]:
+        strides[chosen] = -strides[chosen]
+    return strides
+
+
+def _nest(shape: tuple[int, ...], order: list[int], step: int = 1, gaps: Sequence[int] = ()) -> list[int]:
+    """Strides that nest the axes in `order`, fastest first, with `gaps[level]` elements after each run of a level."""
     strides = [0] * len(shape)
     reach = step
-    for position, axis in enumerate(order):
+    for level, axis in enumerate(order):
         strides[axis] = reach
-        reach *= max(shape[axis], 1)
-        if position == 0:
-            reach += gap
+        reach = reach * max(shape[axis], 1) + (gaps[level] if level < len(gaps) else 0)
     return strides

@@ -45,7 +45,9 @@ class Recipe:
 
     def draw(self, request: Request, stream: Stream) -> NDArray[np.generic]:
         """Values of shape (rows, n) in the storage dtype; rounded to nearest even, finite values kept finite."""
-        return quantise(self.fill(request, stream).reshape(request.rows, request.n), request.dtype)
+        shape = request.rows, request.n
+        values = self.fill(request, stream).reshape(shape) if request.size else np.zeros(shape)
+        return quantise(values, request.dtype)
 
 
 _REGISTRY: dict[str, Recipe] = {}

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from fuzz.case import Case, CaseError
 from fuzz.generate import rms_norm
-from fuzz.generate.shapes import SWEPT_ROWS
+from fuzz.generate.coverage import Label, Ledger
 
 BATCH = 16
 """cases in one batch: enough to amortise a draw and a message, few enough to keep the progress line moving."""
 FAN = 4
 """cases that one draw fans out to."""
+STEERED = 3
+"""cases of a batch that fill holes of the coverage, while there are any."""
 _BATCHES_PER_ROUND = 1000
 
 
@@ -29,7 +31,9 @@ class InputSpec(Protocol):
 
     def fan_out(self, draw: Any, salt: int, count: int) -> Iterable[Any]: ...
 
-    def swept(self, draw: Any, n: int) -> Any: ...
+    def steer(self, draw: Any, hole: Label, turn: int) -> Any: ...
+
+    def space(self) -> Mapping[str, tuple[str, ...]]: ...
 
     def realise(self, draw: Any) -> Case: ...
 
@@ -59,15 +63,21 @@ class _Escape(BaseException):
         self.error = error
 
 
+def space(op: str) -> Mapping[str, tuple[str, ...]]:
+    """What a search of `op` should visit."""
+    return SPECS[op].space()
+
+
 def search(op: str, run_seed: int, consume: Callable[[list[Case]], None]) -> None:
     """Hand batches of cases of `op` to `consume` until it raises StopSearch.
 
-    The same op and seed give the same cases in the same order, whatever the speed of the machine. The last case of
-    each batch walks through the row lengths 1 to 70, so that none is left to chance.
+    The same op and seed give the same cases in the same order, whatever the speed of the machine. The last cases of
+    each batch are steered towards what no case has visited yet, so that nothing is left to chance.
     """
     spec = SPECS[op]
     strategy = spec.draws()
     batches = 0
+    ledger = Ledger(spec.space())
 
     def one_batch(data: st.DataObject) -> None:
         nonlocal batches
@@ -76,10 +86,16 @@ def search(op: str, run_seed: int, consume: Callable[[list[Case]], None]) -> Non
             for number in range(BATCH // FAN)
             for relative in spec.fan_out(data.draw(strategy), salt=batches * BATCH + number, count=FAN)
         ]
-        relatives[-1] = spec.swept(relatives[-1], batches % SWEPT_ROWS + 1)
+        for place in range(1, STEERED + 1):
+            hole = ledger.hole(batches * STEERED + place)
+            if hole is not None:
+                relatives[-place] = spec.steer(relatives[-place], hole, batches)
         batches += 1
+        cases = [spec.realise(relative) for relative in relatives]
+        for case in cases:
+            ledger.see(case.origin.labels)
         try:
-            consume([spec.realise(relative) for relative in relatives])
+            consume(cases)
         except Exception as error:
             raise _Escape(error) from error
 

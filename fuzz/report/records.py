@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from fuzz.case import Case
 from fuzz.execute.attestation import Attestation, NotRun
 from fuzz.judge.judgement import Judgement
+from fuzz.report.coverage import coverage_record
 from fuzz.report.environment import environment
 from fuzz.run.findings import Bucket
 from fuzz.run.tally import Tally
@@ -99,6 +100,7 @@ class RecordLog:
                 "judged": tally.judged,
                 "findings": tally.findings,
                 "gave_up": tally.gave_up,
+                "coverage": {op: coverage_record(ledger) for op, ledger in tally.coverage.items()},
                 "targets": [
                     {
                         "target": target.target,

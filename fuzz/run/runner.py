@@ -19,6 +19,7 @@ from fuzz.outcome import Outcome
 from fuzz.run.findings import FindingBook
 from fuzz.run.interruption import Interruption
 from fuzz.run.tally import Tally, TargetTally
+from fuzz.verdict import Verdict
 from oracles.truth import OracleDisagreement
 
 _IN_FLIGHT = 2
@@ -115,6 +116,8 @@ class Runner:
         except OracleDisagreement as error:
             raise OracleDisagreement(f"{error}; the case is kept as {self.book.keep_evidence(case)}") from error
         self.tally.cases += 1
+        if any(judgement.verdict is not Verdict.NOT_RUN for judgement in judgements):
+            self.tally.cover(case)
         for judgement in judgements:
             self.tally.targets[judgement.target].add(case, judgement)
         found = [judgement for judgement in judgements if judgement.verdict.is_finding]

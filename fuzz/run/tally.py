@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fuzz.case import ITEMSIZE, Case
+from fuzz.generate.coverage import Ledger
+from fuzz.generate.search import space
 from fuzz.judge.judgement import Judgement
 from fuzz.verdict import Verdict
 
@@ -59,6 +61,14 @@ class Tally:
 
     targets: dict[str, TargetTally] = field(default_factory=dict)
     cases: int = 0
+    coverage: dict[str, Ledger] = field(default_factory=dict)
+    """by op: what judged cases have visited."""
+
+    def cover(self, case: Case) -> None:
+        """Count what a judged case visits."""
+        if case.op not in self.coverage:
+            self.coverage[case.op] = Ledger(space(case.op))
+        self.coverage[case.op].see(case.origin.labels)
 
     @property
     def judged(self) -> int:

@@ -247,3 +247,16 @@ def test_a_full_disk_loses_no_finding(cli: Cli, planted: Planted) -> None:
     assert "/dev/full: incomplete: No space left on device" in records.stderr
     assert "nothing found" in records.stdout
     assert cli("run", "--json", "/proc/nowhere/out.jsonl").returncode == 4
+
+
+def test_coverage_names_its_holes_and_has_none_after_a_while(cli: Cli, tmp_path: Path) -> None:
+    short = cli(
+        "run", "--max-cases", "64", "--seed", "1", "--target", "c-composed@*", "--coverage", "--json", "c.jsonl"
+    )
+    assert short.returncode == 0, short.stderr
+    assert "holes: run longer" in short.stdout
+    recorded = _records(tmp_path / "c.jsonl")[-1]["coverage"]["rms_norm"]
+    assert recorded["tail of 256"]["holes"]
+    assert sum(recorded["dtype"]["counts"].values()) == 64
+    whole = cli("run", "--max-cases", "2500", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
+    assert "no hole" in whole.stdout, whole.stdout

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
-from fuzz.case import Case
-from fuzz.generate.layouts import LAYOUT_CLASSES
+from fuzz.case import ITEMSIZE, Case
+from fuzz.generate.coverage import Ledger
+from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.recipes import recipes
 from fuzz.generate.rms_norm import EPS
-from fuzz.generate.search import BATCH, StopSearch, search
+from fuzz.generate.search import StopSearch, search, space
 
 
 def _cases(seed: int, count: int) -> list[Case]:
@@ -44,9 +46,44 @@ def test_most_cases_differ(many: list[Case]) -> None:
     assert len({case.digest for case in many}) > 0.9 * len(many)
 
 
-def test_every_row_length_from_1_to_70_is_visited(many: list[Case]) -> None:
-    first = {_row_length(case) for case in many[: 70 * BATCH]}
-    assert set(range(1, 71)) <= first
+def test_the_search_steers_until_nothing_is_left_to_chance(many: list[Case]) -> None:
+    ledger = Ledger(space("rms_norm"))
+    for case in many:
+        ledger.see(case.origin.labels)
+    assert ledger.holes() == {}
+
+
+def test_the_ledger_counts_what_the_cases_really_are(many: list[Case]) -> None:
+    """Labels are claims: they are checked against the tensors."""
+    for case in many:
+        x, labels = case.inputs["x"], set(case.origin.labels)
+        n, rank = _row_length(case), len(x.layout.shape)
+        assert ("n", str(n)) in labels
+        assert ("axis", f"{case.params['axis']} of rank {rank}") in labels
+        assert (f"x alignment {x.dtype}", str(x.layout.alignment(ITEMSIZE[x.dtype]))) in labels
+        assert ("in place", "yes" if case.outputs["y"].alias else "no") in labels
+        assert (("tail of 48", str(n % 48)) in labels) is (n > 48)
+
+
+def test_empty_rows_and_no_rows_are_visited(many: list[Case]) -> None:
+    shapes = [case.inputs["x"].layout.shape for case in many]
+    assert any(_row_length(case) == 0 for case in many)
+    assert any(0 in shape for shape in shapes)
+
+
+def test_expanded_inputs_hold_what_their_memory_holds(many: list[Case]) -> None:
+    seen = 0
+    for case in many:
+        x = case.inputs["x"]
+        if 0 not in x.layout.strides or x.layout.size == 0 or case.origin.layout not in OVERLAPPING:
+            continue
+        values = np.frombuffer(x.bits, f"u{ITEMSIZE[x.dtype]}").reshape(x.layout.shape)
+        for axis, stride in enumerate(x.layout.strides):
+            if stride == 0:
+                assert (values == values.take([0], axis=axis)).all()
+                seen += 1
+        assert case.outputs["y"].alias is None, "an output must not share its elements' memory"
+    assert seen > 10
 
 
 @pytest.mark.parametrize("block", [4, 8, 16, 32, 64])

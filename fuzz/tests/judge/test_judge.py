@@ -21,7 +21,7 @@ TARGET = "c-test@native:gcc-O2"
 
 
 def _case(recipe: str = "normal", eps: float = 1e-5) -> Case:
-    return realise(Draw("f32", 7, 3, 2, True, float(np.float32(eps)), recipe, PLACE, PLACE, False, 3))
+    return realise(Draw("f32", 7, 3, 2, 1, float(np.float32(eps)), recipe, PLACE, PLACE, False, 3))
 
 
 def _correct(case: Case) -> NDArray[np.float32]:

@@ -16,7 +16,7 @@ PLACE = Placement("contiguous", 1, "after", 0)
 
 
 def _case(n: int, dtype: str = "f32") -> Case:
-    return realise(Draw(dtype, n, 2, 2, True, 0.0, "normal", PLACE, PLACE, False, 3))
+    return realise(Draw(dtype, n, 2, 2, 1, 0.0, "normal", PLACE, PLACE, False, 3))
 
 
 def _judgement(case: Case, verdict: Verdict = Verdict.FAIL_NUMERIC, ratio: float = 2.0) -> Judgement:

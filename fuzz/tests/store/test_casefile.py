@@ -36,7 +36,7 @@ def _plain() -> Any:
     from fuzz.generate.rms_norm import Draw, Placement
 
     place = Placement("contiguous", 1, "after", 0)
-    return Draw("f32", 5, 2, 2, True, 1e-5, "normal", place, place, False, 3)
+    return Draw("f32", 5, 2, 2, 1, 1e-5, "normal", place, place, False, 3)
 
 
 BREAKAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {

@@ -1,0 +1,44 @@
+"""What a run visited of the input space, and what it did not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from fuzz.generate.coverage import Ledger
+from fuzz.report.tables import PlainTable, print_table
+from fuzz.run.tally import Tally
+
+_NAMED = 12
+"""holes of one kind that are named before '... and N more'; the records name all."""
+
+
+def print_coverage(console: Console, tally: Tally) -> None:
+    """A table per op: how many values of each kind were visited, how often the rarest, and the holes by name."""
+    for op, ledger in tally.coverage.items():
+        console.print(f"\ncoverage of {op}:", highlight=False)
+        print_table(PlainTable(("kind", "visited", "of", "rarest", "holes"), _rows(ledger)), markdown=False)
+    idle = [target.target for target in tally.targets.values() if target.judged == 0]
+    holes = sum(len(names) for ledger in tally.coverage.values() for names in ledger.holes().values()) + len(idle)
+    for target in idle:
+        console.print(f"hole: target {target} judged no case", highlight=False, soft_wrap=True)
+    console.print("no hole" if holes == 0 else f"{holes} holes: run longer, or see the table", highlight=False)
+
+
+def coverage_record(ledger: Ledger) -> dict[str, Any]:
+    """Counts and holes by kind, for the records."""
+    holes = ledger.holes()
+    return {kind: {"counts": dict(counts), "holes": holes.get(kind, [])} for kind, counts in ledger.counts.items()}
+
+
+def _rows(ledger: Ledger) -> list[tuple[str, ...]]:
+    holes = ledger.holes()
+    rows: list[tuple[str, ...]] = []
+    for kind, values in ledger.space.items():
+        missing = holes.get(kind, [])
+        rarest = min(ledger.counts[kind][value] for value in values)
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        named = ", ".join(missing[:_NAMED]) + more
+        rows.append((kind, str(len(values) - len(missing)), str(len(values)), str(rarest), named))
+    return rows
