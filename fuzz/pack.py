@@ -6,12 +6,18 @@ import hashlib
 import importlib.util
 import os
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
-from fuzz.kernel import CKernel
+from fuzz.kernel import CKernel, DeclarationError
+from fuzz.laws.registry import LAWS
 from fuzz.mutant import Mutant
+from oracles.numerics import NumericsError
+
+_T = TypeVar("_T")
 
 
 class PackError(Exception):
@@ -60,11 +66,15 @@ def load(path: Path) -> Pack:
     if not entry.is_file():
         raise PackError(f"{path} is not a pack: it has no pack.py")
     module = _execute(entry)
-    kernels = tuple(getattr(module, "KERNELS", ()))
-    mutants = tuple(getattr(module, "MUTANTS", ()))
+    kernels = _declared(module, "KERNELS", CKernel, entry)
+    mutants = _declared(module, "MUTANTS", Mutant, entry)
     if not kernels:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
+    for kernel in kernels:
+        if not kernel.source.is_file():
+            raise PackError(f"{entry}: kernel {kernel.name}: source: {kernel.source} does not exist")
     _require_unique([kernel.name for kernel in kernels], entry)
+    _require_known_laws(kernels, entry)
     _require_unique([mutant.name for mutant in mutants], entry)
     return Pack(path, kernels, mutants)
 
@@ -78,10 +88,34 @@ def _execute(entry: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise PackError(f"{entry}: {type(error).__name__}: {error}") from error
+        raise PackError(f"{entry}: {_said(error)}") from error
     return module
+
+
+def _said(error: BaseException) -> str:
+    """A declaration's own message; any other error with its type and the line of the pack that raised it."""
+    if isinstance(error, (DeclarationError, NumericsError)):
+        return str(error)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("pack.py")]
+    where = f"line {lines[-1]}: " if lines else ""
+    return f"{where}{type(error).__name__}: {error}"
+
+
+def _declared(module: ModuleType, name: str, kind: type[_T], entry: Path) -> tuple[_T, ...]:
+    """The tuple called `name`; PackError for what is easily written instead of one."""
+    declared = getattr(module, name, ())
+    if not isinstance(declared, (tuple, list)) or not all(isinstance(each, kind) for each in declared):
+        raise PackError(f"{entry}: {name} must be a tuple: {name} = ({kind.__name__}(...),) - mind the comma")
+    return tuple(declared)
+
+
+def _require_known_laws(kernels: tuple[CKernel, ...], entry: Path) -> None:
+    for kernel in kernels:
+        unknown = [law for law in kernel.laws if law not in LAWS]
+        if unknown:
+            raise PackError(f"{entry}: {kernel.name}: laws: {unknown[0]!r} is not one of {', '.join(LAWS)}")
 
 
 def _require_unique(names: list[str], entry: Path) -> None:

@@ -124,7 +124,9 @@ def _half_cell(bounds: Bounds, got: float) -> mpf:
     value = abs(mpf(got)) if bounds.negative is not None else mpf(got)
     upward = value < bounds.centre
     fraction, exponent = mpmath.frexp(value)
-    quantum = max(int(exponent) - form.precision, form.emin - form.precision + 1)
+    smallest = form.emin - form.precision + 1
+    # frexp gives 0 the exponent 0, which would be the cell of a number near 1.
+    quantum = max(int(exponent) - form.precision, smallest) if value else smallest
     inward = upward == (value < 0)
     if inward and abs(fraction) == 0.5 and exponent > form.emin + 1:
         quantum -= 1
@@ -135,7 +137,8 @@ def _ulps(exact: mpf, got: float, form: Format) -> float:
     if not mpmath.isfinite(got) or not mpmath.isfinite(exact):
         return 0.0 if got == exact or (got != got and exact != exact) else float("inf")
     _, exponent = mpmath.frexp(exact)
-    quantum = max(int(exponent) - form.precision, form.emin - form.precision + 1)
+    smallest = form.emin - form.precision + 1
+    quantum = max(int(exponent) - form.precision, smallest) if exact else smallest
     return float((mpf(got) - exact) / mpmath.ldexp(1, quantum))
 
 

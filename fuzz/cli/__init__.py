@@ -41,14 +41,21 @@ def _top(
         print(context.get_help())
 
 
+_TYPER_INTERRUPTED = 130
+"""what typer returns for a KeyboardInterrupt."""
+
+
 def main() -> None:
     """Run the command line; every expected failure becomes one clear line and the right exit code."""
     try:
         code = app(standalone_mode=False)
     except KeyboardInterrupt:
-        sys.exit(Exit.INTERRUPTED)
+        code = _TYPER_INTERRUPTED
     except Exception as error:
         message, code = describe(error)
         print(message, file=sys.stderr)
         sys.exit(code)
+    if code == _TYPER_INTERRUPTED:
+        print("kernelfuzz: interrupted", file=sys.stderr)
+        sys.exit(Exit.INTERRUPTED)
     sys.exit(code if isinstance(code, int) else Exit.OK)

@@ -26,7 +26,7 @@ from fuzz.report.tables import PlainTable, print_table
 
 
 def examine(*, install: bool, as_json: bool, pack: Path | None) -> Exit:
-    """Report tools and targets; with `install`, get what is missing first. Exit 10 if a target cannot run."""
+    """Report tools and targets; with `install`, get what is missing first. Exit 5 if no target can run."""
     out, err = console.results(), console.progress()
     if install and not _install([tool for tool in tools() if tool.path is None and tool.name != "clang"], err):
         return Exit.INTERNAL
@@ -37,7 +37,7 @@ def examine(*, install: bool, as_json: bool, pack: Path | None) -> Exit:
         print(json.dumps(_record(statuses), indent=1))
     else:
         _print(out, statuses)
-    return Exit.OK
+    return Exit.OK if any(isinstance(status, Attestation) for status in statuses.values()) else Exit.NOTHING_RAN
 
 
 def tools() -> tuple[Tool, ...]:
@@ -69,7 +69,7 @@ def _install(missing: Sequence[Tool], err: Console) -> bool:
 
 
 def _print(out: Console, statuses: dict[str, Attestation | NotRun]) -> None:
-    rows = [(tool.name + " ".join(("", *tool.prefix)), tool.version or f"missing: {tool.missing}") for tool in tools()]
+    rows = [(tool.name + " ".join(("", *tool.prefix)), tool.version or _missing(tool)) for tool in tools()]
     print_table(PlainTable(("tool", "version"), rows), markdown=False)
     out.print()
     print_table(PlainTable(("target", "attested"), [(n, _words(s)) for n, s in statuses.items()]), markdown=False)
@@ -80,6 +80,10 @@ def _print(out: Console, statuses: dict[str, Attestation | NotRun]) -> None:
         out.print(Text("next: kernelfuzz doctor --install"))
     else:
         out.print(Text("next: kernelfuzz run --max-time 1m"))
+
+
+def _missing(tool: Tool) -> str:
+    return f"{'optional' if tool.name == 'clang' else 'missing'}: {tool.missing}"
 
 
 def _words(status: Attestation | NotRun) -> str:

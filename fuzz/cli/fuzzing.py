@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -15,17 +17,20 @@ from fuzz.cli.exits import Exit
 from fuzz.cli.failures import UsageError
 from fuzz.cli.starting import not_running, select_targets, started
 from fuzz.execute.target import Target
+from fuzz.laws.registry import declared
 from fuzz.pack import built_in, load
 from fuzz.report import console
 from fuzz.report.coverage import print_coverage
-from fuzz.report.failure import failure_text
+from fuzz.report.failure import Origin, failure_text
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
-from fuzz.report.table import run_notes, run_table
+from fuzz.report.table import law_line, run_notes, run_table
+from fuzz.run.alone import passes_alone
 from fuzz.run.findings import Bucket, FindingBook
 from fuzz.run.runner import Limits, Runner
 from fuzz.run.tally import Tally
 from fuzz.select import globs, matches_any
+from fuzz.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ class Request:
     json: Path | None
     output: Path
     coverage: bool
+    case_limit: float
     jobs: int
 
 
@@ -51,14 +57,19 @@ def fuzz(request: Request) -> Exit:
     out, err = console.results(), console.progress()
     pack = load(request.pack or built_in())
     targets = select_targets(pack.kernels, request.op, request.targets, request.keyword)
+    nowhere = [p for p in globs(request.require) if not any(matches_any(target.id, [p]) for target in targets)]
+    if nowhere:
+        err.print(f"required target {nowhere[0]}: no such target; see: kernelfuzz list targets", highlight=False)
+        return Exit.REQUIRED_NOT_RUN
     seed = secrets.randbelow(2**32) if request.seed is None else request.seed
-    book = FindingBook(request.output, seed)
+    origin = _origin(request, seed)
+    book = FindingBook(_writable(request.output), seed)
     with ExitStack() as stack:
         log = stack.enter_context(_open_log(request.json)) if request.json else None
-        pool = stack.enter_context(started(targets, request.jobs, err))
+        pool = stack.enter_context(started(targets, request.jobs, err, request.case_limit))
         if log:
             log.header(seed, pool.statuses)
-        runner = Runner(pool, targets, Limits(request.max_time, request.max_cases), book)
+        runner = Runner(pool, targets, Limits(request.max_time, request.max_cases), book, declared(pack.kernels))
         for target, reason in not_running(pool).items():
             runner.tally.targets[target].not_run_reason = reason
         progress = stack.enter_context(Progress(err, runner.tally, request.max_time, request.max_cases))
@@ -67,12 +78,13 @@ def fuzz(request: Request) -> Exit:
         with runner.interruption:
             _search(runner, targets, seed)
         elapsed = time.monotonic() - began
+        _note_history(book, runner, request.case_limit)
         if log:
             for bucket in book.buckets.values():
-                log.finding(bucket, bucket_text(bucket, runner.target(bucket.judgement.target), seed))
+                log.finding(bucket, bucket_text(bucket, runner.target(bucket.judgement.target), origin))
             log.summary(runner.tally, elapsed)
         restarts = dict(pool.restarts)
-    _report(out, runner.tally, book, targets, seed, elapsed)
+    _report(out, runner.tally, book, targets, origin, elapsed)
     if request.coverage:
         print_coverage(out, runner.tally)
     troubles = [trouble for trouble in (book.trouble, log.trouble if log else "") if trouble]
@@ -87,6 +99,14 @@ def _restarted(restarts: Mapping[str, int]) -> list[str]:
         f"{name}: its worker was killed from outside or hung {count} times and was restarted; its cases were run again"
         for name, count in restarts.items()
     ]
+
+
+def _writable(folder: Path) -> Path:
+    """`folder`, or the nearest of its parents that exists, can be written: known before the run, not after hours."""
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise UsageError(f"--output {folder}: {existing} cannot be written")
+    return folder
 
 
 def _open_log(path: Path) -> RecordLog:
@@ -104,7 +124,7 @@ def _search(runner: Runner, targets: Sequence[Target], seed: int) -> None:
 
 
 def _report(
-    out: Console, tally: Tally, book: FindingBook, targets: Sequence[Target], seed: int, elapsed: float
+    out: Console, tally: Tally, book: FindingBook, targets: Sequence[Target], origin: Origin, elapsed: float
 ) -> None:
     by_id = {target.id: target for target in targets}
     out.print(run_table(tally))
@@ -113,24 +133,46 @@ def _report(
     for bucket in book.buckets.values():
         out.print()
         out.print(
-            bucket_text(bucket, by_id[bucket.judgement.target], seed), highlight=False, markup=False, soft_wrap=True
+            bucket_text(bucket, by_id[bucket.judgement.target], origin), highlight=False, markup=False, soft_wrap=True
         )
     out.print()
+    if tally.laws:
+        out.print(law_line(tally), highlight=False, soft_wrap=True)
     rate = tally.judged / elapsed if elapsed else 0.0
-    found = f"{tally.findings:,} findings in {len(book.buckets)} buckets" if tally.findings else "nothing found"
+    buckets = f"{len(book.buckets)} bucket{'s' if len(book.buckets) != 1 else ''} (one per kernel and verdict)"
+    found = f"{tally.findings:,} failing runs in {buckets}" if tally.findings else "nothing found"
     out.print(
         f"{found}: {tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s), "
-        f"seed {seed}",
+        f"seed {origin.seed}",
         highlight=False,
         soft_wrap=True,
     )
 
 
-def bucket_text(bucket: Bucket, target: Target, seed: int) -> str:
+def _origin(request: Request, seed: int) -> Origin:
+    """How to find the same again: every option that decides which cases run where."""
+    pack = ("--pack", str(request.pack)) if request.pack else ()
+    words = ["kernelfuzz", "run", "--seed", str(seed), *pack]
+    words += [word for pattern in request.targets for word in ("--target", pattern)]
+    words += ["-k", request.keyword] if request.keyword else []
+    words += ["--op", request.op] if request.op != "*" else []
+    return Origin(seed, shlex.join(words), pack)
+
+
+def bucket_text(bucket: Bucket, target: Target, origin: Origin) -> str:
     """The failure text of a bucket, with how often and where it was seen."""
-    text = failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, seed)
+    text = failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
     seen = f"  seen          {bucket.count:,} times on {len(bucket.targets)} targets; this is the smallest case"
-    return f"{text}\n{seen}"
+    return "\n".join([text, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
+
+
+def _note_history(book: FindingBook, runner: Runner, case_limit: float) -> None:
+    """Say of each bucket whether its case fails alone as well. A crash or a timeout was already seen alone."""
+    for bucket in book.buckets.values():
+        if bucket.verdict in (Verdict.CRASH.value, Verdict.TIMEOUT.value):
+            continue
+        if passes_alone(bucket.case, bucket.judgement, runner.target(bucket.judgement.target), case_limit):
+            bucket.note = "passes alone in a fresh process: it fails only after other calls, so the kernel keeps state"
 
 
 def exit_code(tally: Tally, require: Sequence[str], err: Console, *, interrupted: bool) -> Exit:
@@ -153,8 +195,6 @@ def _required_but_missing(tally: Tally, patterns: Sequence[str]) -> list[str]:
     lines = []
     for pattern in patterns:
         matching = [target for target in tally.targets.values() if matches_any(target.target, [pattern])]
-        if not matching:
-            lines.append(f"required target {pattern}: no such target; see: kernelfuzz list targets")
         lines += [
             f"required target {target.target} did not run: {target.not_run_reason or 'no case fits it'}"
             for target in matching

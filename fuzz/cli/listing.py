@@ -18,14 +18,15 @@ class Listed(StrEnum):
     TARGETS = "targets"
     OPS = "ops"
     RECIPES = "recipes"
+    LAWS = "laws"
 
 
 def list_things(
-    what: Annotated[Listed, typer.Argument(help="kernels, targets, ops or recipes.")],
+    what: Annotated[Listed, typer.Argument(help="kernels, targets, ops, recipes or laws.")],
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a README.")] = False,
     pack: options.Pack = None,
 ) -> int:
-    """List the kernels, the targets (and why one cannot run here), the ops, or the recipes."""
+    """List the kernels, the targets (and why one cannot run here), the ops, the recipes, or the laws."""
     from fuzz.report.listings import listing
     from fuzz.report.tables import print_table
 

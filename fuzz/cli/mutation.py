@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,14 +19,19 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
 from fuzz.generate.search import StopSearch, search
-from fuzz.judge.judge import Judge
 from fuzz.judge.judgement import Judgement
+from fuzz.judge.twin import EntryJudge
+from fuzz.laws.registry import declared, with_twins
 from fuzz.mutant import Mutant
 from fuzz.pack import Pack, built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.run.tally import whereabouts
 from fuzz.select import SelectionError, keyword
+from fuzz.verdict import Verdict
+
+_TWIN_ONE_IN = 2
+"""cases of which one is checked by a law: more than in a run, since a mutant has few cases to be found in."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +64,19 @@ class Trial:
     def ok(self) -> bool:
         return self.killed_by is not None and not self.trouble
 
-    def see(self, case: Case, judge: Judge, outcomes: Mapping[str, Any]) -> None:
-        """Judge mutant and base on one case. A base that fails, or a failure off the trigger, ends the trial."""
-        if self.killed_by is not None or self.trouble or self.target.id not in outcomes:
+    def see(self, judge: EntryJudge) -> None:
+        """Judge mutant and base on one case, by its law too where it is a twin.
+
+        A base that fails, or a failure off the trigger, ends the trial.
+        """
+        if self.killed_by is not None or self.trouble or self.target.id not in judge.outcomes:
             return
         self.cases += 1
-        judgement = judge.judge(outcomes[self.target.id], self.target.numerics)
+        judgement = judge.judge(self.target)
         if not judgement.verdict.is_finding:
             return
-        base = judge.judge(outcomes[self.base.id], self.base.numerics)
+        base = judge.judge(self.base)
+        case = judge.evidence(judgement)
         self.where = whereabouts(case)
         if base.verdict.is_finding:
             self.trouble = f"its base fails on the same case: {base.verdict.value}"
@@ -114,6 +123,8 @@ def run_selftest(request: Request) -> Exit:
 def _chosen(pack: Pack, expression: str | None) -> Sequence[Mutant]:
     matches = keyword(expression) if expression else lambda name: True
     mutants = [mutant for mutant in pack.mutants if matches(mutant.name)]
+    if not pack.mutants:
+        raise SelectionError(f"{pack.path} plants no bugs: its pack.py defines no MUTANTS")
     if not mutants:
         raise SelectionError(
             f"no mutant matches -k {expression!r}; there are: {', '.join(m.name for m in pack.mutants)}"
@@ -145,17 +156,20 @@ def _try(pack: Pack, mutant: Mutant, request: Request, err: Console) -> Trials:
 
 def _hunt(pool: WorkerPool, op: str, trials: Sequence[Trial], request: Request) -> None:
     sent = 0
+    laws = declared(trial.target.kernel for trial in trials)
 
     def consume(cases: list[Case]) -> None:
         nonlocal sent
         if sent >= request.max_cases or all(trial.killed_by or trial.trouble for trial in trials):
             raise StopSearch
-        sent += len(cases)
-        batch = pool.submit(cases)
-        for case, outcomes in zip(batch.cases, pool.collect(batch), strict=True):
-            judge = Judge(case)
+        entries = with_twins(cases, laws, _TWIN_ONE_IN)
+        sent += len(entries)
+        before = None
+        batch = pool.submit([entry.case for entry in entries])
+        for entry, outcomes in zip(entries, pool.collect(batch), strict=True):
+            before = EntryJudge(entry, outcomes, before)
             for trial in trials:
-                trial.see(case, judge, outcomes)
+                trial.see(before)
 
     if trials:
         search(op, request.seed, consume)
@@ -188,8 +202,14 @@ def _how(result: Trials) -> str:
         return "; ".join(sorted(troubles))
     if result.not_run:
         return f"NOT_RUN: {result.not_run}"
-    verdicts = sorted({trial.killed_by.verdict.value for trial in result.trials if trial.killed_by})
+    verdicts = sorted({_verdict(trial.killed_by) for trial in result.trials if trial.killed_by})
     return f"{', '.join(verdicts)} on {result.trials[0].where}"
+
+
+def _verdict(judgement: Judgement) -> str:
+    """The verdict, and for FAIL_LAW the law."""
+    law = f" {judgement.law.name}" if judgement.law is not None and judgement.verdict is Verdict.FAIL_LAW else ""
+    return judgement.verdict.value + law
 
 
 def _record(results: Sequence[Trials]) -> dict[str, Any]:

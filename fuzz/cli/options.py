@@ -12,12 +12,17 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
-def parse_duration(text: str) -> float:
-    """Seconds in '30s', '5m', '8h' or a plain number of seconds."""
+def parse_duration(text: str | float) -> float:
+    """Seconds in '30s', '5m', '8h' or a plain number of seconds. A default arrives as the number that it is."""
+    if isinstance(text, float):
+        return text
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise typer.BadParameter(f"{text!r} is not a time: write 30s, 5m or 8h")
-    return float(match[1]) * _SECONDS[match[2]]
+    seconds = float(match[1]) * _SECONDS[match[2]]
+    if seconds == 0:
+        raise typer.BadParameter("must be more than 0")
+    return seconds
 
 
 Pack = Annotated[
@@ -33,6 +38,10 @@ Keyword = Annotated[
 Op = Annotated[str, typer.Option("--op", help="Only kernels of this op (a glob).")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write machine-readable records to this file.")]
 Jobs = Annotated[int, typer.Option("-j", "--jobs", min=0, help="Targets that run at a time. 0: one per processor.")]
+CaseLimit = Annotated[
+    float,
+    typer.Option("--case-limit", parser=parse_duration, metavar="5s", help="A case that takes longer is a TIMEOUT."),
+]
 MaxTime = Annotated[
     float | None,
     typer.Option("--max-time", parser=parse_duration, metavar="30s|5m|8h", help="Stop after this long."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,13 @@ from fuzz.cli.starting import select_targets, started
 from fuzz.execute.accept import refusal
 from fuzz.execute.target import Target
 from fuzz.generate.search import check_case
-from fuzz.judge.judge import Judge
 from fuzz.judge.judgement import Judgement
 from fuzz.kernel import CKernel
 from fuzz.pack import Pack, built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.report.failure import judgement_text
+from fuzz.run.alone import Seen, replayed
 from fuzz.select import SelectionError
 from fuzz.store import casefile
 from fuzz.store.casefile import Found
@@ -47,18 +47,18 @@ def replay(request: Request) -> Exit:
     case, found = casefile.load(request.case)
     check_case(case)
     targets = _targets(load(request.pack or built_in()), case, request.targets)
-    with started(targets, request.jobs, err) as pool:
-        (outcomes,) = pool.collect(pool.submit([case]))
-    judge = Judge(case)
     by_id = {target.id: target for target in targets}
-    judgements = [judge.judge(outcome, by_id[name].numerics) for name, outcome in outcomes.items()]
-    _print_found(out, found)
+    with started(targets, request.jobs, err) as pool:
+        seen = replayed(pool, by_id, case, found.law if found else None)
+    judgements = [each.judgement for each in seen.values()]
+    _print_found(out, found, seen)
     if len(targets) > 1:
         out.print(_table(judgements))
     for judgement in _worth_explaining(judgements, by_id, found):
         out.print()
+        shown = seen[judgement.target]
         out.print(
-            judgement_text(case, judgement, outcomes[judgement.target], by_id[judgement.target]),
+            judgement_text(shown.case, judgement, shown.outcome, by_id[judgement.target]),
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip
     if request.json:
@@ -81,12 +81,16 @@ def _targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Target, .
     return fitting
 
 
-def _print_found(out: Console, found: Found | None) -> None:
-    if found is not None:
-        out.print(
-            f"found as {found.verdict} on {found.target} by kernelfuzz {found.version}, run seed {found.run_seed}",
-            highlight=False, soft_wrap=True,
-        )  # fmt: skip
+def _print_found(out: Console, found: Found | None, seen: Mapping[str, Seen]) -> None:
+    if found is None:
+        return
+    lines = [f"found as {found.verdict} on {found.target} by kernelfuzz {found.version}, run seed {found.run_seed}"]
+    if found.target not in seen:
+        lines.append(f"{found.target} is not among the targets here: name its kernels with --pack FOLDER")
+    elif seen[found.target].judgement.verdict is Verdict.PASS:
+        lines.append("it passes there now: the kernel was changed, or the failure needs the calls that came before it")
+    for line in lines:
+        out.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _table(judgements: Sequence[Judgement]) -> Table:

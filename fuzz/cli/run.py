@@ -28,6 +28,7 @@ def run(
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Print what the cases visited of the input space, and every hole.")
     ] = False,
+    case_limit: options.CaseLimit = 5.0,
     jobs: options.Jobs = 0,
 ) -> int:
     """Fuzz every kernel on every target until a limit is reached.
@@ -51,6 +52,7 @@ def run(
                 json=json,
                 output=output,
                 coverage=coverage,
+                case_limit=case_limit,
                 jobs=jobs,
             )
         )

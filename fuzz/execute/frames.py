@@ -31,6 +31,7 @@ _UNWRITTEN = struct.Struct("<QQQ")
 _DTYPES = {"f16": 1, "bf16": 2, "f32": 3, "f64": 4}
 _GUARDS = {"after": 0, "before": 1}
 _NO_ALIAS = 0xFF
+KF_REJECTED = 1
 _UNKNOWN_BYTE = -(1 << 63)
 _SECOND_RUN = 1
 _NAME_BYTES = 16
@@ -106,7 +107,7 @@ def outcome_of(response: Response, case: Case, target: str) -> Outcome:
     if response.status == _FAULT:
         return Outcome(target, Status.FAULT, fault=_fault(response, case), damage=damage)
     if response.status == _REJECTED:
-        return Outcome(target, Status.REJECTED, damage=damage, detail=f"the kernel returned {response.code}")
+        return Outcome(target, Status.REJECTED, damage=damage, detail=_refused(response.code))
     unwritten = _unwrittens(response, case, at + response.damages * _DAMAGE.size)
     return Outcome(target, Status.RAN, outputs, damage=damage, unwritten=unwritten)
 
@@ -171,3 +172,10 @@ def _damages(response: Response, case: Case, at: int) -> tuple[Damage, ...]:
 def _unwrittens(response: Response, case: Case, at: int) -> tuple[Unwritten, ...]:
     records = (_UNWRITTEN.unpack_from(response.payload, at + k * _UNWRITTEN.size) for k in range(response.unwrittens))
     return tuple(Unwritten(_tensor_name(case, output), first, count) for output, first, count in records)
+
+
+def _refused(code: int) -> str:
+    """What a return value other than KF_OK says."""
+    if code == KF_REJECTED:
+        return "the kernel returned KF_REJECTED for an input that its declared capabilities include"
+    return f"the kernel returned {code}, which is neither KF_OK nor KF_REJECTED"

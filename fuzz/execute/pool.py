@@ -20,7 +20,7 @@ from fuzz.execute.worker import Encoded, LostError, Worker
 from fuzz.kernel import CKernel
 from fuzz.outcome import Outcome
 
-CASE_LIMIT_S = 10.0
+CASE_LIMIT_S = 5.0
 """longest that one case may take on one target; a busy machine is slow, an endless loop is endless."""
 FRAME_BYTES = 4 << 20
 """cases are sent in frames of about this size, so that no worker holds a whole batch of large tensors."""

@@ -126,7 +126,10 @@ class Worker:
             if again is None or not again.from_outside:
                 break
         if again is not None:
-            return Outcome(self.target.id, Status.HUNG if again.hung else Status.DIED, detail=str(again))
+            if again.hung:
+                detail = f"no answer within {self._limit:g} s, and again alone in a fresh worker (see --case-limit)"
+                return Outcome(self.target.id, Status.HUNG, detail=detail)
+            return Outcome(self.target.id, Status.DIED, detail=str(again))
         if first.from_outside or first.hung:
             self.restarts += 1
             return alone[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fuzz.laws.law import LawCheck
 from fuzz.outcome import Outcome
 from fuzz.verdict import Verdict
 from oracles.truth import OutputCheck
@@ -23,5 +24,7 @@ class Judgement:
     """the output that decides, where outputs were compared."""
     reason: str = ""
     """one line in plain words, for verdicts that no number explains."""
+    law: LawCheck | None = None
+    """the law by which the judged case is a twin, and for FAIL_LAW the one that is broken."""
     outcome: Outcome | None = field(default=None, repr=False)
     """kept for findings only: passing runs would hold every output in memory."""

@@ -9,8 +9,13 @@ from fuzz.outcome import Damage, Fault, Unwritten
 
 def fault_words(fault: Fault) -> str:
     """For example 'SIGSEGV: read right after the end of x, row 3'."""
+    if fault.tensor is None and fault.signal == "SIGSEGV":
+        return (
+            "SIGSEGV in the kernel, at no tensor's address: a wild pointer, too large a stack, or (processors give no "
+            "address for it) an aligned vector access at an unaligned address"
+        )
     if fault.tensor is None:
-        return f"{fault.signal} in the kernel, at an address that belongs to no tensor"
+        return f"{fault.signal} in the kernel, at no tensor's address"
     access = {"read": "read", "write": "wrote"}.get(fault.access or "", "touched memory")
     return f"{fault.signal}: {access} {_place(fault.byte or 0, fault.tensor)}{_row(fault.row)}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.case import ITEMSIZE, Case, Layout
@@ -12,12 +13,25 @@ from fuzz.execute.target import Target
 from fuzz.generate.formats import from_bits
 from fuzz.judge.judge import problem_of
 from fuzz.judge.judgement import Judgement
+from fuzz.laws.law import LawCheck
 from fuzz.outcome import Outcome
+from fuzz.verdict import Verdict
 from oracles.explanation import Explanation
 from oracles.truth import GaveUp, Truth
 
 _LISTED = 4
 """names of one kernel listed before 'and N more'."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The run that found something, as its user can repeat it."""
+
+    seed: int
+    command: str
+    """such as 'kernelfuzz run --seed 7 --pack mine'."""
+    pack_option: tuple[str, ...] = ()
+    """('--pack', FOLDER) where the kernels are not the built-in ones."""
 
 
 def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: Target) -> str:
@@ -26,7 +40,7 @@ def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: T
 
 
 def failure_text(
-    case: Case, judgement: Judgement, target: Target, others: Mapping[str, str], path: Path | None, seed: int | None
+    case: Case, judgement: Judgement, target: Target, others: Mapping[str, str], path: Path | None, origin: Origin
 ) -> str:
     """The judgement, who else fails on the case, the command that reproduces it, and the case file."""
     lines = [*_head(case, judgement, target)]
@@ -34,10 +48,10 @@ def failure_text(
         lines += _values(case, judgement, judgement.outcome, target)
     lines += _attribution(target.id, judgement.verdict.value, others)
     if path is not None:
-        lines.append(f"  reproduce     kernelfuzz repro {shlex.quote(str(path))} --target {shlex.quote(target.id)}")
+        where = shlex.join([str(path), *origin.pack_option, "--target", target.id])
+        lines.append(f"  reproduce     kernelfuzz repro {where}")
         lines.append(f"  case file     {path}  (digest {case.digest[:12]})")
-    if seed is not None:
-        lines.append(f"  found by      kernelfuzz run --seed {seed}")
+    lines.append(f"  found by      {origin.command}")
     return "\n".join(lines)
 
 
@@ -51,8 +65,27 @@ def _head(case: Case, judgement: Judgement, target: Target) -> Iterator[str]:
     for name, output in case.outputs.items():
         place = f"in place of {output.alias}" if output.alias else _tensor(output.dtype, output.layout)
         yield f"  {name:<13} {place}"
+    if judgement.law is not None and judgement.verdict is Verdict.FAIL_LAW:
+        yield from _twin_lines(case, judgement.law)
     structured = "structured: worst-case budget" if case.structured else "random rounding: statistical budget"
     yield f"  values        recipe {case.origin.recipe} ({structured})"
+
+
+def _twin_lines(case: Case, check: LawCheck) -> Iterator[str]:
+    """What the law's twin changes."""
+    twin = check.twin(case)
+    for name, value in twin.params.items():
+        if value != case.params[name]:
+            yield f"  twin's {name:<6} {_param(value)}"
+    for name, tensor in twin.inputs.items():
+        before = case.inputs[name]
+        if tensor != before:
+            values = "the same values" if tensor.bits == before.bits else "other values"
+            yield f"  twin's {name:<6} {_tensor(tensor.dtype, tensor.layout)}, {values}"
+    for name, output in twin.outputs.items():
+        if output != case.outputs[name]:
+            place = f"in place of {output.alias}" if output.alias else _tensor(output.dtype, output.layout)
+            yield f"  twin's {name:<6} {place}"
 
 
 def _tensor(dtype: str, layout: Layout) -> str:

@@ -10,12 +10,13 @@ from fuzz.execute.toolchain import this_host
 from fuzz.generate.recipes import recipes
 from fuzz.generate.search import SPECS
 from fuzz.kernel import CKernel
+from fuzz.laws.registry import LAWS
 from fuzz.pack import Pack, built_in, load
 from fuzz.report.tables import PlainTable
 
 
 def listing(what: str, pack: Path | None) -> PlainTable:
-    """The table of `what`: 'kernels', 'targets', 'ops' or 'recipes'."""
+    """The table of `what`: 'kernels', 'targets', 'ops', 'recipes' or 'laws'."""
     return _LISTINGS[what](pack)
 
 
@@ -87,9 +88,21 @@ def recipes_table(path: Path | None) -> PlainTable:
     return PlainTable(("recipe", "budget", "what it draws"), rows)
 
 
+def laws_table(path: Path | None) -> PlainTable:
+    """One line per law, with the kernels that declare it."""
+    kernels = _load(path).kernels
+    rows = []
+    for law in LAWS.values():
+        holders = [kernel.name for kernel in kernels if law.name in kernel.laws]
+        everyone = len(holders) == len(kernels)
+        rows.append((law.name, law.summary, "all" if everyone else ", ".join(holders) or "none"))
+    return PlainTable(("law", "what changes no bit", "declared by"), rows)
+
+
 _LISTINGS: Mapping[str, Callable[[Path | None], PlainTable]] = {
     "kernels": kernels_table,
     "targets": targets_table,
     "ops": ops_table,
     "recipes": recipes_table,
+    "laws": laws_table,
 }

@@ -64,6 +64,8 @@ class RecordLog:
                 "ratio": _finite(judgement.ratio),
                 **facts,
             }
+            if judgement.law is not None:
+                record["law"] = judgement.law.name
             if judgement.reason:
                 record["reason"] = judgement.reason
             self._write(record)
@@ -100,6 +102,7 @@ class RecordLog:
                 "judged": tally.judged,
                 "findings": tally.findings,
                 "gave_up": tally.gave_up,
+                "laws": tally.laws,
                 "coverage": {op: coverage_record(ledger) for op, ledger in tally.coverage.items()},
                 "targets": [
                     {

@@ -37,6 +37,11 @@ def _worst(target: TargetTally, dtypes: Sequence[str]) -> list[str]:
     return [f"{worst.ratio:.3f} {worst.where}" if (worst := target.worst.get(dtype)) else "-" for dtype in dtypes]
 
 
+def law_line(tally: Tally) -> str:
+    """How often each law was compared. One that no case fitted shows as 0: it proves nothing."""
+    return "laws compared: " + ", ".join(f"{law} {count:,}" for law, count in tally.laws.items())
+
+
 def run_notes(tally: Tally) -> list[str]:
     """What the table has no room for: targets that did not run, or not always, and what the oracle could not settle."""
     notes = []

@@ -1,4 +1,4 @@
-"""Findings of a run: one bucket per kernel and verdict, each kept as its smallest case."""
+"""Findings of a run: one bucket per kernel, verdict and broken law, each kept as its smallest case."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from fuzz import __version__
 from fuzz.case import Case
 from fuzz.judge.judgement import Judgement
 from fuzz.store.casefile import Found, save
+from fuzz.verdict import Verdict
 
 
 @dataclass
 class Bucket:
-    """All findings of one kernel with one verdict."""
+    """All findings of one kernel with one verdict; those of FAIL_LAW, by one law."""
 
     kernel: str
     verdict: str
@@ -25,6 +26,8 @@ class Bucket:
     """verdict of every other target on that same case: who agrees with the oracle and who does not."""
     path: Path | None = None
     """its case file."""
+    note: str = ""
+    """what is known of the finding beyond its judgement."""
     count: int = 0
     targets: set[str] = field(default_factory=set)
 
@@ -35,13 +38,13 @@ class FindingBook:
     def __init__(self, folder: Path, run_seed: int) -> None:
         self.folder = folder
         self.run_seed = run_seed
-        self.buckets: dict[tuple[str, str], Bucket] = {}
+        self.buckets: dict[tuple[str, str, str], Bucket] = {}
         self.trouble = ""
         """why a case file could not be written; the finding itself is kept."""
 
     def add(self, kernel: str, case: Case, judgement: Judgement, everyone: dict[str, str]) -> Bucket:
         """Count a finding; keep its case if it is the first of its bucket or smaller than the one kept."""
-        key = (kernel, judgement.verdict.value)
+        key = (kernel, judgement.verdict.value, _broken_law(judgement))
         bucket = self.buckets.get(key)
         if bucket is None:
             bucket = self.buckets[key] = Bucket(kernel, judgement.verdict.value, case, judgement)
@@ -59,9 +62,11 @@ class FindingBook:
         return path
 
     def _keep(self, bucket: Bucket, case: Case, judgement: Judgement, everyone: dict[str, str]) -> None:
-        path = self.folder / f"{bucket.kernel}-{bucket.verdict.lower()}-{case.digest[:12]}.json"
+        words = (bucket.kernel, bucket.verdict.lower(), _broken_law(judgement), case.digest[:12])
+        path = self.folder / f"{'-'.join(word for word in words if word)}.json"
+        law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
         try:
-            save(path, case, Found(judgement.target, judgement.verdict.value, self.run_seed, __version__))
+            save(path, case, Found(judgement.target, judgement.verdict.value, self.run_seed, __version__, law))
         except OSError as error:
             # The smallest case on disk stays; losing the finding over a full disk would be worse than a larger case.
             self.trouble = f"{path}: cannot be written: {error.strerror}"
@@ -71,6 +76,10 @@ class FindingBook:
             bucket.path = path
         bucket.case, bucket.judgement = case, judgement
         bucket.others = {target: verdict for target, verdict in everyone.items() if target != judgement.target}
+
+
+def _broken_law(judgement: Judgement) -> str:
+    return judgement.law.name if judgement.law is not None and judgement.verdict is Verdict.FAIL_LAW else ""
 
 
 def _size(case: Case) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from types import FrameType, TracebackType
 
@@ -28,3 +29,5 @@ class Interruption:
         if self.wanted:
             raise KeyboardInterrupt
         self.wanted = True
+        # os.write: a signal handler may interrupt a print, and must not enter another one.
+        os.write(2, b"\nstopping: what is running is judged first; Ctrl-C once more stops at once\n")

@@ -13,8 +13,9 @@ from fuzz.case import Case
 from fuzz.execute.pool import Batch, WorkerPool
 from fuzz.execute.target import Target
 from fuzz.generate.search import StopSearch, search
-from fuzz.judge.judge import Judge
 from fuzz.judge.judgement import Judgement
+from fuzz.judge.twin import EntryJudge
+from fuzz.laws.registry import Entry, with_twins
 from fuzz.outcome import Outcome
 from fuzz.run.findings import FindingBook
 from fuzz.run.interruption import Interruption
@@ -51,6 +52,9 @@ class Runner:
     targets: Sequence[Target]
     limits: Limits
     book: FindingBook
+    laws: Sequence[str] = ()
+    """laws by which cases get twins: those of the whole pack, so that the choice of targets does not change the cases.
+    """
     observers: Sequence[Observer] = ()
     interruption: Interruption = field(default_factory=Interruption)
     clock: Callable[[], float] = time.monotonic
@@ -60,7 +64,8 @@ class Runner:
         self._by_id: Mapping[str, Target] = {target.id: target for target in self.targets}
         for target in self.targets:
             self.tally.targets[target.id] = TargetTally(target.id, target.kernel.name)
-        self._waiting: deque[Batch] = deque()
+        self.tally.laws.update({law: 0 for law in self.laws if any(law in t.kernel.laws for t in self.targets)})
+        self._waiting: deque[tuple[list[Entry], Batch]] = deque()
         self._sent = 0
         self._ends = (math.inf, math.inf)
         self._started = self.clock()
@@ -78,7 +83,7 @@ class Runner:
 
     def judge_cases(self, cases: Sequence[Case]) -> Tally:
         """Run and judge the given cases once."""
-        self._waiting.append(self.pool.submit(list(cases)))
+        self._submit([Entry(case) for case in cases])
         self._drain()
         return self.tally
 
@@ -90,32 +95,40 @@ class Runner:
 
     def _take(self, cases: list[Case]) -> None:
         until, last = self._ends
-        cases = cases[: int(min(last - self._sent, len(cases)))]
-        if not cases or self.clock() >= until or self.interruption.wanted:
+        entries = with_twins(cases, self.laws)
+        entries = entries[: int(min(last - self._sent, len(entries)))]
+        if not entries or self.clock() >= until or self.interruption.wanted:
             raise StopSearch
-        self._waiting.append(self.pool.submit(cases))
-        self._sent += len(cases)
+        self._submit(entries)
+        self._sent += len(entries)
         while len(self._waiting) > _IN_FLIGHT:
             self._judge_oldest()
+
+    def _submit(self, entries: list[Entry]) -> None:
+        self._waiting.append((entries, self.pool.submit([entry.case for entry in entries])))
 
     def _drain(self) -> None:
         while self._waiting:
             self._judge_oldest()
 
     def _judge_oldest(self) -> None:
-        batch = self._waiting.popleft()
-        for case, outcomes in zip(batch.cases, self.pool.collect(batch), strict=True):
-            self._judge(case, outcomes)
+        entries, batch = self._waiting.popleft()
+        before = None
+        for entry, outcomes in zip(entries, self.pool.collect(batch), strict=True):
+            before = self._judge(entry, outcomes, before)
         for observer in self.observers:
             observer.progress(self.clock() - self._started)
 
-    def _judge(self, case: Case, outcomes: Mapping[str, Outcome]) -> None:
+    def _judge(self, entry: Entry, outcomes: Mapping[str, Outcome], before: EntryJudge | None) -> EntryJudge:
+        case = entry.case
         try:
-            judge = Judge(case)
-            judgements = [judge.judge(outcome, self._by_id[target].numerics) for target, outcome in outcomes.items()]
+            judge = EntryJudge(entry, outcomes, before)
+            judgements = [judge.judge(self._by_id[target]) for target in outcomes]
         except OracleDisagreement as error:
             raise OracleDisagreement(f"{error}; the case is kept as {self.book.keep_evidence(case)}") from error
         self.tally.cases += 1
+        if entry.check is not None and judge.checked:
+            self.tally.laws[entry.check.name] += len(judge.checked)
         if any(judgement.verdict is not Verdict.NOT_RUN for judgement in judgements):
             self.tally.cover(case)
         for judgement in judgements:
@@ -124,6 +137,8 @@ class Runner:
         if found:
             everyone = {judgement.target: judgement.verdict.value for judgement in judgements}
             for judgement in found:
-                self.book.add(self._by_id[judgement.target].kernel.name, case, judgement, everyone)
+                kernel = self._by_id[judgement.target].kernel.name
+                self.book.add(kernel, judge.evidence(judgement), judgement, everyone)
         for observer in self.observers:
             observer.judged(case, judgements)
+        return judge

@@ -61,6 +61,8 @@ class Tally:
 
     targets: dict[str, TargetTally] = field(default_factory=dict)
     cases: int = 0
+    laws: dict[str, int] = field(default_factory=dict)
+    """by law that some target declares: how often outputs were compared by it."""
     coverage: dict[str, Ledger] = field(default_factory=dict)
     """by op: what judged cases have visited."""
 

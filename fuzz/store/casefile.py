@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from fuzz.case import ITEMSIZE, Case, CaseError, Guard, Layout, Origin, Output, Tensor
+from fuzz.laws.law import LawCheck
+from fuzz.laws.registry import LAWS
 
 VERSION = 1
 _READABLE_BYTES = 4096
@@ -31,6 +33,8 @@ class Found:
     verdict: str
     run_seed: int
     version: str
+    law: LawCheck | None = None
+    """for FAIL_LAW: the law that the case breaks together with its twin."""
 
 
 def save(path: Path, case: Case, found: Found | None = None) -> None:
@@ -78,6 +82,9 @@ def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
             "run_seed": found.run_seed,
             "version": found.version,
         }
+        if found.law is not None:
+            key, seal = f"{found.law.key:016x}", found.law.seal(case)
+            record["found"]["law"] = {"name": found.law.name, "key": key, "seal": seal}
     return record
 
 
@@ -99,10 +106,8 @@ def from_json(record: object) -> tuple[Case, Found | None]:
     )
     claimed = _text(top, "digest", "digest")
     if claimed != case.digest:
-        raise CaseError(
-            f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered"
-        )
-    return case, _parse_found(top.get("found"))
+        raise CaseError(f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered")
+    return case, _parse_found(top.get("found"), case)
 
 
 def _on_one_line(numbers: re.Match[str]) -> str:
@@ -201,7 +206,7 @@ def _parse_origin(record: Mapping[str, Any]) -> Origin:
     )
 
 
-def _parse_found(value: object) -> Found | None:
+def _parse_found(value: object, case: Case) -> Found | None:
     if value is None:
         return None
     record = _object(value, "found")
@@ -210,7 +215,27 @@ def _parse_found(value: object) -> Found | None:
         _text(record, "verdict", "found"),
         _integer(record.get("run_seed"), "found.run_seed"),
         _text(record, "version", "found"),
+        _parse_law(record, case),
     )
+
+
+def _parse_law(found: Mapping[str, Any], case: Case) -> LawCheck | None:
+    if "law" not in found:
+        if found["verdict"] == "FAIL_LAW":
+            raise CaseError("found.law: missing, so that there is no law to replay")
+        return None
+    record = _member(found, "law", "found.law")
+    name, key = _text(record, "name", "found.law"), _text(record, "key", "found.law")
+    if name not in LAWS:
+        raise CaseError(f"found.law.name: unknown law {name!r}; known: {', '.join(LAWS)}")
+    if re.fullmatch("[0-9a-f]{16}", key) is None:
+        raise CaseError(f"found.law.key: {key!r} is not sixteen hexadecimal digits")
+    check = LawCheck(LAWS[name], int(key, 16))
+    if not check.law.applies(case):
+        raise CaseError(f"found.law: {name} does not apply to this case")
+    if _text(record, "seal", "found.law") != check.seal(case):
+        raise CaseError("found.law.seal: the law was altered, or this version makes another twin by it")
+    return check
 
 
 def _object(value: object, where: str) -> dict[str, Any]:

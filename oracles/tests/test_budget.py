@@ -204,3 +204,15 @@ def test_a_sum_that_may_overflow_allows_both_answers_at_no_distance() -> None:
         assert truth.explain(Numerics(), "y", (0, 0), float(y[0, 0])).ratio == 0.0
     (check,) = truth.check(Numerics(), {"y": x * 0 + 0.5})
     assert check.result == "numeric"
+
+
+def test_a_zero_where_a_subnormal_is_due_is_as_far_off_as_it_is() -> None:
+    """Half a cell of 0 is half the smallest subnormal, not half an ulp of 1."""
+    x = np.array([[2.0**-120, 1.0]], np.float32)
+    truth = Truth(Problem("rms_norm", {"eps": 2.0**40}, {"x": x}, {"y": "f32"}, structured=True))
+    exact = 2.0**-120 / np.sqrt(2.0**40 + 0.5)
+    explanation = truth.explain(Numerics(), "y", (0, 0), 0.0)
+    assert not explanation.passes
+    assert explanation.terms[-1].value == 2.0**-150
+    assert explanation.ratio > 1e5
+    assert explanation.ulp == pytest.approx(-exact / 2.0**-149)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -82,7 +84,13 @@ def test_a_planted_bug_is_found_explained_kept_and_replayed(cli: Cli, planted: P
     (path,) = (tmp_path / "findings").glob("planted-fail_numeric-*.json")
     positions = [found.stdout.index(word) for word in _ORDER]
     assert positions == sorted(positions), "the failure text is out of order"
-    assert f"kernelfuzz repro findings/{path.name} --target c-planted@native:gcc-O" in found.stdout
+    command = re.search(r"reproduce +kernelfuzz (repro .*)", found.stdout)
+    assert command is not None
+    assert path.name in command[1]
+    printed = cli(*shlex.split(command[1]))
+    assert printed.returncode == 1, "the command must work as it is printed"
+    assert "FAIL_NUMERIC" in printed.stdout
+    assert f"kernelfuzz run --seed 1 --pack {pack}" in found.stdout
     assert any(record["kind"] == "finding" for record in _records(tmp_path / "out.jsonl"))
 
     again = cli("repro", str(path), "--pack", str(pack))
@@ -148,19 +156,25 @@ def _workers_of(parent: int) -> list[int]:
     return [int(line.split()[0]) for line in answer.stdout.splitlines() if "worker-" in line]
 
 
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_with_the_table_and_exit_code_2(
     planted: Planted, tmp_path: Path, number: signal.Signals
 ) -> None:
     run = subprocess.Popen(
-        [sys.executable, "-m", "fuzz", "run", "--pack", str(planted(GENERIC))],
+        [sys.executable, "-m", "fuzz", "run", "--pack", str(planted(GENERIC)), "--json", "out.jsonl"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         text=True,
         stdout=subprocess.PIPE,
     )
     try:
-        time.sleep(4)
+        deadline = time.monotonic() + 60
+        while '"kind":"run"' not in _text(tmp_path / "out.jsonl") and time.monotonic() < deadline:
+            time.sleep(0.1)
         run.send_signal(number)
         output, _ = run.communicate(timeout=30)
     finally:
@@ -189,6 +203,12 @@ def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_co
     assert "kernelfuzz doctor --install" in doctor.stdout
 
 
+def test_a_required_target_that_does_not_exist_is_known_before_the_run(cli: Cli) -> None:
+    done = cli("run", "--require", "c-typo@*")
+    assert done.returncode == 10
+    assert "required target c-typo@*: no such target" in done.stderr
+
+
 def test_a_compile_error_is_shown_whole(cli: Cli, planted: Planted) -> None:
     done = cli("run", "--pack", str(planted("int kf_rms_norm(void) { return oops; }\n")), "--max-cases", "16")
     assert done.returncode == 4
@@ -202,6 +222,8 @@ def test_a_compile_error_is_shown_whole(cli: Cli, planted: Planted) -> None:
     [
         (["run", "--max-time", "soon"], "30s, 5m or 8h"),
         (["run", "--target", "c-nothing@*"], "no target matches"),
+        (["run", "--max-time", "0s"], "must be more than 0"),
+        (["run", "--output", "/etc/passwd"], "/etc/passwd cannot be written"),
         (["run", "--op", "layer_norm"], "no kernel of an op"),
         (["run", "-k", "sve and"], "a word is missing at the end"),
         (["run", "--pack", "/nowhere"], "is not a pack"),
@@ -255,8 +277,23 @@ def test_coverage_names_its_holes_and_has_none_after_a_while(cli: Cli, tmp_path:
     )
     assert short.returncode == 0, short.stderr
     assert "holes: run longer" in short.stdout
-    recorded = _records(tmp_path / "c.jsonl")[-1]["coverage"]["rms_norm"]
+    records = _records(tmp_path / "c.jsonl")
+    drawn = [r for r in records if r.get("target") == "c-composed@native:gcc-O2" and "law" not in r]
+    recorded = records[-1]["coverage"]["rms_norm"]
     assert recorded["tail of 256"]["holes"]
-    assert sum(recorded["dtype"]["counts"].values()) == 64
+    assert sum(recorded["dtype"]["counts"].values()) == len(drawn), "a twin visits nothing of its own"
     whole = cli("run", "--max-cases", "2500", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
     assert "no hole" in whole.stdout, whole.stdout
+
+
+def test_a_kernel_that_keeps_state_is_told_apart(cli: Cli, planted: Planted) -> None:
+    """A total that survives the call: the first call is right, alone in a fresh process every case is."""
+    stateful = edited("float total = 0.0f;", "static float total = 0.0f;")
+    done = cli("run", "--pack", str(planted(stateful)), "--max-cases", "48", "--seed", "1")
+    assert done.returncode == 1
+    assert "passes alone in a fresh process: it fails only after other calls" in done.stdout
+    command = re.search(r"reproduce +kernelfuzz (repro .*)", done.stdout)
+    assert command is not None
+    alone = cli(*shlex.split(command[1]))
+    assert alone.returncode == 0
+    assert "it passes there now: the kernel was changed, or the failure needs the calls" in alone.stdout

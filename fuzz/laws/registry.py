@@ -1,0 +1,69 @@
+"""All laws by name, and which of them is checked on a case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fuzz.case import Case
+from fuzz.generate.stream import Stream
+from fuzz.kernel import CKernel
+from fuzz.laws.law import Law, LawCheck
+from fuzz.laws.places import ALIGNMENT, IN_PLACE, LAYOUT, SURROUNDINGS
+from fuzz.laws.rows import BATCH_APPEND, BATCH_SUBSET, ROW_PERMUTATION
+from fuzz.laws.values import RERUN, SCALING, SIGN_FLIP
+
+LAWS: Mapping[str, Law] = {
+    law.name: law
+    for law in (
+        RERUN, ROW_PERMUTATION, BATCH_SUBSET, BATCH_APPEND, SCALING, SIGN_FLIP,
+        LAYOUT, IN_PLACE, SURROUNDINGS, ALIGNMENT,
+    )
+}  # fmt: skip
+ONE_IN = 8
+"""cases of which one gets a twin in a run. Twins are judged like any case, but they visit little that is new."""
+
+
+def declared(kernels: Iterable[CKernel]) -> tuple[str, ...]:
+    """The laws that some of these kernels declare, in the order of `LAWS`."""
+    wanted = {law for kernel in kernels for law in kernel.laws}
+    return tuple(law for law in LAWS if law in wanted)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A case to run; where it is a twin, right after the case that it is the twin of."""
+
+    case: Case
+    check: LawCheck | None = None
+    """the law that this case is a twin by."""
+
+
+def twin_of(case: Case, check: LawCheck) -> Entry:
+    """The entry that checks a law on `case`. A twin is no visit of what its case visits: it may lie elsewhere."""
+    twin = check.twin(case)
+    return Entry(replace(twin, origin=replace(twin.origin, labels=())), check)
+
+
+def with_twins(cases: Iterable[Case], laws: Sequence[str], one_in: int = ONE_IN) -> list[Entry]:
+    """The cases, about one in `one_in` followed by its twin.
+
+    The case's own bits decide whether it has one and by which law of `laws`: not the machine, and not what ran before.
+    """
+    entries = []
+    for case in cases:
+        entries.append(Entry(case))
+        check = _chosen(case, laws, one_in)
+        if check is not None:
+            entries.append(twin_of(case, check))
+    return entries
+
+
+def _chosen(case: Case, laws: Sequence[str], one_in: int) -> LawCheck | None:
+    key = int(case.digest[:16], 16)
+    if key % one_in:
+        return None
+    fitting = [law for law in map(LAWS.__getitem__, laws) if law.applies(case) for _ in range(law.tickets)]
+    if not fitting:
+        return None
+    return LawCheck(fitting[int(Stream(key).child("law").words(1)[0]) % len(fitting)], key)

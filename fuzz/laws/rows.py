@@ -1,0 +1,132 @@
+"""Laws of rows: what becomes of a row does not depend on which other rows there are, or where among them it stands.
+
+All three pick rows along the outermost axis that is not normalised, and keep the strides. A permuted row lies at
+another address, so `row_permutation` also asks that a row's own alignment be of no influence; the two batch laws keep
+the alignment of every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.case import CACHE_LINE, ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.generate.formats import from_bits
+from fuzz.generate.stream import Stream
+from fuzz.laws.law import Law, Outputs
+from fuzz.laws.places import distinct, moved_to, placed, tensors_of
+
+Rows = NDArray[np.int64]
+"""for each row block of the twin, which one of the case it is."""
+Pick = Callable[[Case, Stream], Rows]
+
+_MOST_APPENDED = 16384
+"""elements that appending may add, unless a single row block is larger: a twin must not cost more than its case."""
+
+
+def row_axis(case: Case) -> int | None:
+    """The outermost axis along which rows follow one another; None where there are no rows to pick from.
+
+    None too for an op with tensors of other shapes, such as a gradient summed over the rows: that depends on all rows.
+    """
+    tensors = tensors_of(case)
+    shape = tensors[0].layout.shape
+    if "axis" not in case.params or any(tensor.layout.shape != shape for tensor in tensors) or 0 in shape:
+        return None
+    axes = [axis for axis in range(len(shape)) if axis != int(case.params["axis"])]
+    return next((axis for axis in axes if shape[axis] > 1), axes[0] if axes else None)
+
+
+def _extent(case: Case) -> int:
+    """Row blocks to pick from."""
+    axis = row_axis(case)
+    return 0 if axis is None else next(iter(case.inputs.values())).layout.shape[axis]
+
+
+def _permuted(case: Case, stream: Stream) -> Rows:
+    rows = np.argsort(stream.words(_extent(case)), kind="stable").astype(np.int64)
+    in_order = bool((rows == np.arange(rows.size)).all())
+    return np.roll(rows, 1) if in_order else rows
+
+
+def _subset(case: Case, stream: Stream) -> Rows:
+    """A run of neighbours, so that strides and alignments stay what they are."""
+    extent = _extent(case)
+    count, start = (int(word) for word in stream.words(2))
+    count = 1 + count % (extent - 1)
+    start %= extent - count + 1
+    return np.arange(start, start + count, dtype=np.int64)
+
+
+def _appended(case: Case, stream: Stream) -> Rows:
+    """All rows, then copies of some: what the copies become is known as well."""
+    extent = _extent(case)
+    block = next(iter(case.inputs.values())).layout.size // extent
+    most = max(1, min(extent + 8, _MOST_APPENDED // block))
+    count = int(stream.child("count").integers(1, 1, most)[0])
+    return np.concatenate([np.arange(extent, dtype=np.int64), stream.child("copies").integers(count, 0, extent - 1)])
+
+
+def _picked_layout(layout: Layout, axis: int, rows: Rows, itemsize: int) -> Layout:
+    shape = (*layout.shape[:axis], len(rows), *layout.shape[axis + 1 :])
+    # The twin's first row stays at the alignment that this row has in the case; a permutation leaves the base alone.
+    first = 0 if len(rows) == layout.shape[axis] else int(rows[0])
+    alignment = (layout.alignment(itemsize) + first * layout.strides[axis] * itemsize) % CACHE_LINE
+    return placed(replace(layout, shape=shape), itemsize, alignment)
+
+
+def _picked_bits(tensor: Tensor | Output, bits: bytes, axis: int, rows: Rows) -> bytes:
+    values = from_bits(bits, tensor.dtype, tensor.layout.shape)
+    return np.ascontiguousarray(values.take(rows, axis=axis)).tobytes()
+
+
+def _law(name: str, summary: str, applies: Callable[[Case], bool], pick: Pick, tickets: int = 1) -> Law:
+    def twin(case: Case, stream: Stream) -> Case:
+        axis, rows = row_axis(case), pick(case, stream)
+        assert axis is not None
+        inputs = {
+            name: Tensor(
+                tensor.dtype,
+                _picked_layout(tensor.layout, axis, rows, ITEMSIZE[tensor.dtype]),
+                _picked_bits(tensor, tensor.bits, axis, rows),
+            )
+            for name, tensor in case.inputs.items()
+        }
+        outputs = {
+            name: replace(output, layout=_picked_layout(output.layout, axis, rows, ITEMSIZE[output.dtype]))
+            for name, output in case.outputs.items()
+        }
+        return moved_to(case, inputs, outputs)
+
+    def expected(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
+        axis, rows = row_axis(case), pick(case, stream)
+        assert axis is not None
+        return {name: _picked_bits(output, outputs[name], axis, rows) for name, output in case.outputs.items()}
+
+    return Law(name, summary, applies, twin, expected, tickets)
+
+
+def _has_distinct_rows(case: Case) -> bool:
+    """Several rows, none of which shares memory with another: expanded rows cannot hold different values."""
+    return _extent(case) > 1 and all(distinct(tensor.layout) for tensor in case.inputs.values())
+
+
+def _can_grow(case: Case) -> bool:
+    """Rows can follow the last one at the same stride without running into what lies between the rows."""
+    axis = row_axis(case)
+    if axis is None:
+        return False
+    return all(distinct(_grown(tensor.layout, axis)) for tensor in tensors_of(case))
+
+
+def _grown(layout: Layout, axis: int) -> Layout:
+    """The layout with one row more. Where that keeps all elements apart, any number of rows more does."""
+    return replace(layout, shape=(*layout.shape[:axis], layout.shape[axis] + 1, *layout.shape[axis + 1 :]))
+
+
+ROW_PERMUTATION = _law("row_permutation", "rows in another order", _has_distinct_rows, _permuted)
+BATCH_SUBSET = _law("batch_subset", "some of the rows alone", lambda case: _extent(case) > 1, _subset, 2)
+BATCH_APPEND = _law("batch_append", "more rows after the last one", _can_grow, _appended, 2)

@@ -1,0 +1,48 @@
+"""Cases as a run sees them, and a kernel in a few lines of NumPy for which every law holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from fuzz.case import ITEMSIZE, Case
+from fuzz.generate.formats import from_bits
+from fuzz.generate.search import StopSearch, search
+
+Model = Callable[[Case], Mapping[str, bytes]]
+
+
+@pytest.fixture(scope="session")
+def some_cases() -> list[Case]:
+    """The first cases of a search."""
+    found: list[Case] = []
+
+    def consume(cases: list[Case]) -> None:
+        found.extend(cases)
+        if len(found) >= 1200:
+            raise StopSearch
+
+    search("rms_norm", 5, consume)
+    return found
+
+
+def honest(case: Case) -> Mapping[str, bytes]:
+    """Each row on its own, summed in order in float32."""
+    x, axis = case.inputs["x"], int(case.params["axis"])
+    values = np.moveaxis(from_bits(x.bits, x.dtype, x.layout.shape).astype(np.float32), axis, -1)
+    n = values.shape[-1]
+    if values.size == 0:
+        return {"y": b""}
+    with np.errstate(all="ignore"):
+        total = np.cumsum(values * values, axis=-1, dtype=np.float32)[..., -1:]
+        rstd = np.float32(1) / np.sqrt(total / np.float32(n) + np.float32(case.params["eps"]))
+        y = np.moveaxis((values * rstd).astype(from_bits(b"", x.dtype, (0,)).dtype), -1, axis)
+    return {"y": np.ascontiguousarray(y).tobytes()}
+
+
+def nudged(case: Case) -> Mapping[str, bytes]:
+    """The honest outputs with the last bit of every element flipped."""
+    words = np.frombuffer(honest(case)["y"], f"<u{ITEMSIZE[case.outputs['y'].dtype]}")
+    return {"y": (words ^ words.dtype.type(1)).tobytes()}

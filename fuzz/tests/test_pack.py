@@ -1,0 +1,72 @@
+"""Packs: what an author easily gets wrong is said in one line that names the field."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuzz.pack import PackError, built_in, load
+from fuzz.tests.conftest import CHECKOUT, GENERIC
+
+HEAD = """
+from pathlib import Path
+from fuzz import *
+SOURCE = Path(__file__).parent / "k.c"
+"""
+
+MISTAKES = {
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE))": "KERNELS must be a tuple",
+    "KERNELS = 5": "KERNELS must be a tuple",
+    "KERNELS = ('k',)": "KERNELS must be a tuple",
+    "KERNELS = ()": "declares no kernels",
+    "KERNELS = (CKernel('k', 'rms_norm', 'k.c'),)": "source: write a path",
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE.with_name('no.c')),)": "does not exist",
+    "KERNELS = (CKernel('my kernel@*/', 'rms_norm', SOURCE),)": "name: 'my kernel@*/'",
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, 'avx3'),)": "isa: 'avx3' is not one of any,",
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, numerics=Numerics(summation='pairwise')),)": "summation",
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, numerics=Numerics(accumulate='f99')),)": "accumulate",
+    "Capabilities(strides='pitch')": "capabilities.strides: 'pitch' is not one of contiguous, pitched, any",
+    "Capabilities(dtypes=('f8',))": "capabilities.dtypes: 'f8'",
+    "Capabilities(dtypes='f32')": "capabilities.dtypes: write a tuple",
+    "Capabilities(alignment=7)": "capabilities.alignment: 7",
+    "Capabilities(axis='first')": "capabilities.axis: 'first'",
+    "Lanes(0, 4, 'scalar')": "lanes",
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE),) * 2": "declares k more than once",
+    "raise SystemExit(7)": "line 5: SystemExit: 7",
+    "1 / 0": "line 5: ZeroDivisionError",
+    "def (": "SyntaxError",
+}
+
+
+@pytest.mark.parametrize("mistake", list(MISTAKES))
+def test_a_mistake_in_a_pack_is_one_line_that_says_what(mistake: str, tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(GENERIC)
+    (tmp_path / "pack.py").write_text(HEAD + mistake + "\n")
+    with pytest.raises(PackError) as caught:
+        load(tmp_path)
+    assert MISTAKES[mistake] in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_pack_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(PackError, match=r"it has no pack\.py"):
+        load(tmp_path)
+
+
+def test_the_built_in_pack_has_its_kernels_and_mutants() -> None:
+    pack = load(built_in())
+    assert {"generic", "composed", "avx2", "avx512", "neon", "sve", "dispatch"} <= {
+        kernel.name for kernel in pack.kernels
+    }
+    assert {mutant.base for mutant in pack.mutants} <= {kernel.name for kernel in pack.kernels}
+
+
+def test_a_pack_never_takes_a_top_level_name() -> None:
+    """Other distributions are called `kernels` too: loading the pack must not import under that name."""
+    code = "import sys; from fuzz.pack import built_in, load; load(built_in()); print('kernels' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CHECKOUT)
+    assert answer.stdout.strip() == "False"
