@@ -17,7 +17,7 @@ PLAIN = Numerics()
 """a plain float32 CPU kernel."""
 
 
-Strides = Literal["contiguous", "pitched", "any"]
+Strides = Literal["contiguous", "pitched", "rows", "any"]
 
 
 class DeclarationError(ValueError):
@@ -37,12 +37,17 @@ class Capabilities:
     axis: Literal["last", "any"] = "last"
     """which axis may be normalised."""
     strides: Strides = "contiguous"
-    """'contiguous': C order without gaps; 'pitched': unit stride along the row, one distance between rows; 'any'. An
-    axis of one element may have any stride, since nothing is ever reached by it."""
+    """'contiguous': C order without gaps; 'pitched': unit stride along the row, one distance between rows; 'rows': unit
+    stride along the row, any strides between rows; 'any'. An axis of one element may have any stride, since nothing is
+    ever reached by it."""
     in_place: bool = False
     """the output may be the input's own memory."""
     alignment: int = 1
     """bytes that every row's first element must be a multiple of; 1 means any element-aligned address."""
+
+    outside: Literal["undefined", "rejects"] = "undefined"
+    """what happens with anything else: 'undefined', it is never tried; 'rejects', it is given to the kernel on purpose,
+    which must return KF_REJECTED."""
 
     def __post_init__(self) -> None:
         dtypes: object = self.dtypes
@@ -52,6 +57,7 @@ class Capabilities:
             _one_of("capabilities.dtypes", dtype, tuple(ITEMSIZE))
         _one_of("capabilities.axis", self.axis, ("last", "any"))
         _one_of("capabilities.strides", self.strides, get_args(Strides))
+        _one_of("capabilities.outside", self.outside, ("undefined", "rejects"))
         if self.alignment < 1 or self.alignment & (self.alignment - 1):
             raise DeclarationError(f"capabilities.alignment: {self.alignment} is not a power of two")
 

@@ -11,6 +11,18 @@ MAX_RANK = 6
 """of a tensor that a C kernel is given; KF_MAX_RANK in kernelfuzz.h."""
 
 
+def is_given(kernel: CKernel, case: Case) -> bool:
+    """True when `case` is to be run: within the capabilities, or invalid input that the kernel promises to reject.
+
+    Empty tensors are never invalid: a kernel that returns at once does no harm.
+    """
+    if accepts(kernel, case):
+        return True
+    layouts = [tensor.layout for tensor in case.inputs.values()] + [output.layout for output in case.outputs.values()]
+    runnable = all(layout.size > 0 and len(layout.shape) <= MAX_RANK for layout in layouts)
+    return runnable and case.op == kernel.op and kernel.capabilities.outside == "rejects"
+
+
 def accepts(kernel: CKernel, case: Case) -> bool:
     """True when `case` is within the kernel's capabilities."""
     return refusal(kernel, case) is None
@@ -56,6 +68,8 @@ def _strides_fit(able: Capabilities, layout: Layout) -> bool:
         return [stride for _, stride in steps] == wanted
     if layout.shape and layout.shape[-1] != 1 and steps.pop()[1] != 1:
         return False
+    if able.strides == "rows":
+        return True
     # Outer axes must collapse into one axis of rows with one pitch.
     return all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(steps))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from fuzz.case import Case
-from fuzz.execute.accept import accepts
+from fuzz.execute.accept import is_given
 from fuzz.execute.attestation import Attestation, NotRun
 from fuzz.execute.build import Builder
 from fuzz.execute.frames import encode_case
@@ -125,7 +125,7 @@ class WorkerPool:
         self._close()
 
     def submit(self, cases: Sequence[Case]) -> Batch:
-        """Send each case to every live target whose kernel accepts it. Returns at once; see `collect`.
+        """Send each case to every live target whose kernel is to be given it. Returns at once; see `collect`.
 
         How much is held in memory is up to the caller: collect one batch before submitting many.
         """
@@ -137,7 +137,7 @@ class WorkerPool:
                 continue
             kernel = lane.target.kernel
             if kernel not in accepted:
-                indices = [index for index, case in enumerate(cases) if accepts(kernel, case)]
+                indices = [index for index, case in enumerate(cases) if is_given(kernel, case)]
                 accepted[kernel] = indices, _split([encoded[index] for index in indices])
             indices, frames = accepted[kernel]
             if indices:

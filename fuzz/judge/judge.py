@@ -53,6 +53,17 @@ class Judge:
         kept = outcome if verdict is not Verdict.PASS else None
         return Judgement(outcome.target, self.case.digest, verdict, worst.worst_ratio, worst, outcome=kept)
 
+    def judge_invalid(self, outcome: Outcome, why: str) -> Judgement:
+        """The verdict on a kernel that was given what it must reject, because of `why`."""
+        verdict, reason = self._apart_from_values(outcome)
+        if outcome.status is Status.REJECTED and not outcome.damage:
+            verdict, reason = Verdict.PASS, f"rejected, as it must ({why})"
+        elif outcome.status is Status.RAN:
+            verdict, reason = Verdict.FAIL_ACCEPTED_INVALID, f"returned KF_OK for what it must reject ({why})"
+        assert verdict is not None, "only RAN leaves the verdict to the values"
+        kept = outcome if verdict is not Verdict.PASS else None
+        return Judgement(outcome.target, self.case.digest, verdict, reason=reason, outcome=kept)
+
     def _apart_from_values(self, outcome: Outcome) -> tuple[Verdict | None, str]:
         """The verdict where no value needs to be compared, worst first."""
         if outcome.status is Status.NOT_RUN:
@@ -61,7 +72,7 @@ class Judge:
             return Verdict.TIMEOUT, outcome.detail
         if outcome.status is Status.DIED:
             return Verdict.CRASH, outcome.detail
-        if outcome.status is Status.REJECTED:
+        if outcome.status is Status.REJECTED and not outcome.damage:
             return Verdict.REJECTED, outcome.detail or "the kernel refused an input that it is declared to accept"
         if outcome.fault is not None:
             verdict = Verdict.FAIL_MEMORY if outcome.fault.tensor is not None else Verdict.CRASH

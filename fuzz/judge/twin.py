@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fuzz.case import Case
+from fuzz.execute.accept import refusal
 from fuzz.execute.target import Target
 from fuzz.judge.judge import Judge
 from fuzz.judge.judgement import Judgement
 from fuzz.laws.comparison import first_difference
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry
-from fuzz.outcome import Outcome
+from fuzz.outcome import Outcome, Status
 from fuzz.verdict import Verdict
 
 
@@ -32,12 +33,17 @@ class EntryJudge:
     def judge(self, target: Target) -> Judgement:
         """The verdict on one target. A law is compared only where case and twin pass on their own: what is wrong by the
         oracle needs no second reason."""
-        judgement = self._judge.judge(self.outcomes[target.id], target.numerics)
+        outcome, invalid = self.outcomes[target.id], refusal(target.kernel, self.entry.case)
+        if invalid is not None:
+            return self._judge.judge_invalid(outcome, invalid)
+        judgement = self._judge.judge(outcome, target.numerics)
         check, before = self.entry.check, self._before
         if check is None or before is None:
             return judgement
         judgement = replace(judgement, law=check)
         if check.name not in target.kernel.laws or target.id not in before.outcomes:
+            return judgement
+        if before.outcomes[target.id].status is not Status.RAN:  # the twin of invalid input may be valid
             return judgement
         passed = (judgement.verdict, before.judge(target).verdict)
         return self._by_law(judgement, check, before) if passed == (Verdict.PASS, Verdict.PASS) else judgement

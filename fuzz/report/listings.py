@@ -34,9 +34,17 @@ def kernels_table(path: Path | None) -> PlainTable:
     return PlainTable(("kernel", "op", "dtypes", "takes", "targets", "what it is"), rows)
 
 
+_STRIDES = {
+    "contiguous": "contiguous rows",
+    "pitched": "pitched rows",
+    "rows": "unit stride in rows",
+    "any": "any strides",
+}
+
+
 def _takes(kernel: CKernel) -> str:
     able = kernel.capabilities
-    parts = [f"{able.axis} axis", {"any": "any strides"}.get(able.strides, f"{able.strides} rows")]
+    parts = [f"{able.axis} axis", _STRIDES[able.strides]]
     if able.in_place:
         parts.append("in place")
     return ", ".join(parts)

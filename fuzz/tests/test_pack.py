@@ -28,7 +28,7 @@ MISTAKES = {
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, 'avx3'),)": "isa: 'avx3' is not one of any,",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, numerics=Numerics(summation='pairwise')),)": "summation",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, numerics=Numerics(accumulate='f99')),)": "accumulate",
-    "Capabilities(strides='pitch')": "capabilities.strides: 'pitch' is not one of contiguous, pitched, any",
+    "Capabilities(strides='pitch')": "capabilities.strides: 'pitch' is not one of contiguous, pitched, rows, any",
     "Capabilities(dtypes=('f8',))": "capabilities.dtypes: 'f8'",
     "Capabilities(dtypes='f32')": "capabilities.dtypes: write a tuple",
     "Capabilities(alignment=7)": "capabilities.alignment: 7",

@@ -76,8 +76,9 @@ static inline int f16_rows(const kf_rms_norm_call *call, row_kernel *row) {
 }
 
 static inline int each_row(const kf_rms_norm_call *call, row_kernel *row) {
-    if (!is_f32_or_f16(call) || !is_row_wise(call)) return KF_REJECTED;
+    if (!is_f32_or_f16(call)) return KF_REJECTED;
     if (is_empty(&call->x)) return KF_OK;
+    if (!is_row_wise(call)) return KF_REJECTED;
     return call->x.dtype == KF_F32 ? f32_rows(call, row) : f16_rows(call, row);
 }
 

@@ -73,6 +73,21 @@ MUTANTS: tuple[Mutant, ...] = (
         provenance="rows packed one after the other hide it: only the last one ends at memory of somebody else",
     ),
     Mutant(
+        name="generic-takes-any-strides",
+        base="generic",
+        edits=(
+            (
+                "return each_row(call, generic_row);",
+                "return is_empty(&call->x) ? KF_OK : call->x.dtype == KF_F32 ? f32_rows(call, generic_row)\n"
+                "                                                               : f16_rows(call, generic_row);",
+            ),
+        ),
+        targets=("*@native:*",),
+        trigger="rows that are not the last axis, or whose elements are not neighbours",
+        caught_as=("FAIL_ACCEPTED_INVALID", "FAIL_MEMORY"),
+        provenance="kernels that assert contiguity, and lose the check with the assertions",
+    ),
+    Mutant(
         name="avx512-rsqrt-estimate",
         base="avx512",
         edits=(

@@ -125,3 +125,16 @@ def test_memory_damage_is_found_even_when_all_values_are_right() -> None:
 def test_only_pass_gave_up_and_not_run_are_no_findings() -> None:
     silent = {verdict for verdict in Verdict if not verdict.is_finding}
     assert silent == {Verdict.PASS, Verdict.ORACLE_GAVE_UP, Verdict.NOT_RUN}
+
+
+def test_invalid_input_must_be_rejected_and_nothing_else_counts() -> None:
+    judge = Judge(_case())
+    rejected = Outcome(TARGET, Status.REJECTED)
+    assert judge.judge_invalid(rejected, "strides").verdict is Verdict.PASS
+    taken = judge.judge_invalid(Outcome(TARGET, Status.RAN, {"y": _correct(_case()).tobytes()}), "strides (2, 1)")
+    assert taken.verdict is Verdict.FAIL_ACCEPTED_INVALID
+    assert "strides (2, 1)" in taken.reason
+    spoilt = replace(rejected, damage=(Damage("x", "input", 0, 0, "inside", 4),))
+    assert judge.judge_invalid(spoilt, "strides").verdict is Verdict.FAIL_INPUT_MODIFIED
+    fault = Outcome(TARGET, Status.FAULT, fault=Fault("SIGSEGV", "x", 2, 0, "read"))
+    assert judge.judge_invalid(fault, "strides").verdict is Verdict.FAIL_MEMORY
