@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from fuzz.cli import options
-from fuzz.cli.exits import Exit
 
 
 def doctor(
@@ -23,4 +22,4 @@ def doctor(
     """
     from fuzz.cli.examination import examine
 
-    return examine(install=install, as_json=json, pack=pack) or Exit.OK
+    return examine(install=install, as_json=json, pack=pack)

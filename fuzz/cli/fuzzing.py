@@ -141,6 +141,7 @@ def _report(
     rate = tally.judged / elapsed if elapsed else 0.0
     buckets = f"{len(book.buckets)} bucket{'s' if len(book.buckets) != 1 else ''} (one per kernel and verdict)"
     found = f"{tally.findings:,} failing runs in {buckets}" if tally.findings else "nothing found"
+    found = found if tally.judged else "NOTHING RAN"  # never to be taken for a clean run
     out.print(
         f"{found}: {tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s), "
         f"seed {origin.seed}",

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from fuzz.cli import options
-from fuzz.cli.exits import Exit
 
 
 def run(
@@ -38,23 +37,20 @@ def run(
     """
     from fuzz.cli.fuzzing import Request, fuzz
 
-    return (
-        fuzz(
-            Request(
-                max_time=max_time,
-                max_cases=max_cases,
-                seed=seed,
-                op=op,
-                targets=tuple(target or ()),
-                keyword=keyword,
-                require=tuple(require or ()),
-                pack=pack,
-                json=json,
-                output=output,
-                coverage=coverage,
-                case_limit=case_limit,
-                jobs=jobs,
-            )
+    return fuzz(
+        Request(
+            max_time=max_time,
+            max_cases=max_cases,
+            seed=seed,
+            op=op,
+            targets=tuple(target or ()),
+            keyword=keyword,
+            require=tuple(require or ()),
+            pack=pack,
+            json=json,
+            output=output,
+            coverage=coverage,
+            case_limit=case_limit,
+            jobs=jobs,
         )
-        or Exit.OK
     )

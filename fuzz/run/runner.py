@@ -81,12 +81,6 @@ class Runner:
         self._drain()
         return self.tally
 
-    def judge_cases(self, cases: Sequence[Case]) -> Tally:
-        """Run and judge the given cases once."""
-        self._submit([Entry(case) for case in cases])
-        self._drain()
-        return self.tally
-
     def _end_of(self, share: float) -> tuple[float, float]:
         """The clock reading and the number of cases at which a search that may use `share` of the limits stops."""
         seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
