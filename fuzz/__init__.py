@@ -1,9 +1,21 @@
 """What a pack of kernels may import: the declarations, and nothing heavy."""
 
-from fuzz.kernel import Capabilities, CKernel
+from fuzz.kernel import Capabilities, CKernel, PythonKernel
 from fuzz.mutant import Mutant
-from oracles.numerics import Lanes, Numerics, Sequential, VectorLanes
+from oracles.numerics import Any, Lanes, Numerics, Pairwise, Sequential, Tiles, VectorLanes
 
 __version__ = "0.1.0"
 
-__all__ = ["CKernel", "Capabilities", "Lanes", "Mutant", "Numerics", "Sequential", "VectorLanes"]
+__all__ = [
+    "Any",
+    "CKernel",
+    "Capabilities",
+    "Lanes",
+    "Mutant",
+    "Numerics",
+    "Pairwise",
+    "PythonKernel",
+    "Sequential",
+    "Tiles",
+    "VectorLanes",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -40,8 +41,21 @@ class Capabilities:
     """'contiguous': C order without gaps; 'pitched': unit stride along the row, one distance between rows; 'rows': unit
     stride along the row, any strides between rows; 'any'. An axis of one element may have any stride, since nothing is
     ever reached by it."""
-    in_place: bool = False
-    """the output may be the input's own memory."""
+    aliases: tuple[tuple[str, str], ...] = ()
+    """(output, input) pairs that may be one and the same memory, such as (("y", "x"),): in place."""
+    takes: tuple[str, ...] = ()
+    """optional tensors that may be there, such as ("weight", "rstd"); without them here they never are."""
+    needs: tuple[str, ...] = ()
+    """optional tensors that must be there."""
+    mixed: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """dtypes of tensors other than x, where they may differ from the default, as (name, dtypes): "x" stands for the
+    dtype of x. By default rstd is f32, dw has the dtype of weight, everything else that of x."""
+    offset: bool = False
+    """a non-zero offset may be added to the weight."""
+    max_n: int | None = None
+    """elements of the longest row."""
+    multiple_of: int = 1
+    """n must be a multiple of this."""
     alignment: int = 1
     """bytes that every row's first element must be a multiple of; 1 means any element-aligned address."""
 
@@ -55,11 +69,20 @@ class Capabilities:
             raise DeclarationError(f"capabilities.dtypes: write a tuple, ({self.dtypes!r},)")
         for dtype in self.dtypes:
             _one_of("capabilities.dtypes", dtype, tuple(ITEMSIZE))
+        for name, allowed in self.mixed:
+            for dtype in allowed:
+                _one_of(f"capabilities.mixed: {name}", dtype, ("x", *ITEMSIZE))
         _one_of("capabilities.axis", self.axis, ("last", "any"))
         _one_of("capabilities.strides", self.strides, get_args(Strides))
         _one_of("capabilities.outside", self.outside, ("undefined", "rejects"))
         if self.alignment < 1 or self.alignment & (self.alignment - 1):
             raise DeclarationError(f"capabilities.alignment: {self.alignment} is not a power of two")
+
+    def dtypes_of(self, tensor: str, x: str, weight: str | None = None) -> tuple[str, ...]:
+        """The dtypes that `tensor` may have, given those of x and of the weight, if there is one."""
+        default = {"rstd": "f32", "dw": weight or x}.get(tensor, "x")
+        allowed = next((dtypes for name, dtypes in self.mixed if name == tensor), (default,))
+        return tuple(x if dtype == "x" else dtype for dtype in allowed)
 
 
 @dataclass(frozen=True)
@@ -86,10 +109,57 @@ class CKernel:
     """one line for `kernelfuzz list kernels`."""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.name):
-            raise DeclarationError(f"name: {self.name!r} may hold letters, digits, '_', '.' and '-' only")
+        _check_declaration(self)
         _one_of("isa", self.isa, get_args(Isa))
-        if not isinstance(self.source, Path):
-            raise DeclarationError(f"source: write a path, Path(__file__).parent / {str(self.source)!r}")
-        if not isinstance(self.numerics.summation, get_args(Summation)):
-            raise DeclarationError(f"numerics.summation: {self.numerics.summation!r} is not a summation structure")
+
+
+Framework = Literal["triton", "torch"]
+Device = Literal["interpret", "cpu", "cuda"]
+DEVICES: Mapping[Framework, tuple[Device, ...]] = {"triton": ("interpret", "cuda"), "torch": ("cpu", "cuda")}
+"""where a framework's kernels can run."""
+
+
+@dataclass(frozen=True)
+class PythonKernel:
+    """A kernel written in Python, with Triton or torch: a function of tensors in the file `source`.
+
+    The function is called as `entry(**inputs, **params, **outputs, **options)` with torch tensors that have exactly the
+    case's shapes, dtypes and strides. Optional tensors that the case does not have are not passed. It either writes
+    its outputs in place, or, where it has no parameters of their names, returns them: one tensor, or a dict by name.
+    It may raise ValueError or NotImplementedError, having written nothing, for what it does not take.
+    """
+
+    name: str
+    op: str
+    source: Path
+    framework: Framework
+    numerics: Numerics = PLAIN
+    capabilities: Capabilities = Capabilities()
+    entry: str = ""
+    """name of the function; by default that of the op."""
+    options: tuple[tuple[str, str | int | float | bool], ...] = ()
+    """more keyword arguments, such as (("mode", "multi_wave_cached"),)."""
+    devices: tuple[Device, ...] = ()
+    """where it runs; by default wherever its framework does."""
+    edits: tuple[tuple[str, str], ...] = ()
+    laws: tuple[str, ...] = ("rerun",)
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        _check_declaration(self)
+        _one_of("framework", self.framework, tuple(DEVICES))
+        for device in self.devices:
+            _one_of("devices", device, DEVICES[self.framework])
+
+
+Kernel = CKernel | PythonKernel
+
+
+def _check_declaration(kernel: Kernel) -> None:
+    """Raise DeclarationError for what is wrong whatever the language."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", kernel.name):
+        raise DeclarationError(f"name: {kernel.name!r} may hold letters, digits, '_', '.' and '-' only")
+    if not isinstance(kernel.source, Path):
+        raise DeclarationError(f"source: write a path, Path(__file__).parent / {str(kernel.source)!r}")
+    if not isinstance(kernel.numerics.summation, get_args(Summation)):
+        raise DeclarationError(f"numerics.summation: {kernel.numerics.summation!r} is not a summation structure")

@@ -17,8 +17,8 @@ _C = Path(__file__).resolve().parent / "c"
 # Multiply and add are two roundings in the scalar parts; compilers fuse them where nobody forbids it.
 _FLAGS = ("-ffp-contract=off",)
 
-_ROWS = Capabilities(dtypes=("f32", "f16"), axis="last", strides="rows", in_place=True, outside="rejects")
-_ANY = Capabilities(dtypes=("f32", "f16"), axis="any", strides="any", in_place=True)
+_ROWS = Capabilities(dtypes=("f32", "f16"), axis="last", strides="rows", aliases=(("y", "x"),), outside="rejects")
+_ANY = Capabilities(dtypes=("f32", "f16"), axis="any", strides="any", aliases=(("y", "x"),))
 
 # Rows are independent, read where they lie and summed in an order that only their length decides: every law holds.
 _LAWS = (

@@ -33,8 +33,9 @@ def refusal(kernel: CKernel, case: Case) -> str | None:
     if case.op != kernel.op:
         return f"op {case.op}"
     able = kernel.capabilities
-    if not able.in_place and any(output.alias is not None for output in case.outputs.values()):
-        return "in place"
+    for name, output in case.outputs.items():
+        if output.alias is not None and (name, output.alias) not in able.aliases:
+            return f"{name} in the memory of {output.alias}"
     tensors: dict[str, Tensor | Output] = {**case.inputs, **case.outputs}
     for name, tensor in tensors.items():
         reason = _layout_refusal(able, case, tensor.layout, tensor.dtype)

@@ -45,7 +45,7 @@ _STRIDES = {
 def _takes(kernel: CKernel) -> str:
     able = kernel.capabilities
     parts = [f"{able.axis} axis", _STRIDES[able.strides]]
-    if able.in_place:
+    if able.aliases:
         parts.append("in place")
     return ", ".join(parts)
 

@@ -56,7 +56,7 @@ def planted(tmp_path: Path) -> Callable[..., Path]:
             "from pathlib import Path\n"
             "from fuzz import Capabilities, CKernel\n"
             f"KERNELS = (CKernel({name!r}, 'rms_norm', Path(__file__).parent / '{name}.c',\n"
-            "    capabilities=Capabilities(dtypes=('f32', 'f16'), strides='pitched', in_place=True)),)\n"
+            "    capabilities=Capabilities(dtypes=('f32', 'f16'), strides='pitched', aliases=(('y', 'x'),))),)\n"
         )
         return folder
 

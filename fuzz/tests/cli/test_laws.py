@@ -25,7 +25,9 @@ def _pack(planted: Planted, laws: tuple[str, ...]) -> str:
         source = source.replace(old, new)
     folder = planted(source)
     entry = folder / "pack.py"
-    declared = entry.read_text().replace("in_place=True)),)", f"in_place=True), laws={laws!r}),)")
+    old = "aliases=(('y', 'x'),))),)"
+    declared = entry.read_text().replace(old, f"aliases=(('y', 'x'),)), laws={laws!r}),)")
+    assert declared != entry.read_text()
     entry.write_text(declared)
     assert repr(laws) in declared
     return str(folder)

@@ -13,7 +13,7 @@ from fuzz.outcome import Outcome
 
 Run = Callable[..., list[Outcome]]
 
-ANYTHING = Capabilities(dtypes=("f16", "f32"), axis="any", strides="any", in_place=True)
+ANYTHING = Capabilities(dtypes=("f16", "f32"), axis="any", strides="any", aliases=(("y", "x"),))
 
 HEAD = """
 #include <signal.h>

@@ -61,8 +61,8 @@ def test_op_dtype_axis_and_rank() -> None:
 
 
 def test_in_place() -> None:
-    assert refusal(_kernel(), _case(DENSE, alias="x")) == "in place"
-    assert accepts(_kernel(in_place=True), _case(DENSE, alias="x"))
+    assert refusal(_kernel(), _case(DENSE, alias="x")) == "y in the memory of x"
+    assert accepts(_kernel(aliases=(("y", "x"),)), _case(DENSE, alias="x"))
 
 
 def test_alignment_is_of_every_row() -> None:

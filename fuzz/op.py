@@ -1,0 +1,76 @@
+"""The ops' operands as data: which tensors an op has, how each one's shape follows from x, what may be left out.
+
+What an op means is the oracle's business; this is what generation, acceptance, laws and shrinking need to know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["grid", "columns", "rows"]
+"""'grid': the shape of x; 'columns': one element per column, (n,); 'rows': one per row, the shape of x without the
+normalised axis."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One tensor of an op."""
+
+    name: str
+    role: Role
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Op:
+    """What tensors and parameters an op has."""
+
+    name: str
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    aliases: tuple[tuple[str, str], ...]
+    """(output, input) pairs that a kernel may declare to share memory."""
+    params: tuple[str, ...] = ("eps", "axis", "offset")
+
+    def operand(self, name: str) -> Operand:
+        """The input or output of that name. Raises KeyError."""
+        for operand in (*self.inputs, *self.outputs):
+            if operand.name == name:
+                return operand
+        raise KeyError(name)
+
+    def shape(self, name: str, grid: tuple[int, ...], axis: int) -> tuple[int, ...]:
+        """Shape of an operand, given that of x and the normalised axis."""
+        role = self.operand(name).role
+        if role == "grid":
+            return grid
+        return (grid[axis],) if role == "columns" else (*grid[:axis], *grid[axis + 1 :])
+
+
+_X = Operand("x", "grid")
+_WEIGHT = Operand("weight", "columns", optional=True)
+_RSTD = Operand("rstd", "rows", optional=True)
+_GRADIENT = (Operand("dx", "grid"), Operand("dw", "columns", optional=True))
+
+OPS: Mapping[str, Op] = {
+    op.name: op
+    for op in (
+        Op("rms_norm", (_X, _WEIGHT), (Operand("y", "grid"), _RSTD), (("y", "x"),)),
+        Op(
+            "fused_add_rms_norm",
+            (_X, Operand("residual", "grid"), _WEIGHT),
+            (Operand("y", "grid"), Operand("sum", "grid", optional=True), _RSTD),
+            (("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual")),
+        ),
+        Op("rms_norm_backward", (_X, Operand("dy", "grid"), _WEIGHT, _RSTD), _GRADIENT, (("dx", "dy"), ("dx", "x"))),
+        Op(
+            "fused_add_rms_norm_backward",
+            (_X, Operand("dy", "grid"), Operand("dsum", "grid", optional=True), _WEIGHT, _RSTD),
+            (_GRADIENT[0], Operand("dresidual", "grid", optional=True), _GRADIENT[1]),
+            (("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy")),
+        ),
+    )
+}
+"""Every op by name; the same ones that `oracles.ops` judges."""
