@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fuzz.kernel import CKernel
+from fuzz.kernel import Kernel
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,6 @@ class Mutant:
     fails_when: Callable[[int], bool] | None = None
     """of the row length n: True where the defect can show. A failure elsewhere has another cause."""
 
-    def apply(self, base: CKernel) -> CKernel:
+    def apply(self, base: Kernel) -> Kernel:
         """The base with the defect planted, under the mutant's name."""
         return replace(base, name=self.name, edits=self.edits, summary=self.trigger)

@@ -10,14 +10,12 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any
 
-from fuzz.kernel import CKernel, DeclarationError
+from fuzz.kernel import CKernel, DeclarationError, Kernel, PythonKernel
 from fuzz.laws.registry import LAWS
 from fuzz.mutant import Mutant
 from oracles.numerics import NumericsError
-
-_T = TypeVar("_T")
 
 
 class PackError(Exception):
@@ -29,17 +27,17 @@ class Pack:
     """The kernels and mutants that a folder declares in its `pack.py`."""
 
     path: Path
-    kernels: tuple[CKernel, ...]
+    kernels: tuple[Kernel, ...]
     mutants: tuple[Mutant, ...] = ()
 
-    def kernel(self, name: str) -> CKernel:
+    def kernel(self, name: str) -> Kernel:
         """The kernel of that name. Raises PackError."""
         for kernel in self.kernels:
             if kernel.name == name:
                 return kernel
         raise PackError(f"{self.path} has no kernel {name!r}; it has {', '.join(k.name for k in self.kernels)}")
 
-    def mutated_kernels(self) -> tuple[CKernel, ...]:
+    def mutated_kernels(self) -> tuple[Kernel, ...]:
         """Every mutant as a kernel of its own name."""
         return tuple(mutant.apply(self.kernel(mutant.base)) for mutant in self.mutants)
 
@@ -66,8 +64,8 @@ def load(path: Path) -> Pack:
     if not entry.is_file():
         raise PackError(f"{path} is not a pack: it has no pack.py")
     module = _execute(entry)
-    kernels = _declared(module, "KERNELS", CKernel, entry)
-    mutants = _declared(module, "MUTANTS", Mutant, entry)
+    kernels: tuple[Kernel, ...] = _declared(module, "KERNELS", (CKernel, PythonKernel), entry)
+    mutants: tuple[Mutant, ...] = _declared(module, "MUTANTS", (Mutant,), entry)
     if not kernels:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
     for kernel in kernels:
@@ -103,15 +101,15 @@ def _said(error: BaseException) -> str:
     return f"{where}{type(error).__name__}: {error}"
 
 
-def _declared(module: ModuleType, name: str, kind: type[_T], entry: Path) -> tuple[_T, ...]:
+def _declared(module: ModuleType, name: str, kinds: tuple[type, ...], entry: Path) -> tuple[Any, ...]:
     """The tuple called `name`; PackError for what is easily written instead of one."""
     declared = getattr(module, name, ())
-    if not isinstance(declared, (tuple, list)) or not all(isinstance(each, kind) for each in declared):
-        raise PackError(f"{entry}: {name} must be a tuple: {name} = ({kind.__name__}(...),) - mind the comma")
+    if not isinstance(declared, (tuple, list)) or not all(isinstance(each, kinds) for each in declared):
+        raise PackError(f"{entry}: {name} must be a tuple: {name} = ({kinds[0].__name__}(...),) - mind the comma")
     return tuple(declared)
 
 
-def _require_known_laws(kernels: tuple[CKernel, ...], entry: Path) -> None:
+def _require_known_laws(kernels: tuple[Kernel, ...], entry: Path) -> None:
     for kernel in kernels:
         unknown = [law for law in kernel.laws if law not in LAWS]
         if unknown:

@@ -9,13 +9,22 @@ from fnmatch import fnmatchcase
 Matcher = Callable[[str], bool]
 
 
+_SHORT = re.compile(r"^(c|triton|torch)@")
+_DETAILS = {"c@native": ":*", "c@qemu": ":*"}
+"""what a short form leaves out besides the kernel."""
+
+
 class SelectionError(ValueError):
     """A selection that cannot be read or that selects nothing."""
 
 
 def globs(patterns: Iterable[str]) -> tuple[str, ...]:
-    """Split comma-separated globs. Target names hold commas too, so only a comma before another '@' separates."""
-    return tuple(part for pattern in patterns for part in re.split(r",(?=[^,]*@)", pattern) if part)
+    """Split comma-separated globs. Target names hold commas too, so only a comma before another '@' separates.
+
+    'triton@interpret' is short for 'triton-*@interpret', and so for every language.
+    """
+    parts = (part for pattern in patterns for part in re.split(r",(?=[^,]*@)", pattern) if part)
+    return tuple(_SHORT.sub(r"\1-*@", part) + _DETAILS.get(part, "") for part in parts)
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:

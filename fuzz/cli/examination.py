@@ -89,10 +89,7 @@ def _missing(tool: Tool) -> str:
 def _words(status: Attestation | NotRun) -> str:
     if isinstance(status, NotRun):
         return f"NOT_RUN: {status.reason}"
-    where = "on hardware" if status.emulator == "none" else "emulated"
-    uses = " ".join(sorted(status.needs)) or "baseline instructions"
-    width = f", vectors of {status.vector_bits} bits" if "sve" in status.needs else ""
-    return f"{status.arch} {where}, {uses}{width}, {status.compiler}"
+    return "; ".join([status.words, *(f"no {dtype} cases: {why}" for dtype, why in status.not_given.items())])
 
 
 def _record(statuses: dict[str, Attestation | NotRun]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from fuzz.execute.accept import refusal
 from fuzz.execute.target import Target
 from fuzz.generate.search import check_case
 from fuzz.judge.judgement import Judgement
-from fuzz.kernel import CKernel
+from fuzz.kernel import Kernel
 from fuzz.pack import Pack, built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
@@ -68,7 +68,7 @@ def replay(request: Request) -> Exit:
 
 def _targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Target, ...]:
     """Targets that match and accept the case. Mutants take part only when they are named."""
-    kernels: tuple[CKernel, ...] = pack.kernels
+    kernels: tuple[Kernel, ...] = pack.kernels
     try:
         chosen = select_targets(kernels, patterns=patterns)
     except SelectionError:

@@ -12,12 +12,12 @@ from fuzz.execute.attestation import NotRun
 from fuzz.execute.pool import CASE_LIMIT_S, WorkerPool
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
-from fuzz.kernel import CKernel
+from fuzz.kernel import Kernel
 from fuzz.select import SelectionError, globs, keyword, matches_any
 
 
 def select_targets(
-    kernels: Sequence[CKernel], op: str = "*", patterns: Sequence[str] = (), expression: str | None = None
+    kernels: Sequence[Kernel], op: str = "*", patterns: Sequence[str] = (), expression: str | None = None
 ) -> tuple[Target, ...]:
     """The targets that the options ask for; SelectionError if they ask for none."""
     wanted = globs(patterns)

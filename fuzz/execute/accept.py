@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 from fuzz.case import ITEMSIZE, Case, Layout, Output, Tensor, contiguous
-from fuzz.kernel import Capabilities, CKernel
+from fuzz.kernel import Capabilities, Kernel
 
 MAX_RANK = 6
 """of a tensor that a C kernel is given; KF_MAX_RANK in kernelfuzz.h."""
 
 
-def is_given(kernel: CKernel, case: Case) -> bool:
+def is_given(kernel: Kernel, case: Case) -> bool:
     """True when `case` is to be run: within the capabilities, or invalid input that the kernel promises to reject.
 
     Empty tensors are never invalid: a kernel that returns at once does no harm.
@@ -23,12 +23,12 @@ def is_given(kernel: CKernel, case: Case) -> bool:
     return runnable and case.op == kernel.op and kernel.capabilities.outside == "rejects"
 
 
-def accepts(kernel: CKernel, case: Case) -> bool:
+def accepts(kernel: Kernel, case: Case) -> bool:
     """True when `case` is within the kernel's capabilities."""
     return refusal(kernel, case) is None
 
 
-def refusal(kernel: CKernel, case: Case) -> str | None:
+def refusal(kernel: Kernel, case: Case) -> str | None:
     """Why `case` is outside the kernel's capabilities, in plain words, or None when it is within."""
     if case.op != kernel.op:
         return f"op {case.op}"

@@ -1,11 +1,9 @@
-"""What a worker says it is, checked against what its target asked for."""
+"""What a worker says it is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from fuzz.execute.target import Target
 
 
 class AttestationError(Exception):
@@ -14,25 +12,20 @@ class AttestationError(Exception):
 
 @dataclass(frozen=True)
 class Attestation:
-    """What a worker observed about itself when it started."""
+    """What a worker observed about itself when it started; each language adds its own facts."""
 
-    arch: str
-    features: frozenset[str]
-    """instruction sets that the processor has and the operating system enables."""
-    needs: frozenset[str]
-    """instruction sets that the compiler was free to use in the kernel."""
-    vector_bits: int
-    """width of its vector registers, read back from the hardware."""
-    emulator: str
-    """'tcg' under QEMU's translator, 'none', or 'unknown'."""
-    compiler: str
-    """of the kernel's own object."""
-    flags: str
     digest: str
-    page: int
-    """bytes."""
-    flushes: bool
-    """subnormals were flushed to zero when the worker started."""
+    """of the code that it runs."""
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+        raise NotImplementedError
+
+    @property
+    def not_given(self) -> Mapping[str, str]:
+        """dtypes that this worker's surroundings get wrong, whatever the kernel does, and how that was seen."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -40,38 +33,3 @@ class NotRun:
     """A target without a worker."""
 
     reason: str
-
-
-def parse(text: str) -> Attestation:
-    """Read the `name=value` lines of a hello frame."""
-    lines: Mapping[str, str] = dict(line.split("=", 1) for line in text.splitlines())
-    return Attestation(
-        arch=lines["arch"],
-        features=frozenset(lines["features"].split()),
-        needs=frozenset(lines["needs"].split()),
-        vector_bits=int(lines["vector_bits"]),
-        emulator=lines["emulator"],
-        compiler=lines["compiler"],
-        flags=lines["flags"],
-        digest=lines["digest"],
-        page=int(lines["page"]),
-        flushes=lines["flushes"] == "yes",
-    )
-
-
-def check(found: Attestation, target: Target, digest: str) -> None:
-    """Raise AttestationError where `found` is not what `target` and the build's `digest` ask for."""
-    wrong = []
-    if found.arch != target.arch:
-        wrong.append(f"architecture {target.arch} was requested, the worker runs on {found.arch}")
-    if target.vector_bits is not None and found.vector_bits != target.vector_bits:
-        wrong.append(f"vectors of {target.vector_bits} bits were requested, the worker has {found.vector_bits}")
-    missing = sorted((target.features | found.needs) - found.features)
-    if missing:
-        wrong.append(f"{' '.join(missing)} was requested, the worker has {' '.join(sorted(found.features))}")
-    if target.emulated and found.emulator == "none":
-        wrong.append("an emulator was requested, the worker runs on hardware")
-    if found.digest != digest:
-        wrong.append(f"code {digest[:16]} was requested, the worker runs {found.digest[:16]}")
-    if wrong:
-        raise AttestationError(f"{target.id}: {'; '.join(wrong)}")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.execute.target import Target
+from fuzz.execute.c_target import CTarget
 from fuzz.kernel import CKernel
 
 NATIVE = Path(__file__).resolve().parent.parent / "native"
@@ -54,7 +54,7 @@ class Builder:
         self._compiling = threading.Semaphore(jobs or os.cpu_count() or 1)
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    def build(self, target: Target) -> Binary:
+    def build(self, target: CTarget) -> Binary:
         """The executable of `target`, compiled unless the cache has it. Raises BuildError."""
         worker = self._worker_parts(target)
         source = edited_source(target.kernel)
@@ -63,7 +63,7 @@ class Builder:
         output = self._cached("worker", digest, lambda output: self._link(target, worker, source, digest, output))
         return Binary(output, digest)
 
-    def _worker_parts(self, target: Target) -> Binary:
+    def _worker_parts(self, target: CTarget) -> Binary:
         """The worker without a kernel, one relocatable object per compiler and op."""
         sources = [path for path in sorted(NATIVE.glob("*.c")) if not path.name.startswith("op_")]
         sources.append(NATIVE / f"op_{target.kernel.op}.c")
@@ -75,7 +75,7 @@ class Builder:
         command = [*tool.command, *WORKER_FLAGS, "-r", "-nostdlib", *map(str, sources)]
         return Binary(self._cached("parts", digest, lambda output: _compile([*command, "-o", str(output)])), digest)
 
-    def _link(self, target: Target, worker: Binary, source: str, digest: str, output: Path) -> None:
+    def _link(self, target: CTarget, worker: Binary, source: str, digest: str, output: Path) -> None:
         """Compiles the kernel's source text and links it to the worker."""
         kernel = target.kernel
         with tempfile.TemporaryDirectory(dir=self.cache) as scratch:

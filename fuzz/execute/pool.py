@@ -13,11 +13,11 @@ from types import TracebackType
 from fuzz.case import Case
 from fuzz.execute.accept import is_given
 from fuzz.execute.attestation import Attestation, NotRun
-from fuzz.execute.build import Builder
 from fuzz.execute.frames import encode_case
+from fuzz.execute.programs import Programs
 from fuzz.execute.target import Target
 from fuzz.execute.worker import Encoded, LostError, Worker
-from fuzz.kernel import CKernel
+from fuzz.kernel import Kernel
 from fuzz.outcome import Outcome
 
 CASE_LIMIT_S = 5.0
@@ -45,8 +45,8 @@ class _Lane:
         self.worker: Worker | None = None
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=target.id)
 
-    def start(self, builder: Builder) -> Attestation | NotRun:
-        self.worker = Worker(self.target, builder.build(self.target), self._limit)
+    def start(self, programs: Programs) -> Attestation | NotRun:
+        self.worker = Worker(self.target, programs.program(self.target), self._limit)
         try:
             return self.worker.start()
         except LostError as error:
@@ -92,7 +92,7 @@ class WorkerPool:
         self.statuses: dict[str, Attestation | NotRun] = {}
         self._targets = tuple(targets)
         self._second_run = second_run
-        self._builder = Builder(cache, jobs)
+        self._programs = Programs(cache, jobs)
         running = threading.Semaphore(jobs or os.cpu_count() or 1)
         self._lanes = [_Lane(target, limit, running) for target in self._targets if target.unavailable() is None]
 
@@ -109,7 +109,7 @@ class WorkerPool:
         return {target: pid for target, pid in found.items() if pid is not None}
 
     def __enter__(self) -> WorkerPool:
-        starting = {lane.target.id: lane.thread.submit(lane.start, self._builder) for lane in self._lanes}
+        starting = {lane.target.id: lane.thread.submit(lane.start, self._programs) for lane in self._lanes}
         try:
             for target in self._targets:
                 reason = target.unavailable()
@@ -131,7 +131,7 @@ class WorkerPool:
         """
         batch = Batch(tuple(cases))
         encoded = [(case, encode_case(case, self._second_run)) for case in cases]
-        accepted: dict[CKernel, tuple[list[int], list[list[Encoded]]]] = {}
+        accepted: dict[Kernel, tuple[list[int], list[list[Encoded]]]] = {}
         for lane in self._lanes:
             if isinstance(self.statuses[lane.target.id], NotRun):
                 continue

@@ -12,8 +12,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from fuzz.execute import frames
 from fuzz.execute.frames import FrameError, Response
@@ -60,36 +61,63 @@ class EndedError(Exception):
         self.ending = ending
 
 
-class Process:
-    """A running worker. `limit` is the longest silence in seconds that is taken for work."""
+class Child(Protocol):
+    """A process that was started; a Popen is one."""
 
-    def __init__(self, command: Sequence[str], limit: float) -> None:
+    pid: int
+
+    def kill(self) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Exit code, or minus the number of the signal. Raises subprocess.TimeoutExpired."""
+        ...
+
+
+Start = Callable[[int, int, int], Child]
+"""starts a worker on three descriptors: its stdin, stdout and stderr. Raises OSError."""
+
+
+def command(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Start:
+    """How to start a worker that is a program of its own."""
+
+    def start(stdin: int, stdout: int, stderr: int) -> Child:
+        # A session of its own: an interrupt from the keyboard is ours to handle, not the workers'.
+        return subprocess.Popen(
+            words, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, start_new_session=True
+        )
+
+    return start
+
+
+class Process:
+    """A running worker. `limit` is the longest silence in seconds that is taken for work; `memory` bounds what it may
+    allocate, in bytes."""
+
+    def __init__(self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT) -> None:
         self._limit = limit
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        stdin, self._to = os.pipe()
+        self._from, stdout = os.pipe()
         try:
-            # A session of its own: an interrupt from the keyboard is ours to handle, not the workers'.
-            self._popen = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0,
-                start_new_session=True,
-            )  # fmt: skip
+            self._child = start(stdin, stdout, self._errors.fileno())
         except OSError:
-            self._errors.close()
+            self._release()
             raise
-        assert self._popen.stdin is not None
-        assert self._popen.stdout is not None
-        self._to, self._from = self._popen.stdin.fileno(), self._popen.stdout.fileno()
+        finally:
+            os.close(stdin)
+            os.close(stdout)
         self._received = bytearray()
-        self._prepare()
+        self._prepare(memory)
 
     @property
     def pid(self) -> int:
-        return self._popen.pid
+        return self._child.pid
 
     def hello(self) -> str:
         """The text of the hello frame. Raises EndedError or FrameError."""
         magic, size = frames.HELLO.unpack(self._take(frames.HELLO.size))
         if magic != frames.HELLO_MAGIC:
-            raise FrameError(f"{self._popen.args!r} is no worker: it says {magic:08x}")
+            raise FrameError(f"process {self.pid} is no worker: it says {magic:08x}")
         return self._take(size).decode()
 
     def exchange(self, cases: Sequence[bytes]) -> Iterator[Response]:
@@ -106,24 +134,28 @@ class Process:
     def kill(self) -> None:
         """End the process, whatever it is doing. Another thread that waits for its answer gets EndedError."""
         with contextlib.suppress(OSError):
-            self._popen.kill()
+            self._child.kill()
 
     def close(self) -> None:
         """End the process and release its pipes. Only for the thread that talks to it; may be called twice."""
-        self.kill()
-        self._popen.wait()
-        for stream in (self._popen.stdin, self._popen.stdout, self._errors):
-            with contextlib.suppress(OSError):
-                if stream is not None:
-                    stream.close()
+        if not self._errors.closed:
+            self.kill()
+            self._child.wait()
+            self._release()
 
-    def _prepare(self) -> None:
+    def _release(self) -> None:
+        self._errors.close()
+        os.close(self._to)
+        os.close(self._from)
+
+    def _prepare(self, memory: int | None) -> None:
         for descriptor in (self._to, self._from):
             os.set_blocking(descriptor, False)
             with contextlib.suppress(OSError):  # beyond the user's quota the default size has to do
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            resource.prlimit(self.pid, resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
+            if memory is not None:
+                resource.prlimit(self.pid, resource.RLIMIT_DATA, (memory, memory))
             resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (FILE_LIMIT, FILE_LIMIT))
             resource.prlimit(self.pid, resource.RLIMIT_CORE, (0, 0))
 
@@ -166,12 +198,12 @@ class Process:
     def _end(self, hung: bool) -> None:
         """Raise EndedError, with the process gone."""
         if hung:
-            self._popen.kill()
+            self._child.kill()
         try:
-            code = self._popen.wait(_LAST_BREATH_S)
+            code = self._child.wait(_LAST_BREATH_S)
         except subprocess.TimeoutExpired:  # it closed its pipe and lives on
-            self._popen.kill()
-            code = self._popen.wait()
+            self._child.kill()
+            code = self._child.wait()
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, self._errors.tell() - _TAIL_BYTES))
         said = self._errors.read().decode(errors="replace").strip()

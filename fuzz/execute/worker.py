@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuzz.case import Case
-from fuzz.execute import attestation
 from fuzz.execute.attestation import Attestation
-from fuzz.execute.build import Binary
 from fuzz.execute.frames import FrameError, outcome_of
 from fuzz.execute.process import EndedError, Ending, Process
+from fuzz.execute.programs import Program
 from fuzz.execute.target import Target
 from fuzz.outcome import Outcome, Status
 
@@ -30,11 +29,11 @@ class Worker:
     `limit` is in seconds per case. All methods but `stop` belong to one thread.
     """
 
-    def __init__(self, target: Target, binary: Binary, limit: float) -> None:
+    def __init__(self, target: Target, program: Program, limit: float) -> None:
         self.target = target
         self.restarts = 0
         """processes replaced after a death from outside, or a hang, that did not happen again."""
-        self._binary = binary
+        self._program = program
         self._limit = limit
         self._process: Process | None = None
         self._lost: str | None = None
@@ -50,13 +49,12 @@ class Worker:
         if self._lost is not None:
             raise LostError(self._lost)
         try:
-            found = attestation.parse(self._hello())
+            hello = self._hello()
         except (OSError, EndedError) as error:
             self._process = None
             self._lost = self._lost or f"the worker cannot be started: {error}"
             raise LostError(self._lost) from error
-        attestation.check(found, self.target, self._binary.digest)
-        return found
+        return self._program.attested(hello)
 
     def run(self, cases: Sequence[Encoded]) -> list[Outcome]:
         """One outcome per case, in order. Raises FrameError or AttestationError: internal errors."""
@@ -88,7 +86,7 @@ class Worker:
         """Start a process; another one when somebody kills it before it speaks."""
         for attempt in range(ATTEMPTS):
             try:
-                self._process = Process([*self.target.prefix, str(self._binary.path)], self._limit)
+                self._process = self._program.process(self._limit)
                 if self._lost is not None:  # stopped before there was a process to kill
                     self._process.kill()
                 return self._process.hello()

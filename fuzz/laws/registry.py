@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fuzz.case import Case
 from fuzz.generate.stream import Stream
-from fuzz.kernel import CKernel
+from fuzz.kernel import Kernel
 from fuzz.laws.law import Law, LawCheck
 from fuzz.laws.places import ALIGNMENT, IN_PLACE, LAYOUT, SURROUNDINGS
 from fuzz.laws.rows import BATCH_APPEND, BATCH_SUBSET, ROW_PERMUTATION
@@ -24,7 +24,7 @@ ONE_IN = 8
 """cases of which one gets a twin in a run. Twins are judged like any case, but they visit little that is new."""
 
 
-def declared(kernels: Iterable[CKernel]) -> tuple[str, ...]:
+def declared(kernels: Iterable[Kernel]) -> tuple[str, ...]:
     """The laws that some of these kernels declare, in the order of `LAWS`."""
     wanted = {law for kernel in kernels for law in kernel.laws}
     return tuple(law for law in LAWS if law in wanted)

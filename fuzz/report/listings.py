@@ -9,7 +9,7 @@ from fuzz.execute.target import expand
 from fuzz.execute.toolchain import this_host
 from fuzz.generate.recipes import recipes
 from fuzz.generate.search import SPECS
-from fuzz.kernel import CKernel
+from fuzz.kernel import Kernel
 from fuzz.laws.registry import LAWS
 from fuzz.pack import Pack, built_in, load
 from fuzz.report.tables import PlainTable
@@ -42,7 +42,7 @@ _STRIDES = {
 }
 
 
-def _takes(kernel: CKernel) -> str:
+def _takes(kernel: Kernel) -> str:
     able = kernel.capabilities
     parts = [f"{able.axis} axis", _STRIDES[able.strides]]
     if able.aliases:
@@ -50,11 +50,11 @@ def _takes(kernel: CKernel) -> str:
     return ", ".join(parts)
 
 
-def _places(kernel: CKernel) -> str:
+def _places(kernel: Kernel) -> str:
     """'native; qemu vl=128, 256': where it runs, whatever the compiler and its flags."""
     widths: dict[str, list[str]] = {}
     for target in expand([kernel], this_host()):
-        where, details = target.id.split("@", 1)[1].split(":", 1)
+        where, _, details = target.id.split("@", 1)[1].partition(":")
         kept = [part for part in details.split(",") if "=" in part]
         known = widths.setdefault(where, [])
         known += [part for part in kept if part not in known]

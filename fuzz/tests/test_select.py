@@ -11,7 +11,12 @@ SVE = "c-sve@qemu:vl=256,gcc-O0"
 
 def test_commas_separate_globs_only_before_another_target() -> None:
     assert globs([f"{SVE},c-neon@*"]) == (SVE, "c-neon@*")
-    assert globs(["triton@interpret,torch@cpu", "c-*"]) == ("triton@interpret", "torch@cpu", "c-*")
+    assert globs(["triton-a@interpret,torch-b@cpu", "c-*"]) == ("triton-a@interpret", "torch-b@cpu", "c-*")
+
+
+def test_a_language_and_a_place_are_short_for_all_its_targets() -> None:
+    assert globs(["triton@interpret,torch@c*,c@native"]) == ("triton-*@interpret", "torch-*@c*", "c-*@native:*")
+    assert matches_any("c-avx2@native:gcc-O2", globs(["c@native"]))
 
 
 def test_a_target_name_matches_itself_and_its_globs() -> None:

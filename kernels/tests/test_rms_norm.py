@@ -15,8 +15,10 @@ import pytest
 from fuzz.case import Case, Guard, Layout, Output, Tensor, contiguous
 from fuzz.execute.accept import accepts
 from fuzz.execute.attestation import Attestation
+from fuzz.execute.c_attestation import CAttestation
+from fuzz.execute.c_target import CTarget
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target, expand
+from fuzz.execute.target import expand
 from fuzz.execute.toolchain import this_host
 from fuzz.outcome import Outcome, Status
 from fuzz.pack import load
@@ -85,9 +87,9 @@ def live(pool: WorkerPool) -> set[str]:
 def test_every_target_has_a_status_and_the_right_vectors(pool: WorkerPool) -> None:
     assert set(pool.statuses) == set(TARGETS)
     for name in live(pool):
-        target: Target = TARGETS[name]
+        target: CTarget = TARGETS[name]
         status = pool.statuses[name]
-        assert isinstance(status, Attestation)
+        assert isinstance(status, CAttestation)
         assert status.flags == " ".join(target.flags)
         assert not status.flushes
         assert target.vector_bits in (None, status.vector_bits)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from fuzz.execute.target import SVE_BITS
+from fuzz.execute.c_target import SVE_BITS
 from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited
 
 Planted = Callable[..., Path]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fuzz.case import Case
+from fuzz.execute.c_target import CTarget
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target
 from fuzz.execute.toolchain import this_host
 from fuzz.kernel import CKernel
 from fuzz.outcome import Outcome
@@ -27,15 +27,15 @@ def place(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make_target(tmp_path: Path, place: str) -> Callable[[str], Target]:
+def make_target(tmp_path: Path, place: str) -> Callable[[str], CTarget]:
     """A target for the body of `kf_rms_norm(c)`, native or emulated."""
 
-    def make(body: str) -> Target:
+    def make(body: str) -> CTarget:
         source = tmp_path / "planted.c"
         source.write_text(f"{HEAD}{body}\n    return KF_OK;\n}}\n")
         on = this_host()
         arch = on.arch if place == "native" else emulated_arch(on)
-        target = Target(CKernel("planted", "rms_norm", source, capabilities=ANYTHING), on, arch, place == "qemu")
+        target = CTarget(CKernel("planted", "rms_norm", source, capabilities=ANYTHING), on, arch, place == "qemu")
         assert target.unavailable() is None, "tests need every compiler and emulator: kernelfuzz doctor --install"
         return target
 
@@ -43,7 +43,7 @@ def make_target(tmp_path: Path, place: str) -> Callable[[str], Target]:
 
 
 @pytest.fixture
-def run(make_target: Callable[[str], Target], cache: Path) -> Run:
+def run(make_target: Callable[[str], CTarget], cache: Path) -> Run:
     """Outcomes of a kernel body on cases."""
 
     def go(body: str, *cases: Case, limit: float = 10.0, second_run: bool = False) -> list[Outcome]:

@@ -9,8 +9,8 @@ import pytest
 
 from fuzz.execute import build
 from fuzz.execute.build import Builder, BuildError, edited_source
+from fuzz.execute.c_target import CTarget
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target
 from fuzz.execute.toolchain import this_host
 from fuzz.kernel import CKernel
 
@@ -18,23 +18,23 @@ KERNEL = '#include "kernelfuzz.h"\n#include "part.h"\nint kf_rms_norm(const kf_r
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> Target:
+def target(tmp_path: Path) -> CTarget:
     source = tmp_path / "pack" / "kernel.c"
     source.parent.mkdir()
     source.write_text(KERNEL)
     source.with_name("part.h").write_text('#include "inner.h"\n')
     source.with_name("inner.h").write_text("#define PART KF_REJECTED\n")
     on = this_host()
-    return Target(CKernel("small", "rms_norm", source), on, on.arch, emulated=False)
+    return CTarget(CKernel("small", "rms_norm", source), on, on.arch, emulated=False)
 
 
-def test_a_cache_hit_does_not_compile(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_hit_does_not_compile(target: CTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = Builder(tmp_path / "cache").build(target)
     monkeypatch.setattr(build, "_compile", lambda command: pytest.fail(f"compiled again: {command}"))
     assert Builder(tmp_path / "cache").build(target) == built
 
 
-def test_everything_that_decides_the_code_is_in_the_digest(target: Target, tmp_path: Path) -> None:
+def test_everything_that_decides_the_code_is_in_the_digest(target: CTarget, tmp_path: Path) -> None:
     builder = Builder(tmp_path / "cache")
     kernel = target.kernel
     variants = [
@@ -49,13 +49,13 @@ def test_everything_that_decides_the_code_is_in_the_digest(target: Target, tmp_p
     assert len(set(digests)) == len(digests)
 
 
-def test_nothing_half_written_stays_in_the_cache(target: Target, tmp_path: Path) -> None:
+def test_nothing_half_written_stays_in_the_cache(target: CTarget, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     Builder(cache).build(target)
     assert sorted(path.name.split("-")[0] for path in cache.iterdir()) == ["parts", "worker"]
 
 
-def test_a_compile_error_is_shown_whole(target: Target, tmp_path: Path) -> None:
+def test_a_compile_error_is_shown_whole(target: CTarget, tmp_path: Path) -> None:
     target.kernel.source.write_text("this is no C\n#error and this is the end\n")
     with pytest.raises(BuildError) as caught, WorkerPool([target], cache=tmp_path / "cache"):
         pass
@@ -66,7 +66,7 @@ def test_a_compile_error_is_shown_whole(target: Target, tmp_path: Path) -> None:
     assert not list((tmp_path / "cache").glob("worker-*"))
 
 
-def test_an_unusable_cache_is_one_clear_line(target: Target, tmp_path: Path) -> None:
+def test_an_unusable_cache_is_one_clear_line(target: CTarget, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BuildError, match=r"cannot write the build cache .*KERNELFUZZ_CACHE") as caught:
         Builder(tmp_path / "file" / "cache").build(target)
@@ -74,7 +74,7 @@ def test_an_unusable_cache_is_one_clear_line(target: Target, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("old", "times"), [("nowhere", 0), ("return", 1), ("kf_rms_norm", 2)])
-def test_an_edit_fits_exactly_once(target: Target, old: str, times: int) -> None:
+def test_an_edit_fits_exactly_once(target: CTarget, old: str, times: int) -> None:
     edited = replace(target.kernel, edits=((old, "new"),))
     if times == 1:
         assert edited_source(edited) == KERNEL.replace("return", "new")
@@ -83,7 +83,7 @@ def test_an_edit_fits_exactly_once(target: Target, old: str, times: int) -> None
         edited_source(edited)
 
 
-def test_a_missing_source_and_an_unknown_op_are_clear(target: Target, tmp_path: Path) -> None:
+def test_a_missing_source_and_an_unknown_op_are_clear(target: CTarget, tmp_path: Path) -> None:
     builder = Builder(tmp_path / "cache")
     with pytest.raises(BuildError, match=r"cannot read .*absent\.c"):
         builder.build(replace(target, kernel=replace(target.kernel, source=tmp_path / "absent.c")))

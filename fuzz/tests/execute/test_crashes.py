@@ -14,9 +14,9 @@ import pytest
 
 from fuzz.execute.attestation import NotRun
 from fuzz.execute.build import Builder
+from fuzz.execute.c_target import CTarget
 from fuzz.execute.frames import encode_case, encode_frame
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target
 from fuzz.outcome import Fault, Status
 from fuzz.tests.execute.planted import Run, a_case
 
@@ -113,7 +113,7 @@ def test_a_rejection_carries_the_code(run: Run) -> None:
     assert "7" in strange.detail
 
 
-def test_killed_workers_lose_no_case(make_target: Callable[[str], Target], cache: Path) -> None:
+def test_killed_workers_lose_no_case(make_target: Callable[[str], CTarget], cache: Path) -> None:
     target = make_target("copy(c); for (volatile int i = 0; i < 200000; i++) {}")
     case = a_case()
     with WorkerPool([target], cache=cache) as pool:
@@ -128,7 +128,7 @@ def test_killed_workers_lose_no_case(make_target: Callable[[str], Target], cache
         assert 1 <= pool.restarts[target.id] <= 3
 
 
-def test_a_worker_that_cannot_be_restarted_says_so(make_target: Callable[[str], Target], tmp_path: Path) -> None:
+def test_a_worker_that_cannot_be_restarted_says_so(make_target: Callable[[str], CTarget], tmp_path: Path) -> None:
     target = make_target(CUE % "abort();")
     with WorkerPool([target], cache=tmp_path / "cache") as pool:
         for binary in (tmp_path / "cache").glob("worker-*"):
@@ -140,7 +140,7 @@ def test_a_worker_that_cannot_be_restarted_says_so(make_target: Callable[[str], 
     assert later[0][target.id].status is Status.NOT_RUN
 
 
-def test_leaving_the_pool_ends_the_workers(make_target: Callable[[str], Target], cache: Path) -> None:
+def test_leaving_the_pool_ends_the_workers(make_target: Callable[[str], CTarget], cache: Path) -> None:
     target = make_target("for (volatile int forever = 1; forever;) {}")
     with pytest.raises(KeyboardInterrupt), WorkerPool([target], cache=cache) as pool:  # noqa: PT012
         assert not isinstance(pool.statuses[target.id], NotRun)
@@ -154,8 +154,8 @@ def test_leaving_the_pool_ends_the_workers(make_target: Callable[[str], Target],
 
 PARENT = """
 import os, signal, sys
-from fuzz.execute.process import Process
-process = Process(sys.argv[1:], limit=0.5)
+from fuzz.execute.process import Process, command
+process = Process(command(sys.argv[1:]), limit=0.5)
 process.hello()
 process._send(sys.stdin.buffer.read())
 print(process.pid, flush=True)
@@ -163,7 +163,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_no_worker_outlives_a_killed_parent(make_target: Callable[[str], Target], cache: Path) -> None:
+def test_no_worker_outlives_a_killed_parent(make_target: Callable[[str], CTarget], cache: Path) -> None:
     """An idle worker sees the end of its input; one in an endless loop has an alarm."""
     target = make_target(CUE % "for (volatile int forever = 1; forever;) {}")
     command = [sys.executable, "-c", PARENT, *target.prefix, str(Builder(cache).build(target).path)]

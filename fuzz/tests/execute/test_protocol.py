@@ -10,11 +10,12 @@ import pytest
 
 from fuzz.case import Case, Layout, Output, Tensor
 from fuzz.execute import frames
-from fuzz.execute.attestation import AttestationError, check, parse
+from fuzz.execute.attestation import AttestationError
 from fuzz.execute.build import Builder
+from fuzz.execute.c_attestation import check, parse
+from fuzz.execute.c_target import CTarget
 from fuzz.execute.frames import FrameError, encode_case, encode_frame
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target
 from fuzz.outcome import Status
 from fuzz.tests.execute.planted import Run, a_case
 
@@ -83,7 +84,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("said", list(BROKEN))
 def test_a_broken_frame_is_a_clear_error(
-    said: str, make_target: Callable[[str], Target], cache: Path, place: str
+    said: str, make_target: Callable[[str], CTarget], cache: Path, place: str
 ) -> None:
     target = make_target("copy(c);")
     command = [*target.prefix, str(Builder(cache).build(target).path)]
@@ -92,7 +93,7 @@ def test_a_broken_frame_is_a_clear_error(
     assert len(answer.stderr.splitlines()) == 1
 
 
-def test_a_worker_ends_when_its_input_ends(make_target: Callable[[str], Target], cache: Path) -> None:
+def test_a_worker_ends_when_its_input_ends(make_target: Callable[[str], CTarget], cache: Path) -> None:
     target = make_target("copy(c);")
     command = [*target.prefix, str(Builder(cache).build(target).path)]
     answer = subprocess.run(command, input=FRAME, capture_output=True, timeout=20, check=False)
@@ -102,14 +103,14 @@ def test_a_worker_ends_when_its_input_ends(make_target: Callable[[str], Target],
     check(parse(answer.stdout[8 : 8 + size].decode()), target, Builder(cache).build(target).digest)
 
 
-def test_a_frame_the_worker_refuses_is_an_internal_error(make_target: Callable[[str], Target], cache: Path) -> None:
+def test_a_frame_the_worker_refuses_is_an_internal_error(make_target: Callable[[str], CTarget], cache: Path) -> None:
     target = make_target("copy(c);")
     no_eps = Case("rms_norm", {"axis": 1}, a_case().inputs, a_case().outputs)
     with WorkerPool([target], cache=cache) as pool, pytest.raises(FrameError, match="without parameter eps"):
         pool.collect(pool.submit([no_eps]))
 
 
-def test_an_attestation_is_held_to_its_target(make_target: Callable[[str], Target], cache: Path) -> None:
+def test_an_attestation_is_held_to_its_target(make_target: Callable[[str], CTarget], cache: Path) -> None:
     target = make_target("copy(c);")
     with WorkerPool([target], cache=cache) as pool:
         found = pool.statuses[target.id]

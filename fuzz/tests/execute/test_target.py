@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from fuzz.execute.attestation import AttestationError, NotRun
+from fuzz.execute.c_target import SVE_BITS, CTarget
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import SVE_BITS, Target, expand
+from fuzz.execute.target import expand
 from fuzz.execute.toolchain import Host, this_host
 from fuzz.kernel import PLAIN, CKernel, Isa
 from fuzz.tests.execute.planted import a_case
@@ -78,20 +79,20 @@ def test_what_cannot_run_says_why_and_how_to_get_it(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def scalable(tmp_path: Path) -> Target:
+def scalable(tmp_path: Path) -> CTarget:
     source = tmp_path / "k.c"
     source.write_text('#include "kernelfuzz.h"\nint kf_rms_norm(const kf_rms_norm_call *c) { return KF_REJECTED; }\n')
-    target = Target(_kernel("sve", source=source), this_host(), "aarch64", emulated=True, vector_bits=384)
+    target = CTarget(_kernel("sve", source=source), this_host(), "aarch64", emulated=True, vector_bits=384)
     assert target.unavailable() is None, "tests need every compiler and emulator: kernelfuzz doctor --install"
     return target
 
 
 def test_a_wrong_vector_length_is_an_internal_error(
-    scalable: Target, cache: Path, monkeypatch: pytest.MonkeyPatch
+    scalable: CTarget, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The emulator is asked for 256 bits while the target says 384."""
     narrower = replace(scalable, vector_bits=256).prefix
-    monkeypatch.setattr(Target, "prefix", narrower)
+    monkeypatch.setattr(CTarget, "prefix", narrower)
     with (
         pytest.raises(AttestationError, match="384 bits were requested, the worker has 256"),
         WorkerPool([scalable], cache=cache),
@@ -100,10 +101,10 @@ def test_a_wrong_vector_length_is_an_internal_error(
 
 
 def test_a_missing_instruction_set_is_an_internal_error(
-    scalable: Target, cache: Path, monkeypatch: pytest.MonkeyPatch
+    scalable: CTarget, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A processor without SVE: the worker says so instead of dying at the first instruction."""
-    monkeypatch.setattr(Target, "prefix", (scalable.prefix[0], "-cpu", "cortex-a57"))
+    monkeypatch.setattr(CTarget, "prefix", (scalable.prefix[0], "-cpu", "cortex-a57"))
     with (
         pytest.raises(AttestationError, match="sve was requested, the worker has neon"),
         WorkerPool([scalable], cache=cache),

@@ -1,0 +1,55 @@
+"""Programs: what a target's worker processes are started from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from fuzz.execute import c_attestation
+from fuzz.execute.attestation import Attestation
+from fuzz.execute.build import Binary, Builder, BuildError
+from fuzz.execute.c_target import CTarget
+from fuzz.execute.process import Process, command
+from fuzz.execute.target import Target
+
+
+class Program(Protocol):
+    """Starts worker processes of one target, and knows what they have to be."""
+
+    def process(self, limit: float) -> Process:
+        """Start one. Raises OSError."""
+        ...
+
+    def attested(self, hello: str) -> Attestation:
+        """What a process said of itself. Raises AttestationError where that is not what the target asks for."""
+        ...
+
+
+@dataclass(frozen=True)
+class CProgram:
+    """A worker executable with a C kernel linked in."""
+
+    target: CTarget
+    binary: Binary
+
+    def process(self, limit: float) -> Process:
+        return Process(command([*self.target.prefix, str(self.binary.path)]), limit)
+
+    def attested(self, hello: str) -> Attestation:
+        found = c_attestation.parse(hello)
+        c_attestation.check(found, self.target, self.binary.digest)
+        return found
+
+
+class Programs:
+    """Makes the programs of targets, into `cache`. Safe to use from many threads."""
+
+    def __init__(self, cache: Path | None, jobs: int | None) -> None:
+        self._builder = Builder(cache, jobs)
+
+    def program(self, target: Target) -> Program:
+        """The program of `target`, built unless the cache has it. Raises BuildError."""
+        if isinstance(target, CTarget):
+            return CProgram(target, self._builder.build(target))
+        raise BuildError(f"{target.id}: Python kernels cannot be run yet")

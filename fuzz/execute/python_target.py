@@ -1,0 +1,73 @@
+"""Targets of Python kernels: one kernel, on one device, compiled or interpreted."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.util import find_spec
+
+from fuzz.kernel import DEVICES, Device, PythonKernel
+from oracles.numerics import Numerics
+
+INSTALL = "pip install 'kernelfuzz[torch]'"
+
+
+@dataclass(frozen=True)
+class PythonTarget:
+    """A kernel on a device: 'interpret' (Triton's interpreter), 'cpu' or 'cuda'."""
+
+    kernel: PythonKernel
+    device: Device
+
+    @cached_property
+    def id(self) -> str:
+        """Such as `triton-persistent@interpret`."""
+        return f"{self.kernel.framework}-{self.kernel.name}@{self.device}"
+
+    @property
+    def numerics(self) -> Numerics:
+        return self.kernel.numerics
+
+    @property
+    def case_limit(self) -> float:
+        """Seconds. The first call of a compiled kernel compiles it, and a whole frame is in flight on a GPU."""
+        return 120.0 if self.device == "cuda" else 30.0 if self.device == "interpret" else 60.0
+
+    @property
+    def max_elements(self) -> int | None:
+        """Elements of the largest tensor that it is given: the interpreter needs milliseconds for each program."""
+        return 4096 if self.device == "interpret" else None
+
+    @property
+    def batched(self) -> bool:
+        """Cases of one frame are launched together, so that a death does not tell which of them caused it."""
+        return self.device == "cuda"
+
+    def unavailable(self) -> str | None:
+        """Why this target cannot run here and how to get it, or None when it can."""
+        for package in dict.fromkeys(("torch", self.kernel.framework)):
+            if find_spec(package) is None:
+                return f"{package} is not installed: {INSTALL}"
+        return (no_cuda_device() if self.device == "cuda" else None) or "Python kernels cannot be run yet"
+
+
+def python_targets(kernels: Iterable[PythonKernel]) -> tuple[PythonTarget, ...]:
+    """Every target of these kernels, whether or not it can run here."""
+    return tuple(
+        PythonTarget(kernel, device) for kernel in kernels for device in kernel.devices or DEVICES[kernel.framework]
+    )
+
+
+@lru_cache(maxsize=1)
+def no_cuda_device() -> str | None:
+    """Why there is no CUDA device, or None when there is one. The driver is asked: importing torch takes seconds."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no CUDA device (the driver, libcuda.so.1, is not installed)"
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or count.value == 0:
+        return "no CUDA device"
+    return None
