@@ -15,6 +15,7 @@ def describe(error: Exception) -> tuple[str, Exit]:
     """What to print on stderr for `error`, and the exit code."""
     # Imported here, where speed no longer matters: these modules bring in NumPy.
     from fuzz.case import CaseError
+    from fuzz.corpus.folder import CorpusError
     from fuzz.execute.attestation import AttestationError
     from fuzz.execute.build import BuildError
     from fuzz.execute.frames import FrameError
@@ -25,7 +26,7 @@ def describe(error: Exception) -> tuple[str, Exit]:
 
     if hasattr(error, "format_message"):  # a usage error; typer has its own copy of click's classes, which is private
         return f"kernelfuzz: {error.format_message()}\nTry: kernelfuzz --help", Exit.USAGE
-    if isinstance(error, (UsageError, CaseError, PackError, SelectionError, BuildError, NumericsError)):
+    if isinstance(error, (UsageError, CaseError, CorpusError, PackError, SelectionError, BuildError, NumericsError)):
         return f"kernelfuzz: {error}", Exit.USAGE
     if isinstance(error, (OracleDisagreement, AttestationError, FrameError)):
         return f"kernelfuzz: internal error: {error}", Exit.INTERNAL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -63,8 +63,10 @@ class Runner:
     def __post_init__(self) -> None:
         self._by_id: Mapping[str, Target] = {target.id: target for target in self.targets}
         for target in self.targets:
-            self.tally.targets[target.id] = TargetTally(target.id, target.kernel.name)
-        self.tally.laws.update({law: 0 for law in self.laws if any(law in t.kernel.laws for t in self.targets)})
+            self.tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
+        for law in self.laws:
+            if any(law in target.kernel.laws for target in self.targets):
+                self.tally.laws.setdefault(law, 0)
         self._waiting: deque[tuple[list[Entry], Batch]] = deque()
         self._sent = 0
         self._ends = (math.inf, math.inf)
@@ -78,6 +80,17 @@ class Runner:
         """Search until `share` of the limits is used up or a stop is wanted. What was already sent is still judged."""
         self._ends = self._end_of(share)
         search(op, run_seed, self._take)
+        self._drain()
+        return self.tally
+
+    def replay(self, batches: Iterable[list[Entry]]) -> Tally:
+        """Run given entries, whatever the limits, until a stop is wanted. A twin follows its case in one batch."""
+        for entries in batches:
+            if self.interruption.wanted:
+                break
+            self._submit(entries)
+            while len(self._waiting) > _IN_FLIGHT:
+                self._judge_oldest()
         self._drain()
         return self.tally
 

@@ -39,7 +39,12 @@ class Found:
 
 def save(path: Path, case: Case, found: Found | None = None) -> None:
     """Write a case file. It appears whole or not at all: a full disk or a kill leaves no half file."""
-    text = _SHORT_LIST.sub(_on_one_line, json.dumps(to_json(case, found), indent=1)) + "\n"
+    write(path, to_json(case, found))
+
+
+def write(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a JSON object as `save` does; `from_json` ignores members that it does not know, such as 'about'."""
+    text = _SHORT_LIST.sub(_on_one_line, json.dumps(record, indent=1)) + "\n"
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

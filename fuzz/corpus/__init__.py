@@ -1,0 +1,1 @@
+"""Corpora: kept cases and published test suites, as data."""
