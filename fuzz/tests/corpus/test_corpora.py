@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from fuzz.case import contiguous
+from fuzz.case import CaseError, contiguous
 from fuzz.corpus.folder import Kept, built_in, keep, kept_cases
 from fuzz.corpus.replay import entries_of, in_batches
 from fuzz.corpus.suites import SuiteError, expand, load_suite, suites
@@ -38,9 +37,7 @@ def test_the_published_suites_of_all_five_systems_expand_to_the_same_bits_for_ev
     }
     assert sorted(found) == ["flydsl", "liger", "quack", "tilegym", "tract"]
     tract = hashlib.sha256("".join(found["tract"]).encode()).hexdigest()
-    assert tract[:16] == "2ec82c891606ca4a", (
-        "tract's cases changed: by the file, or by a library that they must not depend on"
-    )
+    assert tract[:16] == "2ec82c891606ca4a", "tract's cases changed: by the file, or by a library"
 
 
 def test_rows_are_cut_and_the_published_shape_is_kept() -> None:
@@ -90,19 +87,15 @@ def test_cases_are_added_merged_and_pruned_by_their_digest(cli: Cli, tmp_path: P
     assert kept.about == {"bug": "T1", "why": "one sentence"}
     merged = cli("corpus", "merge", "findings", "--corpora", "corpora")
     assert merged.stdout.splitlines()[-1] == "1 new cases"
-    assert cli("corpus", "merge", "findings", "--corpora", "corpora").stdout == "0 new cases\n"
     listed = cli("corpus", "list", "--corpora", "corpora").stdout
     assert "T1: one sentence" in listed
     assert "FAIL_NUMERIC on c-mine@native:gcc-O2" in listed
     assert cli("corpus", "verify", "--corpora", "corpora").stdout.endswith("2 cases, all sound\n")
-    assert cli("corpus", "prune", "--corpora", "corpora").stdout == "0 cases removed\n"
 
 
-def test_a_file_that_is_no_case_or_was_altered_is_named(cli: Cli, tmp_path: Path) -> None:
-    corpora = tmp_path / "corpora"
-    shutil.copytree(built_in() / "historical", corpora / "historical")
-    victim = next((corpora / "historical").glob("b005-*.json"))
-    text = victim.read_text()
+def test_a_file_that_is_no_case_or_was_altered_is_named(tmp_path: Path) -> None:
+    [original] = (built_in() / "historical").glob("b005-*.json")
+    victim, text = tmp_path / original.name, original.read_text()
     for change, complaint in (
         (text.replace('"axis": 1', '"axis": 0'), "it was altered"),
         (text.replace("kernelfuzz case", "kernelfuzz something"), "neither a case file nor a suite"),
@@ -110,16 +103,12 @@ def test_a_file_that_is_no_case_or_was_altered_is_named(cli: Cli, tmp_path: Path
         ("{", "not a JSON file"),
     ):
         victim.write_text(change)
-        shown = cli("corpus", "verify", "--corpora", "corpora")
-        assert (shown.returncode, shown.stdout) == (4, "")
-        assert victim.name in shown.stderr
-        assert complaint in shown.stderr
+        with pytest.raises(CaseError, match=f"{victim.name}.*{complaint}"):
+            list(kept_cases(tmp_path))
     victim.write_text(text)
-    renamed = victim.rename(victim.with_name("b005-000000000000.json"))
-    assert (
-        f"{renamed.name}: named by a digest that is not its own"
-        in cli("corpus", "verify", "--corpora", "corpora").stderr
-    )
+    victim.rename(victim.with_name("b005-000000000000.json"))
+    with pytest.raises(CaseError, match=r"b005-000000000000\.json: named by a digest that is not its own"):
+        list(kept_cases(tmp_path))
 
 
 def test_kept_cases_are_judged_and_a_kernel_that_fails_one_is_shown(
