@@ -37,6 +37,8 @@ class Fault:
     """bytes past the end (positive: 0 is the first byte after it) or before the start (negative) of the storage."""
     access: str | None = None
     """'read' or 'write', where the machine tells."""
+    column: int | None = None
+    """element of that row that is nearest."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Damage:
     """'before', 'inside' or 'after' the storage."""
     count: int
     """changed bytes in all."""
+    column: int | None = None
+    """element of that row that is nearest to the first of them."""
 
 
 @dataclass(frozen=True)

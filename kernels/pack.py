@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from fuzz import Capabilities, CKernel, Lanes, Numerics, Sequential, VectorLanes
@@ -19,6 +20,28 @@ _FLAGS = ("-ffp-contract=off",)
 
 _ROWS = Capabilities(dtypes=("f32", "f16"), axis="last", strides="rows", aliases=(("y", "x"),), outside="rejects")
 _ANY = Capabilities(dtypes=("f32", "f16"), axis="any", strides="any", aliases=(("y", "x"),))
+
+# Optional tensors, mixed dtypes.
+_FLOATS = ("f32", "f16", "bf16")
+_WEIGHT = ("weight", ("x", "f32"))
+_FORWARD = Capabilities(
+    dtypes=_FLOATS, axis="any", strides="any", aliases=(("y", "x"),), takes=("weight", "rstd"),
+    mixed=(_WEIGHT, ("y", ("x", "f32"))), offset=True,
+)  # fmt: skip
+_ADD = Capabilities(
+    dtypes=_FLOATS, axis="any", strides="any",
+    aliases=(("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual")),
+    takes=("weight", "sum", "rstd"), mixed=(_WEIGHT, ("residual", ("x", "f32")), ("sum", ("x", "f32"))), offset=True,
+)  # fmt: skip
+_BACKWARD = Capabilities(
+    dtypes=_FLOATS, axis="any", strides="any", aliases=(("dx", "dy"), ("dx", "x")),
+    takes=("weight", "rstd", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), offset=True,
+)  # fmt: skip
+_ADD_BACKWARD = replace(
+    _BACKWARD, takes=("dsum", "weight", "rstd", "dresidual", "dw"),
+    aliases=(("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy")),
+)  # fmt: skip
+_GRADIENT = Numerics(summation=Sequential(), dw_summation=Sequential())
 
 # Rows are independent, read where they lie and summed in an order that only their length decides: every law holds.
 _LAWS = (
@@ -59,5 +82,35 @@ KERNELS: tuple[CKernel, ...] = (
         # A contiguous copy of a strided view takes another route, which sums in another order.
         laws=tuple(law for law in _LAWS if law != "layout"),
         summary="widest fast path for contiguous rows, composed otherwise",
+    ),
+    CKernel(
+        "weighted", "rms_norm", _C / "weighted.c", "any", Numerics(summation=Sequential()), _FORWARD, _FLAGS,
+        laws=_LAWS, summary="weight, offset and stored rstd; any dtypes, axis and strides",
+    ),
+    CKernel(
+        "weighted-llama", "rms_norm", _C / "weighted.c", "any", Numerics(summation=Sequential(), cast="llama"),
+        _FORWARD, (*_FLAGS, "-DCAST_FIRST"), laws=_LAWS, summary="the same, cast before the weight",
+    ),
+    CKernel(
+        "add-generic", "fused_add_rms_norm", _C / "add.c", "any", Numerics(summation=Sequential()), _ADD, _FLAGS,
+        laws=_LAWS, summary="a row at a time through a buffer; the sum is rounded before it is normalised",
+    ),
+    CKernel(
+        "add-unrounded", "fused_add_rms_norm", _C / "add.c", "any",
+        Numerics(summation=Sequential(), residual="unrounded"), _ADD, (*_FLAGS, "-DUNROUNDED"),
+        laws=_LAWS, summary="the same, normalising the sum as it was calculated",
+    ),
+    CKernel(
+        "backward-generic", "rms_norm_backward", _C / "backward.c", "any", _GRADIENT, _BACKWARD, _FLAGS,
+        laws=_LAWS, summary="dx through x_hat, dw summed row after row",
+    ),
+    CKernel(
+        "backward-f64", "rms_norm_backward", _C / "backward.c", "any",
+        Numerics(accumulate="f64", dw_accumulate="f64"), replace(_BACKWARD, dtypes=("f64", "f32")),
+        (*_FLAGS, "-DREAL=double"), laws=_LAWS, summary="the same in double",
+    ),
+    CKernel(
+        "add-backward-generic", "fused_add_rms_norm_backward", _C / "add_backward.c", "any", _GRADIENT, _ADD_BACKWARD,
+        _FLAGS, laws=_LAWS, summary="the same with the gradient of the residual sum",
     ),
 )  # fmt: skip

@@ -17,6 +17,7 @@ from fuzz.cli.exits import Exit
 from fuzz.cli.failures import UsageError
 from fuzz.cli.starting import not_running, select_targets, started
 from fuzz.execute.target import Target
+from fuzz.generate.search import SPECS
 from fuzz.laws.registry import declared
 from fuzz.pack import built_in, load
 from fuzz.report import console
@@ -56,7 +57,8 @@ def fuzz(request: Request) -> Exit:
     """Run until a limit is reached; print the table and every finding; return the exit code."""
     out, err = console.results(), console.progress()
     pack = load(request.pack or built_in())
-    targets = select_targets(pack.kernels, request.op, request.targets, request.keyword)
+    generated = tuple(kernel for kernel in pack.kernels if kernel.op in SPECS)
+    targets = select_targets(generated, request.op, request.targets, request.keyword)
     nowhere = [p for p in globs(request.require) if not any(matches_any(target.id, [p]) for target in targets)]
     if nowhere:
         err.print(f"required target {nowhere[0]}: no such target; see: kernelfuzz list targets", highlight=False)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from fuzz.case import ITEMSIZE, Case, Layout, Output, Tensor
 from fuzz.execute.accept import MAX_RANK
+from fuzz.op import OPS
 from fuzz.outcome import Damage, Fault, Outcome, Status, Unwritten
 
 REQUEST_MAGIC = 0x5152464B
@@ -20,7 +21,7 @@ HELLO_MAGIC = 0x4548464B
 
 HELLO = struct.Struct("<II")
 _FRAME = struct.Struct("<IIQII")
-_CASE = struct.Struct("<IBBBB16s")
+_CASE = struct.Struct("<IBBBB32s")
 _INTEGER = struct.Struct("<16sIIq")
 _REAL = struct.Struct("<16sIId")
 _TENSOR = struct.Struct(f"<16sBBBBIqQ{MAX_RANK}q{MAX_RANK}q")
@@ -35,6 +36,7 @@ KF_REJECTED = 1
 _UNKNOWN_BYTE = -(1 << 63)
 _SECOND_RUN = 1
 _NAME_BYTES = 16
+_OP_BYTES = 32
 _RAN, _REJECTED, _FAULT, _NO_MEMORY = range(4)
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 _ACCESS = (None, "read", "write")
@@ -54,7 +56,7 @@ class Response(NamedTuple):
     access: int
     signal: int
     tensor: int
-    row: int
+    element: int
     byte: int
     damages: int
     unwrittens: int
@@ -75,7 +77,7 @@ def encode_case(case: Case, second_run: bool = False) -> bytes:
     body = b"".join(parts)
     counts = (len(case.params), len(inputs), len(case.outputs))
     size = _CASE.size + len(body)
-    return _CASE.pack(size, _SECOND_RUN if second_run else 0, *counts, _name(case.op)) + body
+    return _CASE.pack(size, _SECOND_RUN if second_run else 0, *counts, _name(case.op, _OP_BYTES)) + body
 
 
 def encode_frame(cases: Sequence[bytes], limit_s: int) -> bytes:
@@ -85,10 +87,10 @@ def encode_frame(cases: Sequence[bytes], limit_s: int) -> bytes:
 
 def decode_response(header: bytes | bytearray, payload: bytes) -> Response:
     """Take a response apart. Raises FrameError when it is none."""
-    magic, index, _, status, access, signal, tensor, row, byte, damages, unwrittens, code = RESPONSE.unpack(header)
+    magic, index, _, status, access, signal, tensor, element, byte, damages, unwrittens, code = RESPONSE.unpack(header)
     if magic != RESPONSE_MAGIC:
         raise FrameError(f"a response starts with {magic:08x}")
-    return Response(index, status, access, signal, tensor, row, byte, damages, unwrittens, code, payload)
+    return Response(index, status, access, signal, tensor, element, byte, damages, unwrittens, code, payload)
 
 
 def payload_size(header: bytes | bytearray) -> int:
@@ -112,10 +114,10 @@ def outcome_of(response: Response, case: Case, target: str) -> Outcome:
     return Outcome(target, Status.RAN, outputs, damage=damage, unwritten=unwritten)
 
 
-def _name(text: str) -> bytes:
+def _name(text: str, room: int = _NAME_BYTES) -> bytes:
     raw = text.encode()
-    if len(raw) >= _NAME_BYTES:
-        raise FrameError(f"the name {text!r} has more than {_NAME_BYTES - 1} bytes")
+    if len(raw) >= room:
+        raise FrameError(f"the name {text!r} has more than {room - 1} bytes")
     return raw
 
 
@@ -150,22 +152,51 @@ def _tensor_name(case: Case, index: int) -> str:
     return [*case.inputs, *case.outputs][index]
 
 
+def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | None]:
+    """Row and column of an element, by what the tensor is to its op; None for what it does not have."""
+    if tensor < 0 or element < 0:
+        return None, None
+    name = _tensor_name(case, tensor)
+    role = OPS[case.op].operand(name).role if case.op in OPS else "grid"
+    if role == "rows":
+        return element, None
+    if role == "columns":
+        return None, element
+    layout = case.inputs[name].layout if name in case.inputs else case.outputs[name].layout
+    return _row_and_column(element, layout.shape, int(case.params.get("axis", -1)))
+
+
+def _row_and_column(element: int, shape: tuple[int, ...], axis: int) -> tuple[int, int | None]:
+    """Rows are all axes but `axis`, flattened."""
+    row, column, weight = 0, None, 1
+    for k in reversed(range(len(shape))):
+        element, index = divmod(element, shape[k])
+        if k == axis % len(shape):
+            column = index
+        else:
+            row += index * weight
+            weight *= shape[k]
+    return row, column
+
+
 def _fault(response: Response, case: Case) -> Fault:
+    row, column = _place(case, response.tensor, response.element)
     return Fault(
         _SIGNALS.get(response.signal, f"signal {response.signal}"),
         _tensor_name(case, response.tensor) if response.tensor >= 0 else None,
-        response.row if response.row >= 0 else None,
+        row,
         response.byte if response.byte != _UNKNOWN_BYTE else None,
         _ACCESS[response.access],
+        column,
     )
 
 
 def _damages(response: Response, case: Case, at: int) -> tuple[Damage, ...]:
     found = []
     for k in range(response.damages):
-        tensor, kind, place, row, byte, count = _DAMAGE.unpack_from(response.payload, at + k * _DAMAGE.size)
-        name = _tensor_name(case, tensor)
-        found.append(Damage(name, _KINDS[kind], row if row >= 0 else None, byte, _PLACES[place], count))
+        tensor, kind, place, element, byte, count = _DAMAGE.unpack_from(response.payload, at + k * _DAMAGE.size)
+        row, column = _place(case, tensor, element)
+        found.append(Damage(_tensor_name(case, tensor), _KINDS[kind], row, byte, _PLACES[place], count, column))
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from fuzz.outcome import Damage, Fault, Unwritten
 
 
 def fault_words(fault: Fault) -> str:
-    """For example 'SIGSEGV: read right after the end of x, row 3'."""
+    """For example 'SIGSEGV: read right after the end of x, row 3, column 17'."""
     if fault.tensor is None and fault.signal == "SIGSEGV":
         return (
             "SIGSEGV in the kernel, at no tensor's address: a wild pointer, too large a stack, or (processors give no "
@@ -17,17 +17,18 @@ def fault_words(fault: Fault) -> str:
     if fault.tensor is None:
         return f"{fault.signal} in the kernel, at no tensor's address"
     access = {"read": "read", "write": "wrote"}.get(fault.access or "", "touched memory")
-    return f"{fault.signal}: {access} {_place(fault.byte or 0, fault.tensor)}{_row(fault.row)}"
+    return f"{fault.signal}: {access} {_place(fault.byte or 0, fault.tensor)}{_at(fault.row, fault.column)}"
 
 
 def damage_words(damage: Damage) -> str:
-    """For example 'wrote 4 bytes outside y: right after the end of y, row 3'."""
+    """For example 'wrote 4 bytes outside y: right after the end of y, row 3, column 17'."""
     count = f"{damage.count} byte{'s' if damage.count != 1 else ''}"
+    at = _at(damage.row, damage.column)
     if damage.kind == "input":
-        return f"changed {count} of input {damage.tensor}, first at byte {damage.byte}{_row(damage.row)}"
+        return f"changed {count} of input {damage.tensor}, first at byte {damage.byte}{at}"
     if damage.where == "inside":
-        return f"wrote {count} between the elements of {damage.tensor}, first at byte {damage.byte}{_row(damage.row)}"
-    return f"wrote {count} outside {damage.tensor}: {_place(damage.byte, damage.tensor)}{_row(damage.row)}"
+        return f"wrote {count} between the elements of {damage.tensor}, first at byte {damage.byte}{at}"
+    return f"wrote {count} outside {damage.tensor}: {_place(damage.byte, damage.tensor)}{at}"
 
 
 def unwritten_words(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
@@ -50,5 +51,7 @@ def _place(byte: int, tensor: str) -> str:
     return f"right after the end of {tensor}" if byte == 0 else f"{byte} bytes after the end of {tensor}"
 
 
-def _row(row: int | None) -> str:
-    return "" if row is None else f", row {row}"
+def _at(row: int | None, column: int | None) -> str:
+    """For example ', row 3, column 17': of the nearest element."""
+    places = (("row", row), ("column", column))
+    return "".join(f", {what} {index}" for what, index in places if index is not None)

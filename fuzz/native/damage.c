@@ -4,13 +4,6 @@
 
 #include "worker.h"
 
-/* The axis that does not count as a row: the op's own, else the last. */
-int row_axis(const test_case *c, const tensor *t) {
-    const param *axis = find_param(c, "axis");
-    const int given = axis != NULL ? (int)axis->value.integer : -1;
-    return given < 0 ? given + t->record->rank : given;
-}
-
 /* For a tensor that the kernel may write, its elements are put back first: only gaps can differ afterwards. */
 static bool storage_intact(const tensor *t) {
     if (t->writable && t->dense) return true;
@@ -23,7 +16,7 @@ static void report(const test_case *c, int index, damage_record found, buffer *r
     int64_t nearest = found.byte;
     if (found.where == WHERE_AFTER) nearest += (int64_t)t->storage_bytes;
     found.tensor = (uint8_t)index;
-    found.row = nearest_row(t, row_axis(c, t), nearest);
+    found.element = nearest_element(t, nearest);
     void *record = extend(response, sizeof found);
     if (record != NULL) memcpy(record, &found, sizeof found);
 }

@@ -77,7 +77,7 @@ static void locate(const test_case *c, response_header *out) {
         if (t->alias != i || fault_address < a->mapping || fault_address >= a->mapping + a->mapped) continue;
         const int64_t start = fault_address - t->storage, end = start - (int64_t)t->storage_bytes;
         out->tensor = (int8_t)i;
-        out->row = nearest_row(t, row_axis(c, t), start);
+        out->element = nearest_element(t, start);
         if (end >= 0) out->byte = end;
         else if (start < 0) out->byte = start;
         return;

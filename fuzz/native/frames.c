@@ -120,18 +120,6 @@ const param *find_param(const test_case *c, const char *name) {
     return NULL;
 }
 
-const param *require_param(const test_case *c, const char *name) {
-    const param *found = find_param(c, name);
-    if (found == NULL) broken_frame("broken frame: a case of %s without parameter %s", op_name, name);
-    return found;
-}
-
-const tensor *require_tensor(const test_case *c, const char *name) {
-    for (int i = 0; i < c->total; i++)
-        if (strncmp(c->tensors[i].record->name, name, NAME_BYTES) == 0) return &c->tensors[i];
-    broken_frame("broken frame: a case of %s without tensor %s", op_name, name);
-}
-
 static size_t itemsize_of(const tensor_record *record) {
     switch (record->dtype) {
         case KF_F16: case KF_BF16: return 2;
@@ -174,7 +162,7 @@ void parse_case(const uint8_t *record, test_case *out) {
     out->total = head->inputs + head->outputs;
     if (head->params > MAX_PARAMS || out->total > MAX_TENSORS)
         broken_frame("broken frame: too many tensors or parameters");
-    if (strncmp(head->op, op_name, NAME_BYTES) != 0) broken_frame("this worker runs %s, not %.16s", op_name, head->op);
+    if (strncmp(head->op, op_name, OP_BYTES) != 0) broken_frame("this worker runs %s, not %.32s", op_name, head->op);
     const tensor_record *tensors = (const tensor_record *)(out->params + head->params);
     const uint8_t *data = (const uint8_t *)(tensors + out->total), *end = record + head->bytes;
     if (data > end) broken_frame("broken frame: descriptors are cut off");

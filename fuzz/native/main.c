@@ -62,7 +62,7 @@ static int append_unwritten(const test_case *c, size_t first, const uint8_t *aga
 
 /* One call of the kernel on fresh memory: header, outputs if it returned, damage, in `to`. */
 static response_header run_once(test_case *c, uint16_t poison, buffer *to, size_t *outputs) {
-    response_header head = {.magic = RESPONSE_MAGIC, .tensor = -1, .row = -1, .byte = UNKNOWN_BYTE};
+    response_header head = {.magic = RESPONSE_MAGIC, .tensor = -1, .element = -1, .byte = UNKNOWN_BYTE};
     shrink(to);
     if (extend(to, sizeof head) == NULL) abort();
     if (!place_case(c, poison)) {

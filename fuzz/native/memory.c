@@ -118,14 +118,6 @@ void restore_elements(const tensor *t) {
     copy_elements(t, t->image, t->storage);
 }
 
-void describe(const tensor *t, kf_tensor *out) {
-    out->data = t->storage - t->lowest * (int64_t)t->itemsize;
-    out->dtype = (kf_dtype)t->record->dtype;
-    out->rank = t->record->rank;
-    memcpy(out->shape, t->record->shape, sizeof out->shape);
-    memcpy(out->strides, t->record->strides, sizeof out->strides);
-}
-
 const arena *arena_of(const tensor *t) {
     return &arenas[t->alias];
 }

@@ -4,11 +4,14 @@
 const char op_name[] = "rms_norm";
 
 int call_op(const test_case *c) {
-    kf_rms_norm_call call;
-    describe(require_tensor(c, "x"), &call.x);
-    describe(require_tensor(c, "y"), &call.y);
-    call.axis = (int)require_param(c, "axis")->value.integer;
-    if (call.axis < 0) call.axis += call.x.rank;
-    call.eps = (float)require_param(c, "eps")->value.real;
+    const kf_rms_norm_call call = {
+        .x = described(c, "x", REQUIRED),
+        .weight = described(c, "weight", OPTIONAL),
+        .y = described(c, "y", REQUIRED),
+        .rstd = described(c, "rstd", OPTIONAL),
+        .axis = normalised_axis(c),
+        .eps = real_param(c, "eps", REQUIRED),
+        .offset = real_param(c, "offset", OPTIONAL),
+    };
     return kf_rms_norm(&call);
 }

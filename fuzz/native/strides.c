@@ -108,28 +108,23 @@ void copy_elements(const tensor *t, const uint8_t *from, uint8_t *to) {
     }
 }
 
-/* The row (all axes but `axis`, flattened) of the element nearest to byte `byte` of the storage; -1 without elements.
- * Slow; for reports only. */
-int64_t nearest_row(const tensor *t, int axis, int64_t byte) {
-    int64_t best_row = -1, best_distance = INT64_MAX;
+/* Flat logical index of the element nearest to byte `byte` of the storage; -1 without elements. Slow; for reports only. */
+int64_t nearest_element(const tensor *t, int64_t byte) {
+    int64_t best = -1, best_distance = INT64_MAX;
     const int64_t size = (int64_t)t->itemsize;
-    for (size_t flat = 0; flat < t->count; flat++) {
-        int64_t element = -t->lowest, row = 0, row_weight = 1;
+    for (size_t flat = 0; flat < t->count && best_distance > 0; flat++) {
+        int64_t element = -t->lowest;
         size_t rest = flat;
         for (int k = t->record->rank - 1; k >= 0; k--) {
-            const int64_t extent = t->record->shape[k], index = (int64_t)(rest % (size_t)extent);
-            rest /= (size_t)extent;
-            element += index * t->record->strides[k];
-            if (k == axis) continue;
-            row += index * row_weight;
-            row_weight *= extent;
+            const size_t extent = (size_t)t->record->shape[k];
+            element += (int64_t)(rest % extent) * t->record->strides[k];
+            rest /= extent;
         }
         const int64_t start = element * size;
         const int64_t distance = byte < start ? start - byte : byte >= start + size ? byte - (start + size) + 1 : 0;
-        if (distance < best_distance) {
-            best_distance = distance;
-            best_row = row;
-        }
+        if (distance >= best_distance) continue;
+        best_distance = distance;
+        best = (int64_t)flat;
     }
-    return best_row;
+    return best;
 }

@@ -8,7 +8,7 @@
 
 #include "kernelfuzz.h"
 
-enum { MAX_TENSORS = 16, MAX_PARAMS = 16, NAME_BYTES = 16 };
+enum { MAX_TENSORS = 16, MAX_PARAMS = 16, NAME_BYTES = 16, OP_BYTES = 32 };
 
 /* ---- records of the protocol: little-endian, laid out as Python's struct module packs them with '<' ---- */
 
@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
     uint32_t bytes; /* of the whole record, this header included */
     uint8_t flags, params, inputs, outputs;
-    char op[NAME_BYTES];
+    char op[OP_BYTES];
 } case_header;
 
 typedef struct {
@@ -58,7 +58,7 @@ typedef struct {
     uint32_t magic, index, bytes; /* index of the case in its frame; bytes after this header */
     uint8_t status, access, signal;
     int8_t tensor;
-    int64_t row, byte;
+    int64_t element, byte; /* flat logical index of the nearest element of the tensor */
     uint16_t damages, unwrittens;
     int32_t code; /* what the kernel returned */
 } response_header;
@@ -71,7 +71,7 @@ enum { WHERE_BEFORE = 0, WHERE_INSIDE = 1, WHERE_AFTER = 2 };
 
 typedef struct {
     uint8_t tensor, kind, where, reserved[5];
-    int64_t row, byte;
+    int64_t element, byte;
     uint64_t count;
 } damage_record;
 
@@ -125,15 +125,13 @@ void write_all(const void *data, size_t bytes);
 void *extend(buffer *b, size_t bytes);
 void shrink(buffer *b);
 const param *find_param(const test_case *c, const char *name);
-const param *require_param(const test_case *c, const char *name);
-const tensor *require_tensor(const test_case *c, const char *name);
+int normalised_axis(const test_case *c);
 
 /* memory.c */
 bool place_case(test_case *c, uint16_t output_poison);
 void gather(const tensor *t, uint8_t *out);
 void restore_elements(const tensor *t);
 bool margins_intact(const tensor *t);
-void describe(const tensor *t, kf_tensor *out);
 const arena *arena_of(const tensor *t);
 void release_memory(void);
 
@@ -143,11 +141,10 @@ void scatter(const tensor *t, const uint8_t *bits, uint8_t *storage);
 void scatter_poison(const tensor *t, uint16_t poison, uint8_t *storage);
 void collect(const tensor *t, const uint8_t *storage, uint8_t *bits);
 void copy_elements(const tensor *t, const uint8_t *from, uint8_t *to);
-int64_t nearest_row(const tensor *t, int axis, int64_t byte);
+int64_t nearest_element(const tensor *t, int64_t byte);
 
 /* damage.c */
 int find_damage(const test_case *c, buffer *response);
-int row_axis(const test_case *c, const tensor *t);
 
 /* faults.c */
 void catch_faults(void);
@@ -155,6 +152,11 @@ void call_guarded(const test_case *c, response_header *response);
 
 /* attest.c */
 void attest(void);
+
+/* call.c: what the ops' parts take from a case */
+typedef enum { REQUIRED, OPTIONAL } presence;
+kf_tensor described(const test_case *c, const char *name, presence wanted);
+float real_param(const test_case *c, const char *name, presence wanted);
 
 /* op_NAME.c: the one part that knows the op */
 extern const char op_name[];

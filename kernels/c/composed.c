@@ -54,7 +54,7 @@ static void multiply(const kf_rms_norm_call *call, const float *rstd) {
 }
 
 int kf_rms_norm(const kf_rms_norm_call *call) {
-    if (!is_f32_or_f16(call) || call->axis < 0 || call->axis >= call->x.rank) return KF_REJECTED;
+    if (!is_plain(call) || call->axis < 0 || call->axis >= call->x.rank) return KF_REJECTED;
     if (is_empty(&call->x)) return KF_OK;
     const size_t rows = count_rows(call);
     float *values = malloc(rows * sizeof *values);

@@ -30,7 +30,9 @@ static inline bool is_row_wise(const kf_rms_norm_call *call) {
     return call->x.shape[last] <= 1 || (call->x.strides[last] == 1 && call->y.strides[last] == 1);
 }
 
-static inline bool is_f32_or_f16(const kf_rms_norm_call *call) {
+/* x of f32 or f16, y of the same, no weight and no rstd. */
+static inline bool is_plain(const kf_rms_norm_call *call) {
+    if (call->weight.data != NULL || call->rstd.data != NULL) return false;
     return call->x.dtype == call->y.dtype && (call->x.dtype == KF_F32 || call->x.dtype == KF_F16);
 }
 
@@ -76,7 +78,7 @@ static inline int f16_rows(const kf_rms_norm_call *call, row_kernel *row) {
 }
 
 static inline int each_row(const kf_rms_norm_call *call, row_kernel *row) {
-    if (!is_f32_or_f16(call)) return KF_REJECTED;
+    if (!is_plain(call)) return KF_REJECTED;
     if (is_empty(&call->x)) return KF_OK;
     if (!is_row_wise(call)) return KF_REJECTED;
     return call->x.dtype == KF_F32 ? f32_rows(call, row) : f16_rows(call, row);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,17 +48,17 @@ def test_writing_before_the_start_faults(run: Run, place: str) -> None:
 def test_writes_on_the_unguarded_sides_are_damage(run: Run) -> None:
     body = "copy(c); row(&c->y, 0)[-1] = 1; row(&c->x, rows - 1)[n] = 1;"
     (outcome,) = run(body, a_case(x=BEFORE))
-    assert outcome.damage == (Damage("x", "gap", 2, 0, "after", 4), Damage("y", "gap", 0, -4, "before", 4))
+    assert outcome.damage == (Damage("x", "gap", 2, 0, "after", 4, 3), Damage("y", "gap", 0, -4, "before", 4, 0))
 
 
 def test_a_write_into_the_slack_before_the_guard_is_damage(run: Run) -> None:
     (outcome,) = run("copy(c); row(&c->y, rows - 1)[n] = 1;", a_case(y=contiguous((3, 4), offset=3)))
-    assert outcome.damage == (Damage("y", "gap", 2, 0, "after", 4),)
+    assert outcome.damage == (Damage("y", "gap", 2, 0, "after", 4, 3),)
 
 
 def test_a_write_between_rows_is_damage(run: Run) -> None:
     (outcome,) = run("copy(c); row(&c->y, 1)[n + 1] = 1;", a_case(y=PITCHED))
-    assert outcome.damage == (Damage("y", "gap", 1, (7 + 5) * 4, "inside", 4),)
+    assert outcome.damage == (Damage("y", "gap", 1, (7 + 5) * 4, "inside", 4, 3),)
 
 
 def test_a_modified_input_is_damage(run: Run) -> None:
@@ -77,7 +79,7 @@ def test_in_place_may_change_its_input_but_no_gap(run: Run) -> None:
         assert (outcome.status, outcome.damage, outcome.unwritten) == (Status.RAN, (), ())
         assert outcome.outputs == {"y": expected.tobytes()}
     (outcome,) = run("row(&c->y, 1)[4] = 2;", a_case(PITCHED, alias="x"))
-    assert outcome.damage == (Damage("x", "gap", 1, (7 + 4) * 4, "inside", 4),)
+    assert outcome.damage == (Damage("x", "gap", 1, (7 + 4) * 4, "inside", 4, 3),)
 
 
 def test_in_place_runs_twice_from_the_same_input(run: Run) -> None:
@@ -151,5 +153,6 @@ def test_storage_beyond_reason_is_not_run(run: Run) -> None:
 
 def _faults(tensor: str, row: int, byte: int, access: str, place: str) -> list[Fault]:
     """An emulator may not tell reads from writes; hardware does."""
-    known = [Fault("SIGSEGV", tensor, row, byte, access)]
-    return known if place == "native" else [*known, Fault("SIGSEGV", tensor, row, byte, None)]
+    column = 3 if byte >= 0 else 0
+    known = [Fault("SIGSEGV", tensor, row, byte, access, column)]
+    return known if place == "native" else [*known, replace(known[0], access=None)]

@@ -1,0 +1,19 @@
+/* op_fused_add_rms_norm.c: hands a case of the op fused_add_rms_norm to the kernel. */
+#include "worker.h"
+
+const char op_name[] = "fused_add_rms_norm";
+
+int call_op(const test_case *c) {
+    const kf_fused_add_rms_norm_call call = {
+        .x = described(c, "x", REQUIRED),
+        .residual = described(c, "residual", REQUIRED),
+        .weight = described(c, "weight", OPTIONAL),
+        .y = described(c, "y", REQUIRED),
+        .sum = described(c, "sum", OPTIONAL),
+        .rstd = described(c, "rstd", OPTIONAL),
+        .axis = normalised_axis(c),
+        .eps = real_param(c, "eps", REQUIRED),
+        .offset = real_param(c, "offset", OPTIONAL),
+    };
+    return kf_fused_add_rms_norm(&call);
+}

@@ -1,0 +1,19 @@
+/* op_rms_norm_backward.c: hands a case of the op rms_norm_backward to the kernel. */
+#include "worker.h"
+
+const char op_name[] = "rms_norm_backward";
+
+int call_op(const test_case *c) {
+    const kf_rms_norm_backward_call call = {
+        .x = described(c, "x", REQUIRED),
+        .dy = described(c, "dy", REQUIRED),
+        .weight = described(c, "weight", OPTIONAL),
+        .rstd = described(c, "rstd", OPTIONAL),
+        .dx = described(c, "dx", REQUIRED),
+        .dw = described(c, "dw", OPTIONAL),
+        .axis = normalised_axis(c),
+        .eps = real_param(c, "eps", REQUIRED),
+        .offset = real_param(c, "offset", OPTIONAL),
+    };
+    return kf_rms_norm_backward(&call);
+}
