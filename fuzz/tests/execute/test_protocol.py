@@ -61,7 +61,7 @@ def _patched(frame: bytes, at: int, data: bytes) -> bytes:
 
 
 FRAME = encode_frame([encode_case(a_case())], 10)
-FIRST_TENSOR = 24 + 24 + 2 * 32
+FIRST_TENSOR = 24 + 40 + 2 * 32
 BROKEN = {
     "magic": _patched(FRAME, 0, b"????"),
     "2147483649 bytes": _patched(FRAME, 8, (2**31 + 1).to_bytes(8, "little")),
