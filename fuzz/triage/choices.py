@@ -1,0 +1,97 @@
+"""The choices of which a reduction is made: integers, of which 0 is the plainest and the largest keeps the case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from fuzz.case import Case
+from fuzz.op import OPS
+from fuzz.triage.plain import KINDS
+from fuzz.triage.reduction import PLACES, PLAIN_EPS, STRIDES, Frame, Reduction, Span, reduced
+
+Vector = tuple[int, ...]
+Label = tuple[str, str]
+"""what is chosen, and of which tensor or axis."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """All reductions of one case as vectors of integers.
+
+    Hypothesis makes the first integers small before the later ones: rows before columns, both before the layout, and
+    values last.
+    """
+
+    case: Case
+
+    @cached_property
+    def ranges(self) -> dict[Label, int]:
+        """The largest value of each choice that there is."""
+        return {label: most for label, most in self._all() if most > 0}
+
+    @property
+    def whole(self) -> Vector:
+        """The vector that keeps the case as it is, with every block beginning at the first row and column."""
+        return self.starting((0,) * len(self._frame.outer), 0)
+
+    def starting(self, rows: tuple[int, ...], column: int) -> Vector:
+        """The whole case, whose blocks of fewer rows and columns begin at the given ones."""
+        starts = {("row start", str(axis)): row for axis, row in enumerate(rows)}
+        starts["column start", ""] = column
+        return tuple(starts.get(label, most) for label, most in self.ranges.items())
+
+    def reduction(self, vector: Vector) -> Reduction:
+        """What a vector means."""
+        chosen = dict(zip(self.ranges, vector, strict=True))
+        case, frame = self.case, self._frame
+
+        def of(kind: str, name: str = "") -> int:
+            return chosen.get((kind, name), 0)
+
+        def block(extent: int, count: str, start: str, name: str) -> Span:
+            size = min(extent, 1 + of(count, name))
+            return min(of(start, name), extent - size), size
+
+        names = (*case.inputs, *case.outputs)
+        eps = of("eps")
+        return Reduction(
+            rows=tuple(block(extent, "rows", "row start", str(a)) for a, extent in enumerate(frame.outer)),
+            columns=block(frame.n, "n", "column start", ""),
+            dropped=frozenset(name for name in names if ("there", name) in chosen and not of("there", name)),
+            apart=frozenset(name for name in case.outputs if ("in place", name) in chosen and not of("in place", name)),
+            collapsed=not of("axes"),
+            strides={name: STRIDES[of("strides", name)] for name in names if ("strides", name) in chosen},
+            places={name: PLACES[of("place", name)] for name in names},
+            values={name: KINDS[of("values", name)] for name in case.inputs if ("values", name) in chosen},
+            eps=PLAIN_EPS[eps] if eps < len(PLAIN_EPS) and ("eps", "") in chosen else None,
+            unshifted=("offset", "") in chosen and not of("offset"),
+        )
+
+    def apply(self, vector: Vector) -> Case:
+        """The case of a vector. Raises CaseError where there is none."""
+        kept = dict(zip(self.ranges, vector, strict=True))
+        changed = any(kept[label] != most for label, most in self.ranges.items() if not label[0].endswith("start"))
+        return reduced(self.case, self.reduction(vector)) if changed else self.case
+
+    @cached_property
+    def _frame(self) -> Frame:
+        return Frame(self.case)
+
+    def _all(self) -> Iterator[tuple[Label, int]]:
+        case, frame = self.case, self._frame
+        optional = {operand.name for operand in (*OPS[case.op].inputs, *OPS[case.op].outputs) if operand.optional}
+        names = (*case.inputs, *case.outputs)
+        yield from ((("rows", str(axis)), extent - 1) for axis, extent in enumerate(frame.outer))
+        yield ("n", ""), frame.n - 1
+        yield from ((("there", name), 1) for name in names if name in optional)
+        yield from ((("in place", name), 1) for name, output in case.outputs.items() if output.alias is not None)
+        yield ("axes", ""), 1
+        yield from ((("strides", name), len(STRIDES) - 1) for name in names)
+        yield from ((("place", name), len(PLACES) - 1) for name in names)
+        yield ("eps", ""), len(PLAIN_EPS) if "eps" in case.params else 0
+        yield ("offset", ""), 1 if case.params.get("offset") else 0
+        yield from ((("values", name), len(KINDS) - 1) for name in case.inputs)
+        yield from ((("row start", str(axis)), extent - 1) for axis, extent in enumerate(frame.outer))
+        yield ("column start", ""), frame.n - 1

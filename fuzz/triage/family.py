@@ -1,0 +1,59 @@
+"""What counts as failing in the same way: the family of a verdict and, for a broken law, the law."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fuzz.judge.judgement import Judgement
+from fuzz.laws.law import LawCheck
+from fuzz.verdict import Verdict
+
+CLEAR = 2.0
+"""err/budget of a failure that is no boundary case."""
+
+_FAMILIES: Mapping[Verdict, str] = {
+    Verdict.FAIL_NUMERIC: "values",
+    Verdict.FAIL_NONFINITE: "values",
+    # Out of place an element that is left out keeps its poison; in place it keeps a value.
+    Verdict.FAIL_UNWRITTEN: "values",
+    Verdict.FAIL_LAW: "law",
+    Verdict.FAIL_MEMORY: "memory",
+    Verdict.FAIL_INPUT_MODIFIED: "input modified",
+    Verdict.FAIL_SHAPE: "shape",
+    Verdict.FAIL_DTYPE: "dtype",
+    Verdict.FAIL_ACCEPTED_INVALID: "accepted invalid",
+    Verdict.CRASH: "crash",
+    Verdict.TIMEOUT: "timeout",
+    Verdict.REJECTED: "rejected",
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """One way of failing. One bug may show as several verdicts, so verdicts that one cause mixes are one family."""
+
+    name: str
+    law: LawCheck | None = None
+    clear: float = 0.0
+    """least err/budget of a failure that is told by its values."""
+
+    @classmethod
+    def of(cls, judgement: Judgement) -> Family:
+        """The family of a finding. Cases that fail clearly stay with cases that fail clearly."""
+        law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
+        numeric = judgement.verdict is Verdict.FAIL_NUMERIC
+        return cls(_FAMILIES[judgement.verdict], law, min(CLEAR, judgement.ratio) if numeric else 0.0)
+
+    @property
+    def key(self) -> str:
+        """What findings of one bucket have in common: 'values', 'memory', 'law rerun'."""
+        return f"{self.name} {self.law.name}" if self.law is not None else self.name
+
+    def holds(self, judgement: Judgement) -> bool:
+        """True when the judgement is a failure of this family, and a clear one."""
+        if _FAMILIES.get(judgement.verdict) != self.name:
+            return False
+        if self.law is not None:
+            return judgement.law is not None and judgement.law.name == self.law.name
+        return judgement.verdict is not Verdict.FAIL_NUMERIC or judgement.ratio >= self.clear

@@ -1,0 +1,138 @@
+"""Shrinking: Hypothesis makes a failing case small and plain; a sweep then makes sure that no smaller one fails."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import numpy as np
+from hypothesis import Phase, find, settings
+from hypothesis import strategies as st
+from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
+from hypothesis.errors import NoSuchExample
+
+from fuzz.case import Case, CaseError
+from fuzz.judge.judgement import Judgement
+from fuzz.triage.choices import Choices, Label, Vector
+from fuzz.triage.reduction import Frame
+from fuzz.triage.trial import OutOfTimeError, Trials
+
+_KEY = b"case"
+_BATCH = 32
+"""cases of a sweep that are run at once."""
+_ROUNDS = 3
+"""a sweep that finds a smaller case gives Hypothesis another look at what is left."""
+
+
+def shrink(trials: Trials, case: Case, judgement: Judgement) -> Case:
+    """The smallest and plainest case that fails in the way of the family: fewest rows, then smallest n, then plain.
+
+    Where time runs out it is the smallest found by then. A case that does not fail on its own is returned as it is.
+    """
+    if not Frame(case).fits() or not trials.fails(case):
+        return case
+    choices = Choices(case)
+    best = choices.whole
+    with contextlib.suppress(OutOfTimeError):
+        for _ in range(_ROUNDS):
+            best = _by_hypothesis(trials, choices, [best, choices.starting(*_worst(case, judgement))])
+            smaller = _swept(trials, choices, best)
+            if smaller == best:
+                break
+            best = smaller
+    return choices.apply(best)
+
+
+def _worst(case: Case, judgement: Judgement) -> tuple[tuple[int, ...], int]:
+    """Rows and column of the worst element, where the failure may be kept with the least around it."""
+    frame, check = Frame(case), judgement.worst
+    if check is None or check.worst_index is None or frame.role(check.output) != "grid":
+        return (0,) * len(frame.outer), frame.n - 1
+    index = check.worst_index
+    return (*index[: frame.axis], *index[frame.axis + 1 :]), index[frame.axis]
+
+
+def _by_hypothesis(trials: Trials, choices: Choices, seeds: Sequence[Vector]) -> Vector:
+    """What Hypothesis shrinks the best of the seeds to.
+
+    The seeds come to it as examples of an earlier run, which it replays and shrinks: left to find a failing case on its
+    own it would have to guess a dozen choices right at once.
+    """
+    database = InMemoryExampleDatabase()
+    failing = [seed for seed in dict.fromkeys(seeds) if _fails(trials, choices, seed)]
+    for seed in failing:
+        database.save(_KEY, choices_to_bytes(seed))
+    best = min(failing)
+
+    def still_fails(vector: Vector) -> bool:
+        nonlocal best
+        # Out of time nothing new fails any more, which ends the shrinking; what is known is answered as before.
+        with contextlib.suppress(OutOfTimeError):
+            if _fails(trials, choices, vector):
+                best = min(best, vector)
+                return True
+        return False
+
+    quiet = settings(
+        database=database, phases=[Phase.reuse, Phase.generate, Phase.shrink], deadline=None, max_examples=1000
+    )
+    strategy = st.tuples(*(st.integers(0, most) for most in choices.ranges.values()))
+    with contextlib.suppress(NoSuchExample):
+        find(strategy, still_fails, settings=quiet, random=Random(0), database_key=_KEY)
+    return best
+
+
+def _fails(trials: Trials, choices: Choices, vector: Vector) -> bool:
+    try:
+        return trials.fails(choices.apply(vector))
+    except CaseError:
+        return False
+
+
+def _swept(trials: Trials, choices: Choices, best: Vector) -> Vector:
+    """Fewer rows, then fewer columns: every smaller number is tried, from 1 on. Shrinking alone may miss 63 below 1087,
+    where only n mod 64 = 63 fails."""
+    for label in choices.ranges:
+        if label[0] in ("rows", "n"):
+            for vectors in _batches(_smaller(choices, best, label)):
+                failing = _failing(trials, choices, vectors)
+                if failing:
+                    best = failing[0]
+                    break
+    return best
+
+
+def _smaller(choices: Choices, best: Vector, label: Label) -> Iterator[Vector]:
+    """The vector with each smaller value of one choice, beginning at the first, the same and the last place."""
+    labels = list(choices.ranges)
+    count, start = labels.index(label), labels.index(("column start" if label[0] == "n" else "row start", label[1]))
+    for value in range(best[count]):
+        for first in dict.fromkeys((0, best[start], choices.ranges[label] - value)):
+            changed = np.array(best)
+            changed[[count, start]] = value, first
+            yield tuple(changed.tolist())
+
+
+def _batches(vectors: Iterator[Vector]) -> Iterator[list[Vector]]:
+    batch: list[Vector] = []
+    for vector in vectors:
+        batch.append(vector)
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    yield batch
+
+
+def _failing(trials: Trials, choices: Choices, vectors: Sequence[Vector]) -> list[Vector]:
+    """Those of the vectors whose cases fail, in order."""
+    cases = []
+    for vector in vectors:
+        with contextlib.suppress(CaseError):
+            cases.append((vector, choices.apply(vector)))
+    judgements = trials.judge([case for _, case in cases])
+    return [
+        vector
+        for (vector, _), judgement in zip(cases, judgements, strict=True)
+        if judgement is not None and trials.family.holds(judgement)
+    ]

@@ -1,0 +1,94 @@
+"""Trials: variants of a failing case on one target, in one worker that lives on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fuzz.case import Case, CaseError
+from fuzz.execute.accept import is_given, refusal
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import Target
+from fuzz.generate.search import check_case
+from fuzz.judge.judgement import Judgement
+from fuzz.judge.twin import EntryJudge
+from fuzz.laws.law import LawCheck
+from fuzz.laws.registry import Entry, twin_of
+from fuzz.outcome import Outcome
+from fuzz.triage.family import Family
+
+
+class OutOfTimeError(Exception):
+    """The time for explaining a finding is over; what is known by then has to do."""
+
+
+@dataclass
+class Trials:
+    """Judges variants on `target`, whose worker is in `pool`. Nothing is run twice."""
+
+    pool: WorkerPool
+    target: Target
+    family: Family
+    out_of_time: Callable[[], bool] = lambda: False
+    runs: int = 0
+    known: dict[str, Judgement | None] = field(default_factory=dict)
+    """by digest of the case; None for a case that the target was not given."""
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement | None]:
+        """The judgement of each case, by the family's law too; None where the kernel is not to be given the case.
+
+        Raises OutOfTimeError before a batch that would run over the time, never for what is known.
+        """
+        fresh = {case.digest: case for case in cases if case.digest not in self.known}
+        if fresh and self.out_of_time():
+            raise OutOfTimeError
+        self.known.update(self._run(list(fresh.values())))
+        return [self.known[case.digest] for case in cases]
+
+    def fails(self, case: Case) -> bool:
+        """True when the case fails in the way of the family."""
+        judgement = self.judge([case])[0]
+        return judgement is not None and self.family.holds(judgement)
+
+    def _run(self, cases: Sequence[Case]) -> dict[str, Judgement | None]:
+        found: dict[str, Judgement | None] = {case.digest: None for case in cases}
+        entries = [entry for case in cases for entry in entries_of(case, self.target, self.family.law)]
+        before = None
+        for entry, outcomes in zip(entries, self._outcomes(entries), strict=True):
+            judge = EntryJudge(entry, outcomes, before)
+            if self.target.id in outcomes:
+                judgement = judge.judge(self.target)
+                if entry.check is None or judgement.law is not None:
+                    _keep(found, judge.evidence(judgement), judgement, self.family)
+            before = judge
+        return found
+
+    def _outcomes(self, entries: Sequence[Entry]) -> list[dict[str, Outcome]]:
+        self.runs += len(entries)
+        return self.pool.collect(self.pool.submit([entry.case for entry in entries])) if entries else []
+
+
+def entries_of(case: Case, target: Target, law: LawCheck | None) -> list[Entry]:
+    """What to run to judge `case`: nothing if it is none for this target, two entries if a law makes a twin of it."""
+    if not _is_sound(case, target):
+        return []
+    if law is None:
+        return [Entry(case)]
+    if not law.law.applies(case):
+        return []
+    twin = twin_of(case, law)
+    return [Entry(case), twin] if refusal(target.kernel, twin.case) is None else []
+
+
+def _is_sound(case: Case, target: Target) -> bool:
+    try:
+        check_case(case)
+    except CaseError:
+        return False
+    return is_given(target.kernel, case)
+
+
+def _keep(found: dict[str, Judgement | None], case: Case, judgement: Judgement, family: Family) -> None:
+    """A twin's judgement counts for the case only where it is the finding that is looked for."""
+    if case.digest in found and (found[case.digest] is None or family.holds(judgement)):
+        found[case.digest] = judgement
