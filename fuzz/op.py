@@ -13,6 +13,10 @@ Role = Literal["grid", "columns", "rows"]
 """'grid': the shape of x; 'columns': one element per column, (n,); 'rows': one per row, the shape of x without the
 normalised axis."""
 
+Menu = Literal["any", "addend", "gradient", "weight", "rstd", "none"]
+"""What an input's values are drawn from, see `fuzz.generate.menus`: anything at all; something to add to x; a gradient
+of y; weights; the reciprocal root of x. Outputs have none."""
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -21,6 +25,9 @@ class Operand:
     name: str
     role: Role
     optional: bool = False
+    menu: Menu = "none"
+    only_with: str = ""
+    """another operand without which this one makes no sense."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +40,16 @@ class Op:
     aliases: tuple[tuple[str, str], ...]
     """(output, input) pairs that a kernel may declare to share memory."""
     params: tuple[str, ...] = ("eps", "axis", "offset")
+    """all that a case may have; a case without an offset has 0."""
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """Inputs, then outputs."""
+        return *self.inputs, *self.outputs
 
     def operand(self, name: str) -> Operand:
         """The input or output of that name. Raises KeyError."""
-        for operand in (*self.inputs, *self.outputs):
+        for operand in self.operands:
             if operand.name == name:
                 return operand
         raise KeyError(name)
@@ -49,10 +62,12 @@ class Op:
         return (grid[axis],) if role == "columns" else (*grid[:axis], *grid[axis + 1 :])
 
 
-_X = Operand("x", "grid")
-_WEIGHT = Operand("weight", "columns", optional=True)
+_X = Operand("x", "grid", menu="any")
+_DY = Operand("dy", "grid", menu="gradient")
+_WEIGHT = Operand("weight", "columns", optional=True, menu="weight")
 _RSTD = Operand("rstd", "rows", optional=True)
-_GRADIENT = (Operand("dx", "grid"), Operand("dw", "columns", optional=True))
+_GIVEN_RSTD = Operand("rstd", "rows", optional=True, menu="rstd")
+_GRADIENT = (Operand("dx", "grid"), Operand("dw", "columns", optional=True, only_with="weight"))
 
 OPS: Mapping[str, Op] = {
     op.name: op
@@ -60,14 +75,14 @@ OPS: Mapping[str, Op] = {
         Op("rms_norm", (_X, _WEIGHT), (Operand("y", "grid"), _RSTD), (("y", "x"),)),
         Op(
             "fused_add_rms_norm",
-            (_X, Operand("residual", "grid"), _WEIGHT),
+            (_X, Operand("residual", "grid", menu="addend"), _WEIGHT),
             (Operand("y", "grid"), Operand("sum", "grid", optional=True), _RSTD),
             (("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual")),
         ),
-        Op("rms_norm_backward", (_X, Operand("dy", "grid"), _WEIGHT, _RSTD), _GRADIENT, (("dx", "dy"), ("dx", "x"))),
+        Op("rms_norm_backward", (_X, _DY, _WEIGHT, _GIVEN_RSTD), _GRADIENT, (("dx", "dy"), ("dx", "x"))),
         Op(
             "fused_add_rms_norm_backward",
-            (_X, Operand("dy", "grid"), Operand("dsum", "grid", optional=True), _WEIGHT, _RSTD),
+            (_X, _DY, Operand("dsum", "grid", optional=True, menu="gradient"), _WEIGHT, _GIVEN_RSTD),
             (_GRADIENT[0], Operand("dresidual", "grid", optional=True), _GRADIENT[1]),
             (("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy")),
         ),

@@ -11,7 +11,8 @@ import numpy as np
 
 from fuzz.cli.exits import Exit
 from fuzz.cli.failures import UsageError
-from fuzz.generate.recipes import Request, recipes
+from fuzz.generate.menus import recipes
+from fuzz.generate.recipes import Request
 from fuzz.generate.stream import Stream
 from fuzz.report import console
 from fuzz.report.environment import environment

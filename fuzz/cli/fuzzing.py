@@ -17,7 +17,6 @@ from fuzz.cli.exits import Exit
 from fuzz.cli.failures import UsageError
 from fuzz.cli.starting import not_running, select_targets, started
 from fuzz.execute.target import Target
-from fuzz.generate.search import SPECS
 from fuzz.laws.registry import declared
 from fuzz.pack import built_in, load
 from fuzz.report import console
@@ -57,8 +56,7 @@ def fuzz(request: Request) -> Exit:
     """Run until a limit is reached; print the table and every finding; return the exit code."""
     out, err = console.results(), console.progress()
     pack = load(request.pack or built_in())
-    generated = tuple(kernel for kernel in pack.kernels if kernel.op in SPECS)
-    targets = select_targets(generated, request.op, request.targets, request.keyword)
+    targets = select_targets(pack.kernels, request.op, request.targets, request.keyword)
     nowhere = [p for p in globs(request.require) if not any(matches_any(target.id, [p]) for target in targets)]
     if nowhere:
         err.print(f"required target {nowhere[0]}: no such target; see: kernelfuzz list targets", highlight=False)
@@ -71,7 +69,8 @@ def fuzz(request: Request) -> Exit:
         pool = stack.enter_context(started(targets, request.jobs, err, request.case_limit))
         if log:
             log.header(seed, pool.statuses)
-        runner = Runner(pool, targets, Limits(request.max_time, request.max_cases), book, declared(pack.kernels))
+        limits = Limits(request.max_time, request.max_cases)
+        runner = Runner(pool, targets, limits, book, pack.kernels, declared(pack.kernels))
         for target, reason in not_running(pool).items():
             runner.tally.targets[target].not_run_reason = reason
         progress = stack.enter_context(Progress(err, runner.tally, request.max_time, request.max_cases))

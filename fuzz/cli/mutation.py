@@ -172,7 +172,7 @@ def _hunt(pool: WorkerPool, op: str, trials: Sequence[Trial], request: Request) 
                 trial.see(before)
 
     if trials:
-        search(op, request.seed, consume)
+        search(op, request.seed, consume, [trial.base.kernel for trial in trials])
 
 
 def _passed(result: Trials) -> bool:

@@ -16,7 +16,7 @@ from fuzz.cli.exits import Exit
 from fuzz.cli.starting import select_targets, started
 from fuzz.execute.accept import refusal
 from fuzz.execute.target import Target
-from fuzz.generate.search import check_case
+from fuzz.generate.checks import check_case
 from fuzz.judge.judgement import Judgement
 from fuzz.kernel import Kernel
 from fuzz.pack import Pack, built_in, load

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.case import Case, CaseError
-from fuzz.generate.search import check_case
+from fuzz.generate.checks import check_case
 from fuzz.laws.registry import LAWS
 from fuzz.store import casefile
 from fuzz.store.casefile import Found

@@ -14,8 +14,8 @@ import numpy as np
 from fuzz.case import Case, CaseError, Layout, Origin, Output, Tensor, contiguous
 from fuzz.corpus.fills import STRUCTURED, Fill, FillError, filled
 from fuzz.corpus.folder import SUITE
+from fuzz.generate.checks import check_case
 from fuzz.generate.formats import from_bits, quantise
-from fuzz.generate.search import check_case
 from fuzz.generate.stream import Stream
 from fuzz.op import OPS, Op
 

@@ -2,25 +2,110 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from fuzz.case import ITEMSIZE, Case, Layout, Output, Tensor, contiguous
-from fuzz.kernel import Capabilities, Kernel
+from fuzz.kernel import Capabilities, Kernel, PythonKernel
+from fuzz.op import OPS, Role
 
 MAX_RANK = 6
-"""of a tensor that a C kernel is given; KF_MAX_RANK in kernelfuzz.h."""
+"""of a tensor that a kernel is given; KF_MAX_RANK in kernelfuzz.h."""
 
 
-def is_given(kernel: Kernel, case: Case) -> bool:
+@dataclass(frozen=True)
+class Taker:
+    """What kernels of one op and one declaration take: all that generation needs to know of them."""
+
+    op: str
+    able: Capabilities
+    backwards: bool = True
+    """strides may be negative; torch has none."""
+
+    def refusal(self, case: Case) -> str | None:
+        """Why `case` is outside the capabilities, in plain words, or None when it is within."""
+        return self.foreign(case) or self._invalid(case)
+
+    def foreign(self, case: Case) -> str | None:
+        """Why `case` cannot even be tried: it says what the kernel has no way to hear of, and so cannot reject."""
+        if case.op != self.op:
+            return f"op {case.op}"
+        there = {*case.inputs, *case.outputs}
+        optional = {operand.name for operand in OPS[self.op].operands if operand.optional}
+        for name in sorted(there & optional - {*self.able.takes, *self.able.needs}):
+            return f"{name} is not taken"
+        for name in self.able.needs:
+            if name not in there:
+                return f"{name} is missing"
+        if case.params.get("offset", 0.0) and not self.able.offset:
+            return f"offset {case.params['offset']}"
+        for name, tensor in _tensors(case):
+            if len(tensor.layout.shape) > MAX_RANK:
+                return f"{name}: rank {len(tensor.layout.shape)}"
+            if not self.backwards and any(stride < 0 for stride in tensor.layout.strides):
+                return f"{name}: strides {tensor.layout.strides}"
+        return None
+
+    def _invalid(self, case: Case) -> str | None:
+        for name, output in case.outputs.items():
+            if output.alias is not None and (name, output.alias) not in self.able.aliases:
+                return f"{name} in the memory of {output.alias}"
+        x = case.inputs["x"]
+        for name, tensor in _tensors(case):
+            reason = self._dtype_refusal(case, name, tensor.dtype) or self._layout_refusal(name, tensor)
+            if reason is not None:
+                return f"{name}: {reason}"
+        rank = len(x.layout.shape)
+        axis = int(case.params.get("axis", -1)) % max(rank, 1)
+        if self.able.axis == "last" and axis != rank - 1:
+            return "x: axis is not the last"
+        n = x.layout.shape[axis] if rank else 1
+        if self.able.max_n is not None and n > self.able.max_n:
+            return f"n = {n}, more than {self.able.max_n}"
+        return f"n = {n}, no multiple of {self.able.multiple_of}" if n % self.able.multiple_of else None
+
+    def _dtype_refusal(self, case: Case, name: str, dtype: str) -> str | None:
+        x = case.inputs["x"].dtype
+        weight = case.inputs["weight"].dtype if "weight" in case.inputs else None
+        allowed = self.able.dtypes if name == "x" else self.able.dtypes_of(name, x, weight)
+        return None if dtype in allowed else f"dtype {dtype}"
+
+    def _layout_refusal(self, name: str, tensor: Tensor | Output) -> str | None:
+        layout, able = tensor.layout, self.able
+        role = _role(self.op, name)
+        if not _strides_fit(able, layout, role):
+            return f"strides {layout.strides}"
+        if role == "grid" and able.alignment > 1 and not _rows_aligned(layout, ITEMSIZE[tensor.dtype], able.alignment):
+            return f"rows not aligned to {able.alignment} bytes"
+        return None
+
+
+def taker(kernel: Kernel) -> Taker:
+    """What a kernel takes."""
+    return Taker(kernel.op, kernel.capabilities, backwards=not isinstance(kernel, PythonKernel))
+
+
+def takers(kernels: Iterable[Kernel], op: str) -> tuple[Taker, ...]:
+    """What kernels of `op` take, equal ones once, in the order of the kernels."""
+    return tuple(dict.fromkeys(taker(kernel) for kernel in kernels if kernel.op == op))
+
+
+def is_given(kernel: Kernel, case: Case, max_elements: int | None = None) -> bool:
     """True when `case` is to be run: within the capabilities, or invalid input that the kernel promises to reject.
 
-    Empty tensors are never invalid: a kernel that returns at once does no harm.
+    Empty tensors are never invalid: a kernel that returns at once does no harm. `max_elements`, of a target, bounds
+    the elements of its largest tensor: an interpreter would not come back from a large one for minutes.
     """
-    if accepts(kernel, case):
+    if max_elements is not None and any(tensor.layout.size > max_elements for _, tensor in _tensors(case)):
+        return False
+    kind = taker(kernel)
+    if kind.refusal(case) is None:
         return True
-    layouts = [tensor.layout for tensor in case.inputs.values()] + [output.layout for output in case.outputs.values()]
-    runnable = all(layout.size > 0 and len(layout.shape) <= MAX_RANK for layout in layouts)
-    return runnable and case.op == kernel.op and kernel.capabilities.outside == "rejects"
+    if kernel.capabilities.outside != "rejects" or kind.foreign(case) is not None:
+        return False
+    return all(tensor.layout.size > 0 for _, tensor in _tensors(case))
 
 
 def accepts(kernel: Kernel, case: Case) -> bool:
@@ -30,40 +115,25 @@ def accepts(kernel: Kernel, case: Case) -> bool:
 
 def refusal(kernel: Kernel, case: Case) -> str | None:
     """Why `case` is outside the kernel's capabilities, in plain words, or None when it is within."""
-    if case.op != kernel.op:
-        return f"op {case.op}"
-    able = kernel.capabilities
-    for name, output in case.outputs.items():
-        if output.alias is not None and (name, output.alias) not in able.aliases:
-            return f"{name} in the memory of {output.alias}"
-    tensors: dict[str, Tensor | Output] = {**case.inputs, **case.outputs}
-    for name, tensor in tensors.items():
-        reason = _layout_refusal(able, case, tensor.layout, tensor.dtype)
-        if reason is not None:
-            return f"{name}: {reason}"
-    return None
+    return taker(kernel).refusal(case)
 
 
-def _layout_refusal(able: Capabilities, case: Case, layout: Layout, dtype: str) -> str | None:
-    rank = len(layout.shape)
-    if dtype not in able.dtypes:
-        return f"dtype {dtype}"
-    if rank > MAX_RANK:
-        return f"rank {rank}"
-    if able.axis == "last" and int(case.params.get("axis", -1)) not in (-1, rank - 1):
-        return "axis is not the last"
-    if not _strides_fit(able, layout):
-        return f"strides {layout.strides}"
-    if able.alignment > 1 and not _rows_aligned(layout, ITEMSIZE[dtype], able.alignment):
-        return f"rows not aligned to {able.alignment} bytes"
-    return None
+def _tensors(case: Case) -> Iterator[tuple[str, Tensor | Output]]:
+    yield from case.inputs.items()
+    yield from case.outputs.items()
 
 
-def _strides_fit(able: Capabilities, layout: Layout) -> bool:
+@lru_cache(maxsize=256)
+def _role(op: str, name: str) -> Role:
+    return OPS[op].operand(name).role
+
+
+def _strides_fit(able: Capabilities, layout: Layout, role: Role) -> bool:
     if able.strides == "any" or layout.size == 0:
         return True
     steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent != 1]
-    if able.strides == "contiguous":
+    # A tensor without rows of its own has no pitch that a kernel could be told.
+    if able.strides == "contiguous" or role != "grid":
         dense = contiguous(layout.shape).strides
         wanted = [stride for extent, stride in zip(layout.shape, dense, strict=True) if extent != 1]
         return [stride for _, stride in steps] == wanted

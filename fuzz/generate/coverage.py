@@ -10,7 +10,7 @@ Label = tuple[str, str]
 
 
 class Ledger:
-    """Counts labels against the space of an op. Labels outside the space are counted too, but are nobody's hole."""
+    """Counts labels against a space. Values outside the space are counted too, but are nobody's hole."""
 
     def __init__(self, space: Mapping[str, tuple[str, ...]]) -> None:
         self.space = space
@@ -20,8 +20,15 @@ class Ledger:
     def see(self, labels: Iterable[Label]) -> None:
         """Count one case."""
         for kind, value in labels:
+            if kind not in self.counts:
+                continue
             self.counts[kind][value] += 1
             self._open.pop((kind, value), None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a hole."""
+        return bool(self._open)
 
     def hole(self, turn: int) -> Label | None:
         """One of the labels not seen yet, another one each turn; None when there is none left."""

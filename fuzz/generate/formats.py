@@ -8,6 +8,9 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.dtypes import form
+from oracles.rounding import round_to
+
 NUMPY_DTYPE: Mapping[str, np.dtype[np.generic]] = {
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
@@ -29,6 +32,9 @@ def quantise(values: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:
     largest = LARGEST[dtype]
     finite = np.isfinite(values)
     bounded = np.where(finite, np.clip(values, -largest, largest), values)
+    if dtype == "bf16":
+        # The cast of ml_dtypes goes through float32 in some versions, and would round twice.
+        bounded = round_to(bounded, form("bf16"))
     return bounded.astype(NUMPY_DTYPE[dtype])
 
 

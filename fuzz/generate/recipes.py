@@ -7,7 +7,7 @@ random (constant, monotone, spiked rows): only the worst-case budget is sound fo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,24 +50,22 @@ class Recipe:
         return quantise(values, request.dtype)
 
 
-_REGISTRY: dict[str, Recipe] = {}
+RECIPES: dict[str, Recipe] = {}
+"""recipes for rows by name, those of this module first; see `fuzz.generate.menus.recipes`."""
 
 
-def recipes() -> Mapping[str, Recipe]:
-    """All recipes by name, from the plainest to the oddest: Hypothesis shrinks towards the first."""
-    return _REGISTRY
+def recipe(summary: str, *, structured: bool, registry: dict[str, Recipe] = RECIPES) -> Callable[[Fill], Fill]:
+    """Register a function under its own name without underscores at its ends."""
 
-
-def _recipe(summary: str, *, structured: bool) -> Callable[[Fill], Fill]:
     def register(fill: Fill) -> Fill:
         name = fill.__name__.strip("_")
-        _REGISTRY[name] = Recipe(name, summary, structured, fill)
+        registry[name] = Recipe(name, summary, structured, fill)
         return fill
 
     return register
 
 
-def _per_row(values: NDArray[np.generic], request: Request) -> Reals:
+def repeated(values: NDArray[np.generic], request: Request) -> Reals:
     """Repeat one value per row along n."""
     return np.repeat(values.astype(np.float64), request.n)
 
@@ -78,16 +76,16 @@ def _normal(request: Request, stream: Stream) -> Reals:
 
 def _row_exponents(request: Request, stream: Stream) -> NDArray[np.int64]:
     """One power of two per row, over the whole range in which squares overflow, underflow or behave."""
-    low, high = (-75, 63) if request.dtype in ("f32", "bf16", "f64") else (-12, 12)
+    low, high = {"f16": (-12, 12), "f64": (-540, 500)}.get(request.dtype, (-75, 63))
     return stream.child("exponent").integers(request.rows, low, high)
 
 
 def _with_mean_square(request: Request, stream: Stream, mean_square: Reals) -> Reals:
     """Normal rows whose mean square is about the given one."""
-    return _normal(request, stream) * _per_row(np.sqrt(mean_square), request)
+    return _normal(request, stream) * repeated(np.sqrt(mean_square), request)
 
 
-def _positions(request: Request, stream: Stream) -> NDArray[np.int64]:
+def positions(request: Request, stream: Stream) -> NDArray[np.int64]:
     """One column per row, from the classes first, last, last few (the tail of any vector width), anywhere."""
     kind = stream.child("position class").integers(request.rows, 0, 3)
     anywhere = stream.child("position").integers(request.rows, 0, request.n - 1)
@@ -101,106 +99,107 @@ def _place(values: Reals, request: Request, columns: NDArray[np.int64], what: Re
     return placed
 
 
-@_recipe("the same number along each row", structured=True)
+@recipe("the same number along each row", structured=True)
 def _constant(request: Request, stream: Stream) -> Reals:
-    return _per_row(stream.child("level").uniform(request.rows) * 3.5 + 0.5, request)
+    return repeated(stream.child("level").uniform(request.rows) * 3.5 + 0.5, request)
 
 
-@_recipe("standard normal", structured=False)
+@recipe("standard normal", structured=False)
 def _normal_(request: Request, stream: Stream) -> Reals:
     return _normal(request, stream)
 
 
-@_recipe("uniform on [-2, 2)", structured=False)
+@recipe("uniform on [-2, 2)", structured=False)
 def _uniform(request: Request, stream: Stream) -> Reals:
     return stream.child("uniform").uniform(request.size) * 4.0 - 2.0
 
 
-@_recipe("plus and minus the same number in turn", structured=True)
+@recipe("plus and minus the same number in turn", structured=True)
 def _alternating(request: Request, stream: Stream) -> Reals:
     signs = 1.0 - 2.0 * (np.arange(request.size) % request.n % 2)
     levels: Reals = signs * _constant(request, stream)
     return levels
 
 
-@_recipe("a ramp along each row", structured=True)
+@recipe("a ramp along each row", structured=True)
 def _monotone(request: Request, stream: Stream) -> Reals:
     ramp = (np.arange(request.size) % request.n + 1.0) / request.n
     heights = stream.child("height").uniform(request.rows) * 8.0 + 0.125
-    values: Reals = ramp * _per_row(heights, request)
+    values: Reals = ramp * repeated(heights, request)
     return values
 
 
-@_recipe("powers of two of either sign, 2**-8 to 2**8", structured=True)
+@recipe("powers of two of either sign, 2**-8 to 2**8", structured=True)
 def _powers_of_two(request: Request, stream: Stream) -> Reals:
     signs = 1.0 - 2.0 * stream.child("sign").integers(request.size, 0, 1)
     powers: Reals = np.ldexp(signs, stream.child("power").integers(request.size, -8, 8))
     return powers
 
 
-@_recipe("a different power of two per row, 2**-75 to 2**63 (f16: 2**-12 to 2**12)", structured=False)
+@recipe("a different power of two per row, 2**-75 to 2**63 (f16: 2**-12 to 2**12)", structured=False)
 def _row_scales(request: Request, stream: Stream) -> Reals:
-    return _normal(request, stream) * _per_row(np.ldexp(1.0, _row_exponents(request, stream)), request)
+    return _normal(request, stream) * repeated(np.ldexp(1.0, _row_exponents(request, stream)), request)
 
 
-@_recipe("one huge element per row: first, last, in the tail, or anywhere", structured=True)
+@recipe("one huge element per row: first, last, in the tail, or anywhere", structured=True)
 def _spike(request: Request, stream: Stream) -> Reals:
     highest = 15 if request.dtype == "f16" else 40
     sizes = np.ldexp(1.0, stream.child("size").integers(request.rows, 4, highest))
-    return _place(_normal(request, stream), request, _positions(request, stream), sizes)
+    return _place(_normal(request, stream), request, positions(request, stream), sizes)
 
 
-@_recipe("some rows all zero, of either sign", structured=False)
+@recipe("some rows all zero, of either sign", structured=False)
 def _zero_rows(request: Request, stream: Stream) -> Reals:
     factor = np.choose(stream.child("which").integers(request.rows, 0, 2), [1.0, 0.0, -0.0])
-    return _normal(request, stream) * _per_row(factor, request)
+    return _normal(request, stream) * repeated(factor, request)
 
 
-@_recipe("mean square between eps/100 and 100 eps", structured=False)
+@recipe("mean square between eps/100 and 100 eps", structured=False)
 def _near_eps(request: Request, stream: Stream) -> Reals:
     steps = stream.child("ratio").integers(request.rows, -7, 7)  # powers of two, so that no library pow is involved
     return _with_mean_square(request, stream, np.ldexp(request.eps or 1e-6, steps))
 
 
-@_recipe("mean square a million times below eps, and less", structured=False)
+@recipe("mean square a million times below eps, and less", structured=False)
 def _far_below_eps(request: Request, stream: Stream) -> Reals:
     steps = stream.child("ratio").integers(request.rows, -40, -20)
     return _with_mean_square(request, stream, np.ldexp(request.eps or 1e-6, steps))
 
 
-@_recipe("subnormal numbers and the smallest normal ones", structured=False)
+@recipe("subnormal numbers and the smallest normal ones", structured=False)
 def _subnormal(request: Request, stream: Stream) -> Reals:
     return _normal(request, stream) * (SMALLEST_NORMAL[request.dtype] / 4.0)
 
 
-@_recipe("sum of squares around the overflow threshold (f16: elements around the largest number)", structured=False)
+@recipe("sum of squares around the overflow threshold (f16: elements around the largest number)", structured=False)
 def _near_overflow(request: Request, stream: Stream) -> Reals:
     largest = LARGEST[request.dtype]
     steps = np.ldexp(1.0, stream.child("ratio").integers(request.rows, -2, 2))
-    level = largest / 4.0 if request.dtype == "f16" else math.sqrt(LARGEST["f32"] / request.n)
-    return np.clip(_normal(request, stream) * _per_row(steps * level, request), -largest, largest)
+    summed = LARGEST["f64" if request.dtype == "f64" else "f32"]
+    level = largest / 4.0 if request.dtype == "f16" else math.sqrt(summed / request.n)
+    return np.clip(_normal(request, stream) * repeated(steps * level, request), -largest, largest)
 
 
-@_recipe("a large mean with a small spread", structured=True)
+@recipe("a large mean with a small spread", structured=True)
 def _offset_mean(request: Request, stream: Stream) -> Reals:
     mean = np.ldexp(1.0, stream.child("mean").integers(request.rows, 6, 14))
-    return _normal(request, stream) / 64.0 + _per_row(mean, request)
+    return _normal(request, stream) / 64.0 + repeated(mean, request)
 
 
-@_recipe("any finite number of the dtype, equally likely", structured=True)
+@recipe("any finite number of the dtype, equally likely", structured=True)
 def _ordinal(request: Request, stream: Stream) -> Reals:
     signs = 1.0 - 2.0 * stream.child("sign").integers(request.size, 0, 1)
-    low, high = (-24, 15) if request.dtype == "f16" else (-149, 127)
+    low, high = {"f16": (-24, 15), "f64": (-1074, 1022)}.get(request.dtype, (-149, 127))
     mantissa = 1.0 + stream.child("mantissa").uniform(request.size)
     return np.ldexp(signs * mantissa, stream.child("exponent").integers(request.size, low, high))
 
 
-@_recipe("normal with one NaN in one row: first, last, in the tail, or anywhere", structured=False)
+@recipe("normal with one NaN in one row: first, last, in the tail, or anywhere", structured=False)
 def _one_nan(request: Request, stream: Stream) -> Reals:
     return _one(request, stream, math.nan)
 
 
-@_recipe("normal with one infinity in one row: first, last, in the tail, or anywhere", structured=False)
+@recipe("normal with one infinity in one row: first, last, in the tail, or anywhere", structured=False)
 def _one_inf(request: Request, stream: Stream) -> Reals:
     sign = 1 - 2 * int(stream.child("sign").integers(1, 0, 1)[0])
     return _one(request, stream, sign * math.inf)
@@ -210,5 +209,5 @@ def _one(request: Request, stream: Stream, what: float) -> Reals:
     values = _normal(request, stream).reshape(request.rows, request.n)
     if request.size:
         row = int(stream.child("row").integers(1, 0, request.rows - 1)[0])
-        values[row, _positions(request, stream)[row]] = what
+        values[row, positions(request, stream)[row]] = what
     return values

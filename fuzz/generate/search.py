@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from fuzz.case import Case, CaseError
-from fuzz.generate import rms_norm
-from fuzz.generate.coverage import Label, Ledger
+from fuzz.case import Case
+from fuzz.execute.accept import takers
+from fuzz.generate.audience import anything, trespasser
+from fuzz.generate.coverage import Ledger
+from fuzz.generate.draw import Draw
+from fuzz.generate.plan import plan
+from fuzz.generate.realise import realise
+from fuzz.generate.sketch import Sketch, fan_out, sketches
+from fuzz.generate.space import space_of
+from fuzz.generate.steering import steer
+from fuzz.kernel import Kernel
 
 BATCH = 16
 """cases in one batch: enough to amortise a draw and a message, few enough to keep the progress line moving."""
@@ -20,35 +27,6 @@ FAN = 4
 STEERED = 3
 """cases of a batch that fill holes of the coverage, while there are any."""
 _BATCHES_PER_ROUND = 1000
-
-
-class InputSpec(Protocol):
-    """What an op's module in this package provides."""
-
-    OP: str
-
-    def draws(self) -> st.SearchStrategy[Any]: ...
-
-    def fan_out(self, draw: Any, salt: int, count: int) -> Iterable[Any]: ...
-
-    def steer(self, draw: Any, hole: Label, turn: int) -> Any: ...
-
-    def space(self) -> Mapping[str, tuple[str, ...]]: ...
-
-    def realise(self, draw: Any) -> Case: ...
-
-    def check(self, case: Case) -> None: ...
-
-
-SPECS: Mapping[str, InputSpec] = {rms_norm.OP: rms_norm}
-"""input specs by op."""
-
-
-def check_case(case: Case) -> None:
-    """Raise CaseError where a case from a file does not fit its op."""
-    if case.op not in SPECS:
-        raise CaseError(f"op: unknown op {case.op!r}; known: {', '.join(SPECS)}")
-    SPECS[case.op].check(case)
 
 
 class StopSearch(BaseException):
@@ -63,41 +41,48 @@ class _Escape(BaseException):
         self.error = error
 
 
-def space(op: str) -> Mapping[str, tuple[str, ...]]:
-    """What a search of `op` should visit."""
-    return SPECS[op].space()
-
-
-def search(op: str, run_seed: int, consume: Callable[[list[Case]], None]) -> None:
+def search(op: str, run_seed: int, consume: Callable[[list[Case]], None], kernels: Iterable[Kernel] = ()) -> None:
     """Hand batches of cases of `op` to `consume` until it raises StopSearch.
 
-    The same op and seed give the same cases in the same order, whatever the speed of the machine. The last cases of
-    each batch are steered towards what no case has visited yet, so that nothing is left to chance.
+    The cases are within what `kernels` of that op take, each declaration in turn; without any, within all that the op
+    allows. The same op, seed and declarations give the same cases in the same order, whatever the speed of the machine
+    and whichever kernels really run. The last cases of each batch are steered towards what no case for that
+    declaration has visited yet, so that nothing is left to chance.
     """
-    spec = SPECS[op]
-    strategy = spec.draws()
+    audience = takers(kernels, op) or (anything(op),)
+    strategy = sketches(audience, trespasser(audience))
+    wanted = {taker: Ledger(space_of([taker])) for taker in audience}
     batches = 0
-    ledger = Ledger(spec.space())
 
     def one_batch(data: st.DataObject) -> None:
         nonlocal batches
-        relatives = [
+        drawn = [
             relative
             for number in range(BATCH // FAN)
-            for relative in spec.fan_out(data.draw(strategy), salt=batches * BATCH + number, count=FAN)
+            for relative in fan_out(data.draw(strategy), salt=batches * BATCH + number, count=FAN)
         ]
-        for place in range(1, STEERED + 1):
-            hole = ledger.hole(batches * STEERED + place)
-            if hole is not None:
-                relatives[-place] = spec.steer(relatives[-place], hole, batches)
+        draws = [plan(sketch) for sketch in drawn[:-STEERED]]
+        draws += [_steered(sketch, batches * STEERED + place) for place, sketch in enumerate(drawn[-STEERED:])]
         batches += 1
-        cases = [spec.realise(relative) for relative in relatives]
-        for case in cases:
-            ledger.see(case.origin.labels)
+        cases = [realise(draw) for draw in draws]
+        for taker, ledger in wanted.items():
+            if ledger.is_open:
+                for case in cases:
+                    if taker.refusal(case) is None:
+                        ledger.see(case.origin.labels)
         try:
             consume(cases)
         except Exception as error:
             raise _Escape(error) from error
+
+    def _steered(sketch: Sketch, turn: int) -> Draw:
+        waiting = [taker for taker, ledger in wanted.items() if ledger.is_open]
+        if not waiting:
+            return plan(sketch)
+        taker = waiting[turn % len(waiting)]
+        hole = wanted[taker].hole(turn // len(waiting))
+        assert hole is not None, "the ledger is open"
+        return steer(sketch, taker, hole, turn)
 
     quiet = settings(
         max_examples=_BATCHES_PER_ROUND,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from fuzz.execute.target import expand
 from fuzz.execute.toolchain import this_host
-from fuzz.generate.recipes import recipes
-from fuzz.generate.search import SPECS
+from fuzz.generate.menus import recipes
 from fuzz.kernel import Kernel
 from fuzz.laws.registry import LAWS
+from fuzz.op import OPS
 from fuzz.pack import Pack, built_in, load
 from fuzz.report.tables import PlainTable
 
@@ -81,9 +81,9 @@ def targets_table(path: Path | None) -> PlainTable:
 
 
 def ops_table(path: Path | None) -> PlainTable:
-    """One line per op with an input spec, and its kernels."""
+    """One line per op and its kernels."""
     pack = _load(path)
-    rows = [(op, ", ".join(kernel.name for kernel in pack.kernels if kernel.op == op) or "none") for op in SPECS]
+    rows = [(op, ", ".join(kernel.name for kernel in pack.kernels if kernel.op == op) or "none") for op in OPS]
     return PlainTable(("op", "kernels"), rows)
 
 

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fuzz.case import Case
+from fuzz.execute.attestation import NotRun
 from fuzz.execute.pool import Batch, WorkerPool
 from fuzz.execute.target import Target
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.twin import EntryJudge
+from fuzz.kernel import Kernel
 from fuzz.laws.registry import Entry, with_twins
 from fuzz.outcome import Outcome
 from fuzz.run.findings import FindingBook
@@ -52,6 +54,9 @@ class Runner:
     targets: Sequence[Target]
     limits: Limits
     book: FindingBook
+    kernels: Sequence[Kernel] = ()
+    """the kernels that cases are made for: those of the whole pack, so that the choice of targets does not change the
+    cases. By default those of the targets."""
     laws: Sequence[str] = ()
     """laws by which cases get twins: those of the whole pack, so that the choice of targets does not change the cases.
     """
@@ -62,6 +67,9 @@ class Runner:
 
     def __post_init__(self) -> None:
         self._by_id: Mapping[str, Target] = {target.id: target for target in self.targets}
+        self.kernels = self.kernels or tuple(dict.fromkeys(target.kernel for target in self.targets))
+        running = [t.kernel for t in self.targets if not isinstance(self.pool.statuses.get(t.id), NotRun)]
+        self.tally.kernels = tuple(dict.fromkeys(running))
         for target in self.targets:
             self.tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
         for law in self.laws:
@@ -79,7 +87,7 @@ class Runner:
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
         """Search until `share` of the limits is used up or a stop is wanted. What was already sent is still judged."""
         self._ends = self._end_of(share)
-        search(op, run_seed, self._take)
+        search(op, run_seed, self._take, self.kernels)
         self._drain()
         return self.tally
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fuzz.case import ITEMSIZE, Case
+from fuzz.execute.accept import takers
 from fuzz.generate.coverage import Ledger
-from fuzz.generate.search import space
+from fuzz.generate.space import space_of
 from fuzz.judge.judgement import Judgement
+from fuzz.kernel import Kernel
 from fuzz.verdict import Verdict
 
 
@@ -45,7 +48,7 @@ class TargetTally:
             self.findings += 1
         elif judgement.verdict is Verdict.ORACLE_GAVE_UP:
             self.gave_up += 1
-        else:
+        elif judgement.worst is not None:
             self._note_worst(case, judgement.ratio)
 
     def _note_worst(self, case: Case, ratio: float) -> None:
@@ -65,11 +68,13 @@ class Tally:
     """by law that some target declares: how often outputs were compared by it."""
     coverage: dict[str, Ledger] = field(default_factory=dict)
     """by op: what judged cases have visited."""
+    kernels: Sequence[Kernel] = ()
+    """those that really run: what is a hole depends on what they take."""
 
     def cover(self, case: Case) -> None:
         """Count what a judged case visits."""
         if case.op not in self.coverage:
-            self.coverage[case.op] = Ledger(space(case.op))
+            self.coverage[case.op] = Ledger(space_of(takers(self.kernels, case.op)))
         self.coverage[case.op].see(case.origin.labels)
 
     @property

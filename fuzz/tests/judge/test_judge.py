@@ -9,19 +9,18 @@ import pytest
 from numpy.typing import NDArray
 
 from fuzz.case import Case
-from fuzz.generate.rms_norm import Draw, Placement, realise
 from fuzz.judge.judge import Judge
 from fuzz.judge.judgement import Judgement
 from fuzz.outcome import Damage, Fault, Outcome, Status, Unwritten
+from fuzz.tests.examples import plain
 from fuzz.verdict import Verdict
 from oracles.numerics import Numerics
 
-PLACE = Placement("contiguous", 1, "after", 0)
 TARGET = "c-test@native:gcc-O2"
 
 
 def _case(recipe: str = "normal", eps: float = 1e-5) -> Case:
-    return realise(Draw("f32", 7, 3, 2, 1, float(np.float32(eps)), recipe, PLACE, PLACE, False, 3))
+    return plain(7, rows=3, eps=float(np.float32(eps)), recipe=recipe)
 
 
 def _correct(case: Case) -> NDArray[np.float32]:

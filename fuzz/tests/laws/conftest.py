@@ -10,6 +10,7 @@ import pytest
 from fuzz.case import ITEMSIZE, Case
 from fuzz.generate.formats import from_bits
 from fuzz.generate.search import StopSearch, search
+from fuzz.pack import built_in, load
 
 Model = Callable[[Case], Mapping[str, bytes]]
 
@@ -20,11 +21,11 @@ def some_cases() -> list[Case]:
     found: list[Case] = []
 
     def consume(cases: list[Case]) -> None:
-        found.extend(cases)
+        found.extend(case for case in cases if case.inputs["x"].dtype in ("f16", "f32"))
         if len(found) >= 1200:
             raise StopSearch
 
-    search("rms_norm", 5, consume)
+    search("rms_norm", 5, consume, load(built_in()).kernels)
     return found
 
 

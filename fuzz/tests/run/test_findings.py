@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from fuzz.case import Case
-from fuzz.generate.rms_norm import Draw, Placement, realise
 from fuzz.judge.judgement import Judgement
 from fuzz.run.findings import FindingBook
 from fuzz.run.tally import Tally, TargetTally
 from fuzz.store.casefile import load
+from fuzz.tests.examples import plain
 from fuzz.verdict import Verdict
-
-PLACE = Placement("contiguous", 1, "after", 0)
 
 
 def _case(n: int, dtype: str = "f32") -> Case:
-    return realise(Draw(dtype, n, 2, 2, 1, 0.0, "normal", PLACE, PLACE, False, 3))
+    return plain(n, dtype=dtype)
 
 
 def _judgement(case: Case, verdict: Verdict = Verdict.FAIL_NUMERIC, ratio: float = 2.0) -> Judgement:

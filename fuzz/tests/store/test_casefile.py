@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fuzz.case import Case, CaseError
-from fuzz.generate.rms_norm import draws, realise
+from fuzz.op import OPS
 from fuzz.store.casefile import Found, from_json, load, save, to_json
+from fuzz.tests.examples import any_case, plain
 
-CASES = draws().map(realise)
+CASES = st.sampled_from(sorted(OPS)).flatmap(any_case)
 FOUND = Found("c-sve@qemu:vl=256,gcc-O0", "FAIL_NUMERIC", 7, "0.1.0")
 
 
@@ -29,14 +31,7 @@ def test_a_case_survives_the_file_bit_for_bit(case: Case) -> None:
 
 @pytest.fixture
 def case() -> Case:
-    return realise(_plain())
-
-
-def _plain() -> Any:
-    from fuzz.generate.rms_norm import Draw, Placement
-
-    place = Placement("contiguous", 1, "after", 0)
-    return Draw("f32", 5, 2, 2, 1, 1e-5, "normal", place, place, False, 3)
+    return plain(5, eps=1e-5)
 
 
 BREAKAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {

@@ -1,0 +1,111 @@
+"""More recipes for rows: large levels, infinite rows, rounding ties, and rows of different recipes in one tensor."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fuzz.generate.formats import LARGEST, NUMPY_DTYPE, quantise
+from fuzz.generate.recipes import RECIPES, Request, positions, recipe, repeated
+from fuzz.generate.stream import Reals, Stream
+
+_TIE_BITS = (12, 9)
+"""significant bits of numbers half-way between neighbours in f16 and in bf16."""
+_FILLERS = 3
+"""elements that bring a row's mean square to a power of four: each squares the error that the one before it left."""
+
+
+def _normal(request: Request, stream: Stream) -> Reals:
+    return stream.child("normal").normal(request.size)
+
+
+def _levels(request: Request, stream: Stream, levels: tuple[float, ...]) -> Reals:
+    """One of the levels per row, repeated along it."""
+    chosen = stream.child("level").integers(request.rows, 0, len(levels) - 1)
+    return repeated(np.asarray(levels)[chosen], request)
+
+
+def _signs(request: Request, stream: Stream) -> Reals:
+    return 1.0 - 2.0 * stream.child("sign").integers(request.size, 0, 1).astype(np.float64)
+
+
+@recipe("a mean of 1e2 to 1e6 with a spread of 1e-3", structured=True)
+def _large_mean(request: Request, stream: Stream) -> Reals:
+    top = 1e4 if request.dtype == "f16" else 1e6
+    means = _levels(request, stream, tuple(level for level in (1e2, 1e3, 1e4, 1e5, 1e6) if level <= top))
+    return means + _normal(request, stream) * 1e-3
+
+
+@recipe("elements about 1e9, 1e15, 1e18 and 1.9e19, whose square overflows f32 (f16: 255 and 7600)", structured=True)
+def _magnitudes(request: Request, stream: Stream) -> Reals:
+    levels = (255.0, 7600.0) if request.dtype == "f16" else (1e9, 1e15, 1e18, 1.9e19)
+    wobble = 1.0 + stream.child("wobble").uniform(request.size) / 64.0
+    return _levels(request, stream, levels) * wobble * _signs(request, stream)
+
+
+@recipe("some rows all minus infinity", structured=True)
+def _infinite_rows(request: Request, stream: Stream) -> Reals:
+    dead = repeated(stream.child("which").integers(request.rows, 0, 1), request) > 0
+    return np.where(dead, -math.inf, _normal(request, stream))
+
+
+@recipe("some rows all negative zero", structured=True)
+def _negative_zero_rows(request: Request, stream: Stream) -> Reals:
+    dead = repeated(stream.child("which").integers(request.rows, 0, 1), request) > 0
+    return np.where(dead, -0.0, _normal(request, stream))
+
+
+@recipe("one element of each row, all others zero", structured=True)
+def _one_hot(request: Request, stream: Stream) -> Reals:
+    values = np.zeros((request.rows, request.n))
+    values[np.arange(request.rows), positions(request, stream)] = stream.child("size").normal(request.rows) + 6.0
+    return values
+
+
+@recipe("ones", structured=True)
+def _ones(request: Request, stream: Stream) -> Reals:
+    return np.ones(request.size)
+
+
+@recipe("eps 0, mean square a power of four, elements half-way between neighbours in f16 or bf16", structured=True)
+def _ties(request: Request, stream: Stream) -> Reals:
+    """y of such a row is x times a power of two: a tie in a narrower output, and in the same dtype with weights 1.5."""
+    rows, n = request.rows, request.n
+    bits = stream.child("bits").integers(rows, 0, len(_TIE_BITS) - 1)
+    steps = np.ldexp(1.0, np.asarray(_TIE_BITS)[bits])[:, None]
+    odd = np.floor(stream.child("level").uniform(request.size).reshape(rows, n) * steps / 4.0) * 2.0 + 1.0
+    values: Reals = _signs(request, stream).reshape(rows, n) * odd / steps
+    if n > _FILLERS:
+        # Whole numbers, so that the sum is exact in any order.
+        rest = n - (odd[:, :-_FILLERS] ** 2).sum(axis=1) / steps[:, 0] ** 2
+        for column in range(n - _FILLERS, n):
+            values[:, column] = _root_below(rest, request.dtype)
+            rest = rest - values[:, column] ** 2
+    powers = np.ldexp(1.0, stream.child("power").integers(rows, -3, 3))
+    return np.clip(values * powers[:, None], -LARGEST[request.dtype], LARGEST[request.dtype])
+
+
+def _root_below(squares: Reals, dtype: str) -> Reals:
+    """The numbers of the dtype at or below the square roots, so that something is left for the next filler."""
+    held = quantise(np.sqrt(np.maximum(squares, 0.0)), dtype)
+    wide = held.astype(np.float64)
+    below = np.nextafter(held, NUMPY_DTYPE[dtype].type(0)).astype(np.float64)
+    return np.where(wide * wide > squares, below, wide)
+
+
+_MIXED = (
+    "normal", "zero_rows", "spike", "row_scales", "near_eps", "far_below_eps", "subnormal", "large_mean", "magnitudes",
+    "constant", "near_overflow", "negative_zero_rows", "one_nan", "infinite_rows", "alternating",
+)  # fmt: skip
+_KINDS = 4
+
+
+@recipe("rows of up to four recipes side by side", structured=True)
+def _mixed_rows(request: Request, stream: Stream) -> Reals:
+    kinds = [_MIXED[i] for i in stream.child("kinds").integers(_KINDS, 0, len(_MIXED) - 1).tolist()]
+    parts = [RECIPES[kind].fill(request, stream.child(kind)).reshape(request.rows, request.n) for kind in kinds]
+    chosen = stream.child("chosen").integers(request.rows, 0, _KINDS - 1)
+    chosen[:_KINDS] = np.arange(_KINDS)[: request.rows]
+    mixed: Reals = np.stack(parts)[chosen, np.arange(request.rows)]
+    return mixed

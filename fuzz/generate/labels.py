@@ -1,0 +1,61 @@
+"""What a case visits of its op's space: claims about the case, each of a kind and a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from fuzz.case import ITEMSIZE, Output, Tensor
+from fuzz.generate.coverage import Label
+from fuzz.generate.draw import Draw
+from fuzz.generate.menus import PLACED
+from fuzz.generate.shapes import BLOCKS
+from fuzz.generate.stream import Reals
+from fuzz.op import OPS
+
+POSITIONS = ("first", "last", "tail", "body")
+"""of a placed element in its row; 'tail' is what 64-element blocks leave over."""
+
+
+def labels_of(draw: Draw, tensors: Mapping[str, Tensor | Output], x: Reals) -> Iterator[Label]:
+    """What the case of `tensors` visits; see `fuzz.generate.space`. `x` are its rows."""
+    dtype, op = draw.part("x").dtype, OPS[draw.op]
+    yield "dtype", dtype
+    yield "n", str(draw.n)
+    for block in BLOCKS:
+        if draw.n > block:
+            yield f"tail of {block}", str(draw.n % block)
+    yield "rows", str(draw.rows)
+    yield "axis", f"{draw.axis} of rank {draw.rank}"
+    yield "eps", repr(draw.eps)
+    yield "offset", repr(draw.offset)
+    for operand in op.operands:
+        if operand.optional:
+            yield operand.name, "yes" if operand.name in tensors else "no"
+    for part in draw.parts:
+        if part.name != "x":
+            yield f"{part.name} dtype", f"{part.dtype} for x {dtype}"
+        yield f"{part.name} alignment {part.dtype}", str(tensors[part.name].layout.alignment(ITEMSIZE[part.dtype]))
+        if part.alias is None:
+            yield f"{part.name} layout", part.place.layout
+        if part.recipe:
+            yield f"{part.name} recipe", part.recipe
+        if (part.name, part.alias) in op.aliases:
+            yield "alias", f"{part.name} in {part.alias}"
+    if not any(part.alias for part in draw.parts):
+        yield "alias", "none"
+    recipe = draw.part("x").recipe
+    if recipe in PLACED:
+        yield from (("x recipe", f"{recipe} {where}") for where in _positions(recipe, x))
+
+
+def _positions(recipe: str, x: Reals) -> set[str]:
+    """Where in their rows the placed elements lie."""
+    n = x.shape[1]
+    if not x.size:
+        return set()
+    found = np.abs(x) >= 16 if recipe == "spike" else ~np.isfinite(x)
+    columns = found.argmax(axis=1)[found.any(axis=1)]
+    body = n - n % 64
+    return {"first" if c == 0 else "last" if c == n - 1 else "tail" if c >= body else "body" for c in columns.tolist()}

@@ -1,0 +1,168 @@
+"""From a sketch to a draw: which tensors are there, each one's dtype, place, recipe and alias, within capabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from fuzz.case import CACHE_LINE, ITEMSIZE, Guard
+from fuzz.execute.accept import Taker
+from fuzz.generate.dice import Dice
+from fuzz.generate.draw import Draw, Part, Placement
+from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
+from fuzz.generate.menus import MENUS, often
+from fuzz.generate.sketch import Sketch
+from fuzz.generate.stream import Stream
+from fuzz.op import OPS, Op, Operand, Role
+
+Wish = Mapping[str, str]
+"""what is not left to the dice, such as {"weight": "yes", "weight dtype": "f16", "x layout": "padded"}."""
+
+OFFSETS = (0.0, 1.0, 0.5, -1.0)
+"""added to the weight; the others than 0 where a kernel takes them."""
+
+_GUARDS: tuple[Guard, ...] = ("after", "before")
+_ROW_WISE = ("contiguous", "pitched")
+
+
+@lru_cache(maxsize=1024)
+def layouts_of(taker: Taker, role: Role, is_input: bool) -> tuple[str, ...]:
+    """The layout classes in which that kernel takes a tensor of that role."""
+    strides = taker.able.strides
+    if strides == "contiguous" or (role != "grid" and strides != "any"):
+        return ("contiguous",)
+    if taker.able.alignment > 1 and role == "grid":
+        return _ROW_WISE  # whose gaps can be made for the alignment's sake
+    names = {
+        "pitched": (*_ROW_WISE, "expanded"),
+        "rows": (*_ROW_WISE, "padded", "reversed", "expanded"),
+        "any": tuple(LAYOUT_CLASSES),
+    }[strides]
+    backwards = tuple(name for name in names if taker.backwards or name != "reversed")
+    return tuple(name for name in backwards if is_input or name not in OVERLAPPING)
+
+
+def plan(sketch: Sketch, wish: Wish | None = None) -> Draw:
+    """The draw of a sketch; what `wish` names is not left to chance."""
+    able = sketch.taker.able
+    if able.strides == "contiguous" and sketch.n * min(ITEMSIZE.values()) % able.alignment:
+        sketch = replace(sketch, rows=1)  # further rows would not be aligned
+    return _Planner(sketch, wish or {}).draw()
+
+
+class _Planner:
+    """Decides one tensor after the other."""
+
+    def __init__(self, sketch: Sketch, wish: Wish) -> None:
+        self.sketch, self.wish = sketch, wish
+        self.able = sketch.taker.able
+        self.op: Op = OPS[sketch.taker.op]
+        self.dice = Dice(Stream(sketch.seed).child("plan"))
+        self.parts: dict[str, Part] = {}
+
+    def draw(self) -> Draw:
+        """All of it."""
+        sketch = self.sketch
+        for operand in self.op.inputs:
+            if self._is_there(operand):
+                self.parts[operand.name] = self._input(operand)
+        for operand in self.op.outputs:
+            if self._is_there(operand):
+                self.parts[operand.name] = self._output(operand)
+        offset = float(self.wish.get("offset", self.dice.pick(OFFSETS)))
+        return Draw(
+            op=self.op.name,
+            n=sketch.n,
+            rows=sketch.rows,
+            rank=sketch.rank,
+            axis=sketch.axis,
+            eps=0.0 if sketch.recipe == "ties" else sketch.eps,
+            offset=offset if self.able.offset and "weight" in self.parts else 0.0,
+            seed=sketch.seed,
+            parts=tuple(self.parts.values()),
+        )
+
+    def _is_there(self, operand: Operand) -> bool:
+        if not operand.optional or operand.name in self.able.needs:
+            return True
+        if operand.name not in self.able.takes or (operand.only_with and operand.only_with not in self.parts):
+            return False
+        wished = self.wish.get(operand.name)
+        return not self.dice.one_in(3) if wished is None else wished == "yes"
+
+    def _input(self, operand: Operand) -> Part:
+        dtype = self._dtype(operand.name)
+        return Part(operand.name, dtype, self._place(operand, dtype), self._recipe(operand))
+
+    def _output(self, operand: Operand) -> Part:
+        dtype, source = self._dtype(operand.name), self._alias(operand.name)
+        if source is not None:
+            shared = self.parts[source]
+            return Part(operand.name, shared.dtype, shared.place, alias=source)
+        return Part(operand.name, dtype, self._place(operand, dtype))
+
+    def _dtype(self, name: str) -> str:
+        wished = self.wish.get(f"{name} dtype")
+        if wished is not None:
+            return wished
+        if name == "x":
+            # Twice as often what most kernels take.
+            return self.dice.pick((*self.able.dtypes, *(d for d in self.able.dtypes if d == "f32")))
+        return self.dice.pick(self._allowed(name))
+
+    def _allowed(self, name: str) -> tuple[str, ...]:
+        weight = self.parts["weight"].dtype if "weight" in self.parts else None
+        return self.able.dtypes_of(name, self.parts["x"].dtype, weight)
+
+    def _alias(self, name: str) -> str | None:
+        """The input in whose memory the output is, where that is allowed, possible and so decided."""
+        shared = {part.alias for part in self.parts.values()}
+        allowed = self._allowed(name)
+        sources = [
+            source
+            for output, source in self.op.aliases
+            if output == name and (output, source) in self.able.aliases and source in self.parts
+            if source not in shared and self.parts[source].dtype in allowed
+            if self.parts[source].place.layout not in OVERLAPPING
+        ]
+        wished = self.wish.get(f"{name} alias")
+        if wished is not None:
+            return wished if wished in sources else None
+        if not sources or f"{name} layout" in self.wish or f"{name} byte" in self.wish:
+            return None
+        return self.dice.pick(sources) if self.dice.one_in(4) else None
+
+    def _recipe(self, operand: Operand) -> str:
+        if operand.menu == "any":
+            return self.sketch.recipe
+        wished = self.wish.get(f"{operand.name} recipe")
+        if wished is not None:
+            return wished
+        return self.dice.pick(MENUS[operand.menu] if self.dice.one_in(4) else often(operand.menu))
+
+    def _place(self, operand: Operand, dtype: str) -> Placement:
+        """Where a tensor goes. Each has dice of its own, so that no two share a pitch but by chance."""
+        name, sketch, able = operand.name, self.sketch, self.able
+        possible = layouts_of(sketch.taker, operand.role, operand in self.op.inputs)
+        beyond = sketch.odd or (able.strides != "any" and self.dice.one_in(6))
+        usual = possible if beyond else tuple(layout for layout in possible if layout in _ROW_WISE)
+        layout = self.wish.get(f"{name} layout", self.dice.pick(usual))
+        spread, guard = 1 + self.dice.below(19), self.dice.pick(_GUARDS)
+        steps = CACHE_LINE // ITEMSIZE[dtype]
+        offset = 0 if self.dice.one_in(2) else self.dice.below(steps)
+        if f"{name} byte" in self.wish:
+            layout, guard, offset = "contiguous", "before", int(self.wish[f"{name} byte"]) // ITEMSIZE[dtype]
+        if layout == "reversed" and able.strides == "rows":
+            # The rows backwards, not their elements.
+            layout, spread = ("reversed", 3 * (spread % 3) + 1) if sketch.rank > 1 else ("contiguous", spread)
+        place = Placement(layout, spread, guard, offset)
+        aligned = able.alignment > 1 and operand.role == "grid"
+        return _aligned(place, sketch.n, max(1, able.alignment // ITEMSIZE[dtype]), steps) if aligned else place
+
+
+def _aligned(place: Placement, n: int, step: int, steps: int) -> Placement:
+    """The placement with every row at a multiple of `step` elements; `steps` are a cache line."""
+    spread = place.spread + -(n + place.spread) % step
+    layout = "pitched" if n % step and place.layout == "contiguous" else place.layout
+    return Placement(layout, spread, "before", place.offset // step * step % max(steps, step))

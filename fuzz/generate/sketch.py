@@ -1,0 +1,107 @@
+"""What Hypothesis draws: for whom a case is meant, its size, what it is about. The rest follows from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hypothesis import strategies as st
+
+from fuzz.execute.accept import Taker
+from fuzz.generate.draw import EPS
+from fuzz.generate.menus import recipes
+from fuzz.generate.shapes import row_counts, row_lengths
+from fuzz.generate.stream import Stream
+
+_LARGEST_CAPACITY = 2**17
+"""elements of the longest row that a kernel's declared limit may ask for."""
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """One drawn input in outline."""
+
+    taker: Taker
+    """whom it is meant for: it is within these capabilities."""
+    n: int
+    rows: int
+    rank: int
+    axis: int
+    odd: bool
+    """goes where only stride-aware kernels can follow."""
+    eps: float
+    recipe: str
+    """of x."""
+    seed: int
+
+
+# Built once: building a strategy costs more than drawing from it.
+_RANKS = st.sampled_from([2, 2, 2, 1, 3, 3, 4, 5])
+_ROW_LENGTHS = row_lengths()
+_EPS = st.sampled_from(EPS)
+_NAMES = tuple(recipes())
+_RECIPES = st.sampled_from(_NAMES)
+_SEEDS = st.integers(0, 2**64 - 1)
+_ONE_IN_THREE = st.integers(0, 2).map(lambda i: i == 2)
+_ONE_IN_SIXTEEN = st.integers(0, 15).map(lambda i: i == 15)
+
+
+def sketches(takers: Sequence[Taker], trespasser: Taker | None = None) -> st.SearchStrategy[Sketch]:
+    """Inputs for each of `takers` alike; now and then one for `trespasser`, whom no kernel equals."""
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> Sketch:
+        taker = takers[draw(st.integers(0, len(takers) - 1))]
+        if trespasser is not None and draw(_ONE_IN_SIXTEEN):
+            taker = trespasser
+        n = fitting_n(taker, draw(_ROW_LENGTHS))
+        odd = taker.able.strides == "any" and draw(_ONE_IN_THREE)
+        rank = draw(_RANKS)
+        return Sketch(
+            taker=taker,
+            n=n,
+            rows=1 if rank == 1 else draw(row_counts(n)),
+            rank=rank,
+            axis=draw(st.integers(0, rank - 1)) if odd and taker.able.axis == "any" else rank - 1,
+            odd=odd,
+            eps=draw(_EPS),
+            recipe=draw(_RECIPES),
+            seed=draw(_SEEDS),
+        )
+
+    return drawn()
+
+
+def fitting_n(taker: Taker, n: int) -> int:
+    """The nearest row length that the kernel takes. What is longer than its longest row goes to about that one."""
+    most, step = taker.able.max_n, taker.able.multiple_of
+    if most is not None and n > most:
+        n = most - (n - most) % min(most, 3)
+    if step > 1 and n % step:
+        n += step - n % step
+        n = n if most is None or n <= most else n - step
+    return n
+
+
+def fan_out(sketch: Sketch, salt: int, count: int) -> Iterator[Sketch]:
+    """`count` relatives of a sketch: their own row length nearby, recipe, eps and seed.
+
+    `salt` sets apart sketches that Hypothesis repeats. The relatives differ from one another in the residue of n, which
+    is what tails depend on; now and then one is as long as its kernel takes.
+    """
+    step_of = sketch.taker.able.multiple_of
+    for index in range(count):
+        stream = Stream(sketch.seed).child(f"{salt}/{index}")
+        recipe, eps, step, longest = (int(word) for word in stream.words(4))
+        changed = replace(sketch, seed=stream.key)
+        if index:
+            changed = replace(
+                changed,
+                n=fitting_n(sketch.taker, max(1, sketch.n + (step % 33 - 16) * step_of)),
+                recipe=_NAMES[recipe % len(_NAMES)],
+                eps=EPS[eps % len(EPS)],
+            )
+        most = sketch.taker.able.max_n
+        if most is not None and longest % 64 == 0 and most <= _LARGEST_CAPACITY:
+            changed = replace(changed, n=fitting_n(sketch.taker, most), rows=min(sketch.rows, 2))
+        yield changed

@@ -1,0 +1,103 @@
+"""What a search should visit of an op, as far as its kernels take it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+from fuzz.case import CACHE_LINE, ITEMSIZE
+from fuzz.execute.accept import Taker
+from fuzz.generate.coverage import Label
+from fuzz.generate.draw import EPS
+from fuzz.generate.labels import POSITIONS
+from fuzz.generate.menus import MENUS, PLACED
+from fuzz.generate.plan import OFFSETS, layouts_of
+from fuzz.generate.shapes import BLOCKS, SWEPT_ROWS
+from fuzz.op import OPS, Operand
+
+Space = Mapping[str, tuple[str, ...]]
+"""the values of each kind."""
+
+
+def space_of(takers: Iterable[Taker]) -> Space:
+    """What cases for these takers can visit, all together."""
+    kinds: dict[str, dict[str, None]] = {}
+    for taker in takers:
+        for kind, value in _labels(taker):
+            kinds.setdefault(kind, {})[value] = None
+    return {kind: tuple(values) for kind, values in kinds.items()}
+
+
+def _labels(taker: Taker) -> Iterator[Label]:
+    able, op = taker.able, OPS[taker.op]
+    yield from (("dtype", dtype) for dtype in able.dtypes)
+    for operand in op.operands:
+        if operand.optional:
+            yield from ((operand.name, value) for value in presence(taker, operand))
+    yield from (("n", str(n)) for n in range(SWEPT_ROWS + 1) if _takes_n(taker, n))
+    for block in BLOCKS:
+        # Multiples of m have those residues of a block that m and the block's common divisor divides.
+        yield from ((f"tail of {block}", str(r)) for r in range(0, block, math.gcd(block, able.multiple_of)))
+    yield from (("rows", rows) for rows in ("0", "1", "2", "17"))
+    axes = [(axis, rank) for rank in range(1, 6) for axis in range(rank) if able.axis == "any" or axis == rank - 1]
+    yield from (("axis", f"{axis} of rank {rank}") for axis, rank in axes)
+    yield from (("eps", repr(eps)) for eps in EPS)
+    yield from (("offset", repr(offset)) for offset in OFFSETS if not offset or able.offset)
+    yield "alias", "none"
+    for output, source in op.aliases:
+        if (output, source) in able.aliases and _may_share(taker, output, source):
+            yield "alias", f"{output} in {source}"
+    for operand in op.operands:
+        if "yes" in presence(taker, operand):
+            yield from _of_tensor(taker, operand)
+    yield from (("x recipe", f"{name} {where}") for name in PLACED for where in POSITIONS)
+
+
+def _of_tensor(taker: Taker, operand: Operand) -> Iterator[Label]:
+    name, is_input = operand.name, operand in OPS[taker.op].inputs
+    yield from ((f"{name} layout", layout) for layout in layouts_of(taker, operand.role, is_input))
+    pairs = dtype_pairs(taker, name)
+    if name != "x":
+        yield from ((f"{name} dtype", f"{dtype} for x {x}") for dtype, x in pairs)
+    step = taker.able.alignment if operand.role == "grid" else 1
+    for dtype in dict.fromkeys(dtype for dtype, _ in pairs):
+        bytes_ = range(0, CACHE_LINE, max(ITEMSIZE[dtype], step))
+        yield from ((f"{name} alignment {dtype}", str(byte)) for byte in bytes_)
+    if operand.menu != "none":
+        yield from ((f"{name} recipe", recipe) for recipe in MENUS[operand.menu])
+
+
+def presence(taker: Taker, operand: Operand) -> tuple[str, ...]:
+    """Whether an operand may be there, must be, or may not."""
+    able, name = taker.able, operand.name
+    if not operand.optional or name in able.needs:
+        return ("yes",)
+    if name not in able.takes or (operand.only_with and operand.only_with not in (*able.takes, *able.needs)):
+        return ("no",)
+    return ("yes", "no")
+
+
+def dtype_pairs(taker: Taker, name: str) -> tuple[tuple[str, str], ...]:
+    """The dtypes that a tensor may have, each with that of x."""
+    able = taker.able
+    if name == "x":
+        return tuple((dtype, dtype) for dtype in able.dtypes)
+    weighted = {"weight"} & {*able.takes, *able.needs}
+    pairs = {
+        (dtype, x): None
+        for x in able.dtypes
+        for weight in (able.dtypes_of("weight", x) if weighted else (None,))
+        for dtype in able.dtypes_of(name, x, weight)
+    }
+    return tuple(pairs)
+
+
+def _takes_n(taker: Taker, n: int) -> bool:
+    return n % taker.able.multiple_of == 0 and (taker.able.max_n is None or n <= taker.able.max_n)
+
+
+def _may_share(taker: Taker, output: str, source: str) -> bool:
+    """Whether both may be there with one dtype."""
+    op = OPS[taker.op]
+    there = all("yes" in presence(taker, op.operand(name)) for name in (output, source))
+    return there and bool({*dtype_pairs(taker, output)} & {*dtype_pairs(taker, source)})

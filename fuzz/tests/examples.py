@@ -1,0 +1,29 @@
+"""Plain cases for tests: one place, whatever a draw looks like."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from fuzz.case import Case
+from fuzz.generate.audience import anything
+from fuzz.generate.draw import Draw, Part
+from fuzz.generate.plan import plan
+from fuzz.generate.realise import realise
+from fuzz.generate.sketch import sketches
+from fuzz.op import OPS
+
+
+def plain(
+    n: int, rows: int = 2, dtype: str = "f32", recipe: str = "normal", eps: float = 0.0, op: str = "rms_norm"
+) -> Case:
+    """A contiguous case of all required tensors; always the same values."""
+    spec = OPS[op]
+    parts = [Part("x", dtype, recipe=recipe)]
+    parts += [Part(each.name, dtype, recipe="normal") for each in spec.inputs[1:] if not each.optional]
+    parts += [Part(each.name, dtype) for each in spec.outputs if not each.optional]
+    return realise(Draw(op, n, rows, 2, 1, eps, 0.0, 3, tuple(parts)))
+
+
+def any_case(op: str = "rms_norm") -> st.SearchStrategy[Case]:
+    """Every case that the op allows."""
+    return sketches([anything(op)]).map(plan).map(realise)
