@@ -75,6 +75,8 @@ class Columns:
             infinite = ~nan & np.logical_or.reduce(np.isinf(terms) & ~inputs, axis=0)
             doubtful = [mask for mask in (self.found.zero, self.found.pole) if mask is not None]
             limit = min(self.accumulator.max, self.multiply.max, self.x.dtype.max) / 4
+            # x r is formed first, and may overflow where its product with dy would not.
+            sizes = np.maximum(sizes, np.maximum.reduce(np.abs(self.x.values) * r[:, None], axis=0, initial=0.0))
             rows = np.logical_or.reduce([np.isinf(r), *doubtful]) & ~np.isnan(r)
             unjudged = ~nan & ~infinite & (bool(rows.any()) | ~(sizes < limit))
         return nan, infinite, unjudged

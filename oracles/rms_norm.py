@@ -102,11 +102,16 @@ class RmsNorm:
         if numerics.denormals == "flush":
             stack = flushed(stack, multiply)
         rounds_first = numerics.cast == "llama"
-        last = self.weight is None and target == multiply
+        last = self._ends_here(numerics, target)
         operations = narrowing(numerics) + (not last and not (rounds_first and self.dtype == multiply))
         if operations:
             stack = inexact(stack, rounding(multiply, numerics, operations), operand.squares.arithmetic, live)
         return point(stack, self.dtype, operand.squares.arithmetic) if rounds_first and not last else stack
+
+    def _ends_here(self, numerics: Numerics, target: Format) -> bool:
+        """Whether x * rstd is the output, rounded once: no weight follows, and no declared rounding comes before it."""
+        rounded_before = numerics.cast == "llama" and self.dtype.name != numerics.multiply
+        return self.weight is None and target.name == numerics.multiply and not rounded_before
 
     def _enclose_rstd(self, found: Roots, numerics: Numerics, target: Format) -> Enclosure:
         stack = found.stack * self.x.squares.arithmetic.own(12)
@@ -150,7 +155,7 @@ class RmsNorm:
         step = rounding(multiply, numerics, 1)
         if flush:
             value = value.flushed(multiply)
-        last, rounds_first = self.weight is None and target == multiply, numerics.cast == "llama"
+        last, rounds_first = self._ends_here(numerics, target), numerics.cast == "llama"
         operations = narrowing(numerics) + (not last and not (rounds_first and self.dtype == multiply))
         if operations:
             value = value.inexact(rounding(multiply, numerics, operations))

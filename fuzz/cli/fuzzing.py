@@ -70,7 +70,7 @@ def fuzz(request: Request) -> Exit:
         if log:
             log.header(seed, pool.statuses)
         limits = Limits(request.max_time, request.max_cases)
-        runner = Runner(pool, targets, limits, book, pack.kernels, declared(pack.kernels))
+        runner = Runner(pool, targets, limits, book, declared(pack.kernels), pack.kernels)
         for target, reason in not_running(pool).items():
             runner.tally.targets[target].not_run_reason = reason
         progress = stack.enter_context(Progress(err, runner.tally, request.max_time, request.max_cases))

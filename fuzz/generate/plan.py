@@ -86,6 +86,8 @@ class _Planner:
     def _is_there(self, operand: Operand) -> bool:
         if not operand.optional or operand.name in self.able.needs:
             return True
+        if operand.role == "rows" and operand in self.op.outputs and self.sketch.n == 0:
+            return False  # what the mean of nothing is, nobody promises
         if operand.name not in self.able.takes or (operand.only_with and operand.only_with not in self.parts):
             return False
         wished = self.wish.get(operand.name)

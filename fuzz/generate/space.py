@@ -93,6 +93,9 @@ def dtype_pairs(taker: Taker, name: str) -> tuple[tuple[str, str], ...]:
 
 
 def _takes_n(taker: Taker, n: int) -> bool:
+    of_rows = {operand.name for operand in OPS[taker.op].outputs if operand.role == "rows"}
+    if n == 0 and of_rows & {*taker.able.needs}:
+        return False  # what the mean of nothing is, nobody promises
     return n % taker.able.multiple_of == 0 and (taker.able.max_n is None or n <= taker.able.max_n)
 
 

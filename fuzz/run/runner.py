@@ -54,12 +54,12 @@ class Runner:
     targets: Sequence[Target]
     limits: Limits
     book: FindingBook
-    kernels: Sequence[Kernel] = ()
-    """the kernels that cases are made for: those of the whole pack, so that the choice of targets does not change the
-    cases. By default those of the targets."""
     laws: Sequence[str] = ()
     """laws by which cases get twins: those of the whole pack, so that the choice of targets does not change the cases.
     """
+    kernels: Sequence[Kernel] = ()
+    """the kernels that cases are made for: those of the whole pack, so that the choice of targets does not change the
+    cases. By default those of the targets."""
     observers: Sequence[Observer] = ()
     interruption: Interruption = field(default_factory=Interruption)
     clock: Callable[[], float] = time.monotonic
