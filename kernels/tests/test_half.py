@@ -39,7 +39,7 @@ def _near_borders() -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 def test_conversions(isa: Isa, tmp_path: Path) -> None:
     source = tmp_path / "half_test.c"
     source.write_text(SOURCE)
-    able = Capabilities(dtypes=("f16", "f32"))
+    able = Capabilities(dtypes=("f16", "f32"), mixed=(("y", ("f16", "f32")),))
     kernel = CKernel("half", "rms_norm", source, isa, capabilities=able, flags=(f"-I{HALF}",))
     narrow_in = _near_borders()
     cases = [_case("f16", ALL_HALVES, "f32"), _case("f32", narrow_in, "f16")]
