@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from fuzz.cli import bench, calibrate, corpus, doctor, explain_budget, listing, repro, run, selftest
+from fuzz.cli import bench, calibrate, corpus, doctor, explain_budget, gate, listing, repro, run, selftest
 from fuzz.cli.exits import Exit
 from fuzz.cli.failures import describe
 
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("repro")(repro.repro)
+app.command("gate")(gate.gate)
 app.add_typer(corpus.app, name="corpus")
 app.command("explain-budget")(explain_budget.explain_budget)
 app.command("bench")(bench.bench)

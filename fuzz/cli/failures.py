@@ -19,14 +19,19 @@ def describe(error: Exception) -> tuple[str, Exit]:
     from fuzz.execute.attestation import AttestationError
     from fuzz.execute.build import BuildError
     from fuzz.execute.frames import FrameError
+    from fuzz.gate.changes import ChangesError
+    from fuzz.gate.known import KnownError
     from fuzz.pack import PackError
+    from fuzz.report.formats import FormatError
     from fuzz.select import SelectionError
     from oracles.numerics import NumericsError
     from oracles.truth import OracleDisagreement
 
     if hasattr(error, "format_message"):  # a usage error; typer has its own copy of click's classes, which is private
         return f"kernelfuzz: {error.format_message()}\nTry: kernelfuzz --help", Exit.USAGE
-    if isinstance(error, (UsageError, CaseError, CorpusError, PackError, SelectionError, BuildError, NumericsError)):
+    usage = (UsageError, ChangesError, FormatError, KnownError, SelectionError)
+    broken = (CaseError, CorpusError, PackError, BuildError, NumericsError)
+    if isinstance(error, (*usage, *broken)):
         return f"kernelfuzz: {error}", Exit.USAGE
     if isinstance(error, (OracleDisagreement, AttestationError, FrameError)):
         return f"kernelfuzz: internal error: {error}", Exit.INTERNAL

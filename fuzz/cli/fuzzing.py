@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
 
@@ -21,7 +22,10 @@ from fuzz.laws.registry import declared
 from fuzz.pack import built_in, load
 from fuzz.report import console
 from fuzz.report.coverage import print_coverage
+from fuzz.report.environment import environment
 from fuzz.report.failure import Origin, failure_text
+from fuzz.report.formats import parse, write_reports
+from fuzz.report.outline import Outline, TwinCount, problem_of, target_lines
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
 from fuzz.report.table import law_line, run_notes, run_table
@@ -46,16 +50,23 @@ class Request:
     require: tuple[str, ...]
     pack: Path | None
     json: Path | None
+    report: tuple[str, ...]
     output: Path
     coverage: bool
     case_limit: float
     jobs: int
 
 
+class Runs(Protocol):
+    """Knows its targets."""
+
+    def target(self, name: str) -> Target: ...
+
+
 def fuzz(request: Request) -> Exit:
     """Run until a limit is reached; print the table and every finding; return the exit code."""
     out, err = console.results(), console.progress()
-    pack = load(request.pack or built_in())
+    wanted, pack = parse(request.report), load(request.pack or built_in())
     targets = select_targets(pack.kernels, request.op, request.targets, request.keyword)
     nowhere = [p for p in globs(request.require) if not any(matches_any(target.id, [p]) for target in targets)]
     if nowhere:
@@ -63,9 +74,9 @@ def fuzz(request: Request) -> Exit:
         return Exit.REQUIRED_NOT_RUN
     seed = secrets.randbelow(2**32) if request.seed is None else request.seed
     origin = _origin(request, seed)
-    book = FindingBook(_writable(request.output), seed)
+    book = FindingBook(writable(request.output), seed)
     with ExitStack() as stack:
-        log = stack.enter_context(_open_log(request.json)) if request.json else None
+        log = stack.enter_context(open_log(request.json)) if request.json else None
         pool = stack.enter_context(started(targets, request.jobs, err, request.case_limit))
         if log:
             log.header(seed, pool.statuses)
@@ -74,35 +85,37 @@ def fuzz(request: Request) -> Exit:
         for target, reason in not_running(pool).items():
             runner.tally.targets[target].not_run_reason = reason
         progress = stack.enter_context(Progress(err, runner.tally, request.max_time, request.max_cases))
-        runner.observers = [progress, log] if log else [progress]
+        twins = TwinCount({target.id: target for target in targets})
+        runner.observers = [progress, twins, *([log] if log else [])]
         began = time.monotonic()
         with runner.interruption:
             _search(runner, targets, seed)
         elapsed = time.monotonic() - began
-        _note_history(book, runner, request.case_limit)
+        note_history(book, runner, request.case_limit)
         if log:
             for bucket in book.buckets.values():
                 log.finding(bucket, bucket_text(bucket, runner.target(bucket.judgement.target), origin))
             log.summary(runner.tally, elapsed)
         restarts = dict(pool.restarts)
     _report(out, runner.tally, book, targets, origin, elapsed)
+    write_reports(_outline(runner, book, targets, twins, origin), wanted)
     if request.coverage:
         print_coverage(out, runner.tally)
     troubles = [trouble for trouble in (book.trouble, log.trouble if log else "") if trouble]
-    for line in (*_restarted(restarts), *troubles):
+    for line in (*restarted(restarts), *troubles):
         err.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
     code = exit_code(runner.tally, request.require, err, interrupted=runner.interruption.wanted)
     return Exit.INTERNAL if troubles and code is Exit.OK else code
 
 
-def _restarted(restarts: Mapping[str, int]) -> list[str]:
+def restarted(restarts: Mapping[str, int]) -> list[str]:
     return [
         f"{name}: its worker was killed from outside or hung {count} times and was restarted; its cases were run again"
         for name, count in restarts.items()
     ]
 
 
-def _writable(folder: Path) -> Path:
+def writable(folder: Path) -> Path:
     """`folder`, or the nearest of its parents that exists, can be written: known before the run, not after hours."""
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
@@ -110,7 +123,7 @@ def _writable(folder: Path) -> Path:
     return folder
 
 
-def _open_log(path: Path) -> RecordLog:
+def open_log(path: Path) -> RecordLog:
     try:
         return RecordLog(path)
     except OSError as error:
@@ -151,6 +164,15 @@ def _report(
     )
 
 
+def _outline(runner: Runner, book: FindingBook, targets: Sequence[Target], twins: TwinCount, origin: Origin) -> Outline:
+    problems = []
+    for bucket in book.buckets.values():
+        target = runner.target(bucket.judgement.target)
+        problems.append(problem_of(bucket, target, bucket_text(bucket, target, origin)))
+    lines = target_lines(targets, runner.tally, twins)
+    return Outline("run", origin.seed, environment(), runner.tally.cases, lines, tuple(problems))
+
+
 def _origin(request: Request, seed: int) -> Origin:
     """How to find the same again: every option that decides which cases run where."""
     pack = ("--pack", str(request.pack)) if request.pack else ()
@@ -168,18 +190,18 @@ def bucket_text(bucket: Bucket, target: Target, origin: Origin) -> str:
     return "\n".join([text, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
 
 
-def _note_history(book: FindingBook, runner: Runner, case_limit: float) -> None:
+def note_history(book: FindingBook, run: Runs, case_limit: float) -> None:
     """Say of each bucket whether its case fails alone as well. A crash or a timeout was already seen alone."""
     for bucket in book.buckets.values():
         if bucket.verdict in (Verdict.CRASH.value, Verdict.TIMEOUT.value):
             continue
-        if passes_alone(bucket.case, bucket.judgement, runner.target(bucket.judgement.target), case_limit):
+        if passes_alone(bucket.case, bucket.judgement, run.target(bucket.judgement.target), case_limit):
             bucket.note = "passes alone in a fresh process: it fails only after other calls, so the kernel keeps state"
 
 
 def exit_code(tally: Tally, require: Sequence[str], err: Console, *, interrupted: bool) -> Exit:
     """Findings first, then what was required and did not run, then what could not be judged."""
-    missing = _required_but_missing(tally, globs(require))
+    missing = missing_targets(tally, globs(require))
     for line in missing:
         err.print(line, style="bold red", highlight=False, markup=False, soft_wrap=True)
     if tally.findings:
@@ -193,7 +215,8 @@ def exit_code(tally: Tally, require: Sequence[str], err: Console, *, interrupted
     return Exit.OK if tally.judged else Exit.NOTHING_RAN
 
 
-def _required_but_missing(tally: Tally, patterns: Sequence[str]) -> list[str]:
+def missing_targets(tally: Tally, patterns: Sequence[str]) -> list[str]:
+    """A line for each target that a pattern names and that judged nothing."""
     lines = []
     for pattern in patterns:
         matching = [target for target in tally.targets.values() if matches_any(target.target, [pattern])]

@@ -46,3 +46,15 @@ MaxTime = Annotated[
     float | None,
     typer.Option("--max-time", parser=parse_duration, metavar="30s|5m|8h", help="Stop after this long."),
 ]
+Report = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--report",
+        metavar="FORMAT=FILE",
+        help="Write a report: text, json, junit, sarif or github. Without =FILE to stdout. Repeatable.",
+    ),
+]
+Require = Annotated[
+    list[str] | None,
+    typer.Option("--require", help="Targets that must run, as a glob: exit code 10 if one does not. Repeatable."),
+]

@@ -17,13 +17,11 @@ def run(
     op: options.Op = "*",
     target: options.Targets = None,
     keyword: options.Keyword = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option("--require", help="Targets that must run, as a glob: exit code 10 if one does not. Repeatable."),
-    ] = None,
+    require: options.Require = None,
     pack: options.Pack = None,
     json: options.Json = None,
     output: Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")] = Path("findings"),
+    report: options.Report = None,
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Print what the cases visited of the input space, and every hole.")
     ] = False,
@@ -49,6 +47,7 @@ def run(
             pack=pack,
             json=json,
             output=output,
+            report=tuple(report or ()),
             coverage=coverage,
             case_limit=case_limit,
             jobs=jobs,

@@ -126,7 +126,13 @@ def edited_source(kernel: CKernel) -> str:
 
 
 def included(source: str, directory: Path) -> list[str]:
-    """Texts of the files that `source` includes by quotes, from `directory` or the worker's, and of what they include.
+    """Texts of the files that `source` includes, in the order of their paths."""
+    texts = included_files(source, directory)
+    return [texts[path] for path in sorted(texts)]
+
+
+def included_files(source: str, directory: Path) -> dict[Path, str]:
+    """The files that `source` includes by quotes, from `directory` or the worker's, and what they include; with texts.
 
     Conditions are ignored: a file too many costs a needless build, a file too few would run stale code.
     """
@@ -139,7 +145,7 @@ def included(source: str, directory: Path) -> list[str]:
             continue
         texts[path.resolve()] = path.read_text()
         waiting += [(inner, path.parent) for inner in _INCLUDE.findall(texts[path.resolve()])]
-    return [texts[path] for path in sorted(texts)]
+    return texts
 
 
 def _compile(command: Sequence[str]) -> None:

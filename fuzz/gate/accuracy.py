@@ -52,13 +52,22 @@ class Change:
         )
 
 
-def load_accuracy(path: Path) -> Table:
+@dataclass(frozen=True)
+class Ratchet:
+    """What the file holds."""
+
+    machine: str
+    """the architecture that it was measured on: elsewhere the same target rounds otherwise."""
+    worst: Table
+
+
+def load_accuracy(path: Path) -> Ratchet:
     """Read the file. Raises CaseError, naming it, where it is broken."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record.get(ACCURACY) != VERSION:
             raise CaseError(f"{path}: format {record.get(ACCURACY)!r} is not one that this version reads ({VERSION})")
-        return dict(_entries(record["worst"]))
+        return Ratchet(str(record["machine"]), dict(_entries(record["worst"])))
     except OSError as error:
         raise CaseError(f"{path}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, json.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -74,7 +83,7 @@ def _entries(worst: Mapping[str, Mapping[str, Mapping[str, list[object]]]]) -> I
                 yield (kernel, target, dtype), Accuracy(float(str(ratio)), float(str(ulp)), str(case))
 
 
-def save_accuracy(path: Path, table: Table) -> None:
+def save_accuracy(path: Path, machine: str, table: Table) -> None:
     """Write the file: one line per target, so that branches which change different kernels merge."""
     kernels: dict[str, dict[str, dict[str, list[float | str]]]] = {}
     for (kernel, target, dtype), worst in sorted(table.items()):
@@ -86,7 +95,8 @@ def save_accuracy(path: Path, table: Table) -> None:
         + "\n  }"
         for kernel, targets in kernels.items()
     )
-    path.write_text(f'{{\n "{ACCURACY}": {VERSION},\n "worst": {{\n{body}\n }}\n}}\n', encoding="utf-8")
+    head = f'"{ACCURACY}": {VERSION},\n "machine": {json.dumps(machine)}'
+    path.write_text(f'{{\n {head},\n "worst": {{\n{body}\n }}\n}}\n', encoding="utf-8")
 
 
 def worse(before: Table, after: Table) -> list[Change]:

@@ -70,6 +70,10 @@ class RecordLog:
                 record["reason"] = judgement.reason
             self._write(record)
 
+    def note(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """A record of another kind."""
+        self._write({"kind": kind, **facts})
+
     def progress(self, elapsed: float) -> None:
         """Push what was written to disk, so that a killed run leaves its records."""
         if not self.trouble:

@@ -61,6 +61,8 @@ class Runner:
     """the kernels that cases are made for: those of the whole pack, so that the choice of targets does not change the
     cases. By default those of the targets."""
     observers: Sequence[Observer] = ()
+    enough: Callable[[Tally], bool] = lambda tally: False
+    """asked before each batch of a search: whether to stop early."""
     interruption: Interruption = field(default_factory=Interruption)
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
@@ -112,7 +114,7 @@ class Runner:
         until, last = self._ends
         entries = with_twins(cases, self.laws)
         entries = entries[: int(min(last - self._sent, len(entries)))]
-        if not entries or self.clock() >= until or self.interruption.wanted:
+        if not entries or self.clock() >= until or self.interruption.wanted or self.enough(self.tally):
             raise StopSearch
         self._submit(entries)
         self._sent += len(entries)

@@ -1,0 +1,170 @@
+"""One gate: the corpora on every kernel, then a counted search of the kernels that the change touches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fuzz.case import Case
+from fuzz.corpus.replay import in_batches
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import Target
+from fuzz.gate.accuracy import Accuracy, Key
+from fuzz.gate.known import Known, Watch
+from fuzz.gate.plan import AFTER_FINDING, SEED, Phase
+from fuzz.generate.formats import from_bits
+from fuzz.generate.search import SPECS
+from fuzz.judge.judge import problem_of
+from fuzz.judge.judgement import Judgement
+from fuzz.judge.twin import EntryJudge
+from fuzz.laws.registry import Entry
+from fuzz.run.findings import Bucket, FindingBook
+from fuzz.run.interruption import Interruption
+from fuzz.run.runner import Limits, Observer, Runner
+from fuzz.run.tally import Tally, TargetTally
+from fuzz.verdict import Verdict
+from oracles.truth import GaveUp, Truth
+
+
+@dataclass
+class WorstCases:
+    """An observer that keeps the case of the worst passing element, by kernel, target and dtype."""
+
+    targets: Mapping[str, Target]
+    found: dict[Key, tuple[float, Case]] = field(default_factory=dict)
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        dtype = case.inputs["x"].dtype
+        for judgement in judgements:
+            if judgement.verdict is Verdict.PASS and judgement.worst is not None:
+                key = (self.targets[judgement.target].kernel.name, judgement.target, dtype)
+                if key not in self.found or judgement.ratio > self.found[key][0]:
+                    self.found[key] = judgement.ratio, case
+
+    def progress(self, elapsed: float) -> None:
+        """Nothing to show."""
+
+
+@dataclass
+class Session:
+    """Runs a plan. What it finds is in `tally` and `book`; where a kernel is known to fail, `watch` says so."""
+
+    targets: Sequence[Target]
+    book: FindingBook
+    watch: Watch
+    laws: Sequence[str]
+    max_cases: int
+    """of the search."""
+    observers: Sequence[Observer] = ()
+    interruption: Interruption = field(default_factory=Interruption)
+    tally: Tally = field(default_factory=Tally)
+    counts: dict[str, int] = field(default_factory=dict)
+    """cases by phase."""
+    searched: set[str] = field(default_factory=set)
+    """kernels whose search was done in full."""
+
+    def replay(self, pool: WorkerPool, phases: Sequence[Phase]) -> dict[Key, Accuracy]:
+        """Run the phases one after the other; how accurate every kernel was on them."""
+        worst = WorstCases({target.id: target for target in self.targets})
+        runner = self._runner(pool, self.targets, [*self.observers, worst])
+        for phase in phases:
+            before = self.tally.cases
+            runner.replay(in_batches(phase.groups))
+            self.counts[phase.name] = self.tally.cases - before
+        return _measured(pool, worst)
+
+    def search(self, pool: WorkerPool, targets: Sequence[Target]) -> None:
+        """Search the inputs of these targets. A finding that nobody knew of ends it soon."""
+        runner = self._runner(pool, targets, self.observers)
+        runner.enough = _Enough(self)
+        ops = sorted({target.kernel.op for target in targets if target.kernel.op in SPECS})
+        before = self.tally.cases
+        for op in ops:
+            runner.run(op, SEED, share=1 / len(ops))
+        self.counts["search"] = self.tally.cases - before
+        if not self.unknown and not self.interruption.wanted:
+            self.searched = {target.kernel.name for target in targets}
+
+    def target(self, name: str) -> Target:
+        """The target of that id."""
+        return next(target for target in self.targets if target.id == name)
+
+    def note_missing(self, reasons: Mapping[str, str]) -> None:
+        """Remember why targets have no worker."""
+        for target in self.targets:
+            line = self.tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
+            line.not_run_reason = reasons.get(target.id, "")
+
+    def why_not(self, kernel: str) -> str:
+        """Why nothing was judged of a kernel."""
+        lines = [line for line in self.tally.targets.values() if line.kernel == kernel]
+        return next((line.not_run_reason for line in lines if line.not_run_reason), "no case fits it")
+
+    @property
+    def unknown(self) -> list[Bucket]:
+        """Findings that no entry covers."""
+        return [bucket for bucket in self.book.buckets.values() if self.known(bucket) is None]
+
+    def known(self, bucket: Bucket) -> Known | None:
+        """The entry that covers a bucket on every target where it was seen."""
+        law = bucket.judgement.law
+        broken = law.name if law is not None and bucket.judgement.verdict is Verdict.FAIL_LAW else ""
+        entries = [
+            self.watch.covering(bucket.kernel, bucket.verdict, broken, target) for target in sorted(bucket.targets)
+        ]
+        return entries[0] if all(entry is not None for entry in entries) else None
+
+    @property
+    def judged_kernels(self) -> set[str]:
+        """Kernels of which something was judged."""
+        return {line.kernel for line in self.tally.targets.values() if line.judged}
+
+    def _runner(self, pool: WorkerPool, targets: Sequence[Target], observers: Sequence[Observer]) -> Runner:
+        return Runner(
+            pool, targets, Limits(None, self.max_cases), self.book, self.laws, observers,
+            interruption=self.interruption, tally=self.tally,
+        )  # fmt: skip
+
+
+class _Enough:
+    """True once a search has gone on long enough after its first finding that nobody knew of."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._last: int | None = None
+
+    def __call__(self, tally: Tally) -> bool:
+        if self._last is None and self._session.unknown:
+            self._last = tally.cases + AFTER_FINDING
+        return self._last is not None and tally.cases >= self._last
+
+
+def _measured(pool: WorkerPool, worst: WorstCases) -> dict[Key, Accuracy]:
+    """Run the worst cases once more, and express their worst elements in ulp."""
+    cases = {case.digest: case for _, case in worst.found.values()}
+    judges: dict[str, EntryJudge] = {}
+    for batch in in_batches([Entry(case)] for case in cases.values()):
+        for entry, outcomes in zip(batch, pool.collect(pool.submit([entry.case for entry in batch])), strict=True):
+            judges[entry.case.digest] = EntryJudge(entry, outcomes)
+    return {
+        key: Accuracy(ratio, _ulp(judges[case.digest], worst.targets[key[1]]), case.digest[:12])
+        for key, (ratio, case) in sorted(worst.found.items(), key=lambda item: item[0])
+    }
+
+
+def _ulp(judge: EntryJudge, target: Target) -> float:
+    """Error of the worst element in units of the last place; 0 where it cannot be said."""
+    check, case = judge.judge(target).worst, judge.entry.case
+    if check is None or check.worst_index is None:
+        return 0.0
+    output = case.outputs[check.output]
+    got = from_bits(judge.outcomes[target.id].outputs[check.output], output.dtype, output.layout.shape)
+    try:
+        explanation = Truth(problem_of(case)).explain(
+            target.numerics, check.output, check.worst_index, float(got[check.worst_index])
+        )
+    except GaveUp:
+        return 0.0
+    return abs(explanation.ulp) if np.isfinite(explanation.ulp) else 0.0

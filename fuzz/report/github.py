@@ -1,0 +1,88 @@
+"""GitHub: annotations by workflow commands, and a Markdown summary of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fuzz.report.outline import Outline, Problem
+from fuzz.report.tables import PlainTable, markdown_table
+
+MOST_ANNOTATIONS = 10
+"""of one kind that GitHub shows per step."""
+SUMMARY_BYTES = 1 << 20
+"""of one step's summary; a longer one is refused whole."""
+
+
+def commands(outline: Outline) -> list[str]:
+    """One `::error` per bucket, as many as are shown; the summary has them all."""
+    lines = [_annotation(problem) for problem in outline.failing]
+    lines += [f"::error title=kernelfuzz {outline.verb}::{escaped(text)}" for text in outline.complaints]
+    if len(lines) <= MOST_ANNOTATIONS:
+        return lines
+    rest = len(lines) - MOST_ANNOTATIONS + 1
+    more = f"::error title=kernelfuzz {outline.verb}::and {rest} more: see the summary of this step"
+    return [*lines[: MOST_ANNOTATIONS - 1], more]
+
+
+def summary(outline: Outline) -> str:
+    """The step summary, cut to what GitHub takes."""
+    whole = "\n".join(_summary_lines(outline)) + "\n"
+    if len(whole.encode()) <= SUMMARY_BYTES:
+        return whole
+    cut = "\n\n(cut: the rest does not fit into a step summary)\n"
+    kept = whole.encode()[: SUMMARY_BYTES - len(cut) - len(_FENCE) - 2].decode(errors="ignore")
+    return kept + ("\n" + _FENCE if kept.count(_FENCE) % 2 else "") + cut
+
+
+_FENCE = "````"
+"""longer than any fence that a failure text could hold."""
+
+
+def _summary_lines(outline: Outline) -> Iterator[str]:
+    yield f"## kernelfuzz {outline.verb}: {'passed' if outline.ok else 'FAILED'}"
+    yield ""
+    yield f"{outline.judged:,} judged runs of {outline.cases:,} cases, seed {outline.seed}"
+    yield ""
+    for complaint in outline.complaints:
+        yield f"- **{_plain(complaint)}**"
+    for note in outline.notes:
+        yield f"- {_plain(note)}"
+    if outline.problems:
+        rows: list[tuple[str, ...]] = [
+            (p.verdict.value, p.kernel, p.law, str(p.count), str(len(p.targets)), p.known) for p in outline.problems
+        ]
+        yield ""
+        yield markdown_table(PlainTable(("verdict", "kernel", "law", "runs", "targets", "known as"), rows))
+    for problem in outline.problems:
+        yield ""
+        yield f"{_FENCE}text\n{problem.text}\n{_FENCE}"
+    yield ""
+    yield markdown_table(PlainTable(("kernel", "target", "runs", "worst err/budget"), _target_rows(outline)))
+
+
+def _target_rows(outline: Outline) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for line in outline.targets:
+        worst = ", ".join(f"{worst.ratio:.3f} {dtype}" for dtype, worst in line.worst.items())
+        rows.append((line.kernel, line.target, str(line.judged), f"NOT_RUN: {line.not_run}" if line.not_run else worst))
+    return rows
+
+
+def _annotation(problem: Problem) -> str:
+    place = f"file={escaped_property(problem.location.path)},line={problem.location.line}"
+    title = escaped_property(f"kernelfuzz {problem.verdict.value} {problem.kernel}")
+    return f"::error {place},title={title}::{escaped(problem.headline + chr(10) + problem.text)}"
+
+
+def escaped(text: str) -> str:
+    """The message of a workflow command."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def escaped_property(text: str) -> str:
+    """The value of one property of a workflow command."""
+    return escaped(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _plain(text: str) -> str:
+    return text.replace("\n", " ")

@@ -1,0 +1,134 @@
+"""The outline of a run: what every report format is made of, and nothing that differs between two equal runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fuzz.case import Case
+from fuzz.execute.target import Target
+from fuzz.judge.judgement import Judgement
+from fuzz.report.location import Location, location_of
+from fuzz.run.findings import Bucket
+from fuzz.run.tally import Tally, Worst
+from fuzz.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class TargetLine:
+    """One target and what was judged on it."""
+
+    kernel: str
+    op: str
+    target: str
+    judged: int
+    findings: int
+    worst: Mapping[str, Worst]
+    """by dtype."""
+    laws: Mapping[str, int]
+    """twins judged by each law that its kernel declares."""
+    not_run: str
+    """why nothing was judged, where nothing was."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One bucket of findings."""
+
+    kernel: str
+    verdict: Verdict
+    law: str
+    targets: tuple[str, ...]
+    count: int
+    text: str
+    """the failure text, in full."""
+    location: Location
+    known: str = ""
+    """the issue of the known failure that covers it; it does not fail the gate."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same bucket in every run, on every machine, whatever the line of the source."""
+        words = ("kernelfuzz", self.kernel, self.verdict.value, self.law)
+        return hashlib.sha256("/".join(words).encode()).hexdigest()[:32]
+
+    @property
+    def headline(self) -> str:
+        """One line: what is wrong, where, how often."""
+        law = f" {self.law}" if self.law else ""
+        more = f" and {len(self.targets) - 1} more targets" if len(self.targets) > 1 else ""
+        return f"{self.verdict.value}{law}: {self.kernel} on {self.targets[0]}{more}, {self.count} runs"
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Everything that a report says."""
+
+    verb: str
+    """'gate' or 'run'."""
+    seed: int
+    environment: Mapping[str, Any]
+    cases: int
+    targets: tuple[TargetLine, ...]
+    problems: tuple[Problem, ...]
+    complaints: tuple[str, ...] = ()
+    """what else fails the gate: targets that did not run, stale entries, lost accuracy."""
+    notes: tuple[str, ...] = ()
+    """what a reader should know and what fails nothing."""
+
+    @property
+    def failing(self) -> tuple[Problem, ...]:
+        """Problems that nobody knew of."""
+        return tuple(problem for problem in self.problems if not problem.known)
+
+    @property
+    def ok(self) -> bool:
+        return not self.failing and not self.complaints
+
+    @property
+    def judged(self) -> int:
+        return sum(line.judged for line in self.targets)
+
+
+@dataclass
+class TwinCount:
+    """An observer that counts, by target, the twins that were judged by each law."""
+
+    targets: Mapping[str, Target]
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        for judgement in judgements:
+            law, ran = judgement.law, judgement.verdict is not Verdict.NOT_RUN
+            if law is not None and ran and law.name in self.targets[judgement.target].kernel.laws:
+                self.counts.setdefault(judgement.target, Counter())[law.name] += 1
+
+    def progress(self, elapsed: float) -> None:
+        """Nothing to show."""
+
+
+def target_lines(targets: Iterable[Target], tally: Tally, twins: TwinCount) -> tuple[TargetLine, ...]:
+    """One line per target, in their order."""
+    lines = []
+    for target in targets:
+        counted = tally.targets[target.id]
+        laws = {law: twins.counts.get(target.id, Counter())[law] for law in target.kernel.laws}
+        not_run = "" if counted.judged else counted.not_run_reason or "no case fits this target"
+        lines.append(
+            TargetLine(
+                target.kernel.name, target.kernel.op, target.id, counted.judged, counted.findings,
+                dict(counted.worst), laws, not_run,
+            )
+        )  # fmt: skip
+    return tuple(lines)
+
+
+def problem_of(bucket: Bucket, target: Target, text: str, known: str = "") -> Problem:
+    """A bucket as the reports show it."""
+    law = bucket.judgement.law
+    broken = law.name if law is not None and bucket.judgement.verdict is Verdict.FAIL_LAW else ""
+    verdict, targets = bucket.judgement.verdict, tuple(sorted(bucket.targets))
+    return Problem(bucket.kernel, verdict, broken, targets, bucket.count, text, location_of(target.kernel), known)

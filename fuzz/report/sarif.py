@@ -1,0 +1,83 @@
+"""SARIF 2.1.0: one result per bucket, with a fingerprint that stays the same from run to run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fuzz.report.outline import Outline, Problem
+from fuzz.verdict import Verdict
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+MOST_RESULTS = 5000
+"""results of one run that code hosts show."""
+FINGERPRINT = "kernelfuzzBucket/v1"
+
+_RULES = {
+    Verdict.FAIL_NUMERIC: "a finite value outside what a correct implementation may return",
+    Verdict.FAIL_NONFINITE: "NaN or infinity where none may be, or none where one must be",
+    Verdict.FAIL_LAW: "a law that the kernel declares does not hold bit for bit",
+    Verdict.FAIL_MEMORY: "read or write outside the tensors",
+    Verdict.FAIL_SHAPE: "an output of the wrong shape",
+    Verdict.FAIL_DTYPE: "an output of the wrong dtype",
+    Verdict.FAIL_INPUT_MODIFIED: "an input that is no output was changed",
+    Verdict.FAIL_UNWRITTEN: "an output element was never written",
+    Verdict.FAIL_ACCEPTED_INVALID: "an input that must be rejected was taken",
+    Verdict.CRASH: "the kernel crashed",
+    Verdict.TIMEOUT: "the kernel did not return in time",
+    Verdict.REJECTED: "the kernel refused an input that it is declared to accept",
+}
+"""every verdict that is a finding, in an order that never changes: rules are numbered by it."""
+_NUMBER = {verdict: number for number, verdict in enumerate(_RULES)}
+
+
+def sarif(outline: Outline) -> str:
+    """The whole file."""
+    shown = outline.problems[:MOST_RESULTS]
+    notifications = [{"level": "error", "message": {"text": complaint}} for complaint in outline.complaints]
+    if len(shown) < len(outline.problems):
+        cut = f"{len(outline.problems) - len(shown)} further buckets are left out here; see the other reports"
+        notifications.append({"level": "warning", "message": {"text": cut}})
+    run = {
+        "tool": {"driver": _driver(outline)},
+        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],
+        "results": [_result(problem) for problem in shown],
+        "columnKind": "unicodeCodePoints",
+        "properties": {"seed": outline.seed, "cases": outline.cases, "judged": outline.judged},
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def _driver(outline: Outline) -> dict[str, Any]:
+    rules = [
+        {
+            "id": verdict.value,
+            "shortDescription": {"text": text},
+            "defaultConfiguration": {"level": "error"},
+        }
+        for verdict, text in _RULES.items()
+    ]
+    return {"name": "kernelfuzz", "version": str(outline.environment.get("kernelfuzz", "0")), "rules": rules}
+
+
+def _result(problem: Problem) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": problem.verdict.value,
+        "ruleIndex": _NUMBER[problem.verdict],
+        "level": "note" if problem.known else "error",
+        "message": {"text": f"{problem.headline}\n\n{problem.text}"},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": problem.location.path, "uriBaseId": "%SRCROOT%"},
+                    "region": {"startLine": problem.location.line},
+                },
+                "logicalLocations": [{"name": problem.kernel, "kind": "function"}],
+            }
+        ],
+        "partialFingerprints": {FINGERPRINT: problem.fingerprint},
+        "properties": {"targets": list(problem.targets), "count": problem.count, "law": problem.law},
+    }
+    if problem.known:
+        result["suppressions"] = [{"kind": "external", "justification": problem.known}]
+    return result
