@@ -14,7 +14,7 @@ from fuzz.corpus.folder import ACCURACY
 VERSION = 1
 WORSE = 1.25
 """times as large, and the change is reported."""
-FLOOR = 0.01
+FLOOR = 0.05
 """err/budget, and ulp, below which a change is nobody's business."""
 
 Key = tuple[str, str, str]
