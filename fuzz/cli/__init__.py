@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from fuzz.cli import bench, calibrate, corpus, doctor, explain_budget, gate, listing, repro, run, selftest
+from fuzz.cli import bench, calibrate, corpus, doctor, explain_budget, gate, listing, nightly, repro, run, selftest
 from fuzz.cli.exits import Exit
 from fuzz.cli.failures import describe
 
@@ -22,6 +22,7 @@ app.command("run")(run.run)
 app.command("repro")(repro.repro)
 app.command("gate")(gate.gate)
 app.add_typer(corpus.app, name="corpus")
+app.command("nightly")(nightly.nightly)
 app.command("explain-budget")(explain_budget.explain_budget)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)

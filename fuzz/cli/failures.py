@@ -24,13 +24,14 @@ def describe(error: Exception) -> tuple[str, Exit]:
     from fuzz.pack import PackError
     from fuzz.report.formats import FormatError
     from fuzz.select import SelectionError
+    from fuzz.store.state import StateError
     from oracles.numerics import NumericsError
     from oracles.truth import OracleDisagreement
 
     if hasattr(error, "format_message"):  # a usage error; typer has its own copy of click's classes, which is private
         return f"kernelfuzz: {error.format_message()}\nTry: kernelfuzz --help", Exit.USAGE
     usage = (UsageError, ChangesError, FormatError, KnownError, SelectionError)
-    broken = (CaseError, CorpusError, PackError, BuildError, NumericsError)
+    broken = (CaseError, CorpusError, PackError, StateError, BuildError, NumericsError)
     if isinstance(error, (*usage, *broken)):
         return f"kernelfuzz: {error}", Exit.USAGE
     if isinstance(error, (OracleDisagreement, AttestationError, FrameError)):

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from fuzz.case import Case
@@ -19,7 +20,6 @@ from fuzz.judge.twin import EntryJudge
 from fuzz.kernel import Kernel
 from fuzz.laws.registry import Entry, with_twins
 from fuzz.outcome import Outcome
-from fuzz.run.findings import FindingBook
 from fuzz.run.interruption import Interruption
 from fuzz.run.tally import Tally, TargetTally
 from fuzz.verdict import Verdict
@@ -46,6 +46,14 @@ class Observer(Protocol):
     def progress(self, elapsed: float) -> None: ...
 
 
+class Book(Protocol):
+    """Where findings go."""
+
+    def add(self, kernel: str, case: Case, judgement: Judgement, everyone: dict[str, str]) -> object: ...
+
+    def keep_evidence(self, case: Case) -> Path: ...
+
+
 @dataclass
 class Runner:
     """Runs one op's kernels on generated cases until a limit is reached."""
@@ -53,7 +61,7 @@ class Runner:
     pool: WorkerPool
     targets: Sequence[Target]
     limits: Limits
-    book: FindingBook
+    book: Book
     laws: Sequence[str] = ()
     """laws by which cases get twins: those of the whole pack, so that the choice of targets does not change the cases.
     """

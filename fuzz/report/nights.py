@@ -1,0 +1,131 @@
+"""A night in text and as a record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from fuzz.report.progress import minutes
+from fuzz.store.database import TargetRow
+from fuzz.store.database_views import Bucket, NightView
+
+
+def print_night(console: Console, seen: NightView, page: Path) -> None:
+    """A line per kernel, a paragraph per bucket, and the totals."""
+    console.print(_table(seen))
+    for line in not_run_lines(seen):
+        console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    for bucket in seen.buckets:
+        console.print()
+        console.print(_bucket_text(bucket), highlight=False, markup=False, soft_wrap=True)
+    console.print()
+    failing = len(seen.failing)
+    found = f"{failing} bucket{'s' if failing != 1 else ''} failing" if failing else "nothing found"
+    found = found if seen.judged else "NOTHING RAN"  # never to be taken for a clean night
+    used = seen.night.used_s
+    rate = seen.judged / used if used else 0.0
+    console.print(
+        f"{found}: {seen.judged:,} judged runs of {seen.cases:,} cases in {minutes(used)} of "
+        f"{minutes(seen.night.limit_s)} ({rate:,.0f}/s), night {seen.night.id}, seed {seen.night.seed}",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    console.print(f"page: {page}", highlight=False, markup=False, soft_wrap=True)
+
+
+def not_run_lines(seen: NightView) -> list[str]:
+    """One line per reason why targets judged nothing."""
+    by_reason: dict[str, list[str]] = {}
+    for row in seen.targets:
+        if row.judged == 0:
+            by_reason.setdefault(idle_reason(row), []).append(row.name)
+    return [
+        f"NOT_RUN {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {reason}"
+        for reason, names in by_reason.items()
+    ]
+
+
+def idle_reason(row: TargetRow) -> str:
+    """Why a target judged nothing."""
+    return row.reason or "no case fitted it in the time that there was"
+
+
+def night_record(seen: NightView) -> dict[str, Any]:
+    """The night as one JSON object."""
+    night = seen.night
+    return {
+        "night": night.id,
+        "seed": night.seed,
+        "started": night.started.isoformat() + "Z",
+        "limit_s": night.limit_s,
+        "used_s": round(night.used_s, 3),
+        "triage_s": round(night.triage_s, 3),
+        "ended": night.ended,
+        "command": night.command,
+        "environment": night.environment,
+        "sessions": len(seen.sessions),
+        "cases": seen.cases,
+        "judged": seen.judged,
+        "buckets": [
+            {
+                "status": bucket.status,
+                **{
+                    name: getattr(bucket.row, name)
+                    for name in (
+                        "signature", "kernel", "op", "verdict", "law", "target", "case_file", "digest", "where",
+                        "explanation", "found_by", "first_night", "last_night", "passed_night", "count", "text",
+                    )
+                },
+                "seen": bucket.sightings,
+            }
+            for bucket in seen.buckets
+        ],
+        "targets": [
+            {
+                name: getattr(row, name)
+                for name in ("name", "kernel", "op", "runs", "reason", "judged", "findings", "gave_up", "not_run")
+            }
+            for row in seen.targets
+        ],
+        "laws": {row.name: row.compared for row in seen.laws},
+        "holes": [[row.op, row.kind, row.value] for row in seen.coverage if row.wanted and row.count == 0],
+        "slices": [
+            {"number": p.number, "op": p.op, "seed": p.seed, "seconds": round(p.seconds, 3), "cases": p.cases}
+            for p in seen.slices
+        ],
+    }  # fmt: skip
+
+
+def _table(seen: NightView) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("kernel", "op"):
+        table.add_column(column, no_wrap=True)
+    for column in ("targets", "judged", "findings", "worst err/budget"):
+        table.add_column(column, justify="right", no_wrap=True)
+    worst: dict[str, float] = {}
+    for point in seen.accuracy:
+        worst[point.target] = max(worst.get(point.target, 0.0), point.ratio)
+    kernels = list(dict.fromkeys((row.kernel, row.op) for row in seen.targets))
+    for kernel, op in kernels:
+        rows = [row for row in seen.targets if (row.kernel, row.op) == (kernel, op)]
+        ran = [row for row in rows if row.judged]
+        findings = sum(row.findings for row in rows)
+        ratio = max((worst.get(row.name, 0.0) for row in rows), default=0.0)
+        table.add_row(
+            kernel, op, f"{len(ran)} of {len(rows)}", f"{sum(row.judged for row in rows):,}",
+            f"[bold red]{findings:,}[/]" if findings else "0", f"{ratio:.3f}" if ran else "NOT_RUN",
+        )  # fmt: skip
+    return table
+
+
+def _bucket_text(bucket: Bucket) -> str:
+    row = bucket.row
+    seen = sum(bucket.sightings.values())
+    lines = [f"{bucket.status.upper()}: {row.text}"]
+    if row.explanation:
+        lines += [f"  {line}" for line in row.explanation.splitlines()]
+    where = f"on {len(bucket.sightings)} targets in this night"
+    lines.append(f"  seen          {seen:,} times {where}, {row.count:,} in all nights")
+    return "\n".join(lines)

@@ -1,0 +1,165 @@
+"""The nightly page: one HTML file that opens without a network, a server or a script."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from fuzz.report.nights import idle_reason
+from fuzz.report.page_accuracy import kernels
+from fuzz.report.page_charts import bars
+from fuzz.report.progress import minutes
+from fuzz.store.database import CoverageRow, TargetRow
+from fuzz.store.database_views import Bucket, NightView
+
+_HERE = Path(__file__).parent
+_ENDINGS = {
+    "limit": "ran its whole time",
+    "signal": "stopped by a signal",
+    "next night": "never resumed",
+    "": "cut off",
+}
+
+
+@dataclass(frozen=True)
+class KernelLine:
+    """One kernel in the table of what ran."""
+
+    kernel: str
+    op: str
+    ran: int
+    targets: int
+    judged: int
+    findings: int
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Targets that judged nothing, for one reason."""
+
+    reason: str
+    targets: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of coverage label of one op."""
+
+    op: str
+    kind: str
+    visited: int
+    of: int
+    rarest: int
+    holes: Sequence[str]
+
+
+def write_page(path: Path, seen: NightView) -> None:
+    """Write the page. It appears whole or not at all."""
+    text = page(seen)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def page(seen: NightView) -> str:
+    """The page of one night. All text is escaped by the template; only our own charts are markup."""
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"minutes": minutes, "thousands": "{:,.0f}".format}
+    return environment.get_template("page.html").render(**_facts(seen))
+
+
+def _facts(seen: NightView) -> dict[str, Any]:
+    coverage = _coverage(seen.coverage)
+    pace = {row.minute: float(row.judged) for row in seen.pace}
+    night = seen.night
+    return {
+        "style": (_HERE / "page.css").read_text(encoding="utf-8"),
+        "seen": seen,
+        "night": night,
+        "verdict": _verdict(seen),
+        "ending": _ENDINGS.get(night.ended, night.ended),
+        "rate": seen.judged / night.used_s if night.used_s else 0.0,
+        "buckets": seen.buckets,
+        "first_words": {bucket.row.id: _first_words(bucket) for bucket in seen.buckets},
+        "repros": {bucket.row.id: _repro(bucket) for bucket in seen.buckets},
+        "lines": _lines(seen.targets),
+        "idle": _idle(seen.targets),
+        "ran": sum(1 for row in seen.targets if row.judged),
+        "accuracy": kernels(seen.targets, seen.accuracy),
+        "coverage": coverage,
+        "holes": sum(len(kind.holes) for kind in coverage),
+        "pace": bars("Judged runs per minute of the night", "judged runs", pace) if pace else "",
+        "killed": sum(1 for session in seen.sessions if session.ended == ""),
+    }
+
+
+def _verdict(seen: NightView) -> tuple[str, str]:
+    """Class and words of the banner."""
+    failing = len(seen.failing)
+    if failing:
+        return "bad", f"{failing} bug{'s' if failing != 1 else ''} found"
+    return ("good", "Nothing found") if seen.judged else ("idle", "Nothing ran")
+
+
+def _first_words(bucket: Bucket) -> str:
+    """What is wrong in one line: the explanation, else what the judgement says, else where it was seen."""
+    row = bucket.row
+    if row.explanation:
+        return row.explanation.splitlines()[0]
+    what = next((line for line in row.text.splitlines() if line.startswith(("  what ", "  failing "))), "")
+    words = what.strip().partition(" ")[2].strip() or f"smallest case: {row.where}"
+    return re.sub(r"^(\d+ of \d+ elements of \w+);", r"\1 fail:", words)
+
+
+def _repro(bucket: Bucket) -> str:
+    line = next((line for line in bucket.row.text.splitlines() if line.startswith("  reproduce")), "")
+    return line.strip().partition(" ")[2].strip()
+
+
+def _lines(targets: Iterable[TargetRow]) -> list[KernelLine]:
+    groups: dict[tuple[str, str], list[TargetRow]] = {}
+    for row in targets:
+        groups.setdefault((row.op, row.kernel), []).append(row)
+    return [
+        KernelLine(
+            kernel, op, sum(1 for row in rows if row.judged), len(rows),
+            sum(row.judged for row in rows), sum(row.findings for row in rows),
+        )
+        for (op, kernel), rows in groups.items()
+    ]  # fmt: skip
+
+
+def _idle(targets: Iterable[TargetRow]) -> list[Idle]:
+    by_reason: dict[str, list[str]] = {}
+    for row in targets:
+        if row.judged == 0:
+            by_reason.setdefault(idle_reason(row), []).append(row.name)
+    return [Idle(reason, names) for reason, names in by_reason.items()]
+
+
+def _coverage(rows: Sequence[CoverageRow]) -> list[Kind]:
+    """Kinds with holes first: what is whole needs no attention."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for row in rows:
+        if row.wanted:
+            counts.setdefault((row.op, row.kind), Counter())[row.value] = row.count
+    found = [
+        Kind(
+            op, kind, sum(1 for count in values.values() if count), len(values), min(values.values()),
+            [value for value, count in values.items() if count == 0],
+        )
+        for (op, kind), values in counts.items()
+    ]  # fmt: skip
+    return sorted(found, key=lambda kind: (kind.op, not kind.holes))

@@ -1,0 +1,5 @@
+"""What can be wrong with a nightly state."""
+
+
+class StateError(Exception):
+    """A state that cannot be used as it is. The message says what to do."""

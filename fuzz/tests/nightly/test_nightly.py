@@ -1,0 +1,209 @@
+"""`kernelfuzz nightly` as a user meets it: killed, resumed, stopped, repeated."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuzz.tests.conftest import CHECKOUT, Cli
+
+_ROW = "    for (size_t i = 0; i < n; i++) total += x[i] * x[i];"
+_PACK = """
+from dataclasses import replace
+from fuzz.pack import built_in, load
+GENERIC = load(built_in()).kernel("generic")
+KERNELS = (
+    GENERIC,
+    replace(GENERIC, name="loses-tail", edits=(({!r}, {!r}),)),
+    replace(GENERIC, name="loses-eps", edits=(("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0)"),)),
+)
+""".format(_ROW, _ROW.replace("i < n", "i < n - (n % 8 == 7)"))
+_MENDED = """
+from fuzz.pack import built_in, load
+from dataclasses import replace
+GENERIC = load(built_in()).kernel("generic")
+KERNELS = (GENERIC, replace(GENERIC, name="loses-tail"), replace(GENERIC, name="loses-eps"))
+"""
+
+
+def _start(folder: Path, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "fuzz", "nightly", "--state", "state", "--pack", "pack", *options],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def _ask(folder: Path, question: str) -> list[tuple[Any, ...]]:
+    path = folder / "state" / "state.sqlite"
+    if not path.exists():
+        return []
+    with contextlib.closing(sqlite3.connect(path)) as connection, contextlib.suppress(sqlite3.OperationalError):
+        return connection.execute(question).fetchall()
+    return []
+
+
+def _judged(folder: Path) -> int:
+    return next(iter(_ask(folder, "SELECT coalesce(sum(judged), 0) FROM target")), (0,))[0]  # type: ignore[no-any-return]
+
+
+def _until(condition: Callable[[], bool], run: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition() and run.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert condition(), run.communicate()[1] if run.poll() is not None else "too slow"
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int], str, str]:
+    """One night with two planted bugs, killed twice; a second nightly tried on the same folder; what each said."""
+    folder = tmp_path_factory.mktemp("nights")
+    (folder / "pack").mkdir()
+    (folder / "pack" / "pack.py").write_text(_PACK)
+    saved = [0]
+    for options in (("--seed", "3"), ("--resume",)):
+        run = _start(folder, "--max-time", "60s", *options)
+        _until(lambda: _judged(folder) > saved[-1] + 100, run)
+        if options == ("--resume",):
+            refused = _start(folder)
+            _, refusal = refused.communicate(timeout=60)
+            assert refused.returncode == 4
+        run.send_signal(signal.SIGKILL)
+        run.communicate(timeout=60)
+        assert _ask(folder, "PRAGMA integrity_check") == [("ok",)]
+        saved.append(_judged(folder))
+    used = _ask(folder, "SELECT used_s FROM night")[0][0]
+    last = _start(folder, "--resume", "--max-time", f"{used + 2.5:.1f}s", "--json", "night.json")
+    said, _ = last.communicate(timeout=120)
+    assert last.returncode == 1, said
+    return folder, [*saved, _judged(folder)], refusal, said
+
+
+def test_nothing_that_was_saved_is_lost_to_a_kill(nights: Any) -> None:
+    folder, judged, _, _ = nights
+    assert judged == sorted(set(judged)), "each session goes on from what the one before had saved"
+    assert _ask(folder, "SELECT ended FROM session ORDER BY id") == [("",), ("",), ("limit",)]
+    assert _ask(folder, "SELECT id, seed, ended FROM night") == [(1, 3, "limit")]
+    seeds = _ask(folder, "SELECT seed FROM slice")
+    assert len(set(seeds)) == len(seeds), "no session repeats what another has searched"
+
+
+def test_both_bugs_are_there_once_at_the_end(nights: Any) -> None:
+    folder, _, _, said = nights
+    rows = _ask(folder, "SELECT kernel, verdict, case_file, count FROM bucket ORDER BY kernel")
+    assert {row[0] for row in rows} == {"loses-eps", "loses-tail"}
+    assert len({row[:2] for row in rows}) == len(rows), "a bucket is there once, however many sessions saw it"
+    files = {path.name for path in (folder / "state" / "findings").iterdir()}
+    assert files == {row[2] for row in rows}, "one case file per bucket, and nothing left over"
+    record = json.loads((folder / "night.json").read_text())
+    assert record["judged"] == _judged(folder)
+    assert record["sessions"] == 3
+    assert {bucket["status"] for bucket in record["buckets"]} == {"new"}
+    assert "NEW: FAIL_NUMERIC  loses-tail" in said
+
+
+def test_a_second_nightly_on_the_folder_is_refused(nights: Any) -> None:
+    _, _, refusal, _ = nights
+    assert re.search(r"--state state: in use by another nightly, process \d+: wait for it", refusal)
+    assert len(refusal.strip().splitlines()) == 1
+
+
+class _Page(HTMLParser):
+    """What a browser would load, and whether every tag is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.open: list[str] = []
+        self.charts = 0
+        self.words = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loads += [f"{tag} {name}={value}" for name, value in attrs if name in ("src", "href", "data", "srcset")]
+        self.charts += tag == "svg" and ("role", "img") in attrs
+        if tag not in ("meta", "br", "link"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def test_the_page_shows_them_and_needs_nothing_from_outside(nights: Any) -> None:
+    folder, _, _, _ = nights
+    path = folder / "state" / "report.html"
+    page = _Page()
+    page.feed(path.read_text())
+    assert page.open == []
+    assert all("href=#" in load for load in page.loads), page.loads
+    assert "url(" not in path.read_text()
+    assert "@import" not in path.read_text()
+    for words in (
+        "loses-tail",
+        "loses-eps",
+        "kernelfuzz repro state/findings/loses-",
+        "3 sessions",
+        "2 of them killed",
+    ):
+        assert words in " ".join(page.words.split()), words
+    assert page.charts > 3
+    before = path.read_bytes()
+    path.unlink()
+    again = _start(folder, "--report-only")
+    again.communicate(timeout=60)
+    assert again.returncode == 1
+    assert path.read_bytes() == before
+
+
+def test_the_next_night_replays_what_is_known_and_says_what_passes_now(nights: Any, cli: Cli) -> None:
+    folder, _, _, _ = nights
+    (folder / "pack" / "pack.py").write_text(_MENDED)
+    orphan = folder / "state" / "findings" / "left-behind.json"
+    orphan.write_bytes(next((folder / "state" / "findings").glob("loses-tail-*.json")).read_bytes())
+    run = _start(folder, "--resume", "--json", "second.json")
+    _until(lambda: bool(_ask(folder, "SELECT 1 FROM slice WHERE night_id = 2 AND op != '' AND judged > 0")), run)
+    run.send_signal(signal.SIGTERM)
+    said, progress = run.communicate(timeout=60)
+    assert run.returncode == 2, said
+    assert "there was none to resume" in progress, "the night before had its whole time"
+    assert "stopping" in progress
+    record = json.loads((folder / "second.json").read_text())
+    assert {bucket["status"] for bucket in record["buckets"]} == {"passes now"}
+    assert record["seed"] != 3, "fresh seeds every night"
+    assert record["ended"] == "signal"
+    assert not orphan.exists(), "a file that no bucket keeps was replayed and removed"
+    assert (folder / "state" / "report.html").read_text().count("<h1>Nothing found</h1>") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--state", "/proc/state"), "--state /proc/state: cannot be written"),
+        (("--state", "fresh", "--report-only"), "no night was ever run there"),
+        (("--state", "fresh", "--op", "softmax"), "no kernel of an op"),
+        ((), "--state"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(cli: Cli, options: tuple[str, ...], words: str) -> None:
+    done = cli("nightly", *options)
+    assert done.returncode == 4, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
