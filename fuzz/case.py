@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Literal
 
 ITEMSIZE: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
@@ -17,6 +18,8 @@ CACHE_LINE = 64
 """bytes; alignments are stated modulo this."""
 
 Guard = Literal["after", "before"]
+Relation = Literal["apart", "same", "overlap"]
+"""of two storages: no byte in common; the same elements at the same places; anything else."""
 
 
 class CaseError(ValueError):
@@ -65,11 +68,29 @@ class Layout:
         highest = sum(max(0, (extent - 1) * stride) for extent, stride in zip(self.shape, self.strides, strict=True))
         return highest - self.lowest + 1
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """First element of the storage and the one after its last, counted from the guard page."""
+        start = self.offset if self.guard == "before" else -(self.extent + self.offset)
+        return start, start + self.extent
+
+    def relation(self, other: Layout) -> Relation:
+        """How this storage lies to another one at the same guard page, for elements of one size."""
+        (start, end), (first, last) = self.place, other.place
+        if self.size == 0 or other.size == 0 or end <= first or last <= start:
+            return "apart"
+        # An axis of one element may have any stride: nothing is ever reached by it.
+        steps, theirs = (
+            [stride for extent, stride in zip(each.shape, each.strides, strict=True) if extent > 1]
+            for each in (self, other)
+        )
+        same = (self.shape, steps, start - self.lowest) == (other.shape, theirs, first - other.lowest)
+        return "same" if same else "overlap"
+
     def alignment(self, itemsize: int) -> int:
         """Address of element [0, ..., 0] modulo 64 bytes."""
-        # Counted from the guard page, whose ends are multiples of 64 bytes.
-        start = self.offset if self.guard == "before" else -(self.extent + self.offset)
-        return (start - self.lowest) * itemsize % CACHE_LINE
+        # The guard page's ends are multiples of 64 bytes.
+        return (self.place[0] - self.lowest) * itemsize % CACHE_LINE
 
 
 def contiguous(shape: tuple[int, ...], guard: Guard = "after", offset: int = 0) -> Layout:
@@ -82,11 +103,16 @@ def contiguous(shape: tuple[int, ...], guard: Guard = "after", offset: int = 0) 
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input: its dtype, where it lies, and the bits of its logical elements in C order, little-endian."""
+    """An input: its dtype, where it lies, and the bits of its logical elements in C order, little-endian.
+
+    With `alias` it is the very memory of the input of that name, which comes before it and has the same dtype, layout
+    and bits.
+    """
 
     dtype: str
     layout: Layout
     bits: bytes = field(repr=False)
+    alias: str | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in ITEMSIZE:
@@ -98,7 +124,11 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Output:
-    """An output to be written: its own memory, or (with `alias`) the memory of the input of that name."""
+    """An output to be written: in memory of its own or, with `alias`, at the same guard page as the input of that name.
+
+    With the layout of that input it is written in place. With any other it lies where its own offset and strides say: a
+    few elements further on, overlapping the input in part, or right beside it.
+    """
 
     dtype: str
     layout: Layout
@@ -133,14 +163,50 @@ class Case:
     origin: Origin = Origin()
 
     def __post_init__(self) -> None:
+        for name, tensor in self.inputs.items():
+            self._check_shared(name, tensor)
         for name, output in self.outputs.items():
             if output.alias is None:
                 continue
             if output.alias not in self.inputs:
                 raise CaseError(f"outputs.{name}.alias: there is no input {output.alias!r}")
             source = self.inputs[output.alias]
-            if (output.dtype, output.layout) != (source.dtype, source.layout):
-                raise CaseError(f"outputs.{name}.alias: dtype and layout must be those of {output.alias!r}")
+            if (output.dtype, output.layout.guard) != (source.dtype, source.layout.guard):
+                raise CaseError(f"outputs.{name}.alias: dtype and guard must be those of {output.alias!r}")
+        for (one, first), (two, second) in combinations(self.outputs.items(), 2):
+            together = first.alias is not None and self.home(first.alias) == self.home(second.alias)
+            if together and first.layout.relation(second.layout) != "apart":
+                raise CaseError(f"outputs.{two}: shares memory with outputs.{one}")
+
+    def _check_shared(self, name: str, tensor: Tensor) -> None:
+        if tensor.alias is None:
+            return
+        before = list(self.inputs)[: list(self.inputs).index(name)]
+        if tensor.alias not in before or self.inputs[tensor.alias].alias is not None:
+            raise CaseError(f"inputs.{name}.alias: {tensor.alias!r} is no earlier input with memory of its own")
+        if replace(tensor, alias=None) != self.inputs[tensor.alias]:
+            raise CaseError(f"inputs.{name}.alias: dtype, layout and bits must be those of {tensor.alias!r}")
+
+    def home(self, name: str | None) -> str | None:
+        """The input whose memory the input `name` is: itself, unless it shares that of another."""
+        return (self.inputs[name].alias or name) if name is not None else None
+
+    def meetings(self) -> Iterator[tuple[str, str, Relation]]:
+        """Every output that has memory in common with an input: the two names and how they lie to each other."""
+        for name, output in self.outputs.items():
+            for other, tensor in self.inputs.items():
+                if output.alias is None or self.home(other) != self.home(output.alias):
+                    continue
+                relation = output.layout.relation(tensor.layout)
+                if relation != "apart":
+                    yield name, other, relation
+
+    @property
+    def apart(self) -> bool:
+        """True where every tensor has memory of its own, or is written exactly in place of one input."""
+        shared = any(tensor.alias is not None for tensor in self.inputs.values())
+        beside = any(o.alias is not None and o.layout != self.inputs[o.alias].layout for o in self.outputs.values())
+        return not shared and not beside
 
     @cached_property
     def digest(self) -> str:
@@ -148,7 +214,10 @@ class Case:
         head = {
             "op": self.op,
             "params": {name: _exact(value) for name, value in self.params.items()},
-            "inputs": {name: [t.dtype, _layout_key(t.layout)] for name, t in self.inputs.items()},
+            "inputs": {
+                name: [t.dtype, _layout_key(t.layout), *([t.alias] if t.alias is not None else [])]
+                for name, t in self.inputs.items()
+            },
             "outputs": {name: [o.dtype, _layout_key(o.layout), o.alias] for name, o in self.outputs.items()},
             "structured": self.structured,
         }

@@ -43,6 +43,8 @@ class Capabilities:
     ever reached by it."""
     aliases: tuple[tuple[str, str], ...] = ()
     """(output, input) pairs that may be one and the same memory, such as (("y", "x"),): in place."""
+    overlap: tuple[tuple[str, str], ...] = ()
+    """(output, input) pairs whose memory may also overlap in part, as memmove takes it and memcpy does not."""
     takes: tuple[str, ...] = ()
     """optional tensors that may be there, such as ("weight", "rstd"); without them here they never are."""
     needs: tuple[str, ...] = ()

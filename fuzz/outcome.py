@@ -34,7 +34,8 @@ class Fault:
     row: int | None = None
     """row (all axes but the normalised one, flattened) nearest to the address."""
     byte: int | None = None
-    """bytes past the end (positive: 0 is the first byte after it) or before the start (negative) of the storage."""
+    """bytes past the end (positive: 0 is the first byte after it) or before the start (negative) of the storage; None
+    inside a tensor so large that only what is near its elements is accessible."""
     access: str | None = None
     """'read' or 'write', where the machine tells."""
     column: int | None = None
@@ -47,10 +48,11 @@ class Damage:
 
     tensor: str
     kind: str
-    """'gap' (between or around the elements of a tensor) or 'input' (an element of an input that is not an output)."""
+    """'gap' (between or around the elements of a tensor), 'input' (an element of an input that is not an output) or
+    'output' (an element of an output, written by a kernel that then rejected the input)."""
     row: int | None
     byte: int
-    """for 'gap' past or before the storage: as in Fault; inside the storage and for 'input': from its start."""
+    """past or before the storage: as in Fault; inside the storage: from its start."""
     where: str
     """'before', 'inside' or 'after' the storage."""
     count: int

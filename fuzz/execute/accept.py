@@ -22,7 +22,7 @@ class Taker:
     op: str
     able: Capabilities
     backwards: bool = True
-    """strides may be negative; torch has none."""
+    """strides may be negative, and one input may be another's memory, or an output overlap it; torch has none of it."""
 
     def refusal(self, case: Case) -> str | None:
         """Why `case` is outside the capabilities, in plain words, or None when it is within."""
@@ -41,6 +41,8 @@ class Taker:
                 return f"{name} is missing"
         if case.params.get("offset", 0.0) and not self.able.offset:
             return f"offset {case.params['offset']}"
+        if not self.backwards and not case.apart:
+            return "tensors that share memory"
         for name, tensor in _tensors(case):
             if len(tensor.layout.shape) > MAX_RANK:
                 return f"{name}: rank {len(tensor.layout.shape)}"
@@ -49,9 +51,9 @@ class Taker:
         return None
 
     def _invalid(self, case: Case) -> str | None:
-        for name, output in case.outputs.items():
-            if output.alias is not None and (name, output.alias) not in self.able.aliases:
-                return f"{name} in the memory of {output.alias}"
+        for output, source, relation in case.meetings():
+            if (output, source) not in (self.able.aliases if relation == "same" else self.able.overlap):
+                return f"{output} {'in the memory of' if relation == 'same' else 'overlapping'} {source}"
         x = case.inputs["x"]
         for name, tensor in _tensors(case):
             reason = self._dtype_refusal(case, name, tensor.dtype) or self._layout_refusal(name, tensor)

@@ -40,7 +40,7 @@ _OP_BYTES = 32
 _RAN, _REJECTED, _FAULT, _NO_MEMORY = range(4)
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 _ACCESS = (None, "read", "write")
-_KINDS = ("gap", "input")
+_KINDS = ("gap", "input", "output")
 _PLACES = ("before", "inside", "after")
 
 
@@ -68,12 +68,12 @@ def encode_case(case: Case, second_run: bool = False) -> bytes:
     """The bytes of one case. `second_run` makes the worker run it twice even when every output was written."""
     inputs = list(case.inputs)
     parts = [_param(name, value) for name, value in case.params.items()]
-    parts += [_tensor(name, tensor, _NO_ALIAS) for name, tensor in case.inputs.items()]
-    for name, output in case.outputs.items():
-        parts.append(_tensor(name, output, _NO_ALIAS if output.alias is None else inputs.index(output.alias)))
-    for tensor in case.inputs.values():
-        parts.append(tensor.bits)
-        parts.append(bytes(-len(tensor.bits) % 8))
+    tensors: list[tuple[str, Tensor | Output]] = [*case.inputs.items(), *case.outputs.items()]
+    for name, tensor in tensors:
+        parts.append(_tensor(name, tensor, _NO_ALIAS if tensor.alias is None else inputs.index(tensor.alias)))
+    for source in case.inputs.values():
+        parts.append(source.bits)
+        parts.append(bytes(-len(source.bits) % 8))
     body = b"".join(parts)
     counts = (len(case.params), len(inputs), len(case.outputs))
     size = _CASE.size + len(body)

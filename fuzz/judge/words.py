@@ -17,7 +17,10 @@ def fault_words(fault: Fault) -> str:
     if fault.tensor is None:
         return f"{fault.signal} in the kernel, at no tensor's address"
     access = {"read": "read", "write": "wrote"}.get(fault.access or "", "touched memory")
-    return f"{fault.signal}: {access} {_place(fault.byte or 0, fault.tensor)}{_at(fault.row, fault.column)}"
+    at = _at(fault.row, fault.column)
+    if fault.byte is None:
+        return f"{fault.signal}: {access} between the elements of {fault.tensor}, nearest{at}"
+    return f"{fault.signal}: {access} {_place(fault.byte, fault.tensor)}{at}"
 
 
 def damage_words(damage: Damage) -> str:
@@ -26,6 +29,8 @@ def damage_words(damage: Damage) -> str:
     at = _at(damage.row, damage.column)
     if damage.kind == "input":
         return f"changed {count} of input {damage.tensor}, first at byte {damage.byte}{at}"
+    if damage.kind == "output":
+        return f"wrote {count} of output {damage.tensor} and then rejected the input, first at byte {damage.byte}{at}"
     if damage.where == "inside":
         return f"wrote {count} between the elements of {damage.tensor}, first at byte {damage.byte}{at}"
     return f"wrote {count} outside {damage.tensor}: {_place(damage.byte, damage.tensor)}{at}"

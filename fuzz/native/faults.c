@@ -70,11 +70,12 @@ void catch_faults(void) {
     for (size_t i = 0; i < sizeof CAUGHT / sizeof *CAUGHT; i++) sigaction(CAUGHT[i], &action, NULL);
 }
 
+/* Inside a sparse tensor the byte stays unknown: the row and column say where. */
 static void locate(const test_case *c, response_header *out) {
     for (int i = 0; i < c->total && fault_address != NULL; i++) {
         const tensor *t = &c->tensors[i];
-        const arena *a = arena_of(t);
-        if (t->alias != i || fault_address < a->mapping || fault_address >= a->mapping + a->mapped) continue;
+        const arena *a = &region_of(t)->arena;
+        if (t->home != i || fault_address < a->mapping || fault_address >= a->mapping + a->mapped) continue;
         const int64_t start = fault_address - t->storage, end = start - (int64_t)t->storage_bytes;
         out->tensor = (int8_t)i;
         out->element = nearest_element(t, start);

@@ -129,6 +129,11 @@ static size_t itemsize_of(const tensor_record *record) {
     }
 }
 
+static bool same_place(const tensor_record *a, const tensor_record *b) {
+    return a->rank == b->rank && a->offset == b->offset && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+           memcmp(a->strides, b->strides, sizeof a->strides) == 0;
+}
+
 static void parse_tensor(test_case *c, int index, const tensor_record *record) {
     if (record->rank > KF_MAX_RANK) broken_frame("broken frame: rank %u", record->rank);
     if (record->offset < 0) broken_frame("broken frame: offset %lld", (long long)record->offset);
@@ -137,20 +142,22 @@ static void parse_tensor(test_case *c, int index, const tensor_record *record) {
         if (record->shape[axis] < 0) broken_frame("broken frame: extent %lld", (long long)record->shape[axis]);
         if (__builtin_mul_overflow(count, (uint64_t)record->shape[axis], &count)) broken_frame("broken frame: shape");
     }
-    enum { FIRST_GAP_POISON = 0x7fc1 }; /* a quiet NaN as f16, bf16, f32 and f64, another one for every tensor */
     tensor *t = &c->tensors[index];
     *t = (tensor){
         .record = record,
         .itemsize = itemsize_of(record),
-        .alias = index,
-        .writable = index >= c->inputs,
-        .gap = (uint16_t)(FIRST_GAP_POISON + index),
+        .output = index >= c->inputs,
+        .home = index,
+        .exact = true,
     };
     if (record->bytes != count * t->itemsize) broken_frame("broken frame: %s has a wrong size", record->name);
     if (record->alias == NO_ALIAS) return;
-    if (index < c->inputs || record->alias >= c->inputs) broken_frame("broken frame: alias %u", record->alias);
-    t->alias = record->alias;
-    c->tensors[record->alias].writable = true;
+    if (record->alias >= index || record->alias >= c->inputs) broken_frame("broken frame: alias %u", record->alias);
+    const tensor *home = &c->tensors[c->tensors[record->alias].home];
+    t->home = (int)(home - c->tensors);
+    t->exact = same_place(record, home->record);
+    if (record->guard != home->record->guard || record->dtype != home->record->dtype || !(t->exact || t->output))
+        broken_frame("broken frame: %.16s cannot lie in the memory of tensor %u", record->name, record->alias);
 }
 
 /* Resolves one record. The pointers of `out` point into it. */

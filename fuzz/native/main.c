@@ -43,12 +43,13 @@ static unwritten_record find_unwritten(const tensor *t, int index, const uint8_t
     return found;
 }
 
-/* Appends what was left unwritten by both runs (by the one run, without `again`). Aliased outputs hold no poison. */
+/* Appends what was left unwritten by both runs (by the one run, without `again`). Outputs
+ * in the very place of an input hold no poison. */
 static int append_unwritten(const test_case *c, size_t first, const uint8_t *again, buffer *to) {
     int records = 0;
     for (int i = c->inputs; i < c->total; i++) {
         const tensor *t = &c->tensors[i];
-        if (t->alias == i) {
+        if (t->home == i || !t->exact) {
             const unwritten_record found = find_unwritten(t, i, response.data + first, again);
             void *record = found.count > 0 ? extend(to, sizeof found) : NULL;
             if (record != NULL) memcpy(record, &found, sizeof found);
@@ -71,7 +72,7 @@ static response_header run_once(test_case *c, uint16_t poison, buffer *to, size_
     }
     call_guarded(c, &head);
     if (head.status == RAN) *outputs = append_outputs(c, to);
-    head.damages = (uint16_t)find_damage(c, to);
+    head.damages = (uint16_t)find_damage(c, head.status == RETURNED_REJECTED, to);
     return head;
 }
 
@@ -115,6 +116,9 @@ int main(void) {
             release_memory();
             at += current.header->bytes;
         }
+        shrink(&frame); /* many workers hold the same large case at once */
+        shrink(&response);
+        shrink(&second);
     }
     return 0;
 }

@@ -1,109 +1,156 @@
-/* memory.c: guarded memory. Each tensor lies in its own arena between two inaccessible zones; what the kernel does not
- * own is poisoned. No mprotect and no large memset per case: only what a case uses is written and checked. */
+/* memory.c: guarded memory. Each tensor lies in its own region between two inaccessible zones, or in that of an input;
+ * what the kernel does not own is poisoned. No mprotect and no large memset per case: only what a case uses is written
+ * and checked. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "worker.h"
 
 /* A multiple of every page size in use. Wide, so that a kernel that strays by whole rows still hits it. */
 static const size_t GUARD_BYTES = 256 * 1024;
-/* Poisoned and checked on the side of the storage that no guard zone protects. */
+/* Poisoned and checked on the side of the span that no guard zone protects. */
 static const size_t MARGIN_BYTES = 1024;
 static const size_t SMALLEST_ARENA = 64 * 1024;
 /* Arenas and images beyond this are given back after the case: many workers run the same large case at once. */
 static const size_t KEEP_BYTES = 16 * 1024 * 1024;
 
-static arena arenas[MAX_TENSORS];
+static region regions[MAX_TENSORS];
 static buffer images[MAX_TENSORS];
 
-static void unmap(arena *a) {
-    if (a->mapping != NULL) munmap(a->mapping, a->mapped);
-    memset(a, 0, sizeof *a);
-}
-
-static bool fit(arena *a, size_t bytes) {
-    if (a->size >= bytes) return true;
-    unmap(a);
-    size_t size = SMALLEST_ARENA;
-    while (size < bytes) size *= 2;
-    const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    uint8_t *mapping = mmap(NULL, size + 2 * GUARD_BYTES, PROT_NONE, kind, -1, 0);
-    if (mapping == MAP_FAILED) return false;
-    *a = (arena){mapping, size + 2 * GUARD_BYTES, mapping + GUARD_BYTES, size};
-    if (mprotect(a->base, size, PROT_READ | PROT_WRITE) == 0) return true;
-    unmap(a);
-    return false;
-}
-
 /* Addresses are even (every element is), so a 16-bit pattern may be stored eight bytes at a time. */
-static void poison_bytes(uint8_t *start, uint8_t *end, uint16_t poison) {
+void poison_bytes(uint8_t *start, const uint8_t *end, uint16_t poison) {
     const uint64_t pattern = poison * 0x0001000100010001u;
     for (; end - start >= 8; start += 8) memcpy(start, &pattern, 8);
     memcpy(start, &pattern, (size_t)(end - start));
 }
 
-static bool still_poison(const uint8_t *start, const uint8_t *end, uint16_t poison) {
+bool still_poison(const uint8_t *start, const uint8_t *end, uint16_t poison) {
     if (end - start < 2) return true;
     return memcmp(start, &poison, 2) == 0 && memcmp(start, start + 2, (size_t)(end - start) - 2) == 0;
 }
 
-bool margins_intact(const tensor *t) {
-    return still_poison(t->low, t->storage, t->gap) && still_poison(t->storage + t->storage_bytes, t->high, t->gap);
+static size_t slack_of(const tensor *t) {
+    return (size_t)t->record->offset * t->itemsize;
 }
 
-static bool position(tensor *t, arena *a) {
-    const size_t slack = (size_t)t->record->offset * t->itemsize;
-    if (!fit(a, MARGIN_BYTES + t->storage_bytes + slack)) return false;
-    if (t->record->guard == GUARD_AFTER) {
-        t->high = a->base + a->size;
-        t->storage = t->high - slack - t->storage_bytes;
-        t->low = t->storage - MARGIN_BYTES;
-    } else {
-        t->low = a->base;
-        t->storage = a->base + slack;
-        t->high = t->storage + t->storage_bytes + MARGIN_BYTES;
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* Memory for `bytes`, kept from case to case and grown when needed; for a sparse region only addresses. */
+static bool fit(region *r, size_t bytes) {
+    arena *a = &r->arena;
+    if (r->sparse) {
+        unmap(a);
+        /* As far as it is wide: an offset that wrapped around is then known for what it is. */
+        unmap(&r->twin);
+        return reserve(a, bytes, larger(bytes, GUARD_BYTES)) && reserve(&r->twin, a->size, 0);
     }
+    if (a->size >= bytes) return true;
+    unmap(a);
+    size_t size = SMALLEST_ARENA;
+    while (size < bytes) size *= 2;
+    return reserve(a, size, GUARD_BYTES) && open_range(a->base, a->base + a->size);
+}
+
+/* Puts a tensor at its own offset from the guard zone, on the side that the region's home chose. */
+static void put(tensor *t, const region *r, int guard) {
+    const uint8_t *end = r->arena.base + r->arena.size;
+    t->storage = guard == GUARD_AFTER ? (uint8_t *)end - slack_of(t) - t->storage_bytes : r->arena.base + slack_of(t);
+}
+
+/* Settles where home and all that lie in its region are, and the span that they make together. */
+static bool position(test_case *c, int home, region *r) {
+    const int guard = c->tensors[home].record->guard;
+    size_t bytes = 0;
+    r->shared = r->writable = r->sparse = false;
+    for (int i = home; i < c->total; i++) {
+        const tensor *t = &c->tensors[i];
+        if (t->home != home) continue;
+        bytes = larger(bytes, t->storage_bytes + slack_of(t));
+        r->shared |= !t->exact;
+        r->writable |= t->output && t->exact;
+    }
+    r->sparse = bytes > (size_t)STORAGE_LIMIT;
+    if (!fit(r, bytes + MARGIN_BYTES)) return false;
+    uint8_t *first = r->arena.base + r->arena.size, *last = r->arena.base;
+    for (int i = home; i < c->total; i++) {
+        tensor *t = &c->tensors[i];
+        if (t->home != home) continue;
+        put(t, r, guard);
+        if (t->storage < first) first = t->storage;
+        if (t->storage + t->storage_bytes > last) last = t->storage + t->storage_bytes;
+    }
+    r->span = first;
+    r->span_bytes = (size_t)(last - first);
+    r->low = guard == GUARD_AFTER ? first - MARGIN_BYTES : r->arena.base;
+    r->high = guard == GUARD_AFTER ? r->arena.base + r->arena.size : last + MARGIN_BYTES;
     return true;
 }
 
-/* What the storage shall hold at the call, gaps included. A dense tensor needs no copy: it has no gaps. */
-static bool make_image(tensor *t, int index, uint16_t output_poison) {
-    if (t->dense) {
-        t->image = t->bits;
+/* Writes what the span shall hold at the call to `image`, which stands for the span's first byte. An element that is both
+ * an output's and home's is home's. */
+static void draw_image(const test_case *c, int home, const region *r, uint8_t *image) {
+    for (int i = home + 1; i < c->total; i++) {
+        const tensor *t = &c->tensors[i];
+        if (t->home == home && !t->exact) scatter_poison(t, r->fill, image + (t->storage - r->span));
+    }
+    const tensor *t = &c->tensors[home];
+    uint8_t *own = image + (t->storage - r->span);
+    if (t->output) scatter_poison(t, r->fill, own);
+    else scatter(t, t->bits, own);
+}
+
+static bool fill_sparse(const test_case *c, int home, region *r) {
+    if (!open_windows(c, home, r)) return false;
+    uint8_t *image = r->twin.base + (r->span - r->arena.base);
+    for (int i = 0; i < r->window_count; i++) {
+        const window *w = &r->windows[i];
+        poison_bytes(image + (w->start - r->span), image + (w->end - r->span), r->gap);
+    }
+    draw_image(c, home, r, image);
+    for (int i = 0; i < r->window_count; i++) {
+        const window *w = &r->windows[i];
+        memcpy(w->start, image + (w->start - r->span), (size_t)(w->end - w->start));
+    }
+    r->image = image;
+    return true;
+}
+
+/* A dense tensor alone needs no image: it has no gaps. */
+static bool fill_span(const test_case *c, int home, region *r) {
+    const tensor *t = &c->tensors[home];
+    poison_bytes(r->low, r->span, r->gap);
+    poison_bytes(r->span + r->span_bytes, r->high, r->gap);
+    if (t->dense && !r->shared) {
+        r->image = t->bits;
+        if (t->output) poison_bytes(r->span, r->span + r->span_bytes, r->fill);
+        else memcpy(r->span, t->bits, r->span_bytes);
         return true;
     }
-    images[index].size = 0;
-    uint8_t *image = extend(&images[index], t->storage_bytes);
+    images[home].size = 0;
+    uint8_t *image = extend(&images[home], r->span_bytes);
     if (image == NULL) return false;
-    poison_bytes(image, image + t->storage_bytes, t->gap);
-    if (t->bits != NULL) scatter(t, t->bits, image);
-    else scatter_poison(t, output_poison, image);
-    t->image = image;
-    return true;
-}
-
-static bool place(tensor *t, int index, uint16_t output_poison) {
-    if (!measure(t) || !position(t, &arenas[index]) || !make_image(t, index, output_poison)) return false;
-    poison_bytes(t->low, t->storage, t->gap);
-    poison_bytes(t->storage + t->storage_bytes, t->high, t->gap);
-    if (t->image != NULL) memcpy(t->storage, t->image, t->storage_bytes);
-    else poison_bytes(t->storage, t->storage + t->storage_bytes, output_poison);
+    poison_bytes(image, image + r->span_bytes, r->gap);
+    draw_image(c, home, r, image);
+    memcpy(r->span, image, r->span_bytes);
+    r->image = image;
     return true;
 }
 
 /* Lays out every tensor afresh. False when there is not enough memory. */
 bool place_case(test_case *c, uint16_t output_poison) {
+    enum { FIRST_GAP_POISON = 0x7fc1 }; /* a quiet NaN as f16, bf16, f32 and f64, another one for every tensor */
+    for (int i = 0; i < c->total; i++)
+        if (!measure(&c->tensors[i])) return false;
     for (int i = 0; i < c->total; i++) {
-        tensor *t = &c->tensors[i];
-        if (t->alias == i) {
-            if (!place(t, i, output_poison)) return false;
-            continue;
-        }
-        const tensor_record *record = t->record;
-        *t = c->tensors[t->alias];
-        t->record = record;
+        if (c->tensors[i].home != i) continue;
+        region *r = &regions[i];
+        r->gap = (uint16_t)(FIRST_GAP_POISON + i);
+        r->fill = output_poison;
+        if (!position(c, i, r)) return false;
+        if (!(r->sparse ? fill_sparse(c, i, r) : fill_span(c, i, r))) return false;
     }
     return true;
 }
@@ -113,18 +160,16 @@ void gather(const tensor *t, uint8_t *out) {
     else collect(t, t->storage, out);
 }
 
-/* Puts back what a tensor's elements held before the call, so that what still differs from the image is a gap. */
-void restore_elements(const tensor *t) {
-    copy_elements(t, t->image, t->storage);
-}
-
-const arena *arena_of(const tensor *t) {
-    return &arenas[t->alias];
+const region *region_of(const tensor *t) {
+    return &regions[t->home];
 }
 
 void release_memory(void) {
     for (int i = 0; i < MAX_TENSORS; i++) {
-        if (arenas[i].size > KEEP_BYTES) unmap(&arenas[i]);
+        region *r = &regions[i];
+        if (r->sparse || r->arena.size > KEEP_BYTES) unmap(&r->arena);
+        unmap(&r->twin);
+        r->sparse = false;
         shrink(&images[i]);
     }
 }

@@ -4,8 +4,10 @@
 
 #include "worker.h"
 
-/* Bytes. A larger storage is refused as "no memory" rather than tried: every target holds the case at the same time. */
-static const int64_t STORAGE_LIMIT = (int64_t)1 << 28;
+/* Bytes. A larger storage is not held in memory: it is sparse, and refused as "no memory" unless its elements are few. */
+const int64_t STORAGE_LIMIT = (int64_t)1 << 28;
+static const int64_t SPARSE_LIMIT = (int64_t)1 << 40;
+static const size_t SPARSE_ELEMENTS = 1 << 16;
 
 static bool is_dense(const tensor *t) {
     int64_t wanted = 1;
@@ -26,13 +28,15 @@ bool measure(tensor *t) {
         if (r->shape[axis] == 0) continue;
         if (__builtin_mul_overflow(r->shape[axis] - 1, r->strides[axis], &reach)) return false;
         if (__builtin_add_overflow(reach < 0 ? lowest : highest, reach, reach < 0 ? &lowest : &highest)) return false;
-        if (highest > STORAGE_LIMIT || lowest < -STORAGE_LIMIT) return false;
+        if (highest > SPARSE_LIMIT || lowest < -SPARSE_LIMIT) return false;
     }
     t->count = (size_t)count;
     t->lowest = count == 0 ? 0 : lowest;
     t->storage_bytes = count == 0 ? 0 : (size_t)(highest - lowest + 1) * t->itemsize;
     t->dense = count == 0 || is_dense(t);
-    return r->offset <= STORAGE_LIMIT && t->storage_bytes + (size_t)r->offset * t->itemsize <= (size_t)STORAGE_LIMIT;
+    if (r->offset > STORAGE_LIMIT) return false;
+    const int64_t bytes = (int64_t)(t->storage_bytes + (size_t)r->offset * t->itemsize);
+    return bytes <= STORAGE_LIMIT || (bytes <= SPARSE_LIMIT && t->count <= SPARSE_ELEMENTS);
 }
 
 /* Steps through the runs along the last axis. `element` is the run's first element, counted from the storage's. */
@@ -108,19 +112,23 @@ void copy_elements(const tensor *t, const uint8_t *from, uint8_t *to) {
     }
 }
 
+/* Place of a logical element, in elements from the start of the storage. */
+int64_t element_at(const tensor *t, size_t flat) {
+    int64_t element = -t->lowest;
+    for (int axis = t->record->rank - 1; axis >= 0; axis--) {
+        const size_t extent = (size_t)t->record->shape[axis];
+        element += (int64_t)(flat % extent) * t->record->strides[axis];
+        flat /= extent;
+    }
+    return element;
+}
+
 /* Flat logical index of the element nearest to byte `byte` of the storage; -1 without elements. Slow; for reports only. */
 int64_t nearest_element(const tensor *t, int64_t byte) {
     int64_t best = -1, best_distance = INT64_MAX;
     const int64_t size = (int64_t)t->itemsize;
     for (size_t flat = 0; flat < t->count && best_distance > 0; flat++) {
-        int64_t element = -t->lowest;
-        size_t rest = flat;
-        for (int k = t->record->rank - 1; k >= 0; k--) {
-            const size_t extent = (size_t)t->record->shape[k];
-            element += (int64_t)(rest % extent) * t->record->strides[k];
-            rest /= extent;
-        }
-        const int64_t start = element * size;
+        const int64_t start = element_at(t, flat) * size;
         const int64_t distance = byte < start ? start - byte : byte >= start + size ? byte - (start + size) + 1 : 0;
         if (distance >= best_distance) continue;
         best_distance = distance;

@@ -46,7 +46,7 @@ typedef struct {
 
 typedef struct {
     char name[NAME_BYTES];
-    uint8_t dtype, rank, guard, alias; /* alias: index of the input whose memory an output shares */
+    uint8_t dtype, rank, guard, alias; /* alias: index of the input whose memory is used */
     uint32_t reserved;
     int64_t offset; /* elements between the storage and the guard page */
     uint64_t bytes; /* of the logical elements; for an input they follow the descriptors */
@@ -66,7 +66,7 @@ typedef struct {
 enum { RAN = 0, RETURNED_REJECTED = 1, FAULTED = 2, NO_MEMORY = 3 };
 enum { ACCESS_UNKNOWN = 0, ACCESS_READ = 1, ACCESS_WRITE = 2 };
 #define UNKNOWN_BYTE INT64_MIN
-enum { KIND_GAP = 0, KIND_INPUT = 1 };
+enum { KIND_GAP = 0, KIND_INPUT = 1, KIND_OUTPUT = 2 };
 enum { WHERE_BEFORE = 0, WHERE_INSIDE = 1, WHERE_AFTER = 2 };
 
 typedef struct {
@@ -81,7 +81,20 @@ typedef struct {
 
 /* ---- a case while it is being run ---- */
 
-/* Memory between two inaccessible zones, kept from case to case and grown when needed. */
+typedef struct {
+    const tensor_record *record;
+    const uint8_t *bits;  /* an input's logical elements, in the request; NULL for an output */
+    size_t itemsize, count;
+    int64_t lowest;       /* element offset of the storage's first element from element [0, ..., 0]; <= 0 */
+    size_t storage_bytes;
+    bool dense;           /* C order without gaps: the storage is the logical elements */
+    bool output;
+    int home;             /* index of the tensor in whose region this one lies; its own index when it has its own */
+    bool exact;           /* lies at home's own elements, one by one; else it may overlap them in part */
+    uint8_t *storage;
+} tensor;
+
+/* Memory between two inaccessible zones. */
 typedef struct {
     uint8_t *mapping;
     size_t mapped;
@@ -90,19 +103,27 @@ typedef struct {
 } arena;
 
 typedef struct {
-    const tensor_record *record;
-    const uint8_t *bits;     /* an input's logical elements, in the request; NULL for an output */
-    size_t itemsize, count;
-    int64_t lowest;          /* element offset of the storage's first element from element [0, ..., 0]; <= 0 */
-    size_t storage_bytes;
-    bool dense;              /* C order without gaps: the storage is the logical elements */
-    bool writable;           /* an output, or an input whose memory an output shares */
-    int alias;               /* index of the tensor whose memory this one uses; its own index when it has its own */
-    uint16_t gap;            /* poison of everything around and between the elements */
-    uint8_t *storage;
-    uint8_t *low, *high;     /* ends of what is poisoned and checked, storage included */
-    const uint8_t *image;    /* what the storage held when the kernel was called; NULL when nothing need be compared */
-} tensor;
+    uint8_t *start, *end;
+} window;
+
+enum { MAX_WINDOWS = 256 };
+
+/* Where a tensor lies, together with the outputs that lie in its memory. The span reaches from the first to the last byte
+ * of their storages. A span too large for memory is sparse: only windows around the elements are accessible. */
+typedef struct {
+    arena arena;
+    uint8_t *span;
+    size_t span_bytes;
+    uint8_t *low, *high;  /* ends of what is poisoned and checked; windows instead where sparse */
+    const uint8_t *image; /* what the span held when the kernel was called; NULL for nothing but `fill` */
+    uint16_t gap, fill;   /* poison of everything around and between the elements, and of outputs */
+    bool shared;          /* some output lies in it that is not exactly at home's elements */
+    bool writable;        /* home's own elements are an output's */
+    bool sparse;
+    window windows[MAX_WINDOWS];
+    int window_count;
+    arena twin;           /* where sparse: the mapping that holds the image */
+} region;
 
 typedef struct {
     const case_header *header;
@@ -130,13 +151,21 @@ int normalised_axis(const test_case *c);
 /* memory.c */
 bool place_case(test_case *c, uint16_t output_poison);
 void gather(const tensor *t, uint8_t *out);
-void restore_elements(const tensor *t);
-bool margins_intact(const tensor *t);
-const arena *arena_of(const tensor *t);
+const region *region_of(const tensor *t);
 void release_memory(void);
+void poison_bytes(uint8_t *start, const uint8_t *end, uint16_t poison);
+bool still_poison(const uint8_t *start, const uint8_t *end, uint16_t poison);
+
+/* sparse.c */
+bool reserve(arena *a, size_t size, size_t guard);
+void unmap(arena *a);
+bool open_range(uint8_t *start, const uint8_t *end);
+bool open_windows(const test_case *c, int home, region *r);
 
 /* strides.c */
+extern const int64_t STORAGE_LIMIT;
 bool measure(tensor *t);
+int64_t element_at(const tensor *t, size_t flat);
 void scatter(const tensor *t, const uint8_t *bits, uint8_t *storage);
 void scatter_poison(const tensor *t, uint16_t poison, uint8_t *storage);
 void collect(const tensor *t, const uint8_t *storage, uint8_t *bits);
@@ -144,7 +173,7 @@ void copy_elements(const tensor *t, const uint8_t *from, uint8_t *to);
 int64_t nearest_element(const tensor *t, int64_t byte);
 
 /* damage.c */
-int find_damage(const test_case *c, buffer *response);
+int find_damage(const test_case *c, bool rejected, buffer *response);
 
 /* faults.c */
 void catch_faults(void);

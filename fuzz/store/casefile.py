@@ -104,7 +104,7 @@ def from_json(record: object) -> tuple[Case, Found | None]:
     case = Case(
         op=_text(top, "op", "op"),
         params={name: _parse_number(v, f"params.{name}") for name, v in _member(top, "params", "params").items()},
-        inputs={name: _parse_tensor(v, f"inputs.{name}") for name, v in _member(top, "inputs", "inputs").items()},
+        inputs=_parse_inputs(_member(top, "inputs", "inputs")),
         outputs={name: _parse_output(v, f"outputs.{name}") for name, v in _member(top, "outputs", "outputs").items()},
         structured=_flag(top, "structured"),
         origin=_parse_origin(_object(top.get("origin", {}), "origin")),
@@ -133,6 +133,8 @@ def _layout(layout: Layout) -> dict[str, Any]:
 
 
 def _tensor(tensor: Tensor) -> dict[str, Any]:
+    if tensor.alias is not None:  # the bits are those of the other
+        return {"dtype": tensor.dtype, **_layout(tensor.layout), "alias": tensor.alias}
     return {"dtype": tensor.dtype, **_layout(tensor.layout), **_bits(tensor)}
 
 
@@ -174,25 +176,42 @@ def _parse_layout(record: Mapping[str, Any], where: str) -> Layout:
         raise CaseError(text if text.startswith(where) else f"{where}.{text}") from error
 
 
-def _parse_tensor(value: object, where: str) -> Tensor:
-    record = _object(value, where)
-    layout, bits = _parse_layout(record, where), _parse_bits(record, where)
+def _parse_inputs(records: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Inputs that share the memory of another one are written without bits."""
+    inputs: dict[str, Tensor] = {}
+    for name, value in records.items():
+        record, where = _object(value, f"inputs.{name}"), f"inputs.{name}"
+        alias = _parse_alias(record, where)
+        if alias is not None and alias not in inputs:
+            raise CaseError(f"{where}.alias: there is no input {alias!r} before it")
+        inputs[name] = _parse_tensor(record, where, alias, inputs[alias].bits if alias is not None else None)
+    return inputs
+
+
+def _parse_tensor(record: Mapping[str, Any], where: str, alias: str | None, shared: bytes | None) -> Tensor:
+    layout = _parse_layout(record, where)
+    bits = _parse_bits(record, where) if shared is None else shared
     try:
-        return Tensor(_text(record, "dtype", where), layout, bits)
+        return Tensor(_text(record, "dtype", where), layout, bits, alias)
     except CaseError as error:
         raise CaseError(f"{where}.{error}") from error
 
 
 def _parse_output(value: object, where: str) -> Output:
     record = _object(value, where)
-    alias = record.get("alias")
-    if alias is not None and not isinstance(alias, str):
-        raise CaseError(f"{where}.alias: {alias!r} is not the name of an input")
+    alias = _parse_alias(record, where)
     try:
         return Output(_text(record, "dtype", where), _parse_layout(record, where), alias)
     except CaseError as error:
         text = str(error)
         raise CaseError(text if text.startswith(where) else f"{where}.{text}") from error
+
+
+def _parse_alias(record: Mapping[str, Any], where: str) -> str | None:
+    alias = record.get("alias")
+    if alias is not None and not isinstance(alias, str):
+        raise CaseError(f"{where}.alias: {alias!r} is not the name of an input")
+    return alias
 
 
 def _parse_number(value: object, where: str) -> float | int:

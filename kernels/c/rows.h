@@ -77,10 +77,36 @@ static inline int f16_rows(const kf_rms_norm_call *call, row_kernel *row) {
     return KF_OK;
 }
 
+/* Bytes of an f16 or f32 tensor with elements: from the first one's address to the end of the last one's. */
+typedef struct {
+    intptr_t start, end;
+} extent;
+
+static inline extent extent_of(const kf_tensor *t) {
+    const int64_t size = t->dtype == KF_F32 ? 4 : 2;
+    extent found = {(intptr_t)t->data, (intptr_t)t->data + size};
+    for (int axis = 0; axis < t->rank; axis++) {
+        const int64_t reach = (t->shape[axis] - 1) * t->strides[axis] * size;
+        if (reach < 0) found.start += reach;
+        else found.end += reach;
+    }
+    return found;
+}
+
+/* True where y is neither beside x nor exactly in its place: writing one row would change what others are made of. */
+static inline bool overlaps(const kf_rms_norm_call *call) {
+    const extent x = extent_of(&call->x), y = extent_of(&call->y);
+    if (x.end <= y.start || y.end <= x.start) return false;
+    bool same = call->x.data == call->y.data;
+    for (int axis = 0; axis < call->x.rank; axis++)
+        if (call->x.shape[axis] > 1) same &= call->x.strides[axis] == call->y.strides[axis];
+    return !same;
+}
+
 static inline int each_row(const kf_rms_norm_call *call, row_kernel *row) {
     if (!is_plain(call)) return KF_REJECTED;
     if (is_empty(&call->x)) return KF_OK;
-    if (!is_row_wise(call)) return KF_REJECTED;
+    if (!is_row_wise(call) || overlaps(call)) return KF_REJECTED;
     return call->x.dtype == KF_F32 ? f32_rows(call, row) : f16_rows(call, row);
 }
 

@@ -13,7 +13,14 @@ from fuzz.outcome import Outcome
 
 Run = Callable[..., list[Outcome]]
 
-ANYTHING = Capabilities(dtypes=("f16", "f32"), axis="any", strides="any", aliases=(("y", "x"),))
+ANYTHING = Capabilities(
+    dtypes=("f16", "f32"),
+    axis="any",
+    strides="any",
+    aliases=(("y", "x"), ("rstd", "weight")),
+    overlap=(("y", "x"),),
+    takes=("weight", "rstd"),
+)
 
 HEAD = """
 #include <signal.h>

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fuzz.case import Layout, contiguous
+from fuzz.case import Case, Layout, Output, Tensor, contiguous
 from fuzz.outcome import Damage, Fault, Status, Unwritten
-from fuzz.tests.execute.planted import Run, a_case
+from fuzz.tests.execute.planted import Run, a_case, values
 
 BEFORE = contiguous((3, 4), guard="before")
 PITCHED = Layout((3, 4), (7, 1))
@@ -144,11 +144,58 @@ def test_a_large_tensor(run: Run) -> None:
 
 
 def test_storage_beyond_reason_is_not_run(run: Run) -> None:
-    case = a_case(Layout((2, 4), (1 << 27, 1)), contiguous((2, 4)))
+    """Too many elements for windows around each of them, too far apart for one piece."""
+    shape = (1 << 17, 1)
+    case = a_case(Layout(shape, (1 << 12, 1)), contiguous(shape))
     (outcome, after) = run("copy(c);", case, a_case())
     assert outcome.status is Status.NOT_RUN
     assert "memory" in outcome.detail
     assert after.status is Status.RAN
+
+
+def test_a_kernel_that_rejects_must_have_written_nothing(run: Run) -> None:
+    early = "row(&c->y, 1)[2] = 1; row(&c->y, 2)[0] = 1; return KF_REJECTED;"
+    for y in (contiguous((3, 4)), PITCHED):
+        (outcome,) = run(early, a_case(y=y))
+        (damage,) = outcome.damage
+        assert outcome.status is Status.REJECTED
+        assert (damage.tensor, damage.kind, damage.row, damage.column, damage.where) == ("y", "output", 1, 2, "inside")
+        assert damage.count == 8
+    (outcome,) = run(early, a_case(PITCHED, alias="x"))
+    assert [(d.tensor, d.kind, d.row, d.column) for d in outcome.damage] == [("y", "output", 1, 2)]
+    (outcome,) = run("return KF_REJECTED;", a_case(alias="x"))
+    assert outcome.damage == ()
+
+
+ROLES = Case(
+    "rms_norm",
+    {"axis": 1, "eps": 1e-5},
+    {**a_case().inputs, "weight": Tensor("f32", Layout((4,), (-3,)), values((4,)).tobytes())},
+    {**a_case(y=PITCHED).outputs, "rstd": Output("f32", Layout((3,), (5,), "before", 2))},
+)
+WRITE_RSTD = "copy(c); float *r = c->rstd.data; r[0] = r[5] = r[10] = 1;"
+
+
+@pytest.mark.parametrize("place", ["native"], indirect=True)
+@pytest.mark.parametrize(
+    ("body", "damage"),
+    [
+        ("r[7] = 1;", Damage("rstd", "gap", 1, 28, "inside", 4)),
+        ("r[-1] = 1;", Damage("rstd", "gap", 0, -4, "before", 4)),
+        ("r[11] = 1;", Damage("rstd", "gap", 2, 0, "after", 4)),
+        ("((float *)c->weight.data)[-4] = 1;", Damage("weight", "gap", None, 20, "inside", 4, 1)),
+        ("((int32_t *)c->weight.data)[-6] ^= -1;", Damage("weight", "input", None, 12, "inside", 4, 2)),
+    ],
+)
+def test_gaps_and_elements_of_row_scalars_and_columns(run: Run, body: str, damage: Damage) -> None:
+    (outcome,) = run(WRITE_RSTD + body, ROLES)
+    assert outcome.damage == (damage,)
+
+
+def test_a_row_scalar_left_unwritten_is_counted(run: Run) -> None:
+    (outcome, whole) = *run("copy(c); ((float *)c->rstd.data)[5] = 1;", ROLES), *run(WRITE_RSTD, ROLES)
+    assert (whole.damage, whole.unwritten) == ((), ())
+    assert outcome.unwritten == (Unwritten("rstd", 0, 2),)
 
 
 def _faults(tensor: str, row: int, byte: int, access: str, place: str) -> list[Fault]:
