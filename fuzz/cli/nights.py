@@ -19,12 +19,13 @@ from fuzz.cli.fuzzing import exit_code
 from fuzz.cli.starting import select_targets, started
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
+from fuzz.laws.registry import declared
 from fuzz.nightly.earlier import corpora_of
 from fuzz.nightly.lock import locked
-from fuzz.nightly.night import CannotSave, Night, last_save, laws_of
+from fuzz.nightly.night import CannotSave, Night, last_save
 from fuzz.nightly.opening import Opened, close, note_space, note_targets, open_night
 from fuzz.nightly.stopping import Stopping
-from fuzz.pack import built_in, load
+from fuzz.pack import Pack, built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.report.nights import night_record, print_night
@@ -76,7 +77,7 @@ def run_night(request: Request) -> Exit:
         stopping = Stopping(opened.left_s)
         with stopping:
             try:
-                saved = _session(request, targets, engine, opened, stopping, err)
+                saved = _session(_Job(request, pack, targets, engine, opened, stopping), err)
             except Exception:
                 close(engine, opened.place, "error")
                 raise
@@ -112,9 +113,19 @@ def _announce(err: Console, opened: Opened, request: Request) -> None:
     )  # fmt: skip
 
 
-def _session(
-    request: Request, targets: Sequence[Target], engine: Engine, opened: Opened, stopping: Stopping, err: Console
-) -> bool:
+@dataclass(frozen=True)
+class _Job:
+    """What one session works with."""
+
+    request: Request
+    pack: Pack
+    targets: Sequence[Target]
+    engine: Engine
+    opened: Opened
+    stopping: Stopping
+
+
+def _session(job: _Job, err: Console) -> bool:
     """Work until a stop is wanted. False where the end of it could not be saved."""
 
     def say(line: str) -> None:
@@ -122,32 +133,31 @@ def _session(
 
     night = None
     with ExitStack() as stack:
-        with stopping.abortable():
-            pool = stack.enter_context(started(targets, request.jobs, err, request.case_limit))
-            night = _prepared(request, pool, targets, engine, opened, stopping, say)
-            night.watch(stack.enter_context(Progress(err, night.runner.tally, opened.left_s, None)))
+        with job.stopping.abortable():
+            pool = stack.enter_context(started(job.targets, job.request.jobs, err, job.request.case_limit))
+            night = _prepared(job, pool, say)
+            night.watch(stack.enter_context(Progress(err, night.runner.tally, job.opened.left_s, None)))
             try:
                 night.work()
             except CannotSave as error:
                 say(f"the night stops: {error}")
                 return False
         # The workers are ended after this, where nothing is cut off any more.
-        return night is None or opened.place.slice == 0 or last_save(night)
+        return night is None or job.opened.place.slice == 0 or last_save(night)
 
 
-def _prepared(
-    request: Request, pool: WorkerPool, targets: Sequence[Target], engine: Engine, opened: Opened, stopping: Stopping,
-    say: Callable[[str], None],
-) -> Night:  # fmt: skip
+def _prepared(job: _Job, pool: WorkerPool, say: Callable[[str], None]) -> Night:
     """The night with its targets and what it should visit on record."""
-    laws = laws_of(targets)
     statuses = {name: status_record(status) for name, status in pool.statuses.items()}
-    with stopping.shielded():
-        note_targets(engine, opened.night, targets, statuses)
-        note_space(engine, opened.night, {target.kernel.op for target in targets}, laws)
-    pack_option = ("--pack", str(request.pack)) if request.pack else ()
-    findings, corpora = request.state / _FINDINGS, corpora_of(request.pack or built_in())
-    return Night(engine, opened, pool, targets, stopping, findings, corpora, pack_option, laws, say)
+    running = tuple(dict.fromkeys(target.kernel for target in job.targets if statuses[target.id]["runs"]))
+    with job.stopping.shielded():
+        note_targets(job.engine, job.opened.night, job.targets, statuses)
+        note_space(job.engine, job.opened.night, running, declared(running))
+    pack_option = ("--pack", str(job.request.pack)) if job.request.pack else ()
+    return Night(
+        job.engine, job.opened, pool, job.targets, job.stopping, job.request.state / _FINDINGS,
+        corpora_of(job.pack.path), pack_option, job.pack.kernels, say,
+    )  # fmt: skip
 
 
 def _finish(request: Request, engine: Engine, opened: Opened, stopping: Stopping, saved: bool, err: Console) -> Exit:

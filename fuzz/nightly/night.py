@@ -16,7 +16,7 @@ from fuzz.corpus.folder import Kept
 from fuzz.corpus.replay import entries_of
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
-from fuzz.generate.search import SPECS
+from fuzz.kernel import Kernel
 from fuzz.laws.registry import declared
 from fuzz.nightly.book import NightBook
 from fuzz.nightly.earlier import known_cases, published, replays, until
@@ -47,7 +47,8 @@ class Night:
     findings: Path
     corpora: tuple[Path, ...]
     pack_option: tuple[str, ...]
-    laws: Sequence[str]
+    kernels: Sequence[Kernel]
+    """all of the pack, whatever targets were chosen: they decide the cases."""
     say: Callable[[str], None]
 
     def __post_init__(self) -> None:
@@ -57,15 +58,16 @@ class Night:
         for name, (kept, file) in kept_buckets(self.engine).items():
             kept.path = self.findings / file if file else None
             book.kept[name] = kept
-        self.runner = Runner(self.pool, self.targets, Limits(), book, self.laws, interruption=self.stopping)
+        self.runner = Runner(self.pool, self.targets, Limits(), book, declared(self.kernels), self.kernels)
+        self.runner.interruption = self.stopping
         self.recorder = Recorder(
             self.engine, book.targets, book, self.runner.tally, self.opened.place, self.stopping, self.say
         )
 
     @property
     def ops(self) -> list[str]:
-        """What can be searched: ops of the targets that there is an input spec for."""
-        return sorted({target.kernel.op for target in self.targets} & set(SPECS))
+        """What is searched."""
+        return sorted({target.kernel.op for target in self.targets})
 
     def watch(self, *more: Observer) -> None:
         """Tell the recorder of everything, and these."""
@@ -136,11 +138,6 @@ class Night:
             return Origin(self._turn.seed, "replay of what was known before the night", self.pack_option)
         words = ["kernelfuzz run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
         return Origin(self._turn.seed, " ".join(words), self.pack_option)
-
-
-def laws_of(targets: Sequence[Target]) -> tuple[str, ...]:
-    """Laws that some kernel declares."""
-    return declared(target.kernel for target in targets)
 
 
 def last_save(night: Night, patience_s: float = 1.0) -> bool:

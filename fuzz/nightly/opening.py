@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,10 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.orm import Session as Transaction
 
 from fuzz import __version__
+from fuzz.execute.accept import takers
 from fuzz.execute.target import Target
-from fuzz.generate.search import SPECS, space
+from fuzz.generate.space import space_of
+from fuzz.kernel import Kernel
 from fuzz.nightly.book import Kept
 from fuzz.nightly.recorder import Place
 from fuzz.nightly.schedule import Turn
@@ -80,13 +82,12 @@ def note_targets(engine: Engine, night: int, targets: Iterable[Target], statuses
         )
 
 
-def note_space(engine: Engine, night: int, ops: Iterable[str], laws: Iterable[str]) -> None:
-    """What this night should visit, so that what it has not is a hole by name."""
+def note_space(engine: Engine, night: int, kernels: Sequence[Kernel], laws: Iterable[str]) -> None:
+    """What this night should visit, as far as the kernels that run take it: what it has not is a hole by name."""
     labels = [
         {"night_id": night, "op": op, "kind": kind, "value": value, "wanted": True, "count": 0}
-        for op in ops
-        if op in SPECS
-        for kind, values in space(op).items()
+        for op in sorted({kernel.op for kernel in kernels})
+        for kind, values in space_of(takers(kernels, op)).items()
         for value in values
     ]
     compared = [{"night_id": night, "name": law, "compared": 0} for law in laws]
