@@ -26,7 +26,7 @@ from fuzz.corpus.folder import (
     load,
 )
 from fuzz.corpus.replay import entries_of, in_batches
-from fuzz.corpus.suites import expand, fits, load_suite
+from fuzz.corpus.suites import expand, load_suite
 from fuzz.corpus.upkeep import merge, subsumed
 from fuzz.gate.accuracy import load_accuracy
 from fuzz.judge.judgement import Judgement
@@ -92,7 +92,7 @@ def verify_corpus(corpora: Path | None, *, run: bool, patterns: tuple[str, ...],
         if kind == CASE:
             groups.append(entries_of(load(path)))
         elif kind == SUITE:
-            groups += [[Entry(published.case)] for published in expand(load_suite(path)) if fits(published.case)]
+            groups += [[Entry(published.case)] for published in expand(load_suite(path))]
         else:
             load_accuracy(path)
     files = ", ".join(f"{counts[kind]} {kind.removeprefix('kernelfuzz ')}" for kind in (CASE, SUITE, ACCURACY))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fuzz.corpus.folder import Kept, kept_cases, load
 from fuzz.corpus.replay import entries_of
-from fuzz.corpus.suites import expand, fits, suites
+from fuzz.corpus.suites import expand, suites
 from fuzz.laws.registry import Entry
 
 SEED = 0
@@ -33,7 +33,7 @@ def phases(corpora: Path, known: Sequence[Path]) -> tuple[Phase, ...]:
         Phase("known failures", _groups(load(path) for path in known)),
         Phase("regressions", _groups(kept_cases(regressions)) if regressions.is_dir() else ()),
         Phase("historical", _groups(kept_cases(historical)) if historical.is_dir() else ()),
-        Phase("suites", tuple([Entry(case)] for case in published if fits(case))),
+        Phase("suites", tuple([Entry(case)] for case in published)),
     )
     return tuple(_without_repeats(parts))
 

@@ -15,7 +15,6 @@ from fuzz.gate.accuracy import Accuracy, Key
 from fuzz.gate.known import Known, Watch
 from fuzz.gate.plan import AFTER_FINDING, SEED, Phase
 from fuzz.generate.formats import from_bits
-from fuzz.generate.search import SPECS
 from fuzz.judge.judge import problem_of
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.twin import EntryJudge
@@ -79,7 +78,7 @@ class Session:
         """Search the inputs of these targets. A finding that nobody knew of ends it soon."""
         runner = self._runner(pool, targets, self.observers)
         runner.enough = _Enough(self)
-        ops = sorted({target.kernel.op for target in targets if target.kernel.op in SPECS})
+        ops = sorted({target.kernel.op for target in targets})
         before = self.tally.cases
         for op in ops:
             runner.run(op, SEED, share=1 / len(ops))
@@ -123,7 +122,7 @@ class Session:
 
     def _runner(self, pool: WorkerPool, targets: Sequence[Target], observers: Sequence[Observer]) -> Runner:
         return Runner(
-            pool, targets, Limits(None, self.max_cases), self.book, self.laws, observers,
+            pool, targets, Limits(None, self.max_cases), self.book, self.laws, observers=observers,
             interruption=self.interruption, tally=self.tally,
         )  # fmt: skip
 

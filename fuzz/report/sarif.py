@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 from fuzz.report.outline import Outline, Problem
 from fuzz.verdict import Verdict
@@ -69,7 +70,7 @@ def _result(problem: Problem) -> dict[str, Any]:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": problem.location.path, "uriBaseId": "%SRCROOT%"},
+                    "artifactLocation": {"uri": quote(problem.location.path), "uriBaseId": "%SRCROOT%"},
                     "region": {"startLine": problem.location.line},
                 },
                 "logicalLocations": [{"name": problem.kernel, "kind": "function"}],

@@ -9,7 +9,7 @@ from fuzz.case import Case, CaseError
 from fuzz.execute.accept import is_given, refusal
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
-from fuzz.generate.search import check_case
+from fuzz.generate.checks import check_case
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.twin import EntryJudge
 from fuzz.laws.law import LawCheck

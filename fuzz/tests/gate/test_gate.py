@@ -131,7 +131,7 @@ def test_a_known_failure_passes_until_it_expires_or_is_gone(repository: Reposito
     known = repository.folder / "known.toml"
     known.write_text(entry + "expires = 2999-01-01\n")
     repository.edit("second", _DROPS_EPS)
-    shown = repository.gate("--known", "known.toml", "-k", "second", cases=16)
+    shown = repository.gate("--known", "known.toml", "-k", "second", cases=0)
     assert shown.returncode == 0, shown.stdout
     assert "known failure, https://x/1:" in shown.stdout
     assert "1 known failures" in shown.stdout
