@@ -208,6 +208,16 @@ class Case:
         beside = any(o.alias is not None and o.layout != self.inputs[o.alias].layout for o in self.outputs.values())
         return not shared and not beside
 
+    @property
+    def tensors(self) -> dict[str, Tensor | Output]:
+        """Inputs, then outputs."""
+        return {**self.inputs, **self.outputs}
+
+    @property
+    def dtypes(self) -> frozenset[str]:
+        """Of all tensors."""
+        return frozenset(tensor.dtype for tensor in self.tensors.values())
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 over everything the kernel and the oracle see, in hex."""

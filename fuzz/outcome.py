@@ -14,6 +14,12 @@ class Status(Enum):
     """the kernel returned normally."""
     REJECTED = "rejected"
     """the kernel said that it does not take this input."""
+    RAISED = "raised"
+    """a Python kernel raised what is no rejection; the worker lives."""
+    WRONG_SHAPE = "wrong shape"
+    """a Python kernel returned an output of another shape."""
+    WRONG_DTYPE = "wrong dtype"
+    """a Python kernel returned an output of another dtype."""
     FAULT = "fault"
     """a signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE) was caught inside the kernel; the worker lives."""
     DIED = "died"
@@ -83,4 +89,4 @@ class Outcome:
     damage: tuple[Damage, ...] = ()
     unwritten: tuple[Unwritten, ...] = ()
     detail: str = ""
-    """plain words, for DIED, HUNG, NOT_RUN and REJECTED."""
+    """plain words, for every status but RAN and FAULT."""

@@ -29,7 +29,7 @@ class Verdict(Enum):
     FAIL_ACCEPTED_INVALID = "FAIL_ACCEPTED_INVALID"
     """an input that must be rejected was taken."""
     CRASH = "CRASH"
-    """a signal that is no memory error near a tensor, or the process ended."""
+    """a signal that is no memory error near a tensor, an exception, or the process ended."""
     TIMEOUT = "TIMEOUT"
     """no answer within the time limit."""
     REJECTED = "REJECTED"

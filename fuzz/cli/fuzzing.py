@@ -53,7 +53,7 @@ class Request:
     report: tuple[str, ...]
     output: Path
     coverage: bool
-    case_limit: float
+    case_limit: float | None
     jobs: int
 
 
@@ -190,7 +190,7 @@ def bucket_text(bucket: Bucket, target: Target, origin: Origin) -> str:
     return "\n".join([text, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
 
 
-def note_history(book: FindingBook, run: Runs, case_limit: float) -> None:
+def note_history(book: FindingBook, run: Runs, case_limit: float | None) -> None:
     """Say of each bucket whether its case fails alone as well. A crash or a timeout was already seen alone."""
     for bucket in book.buckets.values():
         if bucket.verdict in (Verdict.CRASH.value, Verdict.TIMEOUT.value):

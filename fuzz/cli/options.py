@@ -39,8 +39,13 @@ Op = Annotated[str, typer.Option("--op", help="Only kernels of this op (a glob).
 Json = Annotated[Path | None, typer.Option("--json", help="Write machine-readable records to this file.")]
 Jobs = Annotated[int, typer.Option("-j", "--jobs", min=0, help="Targets that run at a time. 0: one per processor.")]
 CaseLimit = Annotated[
-    float,
-    typer.Option("--case-limit", parser=parse_duration, metavar="5s", help="A case that takes longer is a TIMEOUT."),
+    float | None,
+    typer.Option(
+        "--case-limit",
+        parser=parse_duration,
+        metavar="5s",
+        help="A case that takes longer is a TIMEOUT. Default: 5s, and 30s to 120s where kernels are compiled first.",
+    ),
 ]
 MaxTime = Annotated[
     float | None,

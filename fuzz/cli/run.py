@@ -25,7 +25,7 @@ def run(
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Print what the cases visited of the input space, and every hole.")
     ] = False,
-    case_limit: options.CaseLimit = 5.0,
+    case_limit: options.CaseLimit = None,
     jobs: options.Jobs = 0,
 ) -> int:
     """Fuzz every kernel on every target until a limit is reached.

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from rich.console import Console
 
 from fuzz.execute.attestation import NotRun
-from fuzz.execute.pool import CASE_LIMIT_S, WorkerPool
+from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
 from fuzz.kernel import Kernel
@@ -37,7 +37,7 @@ def select_targets(
 
 @contextmanager
 def started(
-    targets: Sequence[Target], jobs: int, console: Console, case_limit: float = CASE_LIMIT_S
+    targets: Sequence[Target], jobs: int, console: Console, case_limit: float | None = None
 ) -> Iterator[WorkerPool]:
     """A pool whose workers were built, started and attested; what did not start is said once, with the remedy."""
     with ExitStack() as stack:

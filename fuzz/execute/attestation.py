@@ -10,6 +10,10 @@ class AttestationError(Exception):
     """A worker that is not what its target asked for: nothing it computes may be judged. An internal error."""
 
 
+class Unavailable(Exception):  # noqa: N818 (a state of the machine, not a mistake)
+    """A worker that finds, once started, that its target cannot run here. The message says why."""
+
+
 @dataclass(frozen=True)
 class Attestation:
     """What a worker observed about itself when it started; each language adds its own facts."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.execute.c_target import CTarget
-from fuzz.kernel import CKernel
+from fuzz.kernel import Kernel
 
 NATIVE = Path(__file__).resolve().parent.parent / "native"
 """C sources of the worker, and `kernelfuzz.h`."""
@@ -105,13 +105,30 @@ class Builder:
                     make(output)
                     output.replace(path)
             except OSError as error:
-                raise BuildError(
-                    f"cannot write the build cache {self.cache}: {error.strerror or error} (set KERNELFUZZ_CACHE)"
-                ) from error
+                raise _unwritable(self.cache, error) from error
         return path
 
 
-def edited_source(kernel: CKernel) -> str:
+def cached_file(cache: Path, folder: str, name: str, text: str) -> Path:
+    """A file of that text in `folder` of the cache. It appears by rename, as everything there."""
+    path = cache / folder / name
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=cache) as scratch:
+                written = Path(scratch) / name
+                written.write_text(text, encoding="utf-8")
+                written.replace(path)
+    except OSError as error:
+        raise _unwritable(cache, error) from error
+    return path
+
+
+def _unwritable(cache: Path, error: OSError) -> BuildError:
+    return BuildError(f"cannot write the build cache {cache}: {error.strerror or error} (set KERNELFUZZ_CACHE)")
+
+
+def edited_source(kernel: Kernel) -> str:
     """The kernel's source text with its edits applied. Raises BuildError unless each edit fits exactly once."""
     try:
         text = kernel.source.read_text()

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from fuzz.execute import toolchain
+from fuzz.execute.giving import Largest
 from fuzz.execute.toolchain import Arch, Family, Host, Tool
 from fuzz.kernel import CKernel, Isa
 from oracles.numerics import Numerics
@@ -51,7 +52,7 @@ class CTarget:
 
     case_limit: ClassVar[float] = 5.0
     """seconds; a busy machine is slow, an endless loop is endless."""
-    max_elements: ClassVar[int | None] = None
+    largest: ClassVar[Largest | None] = None
     batched: ClassVar[bool] = False
     """every case is answered before the next one starts: silence names the culprit."""
 

@@ -1,4 +1,4 @@
-"""The protocol between engine and workers, as bytes. Little-endian; `native/worker.h` has the same records in C.
+"""The protocol between engine and workers, as bytes; its records are in `records`.
 
 A request is a header and the cases; the bytes of a case do not depend on the target. Each case is answered by one
 response, in order. A worker starts by sending a hello: what it really is.
@@ -6,42 +6,52 @@ response, in order. A worker starts by sending a hello: what it really is.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from fuzz.case import ITEMSIZE, Case, Layout, Output, Tensor
 from fuzz.execute.accept import MAX_RANK
+from fuzz.execute.records import (
+    CASE,
+    DAMAGE,
+    DTYPES,
+    FAULT,
+    FRAME,
+    GUARDS,
+    INTEGER,
+    KF_REJECTED,
+    KINDS,
+    NAME_BYTES,
+    NO_ALIAS,
+    NO_MEMORY,
+    OP_BYTES,
+    PLACES,
+    RAISED,
+    RAN,
+    REAL,
+    REJECTED,
+    REQUEST_MAGIC,
+    RESPONSE,
+    RESPONSE_MAGIC,
+    SECOND_RUN,
+    TENSOR,
+    UNKNOWN_BYTE,
+    UNWRITTEN,
+    WRONG_DTYPE,
+    WRONG_SHAPE,
+)
 from fuzz.op import OPS
 from fuzz.outcome import Damage, Fault, Outcome, Status, Unwritten
 
-REQUEST_MAGIC = 0x5152464B
-RESPONSE_MAGIC = 0x5352464B
-HELLO_MAGIC = 0x4548464B
-
-HELLO = struct.Struct("<II")
-_FRAME = struct.Struct("<IIQII")
-_CASE = struct.Struct("<IBBBB32s")
-_INTEGER = struct.Struct("<16sIIq")
-_REAL = struct.Struct("<16sIId")
-_TENSOR = struct.Struct(f"<16sBBBBIqQ{MAX_RANK}q{MAX_RANK}q")
-RESPONSE = struct.Struct("<IIIBBBbqqHHi")
-_DAMAGE = struct.Struct("<BBB5xqqQ")
-_UNWRITTEN = struct.Struct("<QQQ")
-
-_DTYPES = {"f16": 1, "bf16": 2, "f32": 3, "f64": 4}
-_GUARDS = {"after": 0, "before": 1}
-_NO_ALIAS = 0xFF
-KF_REJECTED = 1
-_UNKNOWN_BYTE = -(1 << 63)
-_SECOND_RUN = 1
-_NAME_BYTES = 16
-_OP_BYTES = 32
-_RAN, _REJECTED, _FAULT, _NO_MEMORY = range(4)
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 _ACCESS = (None, "read", "write")
-_KINDS = ("gap", "input", "output")
-_PLACES = ("before", "inside", "after")
+_SAID = {
+    REJECTED: Status.REJECTED,
+    RAISED: Status.RAISED,
+    WRONG_SHAPE: Status.WRONG_SHAPE,
+    WRONG_DTYPE: Status.WRONG_DTYPE,
+}
+"""ends of a call that words explain."""
 
 
 class FrameError(Exception):
@@ -70,19 +80,19 @@ def encode_case(case: Case, second_run: bool = False) -> bytes:
     parts = [_param(name, value) for name, value in case.params.items()]
     tensors: list[tuple[str, Tensor | Output]] = [*case.inputs.items(), *case.outputs.items()]
     for name, tensor in tensors:
-        parts.append(_tensor(name, tensor, _NO_ALIAS if tensor.alias is None else inputs.index(tensor.alias)))
+        parts.append(_tensor(name, tensor, NO_ALIAS if tensor.alias is None else inputs.index(tensor.alias)))
     for source in case.inputs.values():
         parts.append(source.bits)
         parts.append(bytes(-len(source.bits) % 8))
     body = b"".join(parts)
     counts = (len(case.params), len(inputs), len(case.outputs))
-    size = _CASE.size + len(body)
-    return _CASE.pack(size, _SECOND_RUN if second_run else 0, *counts, _name(case.op, _OP_BYTES)) + body
+    size = CASE.size + len(body)
+    return CASE.pack(size, SECOND_RUN if second_run else 0, *counts, _name(case.op, OP_BYTES)) + body
 
 
 def encode_frame(cases: Sequence[bytes], limit_s: int) -> bytes:
     """A request of encoded cases. A worker that hangs in one of them for `limit_s` seconds ends itself."""
-    return b"".join([_FRAME.pack(REQUEST_MAGIC, len(cases), sum(map(len, cases)), limit_s, 0), *cases])
+    return b"".join([FRAME.pack(REQUEST_MAGIC, len(cases), sum(map(len, cases)), limit_s, 0), *cases])
 
 
 def decode_response(header: bytes | bytearray, payload: bytes) -> Response:
@@ -100,21 +110,23 @@ def payload_size(header: bytes | bytearray) -> int:
 
 def outcome_of(response: Response, case: Case, target: str) -> Outcome:
     """What a response says of `case`."""
-    if response.status == _NO_MEMORY:
+    if response.status == NO_MEMORY:
         return Outcome(target, Status.NOT_RUN, detail="the worker has not enough memory for this case")
-    outputs, at = _outputs(response, case) if response.status == _RAN else ({}, 0)
-    if response.status == _RAN and not response.damages and not response.unwrittens:
+    outputs, at = _outputs(response, case) if response.status == RAN else ({}, 0)
+    if response.status == RAN and not response.damages and not response.unwrittens:
         return Outcome(target, Status.RAN, outputs)
     damage = _damages(response, case, at)
-    if response.status == _FAULT:
+    if response.status == FAULT:
         return Outcome(target, Status.FAULT, fault=_fault(response, case), damage=damage)
-    if response.status == _REJECTED:
-        return Outcome(target, Status.REJECTED, damage=damage, detail=_refused(response.code))
-    unwritten = _unwrittens(response, case, at + response.damages * _DAMAGE.size)
+    end = at + response.damages * DAMAGE.size
+    if response.status in _SAID:
+        said = response.payload[end:].decode(errors="replace") or _refused(response.code)
+        return Outcome(target, _SAID[response.status], damage=damage, detail=said)
+    unwritten = _unwrittens(response, case, end)
     return Outcome(target, Status.RAN, outputs, damage=damage, unwritten=unwritten)
 
 
-def _name(text: str, room: int = _NAME_BYTES) -> bytes:
+def _name(text: str, room: int = NAME_BYTES) -> bytes:
     raw = text.encode()
     if len(raw) >= room:
         raise FrameError(f"the name {text!r} has more than {room - 1} bytes")
@@ -123,8 +135,8 @@ def _name(text: str, room: int = _NAME_BYTES) -> bytes:
 
 def _param(name: str, value: float | int) -> bytes:
     if isinstance(value, int):
-        return _INTEGER.pack(_name(name), 0, 0, value)
-    return _REAL.pack(_name(name), 1, 0, value)
+        return INTEGER.pack(_name(name), 0, 0, value)
+    return REAL.pack(_name(name), 1, 0, value)
 
 
 def _tensor(name: str, tensor: Tensor | Output, alias: int) -> bytes:
@@ -133,8 +145,8 @@ def _tensor(name: str, tensor: Tensor | Output, alias: int) -> bytes:
     if rank > MAX_RANK:
         raise FrameError(f"{name}: rank {rank} is more than {MAX_RANK}")
     rest = (0,) * (MAX_RANK - rank)
-    head = (_name(name), _DTYPES[tensor.dtype], rank, _GUARDS[layout.guard], alias, 0, layout.offset)
-    return _TENSOR.pack(*head, layout.size * ITEMSIZE[tensor.dtype], *layout.shape, *rest, *layout.strides, *rest)
+    head = (_name(name), DTYPES[tensor.dtype], rank, GUARDS.index(layout.guard), alias, 0, layout.offset)
+    return TENSOR.pack(*head, layout.size * ITEMSIZE[tensor.dtype], *layout.shape, *rest, *layout.strides, *rest)
 
 
 def _outputs(response: Response, case: Case) -> tuple[dict[str, bytes], int]:
@@ -185,7 +197,7 @@ def _fault(response: Response, case: Case) -> Fault:
         _SIGNALS.get(response.signal, f"signal {response.signal}"),
         _tensor_name(case, response.tensor) if response.tensor >= 0 else None,
         row,
-        response.byte if response.byte != _UNKNOWN_BYTE else None,
+        response.byte if response.byte != UNKNOWN_BYTE else None,
         _ACCESS[response.access],
         column,
     )
@@ -194,14 +206,14 @@ def _fault(response: Response, case: Case) -> Fault:
 def _damages(response: Response, case: Case, at: int) -> tuple[Damage, ...]:
     found = []
     for k in range(response.damages):
-        tensor, kind, place, element, byte, count = _DAMAGE.unpack_from(response.payload, at + k * _DAMAGE.size)
+        tensor, kind, place, element, byte, count = DAMAGE.unpack_from(response.payload, at + k * DAMAGE.size)
         row, column = _place(case, tensor, element)
-        found.append(Damage(_tensor_name(case, tensor), _KINDS[kind], row, byte, _PLACES[place], count, column))
+        found.append(Damage(_tensor_name(case, tensor), KINDS[kind], row, byte, PLACES[place], count, column))
     return tuple(found)
 
 
 def _unwrittens(response: Response, case: Case, at: int) -> tuple[Unwritten, ...]:
-    records = (_UNWRITTEN.unpack_from(response.payload, at + k * _UNWRITTEN.size) for k in range(response.unwrittens))
+    records = (UNWRITTEN.unpack_from(response.payload, at + k * UNWRITTEN.size) for k in range(response.unwrittens))
     return tuple(Unwritten(_tensor_name(case, output), first, count) for output, first, count in records)
 
 

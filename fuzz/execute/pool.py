@@ -11,17 +11,14 @@ from pathlib import Path
 from types import TracebackType
 
 from fuzz.case import Case
-from fuzz.execute.accept import is_given
 from fuzz.execute.attestation import Attestation, NotRun
 from fuzz.execute.frames import encode_case
+from fuzz.execute.giving import Giving
 from fuzz.execute.programs import Programs
 from fuzz.execute.target import Target
 from fuzz.execute.worker import Encoded, LostError, Worker
-from fuzz.kernel import Kernel
-from fuzz.outcome import Outcome
+from fuzz.outcome import Outcome, Status
 
-CASE_LIMIT_S = 5.0
-"""longest that one case may take on one target; a busy machine is slow, an endless loop is endless."""
 FRAME_BYTES = 4 << 20
 """cases are sent in frames of about this size, so that no worker holds a whole batch of large tensors."""
 
@@ -33,15 +30,17 @@ class Batch:
     cases: tuple[Case, ...]
     parts: list[tuple[str, list[int], Future[list[Outcome]]]] = field(default_factory=list, repr=False)
     """target, indices into `cases`, and the outcomes of those cases."""
+    refused: list[tuple[str, int, Outcome]] = field(default_factory=list, repr=False)
+    """cases that a target's surroundings cannot run right."""
 
 
 class _Lane:
     """One target's worker and the thread that talks to it."""
 
-    def __init__(self, target: Target, limit: float, running: threading.Semaphore) -> None:
+    def __init__(self, target: Target, limit: float | None, running: threading.Semaphore) -> None:
         self.target = target
         self._running = running
-        self._limit = limit
+        self._limit = target.case_limit if limit is None else limit
         self.worker: Worker | None = None
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=target.id)
 
@@ -72,9 +71,10 @@ class _Lane:
 class WorkerPool:
     """Builds, starts and feeds the workers of `targets`; a context manager.
 
-    `limit` is in seconds per case and target; `second_run` runs every case twice with different output poisons, instead
-    of only where poison was left; `jobs` targets at most run at a time, by default one per processor; `cache` is the
-    folder of built workers, `cache_directory()` by default.
+    `limit` is in seconds per case, by default that of each target; `second_run` runs every case twice with different
+    output poisons, instead of only where poison was left; `jobs` targets at most run at a time, by default one per
+    processor; `cache` is the folder of built workers, `cache_directory()` by default; `tool` is a command that Python
+    kernels run under; with `bounded`, slow targets are given small cases only.
 
     Entering raises BuildError when a kernel does not compile and AttestationError when a worker is not what its target
     asks for. A target that cannot run here has a NotRun in `statuses` and no outcomes.
@@ -84,15 +84,18 @@ class WorkerPool:
         self,
         targets: Sequence[Target],
         *,
-        limit: float = CASE_LIMIT_S,
+        limit: float | None = None,
         second_run: bool = False,
         jobs: int | None = None,
         cache: Path | None = None,
+        tool: tuple[str, ...] = (),
+        bounded: bool = True,
     ) -> None:
         self.statuses: dict[str, Attestation | NotRun] = {}
         self._targets = tuple(targets)
         self._second_run = second_run
-        self._programs = Programs(cache, jobs)
+        self._bounded = bounded
+        self._programs = Programs(cache, jobs, tool)
         running = threading.Semaphore(jobs or os.cpu_count() or 1)
         self._lanes = [_Lane(target, limit, running) for target in self._targets if target.unavailable() is None]
 
@@ -131,18 +134,33 @@ class WorkerPool:
         """
         batch = Batch(tuple(cases))
         encoded = [(case, encode_case(case, self._second_run)) for case in cases]
-        accepted: dict[Kernel, tuple[list[int], list[list[Encoded]]]] = {}
+        accepted: dict[Giving, tuple[list[int], list[list[Encoded]]]] = {}
         for lane in self._lanes:
-            if isinstance(self.statuses[lane.target.id], NotRun):
+            status = self.statuses[lane.target.id]
+            if isinstance(status, NotRun):
                 continue
-            kernel = lane.target.kernel
-            if kernel not in accepted:
-                indices = [index for index, case in enumerate(cases) if is_given(kernel, case)]
-                accepted[kernel] = indices, _split([encoded[index] for index in indices])
-            indices, frames = accepted[kernel]
+            giving = Giving(lane.target.kernel, lane.target.largest if self._bounded else None)
+            if giving not in accepted:
+                indices = [index for index, case in enumerate(cases) if giving.gives(case)]
+                accepted[giving] = indices, _split([encoded[index] for index in indices])
+            indices, frames = accepted[giving]
+            if status.not_given:
+                kept = self._without_faults(batch, lane.target.id, status, indices)
+                indices, frames = kept, _split([encoded[index] for index in kept])
             if indices:
                 batch.parts.append((lane.target.id, indices, lane.thread.submit(lane.run, frames)))
         return batch
+
+    def _without_faults(self, batch: Batch, target: str, status: Attestation, indices: Sequence[int]) -> list[int]:
+        """Those of the cases that need no dtype that is wrong there. The others are NOT_RUN, and say why."""
+        kept = []
+        for index in indices:
+            reason = next((why for dtype, why in status.not_given.items() if dtype in batch.cases[index].dtypes), None)
+            if reason is None:
+                kept.append(index)
+            else:
+                batch.refused.append((target, index, Outcome(target, Status.NOT_RUN, detail=reason)))
+        return kept
 
     def collect(self, batch: Batch) -> list[dict[str, Outcome]]:
         """Wait for a batch. Per case, in order: the outcome of each target that was given it.
@@ -153,6 +171,8 @@ class WorkerPool:
         for target, indices, future in batch.parts:
             for index, outcome in zip(indices, future.result(), strict=True):
                 outcomes[index][target] = outcome
+        for target, index, outcome in batch.refused:
+            outcomes[index][target] = outcome
         return outcomes
 
     def _close(self) -> None:

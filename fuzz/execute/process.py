@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fuzz.execute import frames
+from fuzz.execute import frames, records
 from fuzz.execute.frames import FrameError, Response
 
 MEMORY_LIMIT = 4 << 30
@@ -26,9 +26,10 @@ FILE_LIMIT = 64 << 20
 
 _PIPE_BYTES = 1 << 20
 _READ_BYTES = 1 << 20
-_BROKEN_FRAME_EXIT = 70
 _TAIL_BYTES = 2000
 _LAST_BREATH_S = 2.0
+_HELLO_LIMIT_S = 60.0
+"""starting is no case: a Python kernel is imported first."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,8 @@ class Process:
 
     def hello(self) -> str:
         """The text of the hello frame. Raises EndedError or FrameError."""
-        magic, size = frames.HELLO.unpack(self._take(frames.HELLO.size))
-        if magic != frames.HELLO_MAGIC:
+        magic, size = records.HELLO.unpack(self._take(records.HELLO.size, max(self._limit, _HELLO_LIMIT_S)))
+        if magic != records.HELLO_MAGIC:
             raise FrameError(f"process {self.pid} is no worker: it says {magic:08x}")
         return self._take(size).decode()
 
@@ -125,7 +126,7 @@ class Process:
         # The worker's own alarm is only for when we are gone; ours comes first.
         self._send(frames.encode_frame(cases, limit_s=math.ceil(self._limit) + 1))
         for index in range(len(cases)):
-            header = self._take(frames.RESPONSE.size)
+            header = self._take(records.RESPONSE.size)
             response = frames.decode_response(header, self._take(frames.payload_size(header)))
             if response.position != index:
                 raise FrameError(f"response {response.position} came in place of {index}")
@@ -173,9 +174,9 @@ class Process:
             except BrokenPipeError:
                 self._end(hung=False)
 
-    def _take(self, size: int) -> bytes:
+    def _take(self, size: int, limit: float | None = None) -> bytes:
         """The next `size` bytes. The time limit starts anew with every call: each belongs to one case."""
-        deadline = time.monotonic() + self._limit
+        deadline = time.monotonic() + (self._limit if limit is None else limit)
         while len(self._received) < size:
             self._receive(deadline)
         taken = bytes(self._received[:size])
@@ -208,6 +209,6 @@ class Process:
         self._errors.seek(max(0, self._errors.tell() - _TAIL_BYTES))
         said = self._errors.read().decode(errors="replace").strip()
         self.close()
-        if code == _BROKEN_FRAME_EXIT and "kernelfuzz worker: " in said:
+        if code == records.BROKEN_FRAME_EXIT and "kernelfuzz worker: " in said:
             raise FrameError(said)
         raise EndedError(Ending(hung or code == -signal.SIGALRM, code, said))

@@ -8,9 +8,10 @@ from typing import Protocol
 
 from fuzz.execute import c_attestation
 from fuzz.execute.attestation import Attestation
-from fuzz.execute.build import Binary, Builder, BuildError
+from fuzz.execute.build import Binary, Builder
 from fuzz.execute.c_target import CTarget
 from fuzz.execute.process import Process, command
+from fuzz.execute.python_program import python_program
 from fuzz.execute.target import Target
 
 
@@ -22,7 +23,11 @@ class Program(Protocol):
         ...
 
     def attested(self, hello: str) -> Attestation:
-        """What a process said of itself. Raises AttestationError where that is not what the target asks for."""
+        """What a process said of itself.
+
+        Raises AttestationError where that is not what the target asks for, Unavailable where the target turns out not
+        to run here, BuildError where its kernel cannot be loaded.
+        """
         ...
 
 
@@ -43,13 +48,14 @@ class CProgram:
 
 
 class Programs:
-    """Makes the programs of targets, into `cache`. Safe to use from many threads."""
+    """Makes the programs of targets, into `cache`; those of Python kernels run under `tool`. Safe for many threads."""
 
-    def __init__(self, cache: Path | None, jobs: int | None) -> None:
+    def __init__(self, cache: Path | None, jobs: int | None, tool: tuple[str, ...] = ()) -> None:
         self._builder = Builder(cache, jobs)
+        self._tool = tool
 
     def program(self, target: Target) -> Program:
         """The program of `target`, built unless the cache has it. Raises BuildError."""
         if isinstance(target, CTarget):
             return CProgram(target, self._builder.build(target))
-        raise BuildError(f"{target.id}: Python kernels cannot be run yet")
+        return python_program(target, self._builder.cache, self._tool)

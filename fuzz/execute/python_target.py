@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 
+from fuzz.execute.giving import Largest
 from fuzz.kernel import DEVICES, Device, PythonKernel
 from oracles.numerics import Numerics
 
@@ -31,14 +32,21 @@ class PythonTarget:
         return self.kernel.numerics
 
     @property
+    def mode(self) -> str:
+        """How its code must be seen to run."""
+        if self.kernel.framework == "torch":
+            return "torch"
+        return "interpreted" if self.device == "interpret" else "compiled"
+
+    @property
     def case_limit(self) -> float:
         """Seconds. The first call of a compiled kernel compiles it, and a whole frame is in flight on a GPU."""
         return 120.0 if self.device == "cuda" else 30.0 if self.device == "interpret" else 60.0
 
     @property
-    def max_elements(self) -> int | None:
-        """Elements of the largest tensor that it is given: the interpreter needs milliseconds for each program."""
-        return 4096 if self.device == "interpret" else None
+    def largest(self) -> Largest | None:
+        """The largest case that it is given in a search: the interpreter needs milliseconds for each program."""
+        return Largest(elements=1 << 15, rows=48) if self.device == "interpret" else None
 
     @property
     def batched(self) -> bool:
@@ -50,7 +58,7 @@ class PythonTarget:
         for package in dict.fromkeys(("torch", self.kernel.framework)):
             if find_spec(package) is None:
                 return f"{package} is not installed: {INSTALL}"
-        return (no_cuda_device() if self.device == "cuda" else None) or "Python kernels cannot be run yet"
+        return no_cuda_device() if self.device == "cuda" else None
 
 
 def python_targets(kernels: Iterable[PythonKernel]) -> tuple[PythonTarget, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuzz.case import Case
-from fuzz.execute.attestation import Attestation
+from fuzz.execute.attestation import Attestation, Unavailable
 from fuzz.execute.frames import FrameError, outcome_of
 from fuzz.execute.process import EndedError, Ending, Process
 from fuzz.execute.programs import Program
@@ -54,7 +54,11 @@ class Worker:
             self._process = None
             self._lost = self._lost or f"the worker cannot be started: {error}"
             raise LostError(self._lost) from error
-        return self._program.attested(hello)
+        try:
+            return self._program.attested(hello)
+        except Unavailable as error:
+            self._lost = str(error)
+            raise LostError(self._lost) from error
 
     def run(self, cases: Sequence[Encoded]) -> list[Outcome]:
         """One outcome per case, in order. Raises FrameError or AttestationError: internal errors."""
@@ -62,8 +66,11 @@ class Worker:
         try:
             while len(outcomes) < len(cases):
                 ending = self._continue(cases[len(outcomes) :], outcomes)
-                if ending is not None:
-                    outcomes.append(self._judge_culprit(cases[len(outcomes)], ending))
+                rest = cases[len(outcomes) :]
+                if ending is not None and self.target.batched and len(rest) > 1:
+                    self._find_culprits(rest, ending, outcomes)
+                elif ending is not None:
+                    outcomes.append(self._judge_culprit(rest[0], ending))
         except LostError as error:
             missing = Outcome(self.target.id, Status.NOT_RUN, detail=str(error))
             outcomes += [missing] * (len(cases) - len(outcomes))
@@ -112,6 +119,20 @@ class Worker:
             self._process = None
             raise
         return None
+
+    def _find_culprits(self, cases: Sequence[Encoded], first: Ending, outcomes: list[Outcome]) -> None:
+        """Run cases that were launched together one by one: nothing tells which of them ended the process."""
+        start, restarts = len(outcomes), self.restarts
+        for case in cases:
+            ending = self._continue([case], outcomes)
+            if ending is not None:
+                outcomes.append(self._judge_culprit(case, ending))
+        lived = all(outcome.status not in (Status.DIED, Status.HUNG) for outcome in outcomes[start:])
+        if lived and (first.from_outside or first.hung):
+            self.restarts = restarts + 1
+        elif lived:
+            detail = f"{first} (among {len(cases)} cases launched together; each of them alone returned)"
+            outcomes[start] = Outcome(self.target.id, Status.DIED, detail=detail)
 
     def _judge_culprit(self, culprit: Encoded, first: Ending) -> Outcome:
         """Run the case that had no answer again, alone, in a fresh process. Raises LostError.

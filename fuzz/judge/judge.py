@@ -20,6 +20,14 @@ _BY_CHECK: Mapping[str, Verdict] = {
     "nonfinite": Verdict.FAIL_NONFINITE,
     "gave_up": Verdict.ORACLE_GAVE_UP,
 }
+_BY_STATUS: Mapping[Status, Verdict] = {
+    Status.NOT_RUN: Verdict.NOT_RUN,
+    Status.HUNG: Verdict.TIMEOUT,
+    Status.DIED: Verdict.CRASH,
+    Status.RAISED: Verdict.CRASH,
+    Status.WRONG_SHAPE: Verdict.FAIL_SHAPE,
+    Status.WRONG_DTYPE: Verdict.FAIL_DTYPE,
+}
 _SEVERITY = ("pass", "gave_up", "numeric", "nonfinite")
 
 
@@ -66,12 +74,8 @@ class Judge:
 
     def _apart_from_values(self, outcome: Outcome) -> tuple[Verdict | None, str]:
         """The verdict where no value needs to be compared, worst first."""
-        if outcome.status is Status.NOT_RUN:
-            return Verdict.NOT_RUN, outcome.detail
-        if outcome.status is Status.HUNG:
-            return Verdict.TIMEOUT, outcome.detail
-        if outcome.status is Status.DIED:
-            return Verdict.CRASH, outcome.detail
+        if outcome.status in _BY_STATUS:
+            return _BY_STATUS[outcome.status], outcome.detail
         if outcome.status is Status.REJECTED and not outcome.damage:
             return Verdict.REJECTED, outcome.detail or "the kernel refused an input that it is declared to accept"
         if outcome.fault is not None:

@@ -39,7 +39,7 @@ def replayed(pool: WorkerPool, targets: Mapping[str, Target], case: Case, law: L
     return seen
 
 
-def passes_alone(case: Case, finding: Judgement, target: Target, case_limit: float) -> bool:
+def passes_alone(case: Case, finding: Judgement, target: Target, case_limit: float | None) -> bool:
     """Whether a failing case passes as the first call of a fresh worker: then it is the calls before that matter."""
     law = finding.law if finding.verdict is Verdict.FAIL_LAW else None
     with WorkerPool([target], limit=case_limit) as pool:

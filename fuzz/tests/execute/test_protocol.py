@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.case import Case, Layout, Output, Tensor
-from fuzz.execute import frames
+from fuzz.execute import records
 from fuzz.execute.attestation import AttestationError
 from fuzz.execute.build import Builder
 from fuzz.execute.c_attestation import check, parse
@@ -98,8 +98,8 @@ def test_a_worker_ends_when_its_input_ends(make_target: Callable[[str], CTarget]
     command = [*target.prefix, str(Builder(cache).build(target).path)]
     answer = subprocess.run(command, input=FRAME, capture_output=True, timeout=20, check=False)
     assert (answer.returncode, answer.stderr) == (0, b"")
-    magic, size = frames.HELLO.unpack_from(answer.stdout)
-    assert magic == frames.HELLO_MAGIC
+    magic, size = records.HELLO.unpack_from(answer.stdout)
+    assert magic == records.HELLO_MAGIC
     check(parse(answer.stdout[8 : 8 + size].decode()), target, Builder(cache).build(target).digest)
 
 

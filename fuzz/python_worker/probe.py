@@ -1,0 +1,93 @@
+"""Small Triton programs that show what they are run by, and what it gets wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+_SIZE = 16
+
+
+@triton.jit
+def _copy(x, y, out, SIZE: tl.constexpr):
+    place = tl.arange(0, SIZE)
+    tl.store(out + place, tl.load(x + place))
+
+
+@triton.jit
+def _add(x, y, out, SIZE: tl.constexpr):
+    place = tl.arange(0, SIZE)
+    tl.store(out + place, tl.load(x + place) + tl.load(y + place))
+
+
+@triton.jit
+def _multiply(x, y, out, SIZE: tl.constexpr):
+    place = tl.arange(0, SIZE)
+    tl.store(out + place, tl.load(x + place) * tl.load(y + place))
+
+
+@triton.jit
+def _widen(x, y, out, SIZE: tl.constexpr):
+    """Exact sums of a few bits, so that no rounding is asked for."""
+    place = tl.arange(0, SIZE)
+    tl.store(out + place, tl.load(x + place).to(tl.float32).to(tl.int32).to(tl.float32).to(out.dtype.element_ty))
+
+
+@triton.jit
+def _round(x, y, out, SIZE: tl.constexpr):
+    place = tl.arange(0, SIZE)
+    product = tl.load(x + place).to(tl.float32) * tl.load(y + place).to(tl.float32)
+    tl.store(out + place, product.to(out.dtype.element_ty))
+
+
+@triton.jit
+def _store(x, y, out, SIZE: tl.constexpr):
+    place = tl.arange(0, SIZE)
+    tl.store(out + place, tl.load(x + place).to(tl.float32) * tl.load(y + place).to(tl.float32))
+
+
+@triton.jit
+def _sum(x, y, out, SIZE: tl.constexpr):
+    place = tl.arange(0, SIZE)
+    tl.store(out + place, tl.zeros([SIZE], tl.float32) + tl.sum(tl.load(x + place), axis=0))
+
+
+def launched(device: str) -> Any:
+    """What the launch of a program returns: the compiled program, or nothing from an interpreter."""
+    x, out = torch.ones(_SIZE, device=device), torch.zeros(_SIZE, device=device)
+    compiled = _copy[(1,)](x, x, out, SIZE=_SIZE)
+    if not torch.equal(x, out):
+        raise RuntimeError("a program that copies 16 numbers does not")
+    return compiled
+
+
+def bf16_faults() -> list[str]:
+    """Operations on bf16 whose results are not correctly rounded here."""
+    # Products of odd 8-bit significands need rounding, some of them upwards; sums of these need none.
+    x = (129 + 2 * torch.arange(_SIZE)).to(torch.bfloat16)
+    y = (255 - 4 * torch.arange(_SIZE)).to(torch.bfloat16)
+    product, sums = (x.double() * y.double()).to(torch.bfloat16), (x.double() + y.double()).to(torch.bfloat16)
+    few = torch.full((_SIZE,), 1.5, dtype=torch.bfloat16)
+    wanted = {
+        "copies": (_copy, x, x),
+        "additions": (_add, x, sums),
+        "multiplications": (_multiply, x, product),
+        "widening": (_widen, x, x),
+        "rounding": (_round, x, product),
+        "stores of float32": (_store, x, product),
+        "sums": (_sum, few, few * _SIZE),
+    }
+    faults = []
+    for name, (program, first, result) in wanted.items():
+        out = torch.zeros(_SIZE, dtype=torch.bfloat16)
+        try:
+            program[(1,)](first, y, out, SIZE=_SIZE)
+        except Exception:  # what it cannot do at all is wrong too
+            faults.append(name)
+            continue
+        if not torch.equal(out, result):
+            faults.append(name)
+    return faults
