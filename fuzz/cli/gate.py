@@ -36,7 +36,7 @@ def gate(
     json: options.Json = None,
     report: options.Report = None,
     output: Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")] = Path("findings"),
-    case_limit: options.CaseLimit = 10.0,
+    case_limit: options.CaseLimit = None,
     jobs: options.Jobs = 0,
 ) -> int:
     """Run every kernel on the kept cases and the published suites, then search the kernels that a change touches.

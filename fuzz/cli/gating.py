@@ -56,7 +56,7 @@ class Request:
     json: Path | None
     report: tuple[str, ...]
     output: Path
-    case_limit: float
+    case_limit: float | None
     jobs: int
 
 

@@ -32,7 +32,7 @@ def nightly(
     ] = None,
     pack: options.Pack = None,
     json: options.Json = None,
-    case_limit: options.CaseLimit = 5.0,
+    case_limit: options.CaseLimit = None,
     jobs: options.Jobs = 0,
 ) -> int:
     """Replay what is known, then search all ops on all targets with fresh seeds until the night is over.

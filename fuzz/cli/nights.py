@@ -55,7 +55,7 @@ class Request:
     require: tuple[str, ...]
     pack: Path | None
     json: Path | None
-    case_limit: float
+    case_limit: float | None
     jobs: int
 
 
