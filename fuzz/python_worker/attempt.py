@@ -53,7 +53,8 @@ class Attempt:
     def collect(self) -> Answer:
         """What the kernel left behind. On a GPU only after everything queued is done."""
         memory = {slab.index: slab.after() for slab in self._own()}
-        damages = tuple(record for slab in self._own() for record in _damages(slab, memory[slab.index]))
+        rejected = isinstance(self._returned, Ended) and self._returned.rejected
+        damages = tuple(record for slab in self._own() for record in _damages(slab, memory[slab.index], rejected))
         if isinstance(self._returned, Ended):
             status = records.REJECTED if self._returned.rejected else records.RAISED
             return Answer(status, {}, damages, {}, self._returned.words)
@@ -127,9 +128,9 @@ def respond(position: int, case: Case, first: Answer, second: Answer | None) -> 
     ) + payload  # fmt: skip
 
 
-def _damages(slab: Slab, after: Any) -> Iterator[bytes]:
+def _damages(slab: Slab, after: Any, rejected: bool) -> Iterator[bytes]:
     """One record per kind and place of damage."""
-    changed = slab.changes(after)
+    changed = slab.changes(after, rejected)
     if not changed.any():
         return
     end = slab.start + slab.size
@@ -142,7 +143,8 @@ def _damages(slab: Slab, after: Any) -> Iterator[bytes]:
     if len(behind):
         yield _record(slab, "gap", "after", int(behind[0]), len(behind))
     owned = slab.owned()
-    for kind, inside in (("gap", changed & ~owned), ("input", changed & owned)):
+    element = "output" if slab.writable else "input"
+    for kind, inside in (("gap", changed & ~owned), (element, changed & owned)):
         places = np.flatnonzero(inside[slab.start : end])
         if len(places):
             yield _record(slab, kind, "inside", int(places[0]), len(places))

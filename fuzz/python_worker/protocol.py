@@ -106,13 +106,14 @@ def _case(data: bytes, op: str, params: int, inputs: int, outputs: int) -> Case:
     at += (inputs + outputs) * records.TENSOR.size
     names = [_text(tensor[0]) for tensor in tensors]
     given = {}
-    for name, tensor in zip(names[:inputs], tensors[:inputs], strict=True):
+    aliases = [None if tensor[4] == records.NO_ALIAS else names[tensor[4]] for tensor in tensors]
+    for name, tensor, alias in zip(names[:inputs], tensors, aliases, strict=False):
         size = tensor[7]
-        given[name] = Tensor(_DTYPES[tensor[1]], _layout(tensor), data[at : at + size])
+        given[name] = Tensor(_DTYPES[tensor[1]], _layout(tensor), data[at : at + size], alias)
         at += (size + 7) // 8 * 8
     wanted = {
-        name: Output(_DTYPES[tensor[1]], _layout(tensor), None if tensor[4] == records.NO_ALIAS else names[tensor[4]])
-        for name, tensor in zip(names[inputs:], tensors[inputs:], strict=True)
+        name: Output(_DTYPES[tensor[1]], _layout(tensor), alias)
+        for name, tensor, alias in zip(names[inputs:], tensors[inputs:], aliases[inputs:], strict=True)
     }
     return Case(op, values, given, wanted)
 

@@ -75,10 +75,10 @@ class Slab:
         found: Bytes = self.memory.cpu().numpy()
         return found
 
-    def changes(self, after: Bytes) -> npt.NDArray[np.bool_]:
-        """Which bytes were changed that the kernel does not own."""
+    def changes(self, after: Bytes, rejected: bool) -> npt.NDArray[np.bool_]:
+        """Which bytes were changed that the kernel does not own; a kernel that rejects its input owns none."""
         expected = self.image
-        if self.writable:
+        if self.writable and not rejected:
             expected = expected.copy()
             self.elements(expected)[...] = self.elements(after)
         return np.not_equal(after, expected)

@@ -73,6 +73,8 @@ class _Runs:
     def _launched(self, case: Case, again: bool) -> Attempt | None:
         if case.op != self._spec.op:
             broken_frame(f"this worker runs {self._spec.op}, not {case.op}")
+        if not case.apart:
+            broken_frame("tensors that share memory in part")
         if too_large(case):
             return None
         try:

@@ -38,7 +38,7 @@ BEFORE = contiguous((3, 4), guard="before")
 PITCHED = Layout((3, 4), (7, 1))
 BAD = a_case(bits=b"\xff" * 48)
 """a case that some kernels below take for their cue."""
-CUE = "y.copy_(x)\nif x[0, 0] != x[0, 0]: {}"
+CUE = "if x[0, 0] != x[0, 0]: {}\ny.copy_(x)"
 
 
 @pytest.fixture(params=["cpu", "cuda"])
@@ -175,11 +175,11 @@ def test_a_returned_output_that_does_not_fit(
         (
             "raise ValueError('only short rows')",
             Status.REJECTED,
-            "ValueError: only short rows (planted.py line 7",
+            "ValueError: only short rows (planted.py line 6",
         ),
-        ("raise NotImplementedError", Status.REJECTED, "NotImplementedError (planted.py line 7"),
+        ("raise NotImplementedError", Status.REJECTED, "NotImplementedError (planted.py line 6"),
         ("x.reshape(5, 5)", Status.RAISED, "RuntimeError: shape '[5, 5]' is invalid for input of size 12 (planted.py"),
-        ("sys.exit(3)", Status.RAISED, "SystemExit: 3 (planted.py line 7: if x[0, 0] != x[0, 0]: sys.exit(3))"),
+        ("sys.exit(3)", Status.RAISED, "SystemExit: 3 (planted.py line 6: if x[0, 0] != x[0, 0]: sys.exit(3))"),
         ("os.abort()", Status.DIED, "SIGABRT"),
         ("os._exit(0)", Status.DIED, "exit code 0"),
         ("sys.stderr.write('oh no'); sys.stderr.flush(); os._exit(3)", Status.DIED, "exit code 3: oh no"),
@@ -193,6 +193,13 @@ def test_however_a_call_ends_every_case_has_an_outcome(run: RunPython, body: str
     assert Judge(BAD).judge(found[1], PLAIN).verdict is (
         Verdict.REJECTED if status is Status.REJECTED else Verdict.CRASH
     )
+
+
+def test_a_rejection_leaves_the_outputs_alone(run: RunPython) -> None:
+    found = run("y[1, 0] = 50\nraise ValueError('too late')", a_case(), a_case(alias="x"))
+    places = [(d.tensor, d.kind, d.row, d.where) for outcome in found for d in outcome.damage]
+    assert places == [("y", "output", 1, "inside"), ("x", "output", 1, "inside")]
+    assert [outcome.status for outcome in found] == [Status.REJECTED] * 2
 
 
 def test_a_hang_is_the_cases_outcome(run: RunPython) -> None:
