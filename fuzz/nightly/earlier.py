@@ -9,7 +9,7 @@ from pathlib import Path
 from fuzz.case import CaseError
 from fuzz.corpus.folder import CASE, SUITE, Kept, json_files, kind_of, load
 from fuzz.corpus.replay import entries_of, in_batches
-from fuzz.corpus.suites import expand, fits, load_suite
+from fuzz.corpus.suites import expand, load_suite
 from fuzz.laws.registry import Entry
 
 
@@ -41,7 +41,7 @@ def published(folders: Sequence[Path], ops: Iterable[str]) -> Iterator[list[Entr
     suites = (path for folder in folders for path in json_files(folder) if kind_of(path) == SUITE)
     for path in suites:
         for each in expand(load_suite(path)):
-            if each.case.op in wanted and fits(each.case):
+            if each.case.op in wanted:
                 yield [Entry(each.case)]
 
 
