@@ -26,6 +26,9 @@ class Mutant:
     fails_when: Callable[[int], bool] | None = None
     """of the row length n: True where the defect can show. A failure elsewhere has another cause."""
 
+    big: bool = False
+    """only cases that are big in one coordinate show it: they come first."""
+
     def apply(self, base: Kernel) -> Kernel:
         """The base with the defect planted, under the mutant's name."""
         return replace(base, name=self.name, edits=self.edits, summary=self.trigger)

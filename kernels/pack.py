@@ -7,11 +7,11 @@ from pathlib import Path
 
 from fuzz import Capabilities, CKernel, Lanes, Numerics, Sequential, VectorLanes
 
-from .mutants import laws, rms_norm
+from .mutants import laws, operands, rms_norm
 
 __all__ = ["KERNELS", "MUTANTS"]
 
-MUTANTS = (*rms_norm.MUTANTS, *laws.MUTANTS)
+MUTANTS = (*rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS)
 
 _C = Path(__file__).resolve().parent / "c"
 

@@ -1,5 +1,7 @@
-/* add_backward.c: fused_add_rms_norm_backward, one element at a time. Any dtypes, axis and strides. */
-#include "gradient.h"
+/* add_backward.c: fused_add_rms_norm_backward: backward.c with the gradient of the residual sum. */
+#define kf_rms_norm_backward plain_backward
+#include "backward.c"
+#undef kf_rms_norm_backward
 
 int kf_fused_add_rms_norm_backward(const kf_fused_add_rms_norm_backward_call *call) {
     const gradient_call given = {

@@ -1,5 +1,74 @@
-/* backward.c: rms_norm_backward, one element at a time. Any dtypes, axis and strides. */
-#include "gradient.h"
+/* backward.c: the gradients of rms_norm, row by row, one element at a time. Element i of a row is read for the last time
+ * right before element i of the outputs is written, so that these may lie in the memory of inputs. Any dtypes, axis and
+ * strides. add_backward.c has the fused form. */
+#include "elements.h"
+
+/* Absent tensors have no data, as in the calls. */
+typedef struct {
+    kf_tensor x, dy, dsum, weight, rstd;
+    kf_tensor dx, dresidual, dw;
+    int axis;
+    float eps, offset;
+} gradient_call;
+
+static real rstd_of(const gradient_call *call, const row *r) {
+    if (is_present(&call->rstd)) return load(&call->rstd, at_row(r, &call->rstd));
+    real total = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        const real x = load(&call->x, at(r, &call->x, i));
+        total += x * x;
+    }
+    return 1 / root(total / (real)r->n + (real)call->eps);
+}
+
+/* dy, times the weight where there is one. */
+static real weighted_dy(const gradient_call *call, const row *r, int64_t i) {
+    const real dy = load(&call->dy, at(r, &call->dy, i));
+    return is_present(&call->weight) ? dy * scale_of(&call->weight, i, call->offset) : dy;
+}
+
+/* The mean of h * m along the row. */
+static real projection_of(const gradient_call *call, const row *r, real rstd) {
+    real total = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        const real h = load(&call->x, at(r, &call->x, i)) * rstd;
+        total += h * weighted_dy(call, r, i);
+    }
+    return total / (real)r->n;
+}
+
+/* One row of dx, and the row's share of dw. */
+static void differentiate_row(const gradient_call *call, const row *r, real *dw) {
+    const real rstd = rstd_of(call, r), projection = projection_of(call, r, rstd);
+    for (int64_t i = 0; i < r->n; i++) {
+        const real h = load(&call->x, at(r, &call->x, i)) * rstd;
+        real dx = rstd * (weighted_dy(call, r, i) - h * projection);
+        if (dw != NULL) dw[i] += load(&call->dy, at(r, &call->dy, i)) * h;
+        if (is_present(&call->dsum)) dx += load(&call->dsum, at(r, &call->dsum, i));
+        store(&call->dx, at(r, &call->dx, i), dx);
+        if (is_present(&call->dresidual)) store(&call->dresidual, at(r, &call->dresidual, i), dx);
+    }
+}
+
+static void store_dw(const gradient_call *call, const real *dw) {
+    for (int64_t i = 0; dw != NULL && i < call->dw.shape[0]; i++) store(&call->dw, i * call->dw.strides[0], dw[i]);
+}
+
+static int differentiate(const gradient_call *call) {
+    row r = first_row(&call->x, call->axis);
+    real *dw = NULL;
+    if (is_present(&call->dw)) {
+        dw = calloc((size_t)r.n + 1, sizeof *dw);
+        if (dw == NULL) return KF_REJECTED;
+    }
+    if (has_elements(&call->x)) {
+        do differentiate_row(call, &r, dw);
+        while (next_row(&r));
+    }
+    store_dw(call, dw); /* the sum over no rows is 0 */
+    free(dw);
+    return KF_OK;
+}
 
 int kf_rms_norm_backward(const kf_rms_norm_backward_call *call) {
     const gradient_call given = {

@@ -1,0 +1,67 @@
+"""What it takes to see each planted defect: a case with one feature shows it, the same case without it does not."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fuzz.case import Case, Layout, contiguous
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import expand
+from fuzz.execute.toolchain import this_host
+from fuzz.judge.judge import Judge
+from fuzz.pack import load
+from fuzz.tests.handmade import a_case, dense, padded
+
+PACK = load(Path(__file__).resolve().parent.parent)
+MUTANTS = {mutant.name: mutant for mutant in PACK.mutants}
+
+
+def stepped(shape: tuple[int, ...]) -> Layout:
+    """A gap after every element of the last axis."""
+    return Layout(shape, tuple(2 * stride for stride in contiguous(shape).strides))
+
+
+forward = partial(a_case, "rms_norm", ("weight", "rstd"), layout=dense)
+added = partial(a_case, "fused_add_rms_norm", ("weight", "sum"), layout=dense)
+backward = partial(a_case, "rms_norm_backward", ("weight", "rstd", "dw"), layout=dense)
+fused = partial(a_case, "fused_add_rms_norm_backward", ("weight", "dsum", "dresidual"), layout=dense)
+
+NEEDED: dict[str, tuple[str, Case, Case]] = {
+    "weighted-writes-into-gaps": ("gaps", forward(grid=(9,)), forward(grid=(9,), layouts={"y": stepped})),
+    "weighted-second-pass-ignores-stride": ("a stride along the row", forward(), forward(layouts={"x": stepped})),
+    "weighted-offset-in-16-bits": ("distance", forward(grid=(2, 16384)), forward(grid=(3, 16384))),
+    "weighted-rstd-unwritten": ("a stored rstd", a_case("rms_norm", grid=(2, 3)), forward(grid=(2, 3))),
+    "weighted-reads-weight-as-x": ("mixed dtypes", forward(dtype="f16"), forward(dtype="f16", mixed={"weight": "f32"})),
+    "weighted-ignores-weight-stride": ("a strided weight", forward(), forward(layouts={"weight": padded})),
+    "weighted-eps-as-x": ("eps that f16 has not", forward(dtype="f16", eps=0.5), forward(dtype="f16", scale=1e-3)),
+    "add-residual-at-pitch-of-x": ("two pitches", added(layout=padded), added(layouts={"residual": padded})),
+    "add-sum-unwritten": ("a sum without a weight", added(), a_case("fused_add_rms_norm", ("sum",))),
+    "add-modifies-residual": ("no sum", added(), a_case("fused_add_rms_norm")),
+    "backward-rstd-of-first-row": ("a second row", backward(grid=(1, 37)), backward(grid=(2, 37))),
+    "backward-weight-twice": ("a weight", a_case("rms_norm_backward", ("dw",)), backward()),
+    "backward-dw-loses-last-row": ("dw", a_case("rms_norm_backward"), backward()),
+    "backward-dw-unwritten": ("a tail of dw", backward(grid=(3, 32)), backward()),
+    "backward-dx-over-dy-too-early": ("dx in dy", backward(alias={"dx": "x"}), backward(alias={"dx": "dy"})),
+    "add-backward-dsum-left-out": ("dsum", a_case("fused_add_rms_norm_backward", ("dresidual",)), fused()),
+    "add-backward-dresidual-unwritten": ("dresidual", a_case("fused_add_rms_norm_backward", ("dsum",)), fused()),
+}
+"""by mutant: what it takes, a case without it and one with it."""
+
+
+@pytest.mark.parametrize("name", list(NEEDED))
+def test_only_what_a_mutant_needs_shows_it(name: str) -> None:
+    mutant = MUTANTS[name]
+    planted = mutant.apply(PACK.kernel(mutant.base))
+    (target,) = [target for target in expand([planted], this_host()) if target.id.endswith("native:gcc-O2")]
+    _, without, with_it = NEEDED[name]
+    with WorkerPool([target]) as pool:
+        outcomes = pool.collect(pool.submit([without, with_it]))
+    verdicts = [
+        Judge(case).judge(found[target.id], target.numerics).verdict.value
+        for case, found in zip((without, with_it), outcomes, strict=True)
+    ]
+    assert verdicts[0] == "PASS"
+    assert verdicts[1] in mutant.caught_as
