@@ -46,7 +46,7 @@ class PythonTarget:
     @property
     def largest(self) -> Largest | None:
         """The largest case that it is given in a search: the interpreter needs milliseconds for each program."""
-        return Largest(elements=1 << 15, rows=48) if self.device == "interpret" else None
+        return Largest(elements=1 << 13, rows=12) if self.device == "interpret" else None
 
     @property
     def batched(self) -> bool:

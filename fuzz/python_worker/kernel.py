@@ -56,8 +56,8 @@ class Kernel:
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
         """What the function returns, or an Ended."""
-        # A kernel without an offset need not have a parameter for it.
-        params = {name: value for name, value in params.items() if name != "offset" or value or self.takes(name)}
+        if self.takes("offset"):  # cases without an offset do not have this parameter, nor need such kernels
+            params = {"offset": 0.0, **params}
         try:
             return self._entry(**tensors, **params, **self._options)
         except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome
