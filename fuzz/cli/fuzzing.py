@@ -54,6 +54,7 @@ class Request:
     output: Path
     coverage: bool
     case_limit: float | None
+    sanitize: bool
     jobs: int
 
 
@@ -77,7 +78,7 @@ def fuzz(request: Request) -> Exit:
     book = FindingBook(writable(request.output), seed)
     with ExitStack() as stack:
         log = stack.enter_context(open_log(request.json)) if request.json else None
-        pool = stack.enter_context(started(targets, request.jobs, err, request.case_limit))
+        pool = stack.enter_context(started(targets, request.jobs, err, request.case_limit, sanitize=request.sanitize))
         if log:
             log.header(seed, pool.statuses)
         limits = Limits(request.max_time, request.max_cases)

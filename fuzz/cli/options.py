@@ -47,6 +47,9 @@ CaseLimit = Annotated[
         help="A case that takes longer is a TIMEOUT. Default: 5s, and 30s to 120s where kernels are compiled first.",
     ),
 ]
+Sanitize = Annotated[
+    bool, typer.Option("--sanitize", help="Run CUDA kernels under compute-sanitizer: slow, but sees stray reads too.")
+]
 MaxTime = Annotated[
     float | None,
     typer.Option("--max-time", parser=parse_duration, metavar="30s|5m|8h", help="Stop after this long."),

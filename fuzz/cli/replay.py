@@ -38,6 +38,8 @@ class Request:
     targets: tuple[str, ...]
     pack: Path | None
     json: Path | None
+    case_limit: float | None
+    sanitize: bool
     jobs: int
 
 
@@ -48,7 +50,8 @@ def replay(request: Request) -> Exit:
     check_case(case)
     targets = _targets(load(request.pack or built_in()), case, request.targets)
     by_id = {target.id: target for target in targets}
-    with started(targets, request.jobs, err) as pool:
+    limit, sanitize = request.case_limit, request.sanitize
+    with started(targets, request.jobs, err, limit, sanitize=sanitize, bounded=False) as pool:
         seen = replayed(pool, by_id, case, found.law if found else None)
     judgements = [each.judgement for each in seen.values()]
     _print_found(out, found, seen)

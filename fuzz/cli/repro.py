@@ -15,6 +15,8 @@ def repro(
     target: options.Targets = None,
     pack: options.Pack = None,
     json: options.Json = None,
+    case_limit: options.CaseLimit = None,
+    sanitize: options.Sanitize = False,
     jobs: options.Jobs = 0,
 ) -> int:
     """Replay a case file on one or all targets, and print the judgement in full.
@@ -23,4 +25,4 @@ def repro(
     """
     from fuzz.cli.replay import Request, replay
 
-    return replay(Request(case, tuple(target or ()), pack, json, jobs))
+    return replay(Request(case, tuple(target or ()), pack, json, case_limit, sanitize, jobs))

@@ -26,6 +26,7 @@ def run(
         bool, typer.Option("--coverage", help="Print what the cases visited of the input space, and every hole.")
     ] = False,
     case_limit: options.CaseLimit = None,
+    sanitize: options.Sanitize = False,
     jobs: options.Jobs = 0,
 ) -> int:
     """Fuzz every kernel on every target until a limit is reached.
@@ -50,6 +51,7 @@ def run(
             report=tuple(report or ()),
             coverage=coverage,
             case_limit=case_limit,
+            sanitize=sanitize,
             jobs=jobs,
         )
     )

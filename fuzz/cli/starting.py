@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
 
 from rich.console import Console
 
+from fuzz.cli.failures import UsageError
 from fuzz.execute.attestation import NotRun
 from fuzz.execute.pool import WorkerPool
+from fuzz.execute.python_target import PythonTarget
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
 from fuzz.kernel import Kernel
 from fuzz.select import SelectionError, globs, keyword, matches_any
+
+_TOOLKIT = "/usr/local/cuda/bin"
+"""where the CUDA toolkit installs itself, often without being on the PATH."""
 
 
 def select_targets(
@@ -37,14 +44,39 @@ def select_targets(
 
 @contextmanager
 def started(
-    targets: Sequence[Target], jobs: int, console: Console, case_limit: float | None = None
+    targets: Sequence[Target],
+    jobs: int,
+    console: Console,
+    case_limit: float | None = None,
+    *,
+    sanitize: bool = False,
+    bounded: bool = True,
 ) -> Iterator[WorkerPool]:
-    """A pool whose workers were built, started and attested; what did not start is said once, with the remedy."""
+    """A pool whose workers were built, started and attested; what did not start is said once, with the remedy.
+
+    With `sanitize` CUDA kernels run under compute-sanitizer; without `bounded` slow targets are given any case.
+    """
+    if sanitize and not any(isinstance(target, PythonTarget) and target.checked for target in targets):
+        raise UsageError(
+            "--sanitize: it checks CUDA kernels, and none is chosen; add --target 'triton@cuda,torch@cuda'"
+        )
+    tool = sanitizer() if sanitize else ()
     with ExitStack() as stack:
         with console.status(f"Building and starting {len(targets)} targets ..."):
-            pool = stack.enter_context(WorkerPool(targets, jobs=jobs or None, limit=case_limit))
+            pool = stack.enter_context(
+                WorkerPool(targets, jobs=jobs or None, limit=case_limit, tool=tool, bounded=bounded)
+            )
         _say_what_is_missing(pool, console)
         yield pool
+
+
+def sanitizer() -> tuple[str, ...]:
+    """The command that CUDA kernels run under to have every access checked. Raises UsageError."""
+    found = shutil.which("compute-sanitizer", path=os.pathsep.join([os.environ.get("PATH", ""), _TOOLKIT]))
+    if found is None:
+        raise UsageError("--sanitize: compute-sanitizer is not installed; it comes with NVIDIA's CUDA toolkit")
+    # One error says enough, and stands in the last lines that a dead worker leaves.
+    return (found, "--tool", "memcheck", "--print-limit", "1", "--show-backtrace", "device")
 
 
 def not_running(pool: WorkerPool) -> dict[str, str]:

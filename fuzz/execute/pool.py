@@ -19,6 +19,7 @@ from fuzz.execute.target import Target
 from fuzz.execute.worker import Encoded, LostError, Worker
 from fuzz.outcome import Outcome, Status
 
+_UNBOUNDED_LIMIT_S = 900.0
 FRAME_BYTES = 4 << 20
 """cases are sent in frames of about this size, so that no worker holds a whole batch of large tensors."""
 
@@ -37,10 +38,10 @@ class Batch:
 class _Lane:
     """One target's worker and the thread that talks to it."""
 
-    def __init__(self, target: Target, limit: float | None, running: threading.Semaphore) -> None:
+    def __init__(self, target: Target, limit: float, running: threading.Semaphore) -> None:
         self.target = target
         self._running = running
-        self._limit = target.case_limit if limit is None else limit
+        self._limit = limit
         self.worker: Worker | None = None
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=target.id)
 
@@ -73,7 +74,7 @@ class WorkerPool:
 
     `limit` is in seconds per case, by default that of each target; `second_run` runs every case twice with different
     output poisons, instead of only where poison was left; `jobs` targets at most run at a time, by default one per
-    processor; `cache` is the folder of built workers, `cache_directory()` by default; `tool` is a command that Python
+    processor; `cache` is the folder of built workers, `cache_directory()` by default; `tool` is a command that CUDA
     kernels run under; with `bounded`, slow targets are given small cases only.
 
     Entering raises BuildError when a kernel does not compile and AttestationError when a worker is not what its target
@@ -97,7 +98,15 @@ class WorkerPool:
         self._bounded = bounded
         self._programs = Programs(cache, jobs, tool)
         running = threading.Semaphore(jobs or os.cpu_count() or 1)
-        self._lanes = [_Lane(target, limit, running) for target in self._targets if target.unavailable() is None]
+        self._lanes = [
+            _Lane(target, self._limit(target) if limit is None else limit, running)
+            for target in self._targets
+            if target.unavailable() is None
+        ]
+
+    def _limit(self, target: Target) -> float:
+        """Of a case, where none is given. A slow target that is given any case needs its time."""
+        return target.case_limit if self._bounded or target.largest is None else _UNBOUNDED_LIMIT_S
 
     @property
     def restarts(self) -> Mapping[str, int]:

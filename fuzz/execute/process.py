@@ -28,7 +28,7 @@ _PIPE_BYTES = 1 << 20
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 2000
 _LAST_BREATH_S = 2.0
-_HELLO_LIMIT_S = 60.0
+_HELLO_LIMIT_S = 120.0
 """starting is no case: a Python kernel is imported first."""
 
 

@@ -48,7 +48,7 @@ class CProgram:
 
 
 class Programs:
-    """Makes the programs of targets, into `cache`; those of Python kernels run under `tool`. Safe for many threads."""
+    """Makes the programs of targets, into `cache`; those of CUDA kernels run under `tool`. Safe for many threads."""
 
     def __init__(self, cache: Path | None, jobs: int | None, tool: tuple[str, ...] = ()) -> None:
         self._builder = Builder(cache, jobs)
@@ -58,4 +58,4 @@ class Programs:
         """The program of `target`, built unless the cache has it. Raises BuildError."""
         if isinstance(target, CTarget):
             return CProgram(target, self._builder.build(target))
-        return python_program(target, self._builder.cache, self._tool)
+        return python_program(target, self._builder.cache, self._tool if target.checked else ())

@@ -13,7 +13,7 @@ from fuzz.execute.build import BuildError, cached_file, edited_source
 from fuzz.execute.fork_server import environment, fork_server
 from fuzz.execute.process import MEMORY_LIMIT, Child, Process, command
 from fuzz.execute.python_target import PythonTarget
-from fuzz.python_worker.spec import Spec, source_digest
+from fuzz.python_worker.spec import MARGIN_BYTES, Spec, source_digest
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ class PythonProgram:
         # CUDA reserves far more addresses than it uses.
         memory = None if self.target.device == "cuda" else MEMORY_LIMIT
         if self.tool:
-            words = [*self.tool, sys.executable, "-m", "fuzz.python_worker", "run", self.spec.encoded()]
+            worker = [sys.executable, "-m", "fuzz.python_worker", "run", self.spec.encoded(), "3"]
+            # A tool reports on its stdout, so the worker's frames go elsewhere.
+            words = ["sh", "-c", 'exec "$@" 3>&1 1>&2', "sh", *self.tool, *worker]
             return Process(command(words, environment(interpreted)), limit, memory)
 
         def start(stdin: int, stdout: int, stderr: int) -> Child:
@@ -107,7 +109,9 @@ def python_program(target: PythonTarget, cache: Path, tool: tuple[str, ...] = ()
             "TRITON_CACHE_DIR": os.environ.get("TRITON_CACHE_DIR", str(cache / "triton")),
             "TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(cache / "inductor")),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            # Under a tool every tensor is an allocation of its own, whose very end it watches.
+            **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if tool else {}),
         },
-        **({"margin": 0} if tool else {}),
+        margin=0 if tool else MARGIN_BYTES,
     )
     return PythonProgram(target, spec, digest, tool)

@@ -53,6 +53,11 @@ class PythonTarget:
         """Cases of one frame are launched together, so that a death does not tell which of them caused it."""
         return self.device == "cuda"
 
+    @property
+    def checked(self) -> bool:
+        """Tools that check device memory are of use to it."""
+        return self.device == "cuda"
+
     def unavailable(self) -> str | None:
         """Why this target cannot run here and how to get it, or None when it can."""
         for package in dict.fromkeys(("torch", self.kernel.framework)):

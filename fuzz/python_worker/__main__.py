@@ -1,13 +1,14 @@
-"""`python -m fuzz.python_worker serve DESCRIPTOR`, or `run SPEC` for one worker on stdin and stdout."""
+"""`python -m fuzz.python_worker serve DESCRIPTOR`, or `run SPEC DESCRIPTOR` for one worker that answers there."""
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 
 
 def main() -> None:
-    verb, argument = sys.argv[1:]
+    verb, argument, *answers = sys.argv[1:]
     if verb == "serve":
         from fuzz.python_worker.server import serve
 
@@ -16,6 +17,7 @@ def main() -> None:
         from fuzz.python_worker.spec import decoded
         from fuzz.python_worker.worker import work
 
+        os.dup2(int(answers[0]), 1)
         work(decoded(argument))
 
 

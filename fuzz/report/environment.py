@@ -9,7 +9,7 @@ from typing import Any
 
 from fuzz import __version__
 
-_DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes")
+_DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch", "triton")
 
 
 def environment() -> dict[str, Any]:

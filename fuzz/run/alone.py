@@ -42,6 +42,6 @@ def replayed(pool: WorkerPool, targets: Mapping[str, Target], case: Case, law: L
 def passes_alone(case: Case, finding: Judgement, target: Target, case_limit: float | None) -> bool:
     """Whether a failing case passes as the first call of a fresh worker: then it is the calls before that matter."""
     law = finding.law if finding.verdict is Verdict.FAIL_LAW else None
-    with WorkerPool([target], limit=case_limit) as pool:
+    with WorkerPool([target], limit=case_limit, bounded=False) as pool:
         seen = replayed(pool, {target.id: target}, case, law)
     return target.id in seen and seen[target.id].judgement.verdict is Verdict.PASS

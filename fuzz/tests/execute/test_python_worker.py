@@ -390,6 +390,21 @@ def test_cases_launched_together_are_told_apart_when_one_ends_the_process(
     assert [each.status for each in outcomes(target, cache, *cases)] == [ran, died, ran, died, ran]
 
 
+def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the tool prints is kept apart from the frames, and tensors end where their memory does."""
+    tool = tmp_path / "tool"
+    tool.write_text('#!/bin/sh\necho "========= A TOOL"\nexec "$@"\n')
+    tool.chmod(0o755)
+    monkeypatch.setattr("fuzz.execute.python_target.PythonTarget.checked", True)
+    room = "x.untyped_storage().nbytes() - x.storage_offset() * 4"
+    body = f"y.copy_(x)\ny[0, 0] = {room}\nos._exit(7) if x[0, 0] == 9 else 0"
+    target = python_target(tmp_path, TORCH_HEAD + indented(body))
+    nine = a_case(bits=struct.pack("<12f", *[9] * 12))
+    ran, died = outcomes(target, cache, a_case(), nine, tool=(str(tool),))
+    assert struct.unpack_from("<f", ran.outputs["y"]) == (48,)
+    assert (died.status, died.detail) == (Status.DIED, "ended with exit code 7: ========= A TOOL")
+
+
 def test_a_missing_package_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
     monkeypatch.setattr("fuzz.execute.python_target.find_spec", lambda name: None if name == "triton" else name)
