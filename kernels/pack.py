@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Capabilities, CKernel, Lanes, Numerics, Sequential, VectorLanes
+from fuzz import Capabilities, CKernel, Lanes, Numerics, PythonKernel, Sequential, VectorLanes
 
+from . import python_kernels
 from .mutants import laws, operands, rms_norm
 
 __all__ = ["KERNELS", "MUTANTS"]
@@ -49,7 +50,7 @@ _LAWS = (
     "layout", "in_place", "surroundings", "alignment",
 )  # fmt: skip
 
-KERNELS: tuple[CKernel, ...] = (
+_C_KERNELS: tuple[CKernel, ...] = (
     CKernel(
         "generic", "rms_norm", _C / "generic.c", "any", Numerics(summation=Sequential()), _ROWS, _FLAGS,
         laws=_LAWS, summary="sequential scalar loop",
@@ -114,3 +115,5 @@ KERNELS: tuple[CKernel, ...] = (
         _FLAGS, laws=_LAWS, summary="the same with the gradient of the residual sum",
     ),
 )  # fmt: skip
+
+KERNELS: tuple[CKernel | PythonKernel, ...] = (*_C_KERNELS, *python_kernels.KERNELS)

@@ -44,7 +44,7 @@ def _triton_facts(spec: Spec, kernel: Kernel) -> Iterator[tuple[str, str]]:
     modes = {"compiled" if _is_machine_code(program) else "interpreted", *_modes(kernel)}
     yield "mode", " and ".join(sorted(modes))
     if spec.device == "interpret" and (faults := probe.bf16_faults()):
-        yield "bf16", f"Triton's interpreter gets its {', '.join(faults)} wrong"
+        yield "bf16", f"Triton's interpreter gets bf16 wrong: {', '.join(faults)}"
 
 
 def _is_machine_code(program: Any) -> bool:

@@ -21,7 +21,7 @@ from fuzz.tests.handmade import a_case, dense
 from fuzz.verdict import Verdict
 
 PACK = load(Path(__file__).resolve().parent.parent)
-KERNELS = [kernel for kernel in PACK.kernels if kernel.capabilities.takes]
+KERNELS = [kernel for kernel in PACK.kernels if isinstance(kernel, CKernel) and kernel.capabilities.takes]
 NAMES = [kernel.name for kernel in KERNELS]
 
 

@@ -60,7 +60,10 @@ def test_every_target_is_attested_and_nothing_is_found(whole_run: Any) -> None:
 
 def test_each_judged_run_leaves_a_record_and_the_summary_adds_up(whole_run: Any) -> None:
     _, records = whole_run
-    runs = [record for record in records if record["kind"] == "run"]
+    told = [record for record in records if record["kind"] == "run"]
+    # What a target gets wrong by its own probe, as Triton's interpreter does bf16, is told and not judged.
+    runs = [record for record in told if record["verdict"] != "NOT_RUN"]
+    assert all(record["target"].endswith("@interpret") for record in told if record not in runs)
     summary = records[-1]
     assert summary["kind"] == "summary"
     assert summary["cases"] == 160
