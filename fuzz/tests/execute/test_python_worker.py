@@ -288,6 +288,17 @@ def test_an_error_inside_a_triton_program_is_a_crash_with_its_line(
     assert "planted.py line 15: program[(1, 2, 3, 4)]" in bad.detail
 
 
+def test_a_wild_address_is_the_cases_outcome(tmp_path: Path, cache: Path, triton_device: Device) -> None:
+    far = "program[(1,)](x, y, 1 << 40, x.shape[1], BLOCK=8)"
+    text = TRITON.replace("program[(1, 2, 3, 4)](x, y, x.stride(0), x.shape[1], BLOCK=4)", far)
+    text = text.replace("row * pitch", "(row + 1) * pitch * (pitch > 9) + row * pitch")
+    target = python_target(tmp_path, TRITON_HEAD + text, "triton", triton_device)
+    found = outcomes(target, cache, a_case(), BAD, a_case(), BAD)
+    assert [outcome.status for outcome in found] == [Status.RAN, Status.DIED, Status.RAN, Status.DIED]
+    assert ("illegal memory access" if triton_device == "cuda" else "SIGSEGV") in found[1].detail
+    assert found[2].outputs == {"y": a_case().inputs["x"].bits}
+
+
 def test_what_the_interpreter_gets_wrong_is_said_and_not_run(tmp_path: Path, cache: Path) -> None:
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
     bf16 = Case(
