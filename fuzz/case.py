@@ -17,6 +17,9 @@ ITEMSIZE: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 CACHE_LINE = 64
 """bytes; alignments are stated modulo this."""
 
+STORAGE_LIMIT = 1 << 28
+"""bytes; a larger storage is sparse: only what is near its elements is there."""
+
 Guard = Literal["after", "before"]
 Relation = Literal["apart", "same", "overlap"]
 """of two storages: no byte in common; the same elements at the same places; anything else."""
@@ -200,6 +203,12 @@ class Case:
                 relation = output.layout.relation(tensor.layout)
                 if relation != "apart":
                     yield name, other, relation
+
+    @property
+    def reaches_far(self) -> bool:
+        """True where some tensor's storage, gaps included, is too large to be held in memory."""
+        tensors: list[Tensor | Output] = [*self.inputs.values(), *self.outputs.values()]
+        return any(tensor.layout.extent * ITEMSIZE[tensor.dtype] > STORAGE_LIMIT for tensor in tensors)
 
     @property
     def apart(self) -> bool:

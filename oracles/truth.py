@@ -22,6 +22,8 @@ from oracles.rounding import STORAGE
 
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 
+_KEEP_ELEMENTS = 1 << 20
+"""of the largest x for which the enclosures of more than one contract are held: they take 40 bytes an element."""
 SAMPLE = 64
 """one pass in SAMPLE + n is confirmed by the precise tier, whose cost is in proportion to the n elements it reads."""
 
@@ -95,6 +97,8 @@ class Truth:
         """The fast tier's conformance sets."""
         key = numerics, structured
         if key not in self._enclosures:
+            if self.problem.input("x").size > _KEEP_ELEMENTS:
+                self._enclosures.clear()
             # NaN, inf, overflow and division by zero are ordinary values here.
             with np.errstate(all="ignore"):
                 self._enclosures[key] = self.op.enclose(numerics, structured)

@@ -172,7 +172,7 @@ def _hunt(pool: WorkerPool, op: str, trials: Sequence[Trial], request: Request) 
                 trial.see(before)
 
     if trials:
-        search(op, request.seed, consume, [trial.base.kernel for trial in trials])
+        search(op, request.seed, consume, [trial.base.kernel for trial in trials], trials[0].mutant.big)
 
 
 def _passed(result: Trials) -> bool:

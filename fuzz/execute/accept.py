@@ -22,7 +22,8 @@ class Taker:
     op: str
     able: Capabilities
     backwards: bool = True
-    """strides may be negative, and one input may be another's memory, or an output overlap it; torch has none of it."""
+    """strides may be negative, and one input may be another's memory, or an output overlap it, and storages be sparse;
+    torch has none of it."""
 
     def refusal(self, case: Case) -> str | None:
         """Why `case` is outside the capabilities, in plain words, or None when it is within."""
@@ -43,6 +44,8 @@ class Taker:
             return f"offset {case.params['offset']}"
         if not self.backwards and not case.apart:
             return "tensors that share memory"
+        if not self.backwards and case.reaches_far:
+            return "a tensor larger than memory"
         for name, tensor in _tensors(case):
             if len(tensor.layout.shape) > MAX_RANK:
                 return f"{name}: rank {len(tensor.layout.shape)}"

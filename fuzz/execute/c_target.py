@@ -52,7 +52,6 @@ class CTarget:
 
     case_limit: ClassVar[float] = 5.0
     """seconds; a busy machine is slow, an endless loop is endless."""
-    largest: ClassVar[Largest | None] = None
     batched: ClassVar[bool] = False
     """every case is answered before the next one starts: silence names the culprit."""
 
@@ -63,6 +62,13 @@ class CTarget:
     compiler: Family = "gcc"
     opt: Opt = "O2"
     vector_bits: int | None = None
+
+    @property
+    def largest(self) -> Largest | None:
+        """The largest case that it is given in a search: what is emulated or not optimised is slow."""
+        if self.emulated:
+            return Largest(1 << 20, 1 << 17)
+        return Largest(1 << 22, 1 << 20, far=True) if self.opt == "O0" else None
 
     @cached_property
     def id(self) -> str:

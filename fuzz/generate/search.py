@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fuzz.case import Case
 from fuzz.execute.accept import takers
 from fuzz.generate.audience import anything, trespasser
+from fuzz.generate.big import due
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.draw import Draw
 from fuzz.generate.plan import plan
@@ -41,13 +42,20 @@ class _Escape(BaseException):
         self.error = error
 
 
-def search(op: str, run_seed: int, consume: Callable[[list[Case]], None], kernels: Iterable[Kernel] = ()) -> None:
+def search(
+    op: str,
+    run_seed: int,
+    consume: Callable[[list[Case]], None],
+    kernels: Iterable[Kernel] = (),
+    big_first: bool = False,
+) -> None:
     """Hand batches of cases of `op` to `consume` until it raises StopSearch.
 
     The cases are within what `kernels` of that op take, each declaration in turn; without any, within all that the op
     allows. The same op, seed and declarations give the same cases in the same order, whatever the speed of the machine
     and whichever kernels really run. The last cases of each batch are steered towards what no case for that
-    declaration has visited yet, so that nothing is left to chance.
+    declaration has visited yet, so that nothing is left to chance. Cases that are big in one coordinate come once,
+    after the batches that `fuzz.generate.big` names or, with `big_first`, at once.
     """
     audience = takers(kernels, op) or (anything(op),)
     strategy = sketches(audience, trespasser(audience))
@@ -72,6 +80,8 @@ def search(op: str, run_seed: int, consume: Callable[[list[Case]], None], kernel
                         ledger.see(case.origin.labels)
         try:
             consume(cases)
+            for case in due(op, audience, batches - 1, big_first):
+                consume([case])
         except Exception as error:
             raise _Escape(error) from error
 

@@ -56,6 +56,17 @@ FORWARD: tuple[Mutant, ...] = (
         (*_PLACE, "CRASH"),
     ),
     _planted(
+        "weighted-offset-in-32-bits", "weighted", _SCALED,
+        "real y = load(&call->x, (int32_t)at(r, &call->x, i)) * rstd;",
+        "an element more than 2^31 elements from the first one", "M17, B057: row times pitch in int",
+        _PLACE, big=True,
+    ),
+    _planted(
+        "weighted-rows-of-a-grid", "weighted", "while (next_row(&r));", "while (next_row(&r) && r.index[0] < 65535);",
+        "more than 65535 rows", "M18, B060: the second dimension of a launch grid ends at 65535",
+        ("FAIL_UNWRITTEN",), big=True,
+    ),
+    _planted(
         "weighted-rstd-unwritten", "weighted", _STORED_RSTD, "if (is_present(&call->rstd) && r.n > 4) store(",
         "a stored rstd of rows of at most 4", "a small-row path that forgets the optional output", ("FAIL_UNWRITTEN",),
     ),

@@ -1,4 +1,4 @@
-"""Slow tests run only when asked for: `pytest -m slow oracles/tests`."""
+"""Slow tests run only when asked for: `pytest -m slow`."""
 
 from __future__ import annotations
 

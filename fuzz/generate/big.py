@@ -1,0 +1,102 @@
+"""Cases that are big in one coordinate and cheap in memory: a fixed series, each visited once in a run, late.
+
+Many rows of a few elements; a row of more than 2^23; two rows so far apart that offsets leave 29, 31 or 32 bits.
+Tensors that reach far are sparse: only the pages near their elements exist (see `fuzz/native/sparse.c`), so that they
+take no memory. On those pages what is no element is poisoned and checked, as everywhere; all else is inaccessible, and
+to touch it is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fuzz.case import Case, Layout, Origin, Output, Tensor, contiguous
+from fuzz.execute.accept import Taker
+from fuzz.generate.formats import quantise
+from fuzz.generate.stream import Stream
+from fuzz.op import OPS, Operand
+
+_RECIPE = "normal"
+_EPS = float(np.float32(1e-5))
+
+
+@dataclass(frozen=True)
+class Big:
+    """One of the series."""
+
+    name: str
+    after: int
+    """batches of the search that come before it."""
+    rows: int
+    n: int
+    pitch: int | None = None
+    """elements between rows, of tensors of x's shape; each tensor has one of its own, a few elements more."""
+    dtype: str = "f32"
+    ops: tuple[str, ...] = tuple(OPS)
+    """the oracle of the other ops would need too much memory."""
+
+    def layout(self, operand: Operand, shape: tuple[int, ...], place: int) -> Layout:
+        """Where the op's tensor number `place` lies."""
+        if operand.role != "grid" or self.pitch is None:
+            return contiguous(shape)
+        pitch = self.pitch + (place if self.pitch > 0 else -place)
+        return Layout(shape, (pitch, 1), "before" if place % 2 else "after")
+
+
+SERIES: tuple[Big, ...] = (
+    Big("rows65536", 64, rows=65536, n=3),
+    Big("pitch2^31", 72, rows=2, n=33, pitch=2**31 + 37),
+    Big("rows70000", 80, rows=70000, n=4),
+    Big("pitch-2^31", 88, rows=2, n=33, pitch=-(2**31) - 37),
+    Big("pitch2^29", 96, rows=2, n=33, pitch=2**29 + 37),  # 2^31 bytes
+    Big("pitch2^32", 104, rows=2, n=33, pitch=2**32 + 37),
+    Big("n8388624", 1500, rows=1, n=2**23 + 16, dtype="f16", ops=("rms_norm",)),
+)
+
+
+def due(op: str, audience: Sequence[Taker], batch: int, first: bool = False) -> Iterator[Case]:
+    """The big cases of a search that come right after its batch number `batch`; with `first` they come at once.
+
+    Each comes with no optional tensor and with all, where a kernel takes it.
+    """
+    for place, big in enumerate(SERIES):
+        if op not in big.ops or batch != (place if first else big.after):
+            continue
+        for optional in (False, True) if big.n < 2**20 else (False,):
+            case = big_case(big, op, optional)
+            if any(taker.refusal(case) is None for taker in audience):
+                yield case
+
+
+def big_case(big: Big, op_name: str, optional: bool) -> Case:
+    """The bit-exact case."""
+    op, grid = OPS[op_name], (big.rows, big.n)
+    wanted = [operand for operand in (*op.inputs, *op.outputs) if optional or not operand.optional]
+    layouts = {
+        operand.name: big.layout(operand, op.shape(operand.name, grid, 1), place)
+        for place, operand in enumerate(wanted)
+    }
+    stream = Stream(0).child(big.name)
+    inputs = {
+        operand.name: _tensor(operand, layouts[operand.name], big.dtype, stream.child(operand.name))
+        for operand in wanted
+        if operand in op.inputs
+    }
+    outputs = {o.name: Output(_dtype(o, big.dtype), layouts[o.name]) for o in wanted if o in op.outputs}
+    labels = (("big", big.name),)
+    return Case(op_name, {"eps": _EPS, "axis": 1}, inputs, outputs, origin=Origin(_RECIPE, big.name, 0, labels))
+
+
+def _dtype(operand: Operand, x: str) -> str:
+    return "f32" if operand.name == "rstd" else x
+
+
+def _tensor(operand: Operand, layout: Layout, x: str, stream: Stream) -> Tensor:
+    """Random values; of rstd, positive ones."""
+    values = stream.normal(layout.size)
+    positive = np.abs(values) + 0.5 if operand.role == "rows" else values
+    dtype = _dtype(operand, x)
+    return Tensor(dtype, layout, quantise(positive, dtype).tobytes())

@@ -1,0 +1,129 @@
+"""Big cases: every kernel that takes them gets each once, at a fixed place of the search, within 2 GiB."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from fuzz.case import Case
+from fuzz.execute.accept import takers
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import expand
+from fuzz.execute.toolchain import this_host
+from fuzz.generate.audience import anything
+from fuzz.generate.big import SERIES, big_case, due
+from fuzz.generate.search import StopSearch, search
+from fuzz.judge.judge import Judge
+from fuzz.op import OPS
+from fuzz.pack import built_in, load
+from fuzz.verdict import Verdict
+
+PACK = load(built_in())
+SMALL = [big for big in SERIES if big.rows * big.n < 1 << 20]
+
+
+@pytest.mark.parametrize("op", list(OPS))
+def test_each_big_case_comes_once(op: str) -> None:
+    everything = (anything(op),)
+    late = [case for batch in range(SMALL[-1].after + 1) for case in due(op, everything, batch)]
+    cases = [case for batch in range(len(SERIES)) for case in due(op, everything, batch, first=True)]
+    assert {case.origin.layout for case in cases} == {big.name for big in SERIES if op in big.ops}
+    assert len({case.digest for case in cases}) == len(cases) <= 2 * len(SERIES)
+    assert {case.digest for case in late} == {case.digest for case in cases if case.origin.layout != "n8388624"}
+    for tensor in [tensor for case in cases for tensor in case.inputs.values()]:
+        assert len(tensor.bits) <= 1 << 25
+
+
+def test_a_search_hands_them_out_alone() -> None:
+    seen: list[list[Case]] = []
+
+    def consume(cases: list[Case]) -> None:
+        seen.append(cases)
+        if len(seen) == 4:
+            raise StopSearch
+
+    search("rms_norm", 7, consume, big_first=True)
+    assert [len(cases) for cases in seen] == [16, 1, 1, 16]
+    assert [case.origin.layout for cases in islice(seen, 1, 3) for case in cases] == ["rows65536"] * 2
+
+
+@pytest.mark.parametrize("op", list(OPS))
+def test_correct_kernels_pass_them(op: str) -> None:
+    kernels = [kernel for kernel in PACK.kernels if kernel.op == op]
+    cases = [big_case(big, op, optional) for big in SMALL for optional in (False, True)]
+    targets = {t.id: t for t in expand(kernels, this_host()) if t.id.startswith("c-") and "native:gcc-O2" in t.id}
+    audience = takers([target.kernel for target in targets.values()], op)
+    with WorkerPool([t for t in targets.values() if t.unavailable() is None]) as pool:
+        results = pool.collect(pool.submit(cases))
+    for case, outcomes in zip(cases, results, strict=True):
+        assert outcomes
+        assert any(taker.refusal(case) is None for taker in audience)
+        judge = Judge(case)
+        for name, outcome in outcomes.items():
+            judgement = judge.judge(outcome, targets[name].numerics)
+            assert judgement.verdict is Verdict.PASS, (name, case.origin.layout, judgement.reason)
+
+
+def test_what_cannot_hold_them_is_not_given_them() -> None:
+    targets = [t for t in expand(PACK.kernels, this_host()) if t.id.startswith("c-sve@qemu:vl=256,gcc-O2")]
+    cases = [big_case(big, "rms_norm", False) for big in SERIES]
+    with WorkerPool(targets) as pool:
+        given = [bool(outcomes) for outcomes in pool.collect(pool.submit(cases[:-1]))]
+    assert dict(zip([big.name for big in SERIES], given, strict=False)) == {
+        big.name: big.pitch is None for big in SERIES[:-1]
+    }
+    assert targets[0].largest is not None
+    assert not targets[0].largest.holds(cases[-1])
+
+
+MEASURED = """
+import threading
+from pathlib import Path
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import expand
+from fuzz.execute.toolchain import this_host
+from fuzz.generate.big import SERIES, big_case
+from fuzz.judge.judge import Judge
+from fuzz.pack import built_in, load
+
+peak, done = 0, threading.Event()
+
+def resident(pid):
+    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1])
+
+def watch(pids):
+    global peak
+    while not done.wait(0.005):
+        peak = max(peak, sum(resident(pid) for pid in ("self", *pids)))
+
+kernels = [k for k in load(built_in()).kernels if k.op == "rms_norm"]
+targets = {t.id: t for t in expand(kernels, this_host()) if t.id.endswith("@native:gcc-O2") and t.id.startswith("c-")}
+with WorkerPool([t for t in targets.values() if t.unavailable() is None], limit=60) as pool:
+    watcher = threading.Thread(target=watch, args=[list(pool.pids.values())])
+    watcher.start()
+    case = big_case(SERIES[-1], "rms_norm", False)
+    (outcomes,) = pool.collect(pool.submit([case]))
+    judge = Judge(case)
+    verdicts = {judge.judge(outcome, targets[name].numerics).verdict.value for name, outcome in outcomes.items()}
+    done.set()
+    watcher.join()
+assert verdicts == {"PASS"}, verdicts
+print(len(outcomes), peak)
+"""
+
+
+@pytest.mark.slow
+def test_the_longest_row_stays_below_two_gibibytes() -> None:
+    """All native kernels and their judgement: what the parent and every worker hold, added up at each moment."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED], capture_output=True, text=True, cwd=Path(__file__).parents[3], check=True
+    )
+    targets, peak = map(int, done.stdout.split())
+    print(f"{targets} targets, {peak} KiB")
+    assert targets >= 3
+    assert peak < 2 << 20
