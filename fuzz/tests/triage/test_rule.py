@@ -1,0 +1,46 @@
+"""A rule is the simplest one that agrees with every probe, and says so where it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.triage.rule import Traits, learn
+from fuzz.triage.traits import MODULI
+
+_PROBES: list[Traits] = [
+    {"n": n, **{f"n mod {m}": n % m for m in MODULI}, "vector length": bits, "optimisation": opt}
+    for n in range(1, 140)
+    for bits in (128, 256, 512)
+    for opt in ("-O0", "-O2")
+]
+
+
+def _stated(fails: list[bool]) -> str:
+    learned = learn(_PROBES, fails)
+    assert learned.exact
+    assert (learned.agreeing, learned.probes) == (len(_PROBES), len(_PROBES))
+    return str(learned.rule)
+
+
+def test_the_laws_that_users_ask_for_are_found_word_by_word() -> None:
+    assert _stated([int(p["n"]) % 64 == 63 for p in _PROBES]) == "n mod 64 = 63"
+    assert _stated([int(p["n"]) % 64 != 0 for p in _PROBES]) == "n mod 64 != 0"
+    assert _stated([int(p["n"]) >= 17 for p in _PROBES]) == "n >= 17"
+    assert _stated([p["optimisation"] == "-O0" for p in _PROBES]) == "optimisation = -O0"
+    both = [int(p["n"]) % 64 != 0 and int(p["vector length"]) >= 256 for p in _PROBES]
+    assert set(_stated(both).split(" and ")) == {"n mod 64 != 0", "vector length != 128"}
+    assert _stated([True] * len(_PROBES)) == ""
+
+
+def test_what_no_rule_states_is_not_claimed() -> None:
+    fails = [int(p["n"]) in (3, 50, 77, 101) for p in _PROBES]
+    learned = learn(_PROBES, fails)
+    assert not learned.exact
+    assert learned.agreeing < learned.probes
+    agreeing = sum(learned.rule.holds(p) == bad for p, bad in zip(_PROBES, fails, strict=True))
+    assert agreeing == learned.agreeing
+
+
+def test_there_is_no_rule_without_a_failure() -> None:
+    with pytest.raises(ValueError, match="nothing failed"):
+        learn(_PROBES, [False] * len(_PROBES))

@@ -1,0 +1,165 @@
+"""Explaining: probes around a shrunk failure, and the rule of failing that agrees with them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from fuzz.case import Case, CaseError
+from fuzz.execute.accept import accepts
+from fuzz.execute.attestation import NotRun
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import Target
+from fuzz.judge.judgement import Judgement
+from fuzz.triage import probes
+from fuzz.triage.blueprint import Blueprint
+from fuzz.triage.places import Places, places_of
+from fuzz.triage.reduction import Frame
+from fuzz.triage.rule import Learned, Rule, Traits, learn
+from fuzz.triage.traits import traits_of, twin_traits
+from fuzz.triage.trial import OutOfTimeError, Trials
+
+_BATCH = 16
+_VARIANTS = ("normal",) * 7
+"""values that a law is tried on besides the case's own: whether two orders of a sum differ is a matter of luck."""
+_LARGEST = 1 << 16
+"""elements of a probe."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """When it fails, and where in the output."""
+
+    learned: Learned | None
+    """None where there was no time for a single probe, or nothing that could be varied."""
+    places: Places | None
+    """None where no element is known to be bad: a fault, a broken law."""
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule, where it agrees with every probe."""
+        return self.learned.rule if self.learned is not None and self.learned.exact else None
+
+    def lines(self) -> list[str]:
+        """In the words of a user, with the evidence counted."""
+        said = []
+        if self.learned is not None:
+            said.append(_rule_line(self.learned))
+        if self.places is not None:
+            said.append(f"bad elements: {self.places}")
+        return said
+
+
+def _rule_line(learned: Learned) -> str:
+    counted = f"{learned.agreeing} of {learned.probes} probes"
+    if not learned.exact:
+        best = str(learned.rule) or "it always fails"
+        return f"no simple rule fits; best: {best} ({counted} agree)"
+    if not learned.rule.atoms:
+        return f"fails always ({counted} fail)"
+    return f"fails iff {learned.rule} ({counted} agree)"
+
+
+@dataclass
+class _Evidence:
+    """What was probed so far."""
+
+    traits: list[Traits] = field(default_factory=list)
+    failed: list[bool] = field(default_factory=list)
+    bad: list[tuple[Case, Judgement]] = field(default_factory=list)
+
+    def add(self, case: Case, trials: Trials, judgement: Judgement, *, fails: bool) -> None:
+        law = trials.family.law
+        twins = twin_traits(case, law.twin(case)) if law is not None and law.law.applies(case) else {}
+        self.traits.append({**traits_of(case, trials.target), **twins})
+        self.failed.append(fails)
+        if fails:
+            self.bad.append((case, judgement))
+
+
+def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Explanation:
+    """Probe around a shrunk case, on its target and on the kernel's other ones, until the trials' time is over."""
+    evidence = _Evidence()
+    # Around the failure a boundary case fails as well.
+    anyhow = replace(trials, family=replace(trials.family, clear=0.0))
+    with contextlib.suppress(OutOfTimeError):
+        _probe(anyhow, [case], evidence)
+        if not Frame(case).fits() or not case.inputs["x"].layout.size:
+            return _concluded(evidence)
+        base = Blueprint.of(case)
+        _probe_around(anyhow, base, evidence)
+        others = [target for target in siblings if target.id != trials.target.id]
+        failing = _failing_lengths(evidence, base.n)
+        if others:
+            _probe_elsewhere(anyhow, others, list(probes.elsewhere(base, failing)), evidence)
+    return _concluded(evidence)
+
+
+def _probe_around(trials: Trials, base: Blueprint, evidence: _Evidence) -> None:
+    target = trials.target
+    _probe_all(trials, probes.swept(base, target, few=trials.family.law is not None), evidence)
+    _probe_all(trials, probes.changed(base, target), evidence)
+    failing = _failing_lengths(evidence, base.n)
+    _probe_all(trials, probes.mixed(base, target, failing, int(base.base.digest[:15], 16)), evidence)
+
+
+def _probe_elsewhere(
+    trials: Trials, others: Sequence[Target], blueprints: Sequence[Blueprint], evidence: _Evidence
+) -> None:
+    with WorkerPool(others, limit=trials.target.case_limit) as pool:
+        for target in others:
+            if not isinstance(pool.statuses[target.id], NotRun):
+                _probe_all(replace(trials, target=target, pool=pool, known={}), blueprints, evidence)
+
+
+def _failing_lengths(evidence: _Evidence, n: int) -> list[int]:
+    lengths = {int(t["n"]) for t, failed in zip(evidence.traits, evidence.failed, strict=True) if failed}
+    return sorted(lengths) or [n]
+
+
+def _probe_all(trials: Trials, blueprints: Iterable[Blueprint], evidence: _Evidence) -> None:
+    if trials.family.law is None:
+        _probe(trials, _built(blueprints, trials), evidence)
+        return
+    for blueprint in blueprints:
+        variants = [replace(blueprint, values=values, seed=seed) for seed, values in enumerate(_VARIANTS)]
+        _probe_any(trials, _built([blueprint, *variants], trials), evidence)
+
+
+def _built(blueprints: Iterable[Blueprint], trials: Trials) -> list[Case]:
+    """The probes that can be built. What a kernel must reject says nothing of how it computes, and the other way."""
+    invalid = trials.family.name == "accepted invalid"
+    cases = []
+    for blueprint in blueprints:
+        if blueprint.rows * blueprint.n <= _LARGEST:
+            with contextlib.suppress(CaseError):
+                case = blueprint.build()
+                if invalid or accepts(trials.target.kernel, case):
+                    cases.append(case)
+    return cases
+
+
+def _probe(trials: Trials, cases: Sequence[Case], evidence: _Evidence) -> None:
+    fresh = list({case.digest: case for case in cases if case.digest not in trials.known}.values())
+    for start in range(0, len(fresh), _BATCH):
+        batch = fresh[start : start + _BATCH]
+        for case, judgement in zip(batch, trials.judge(batch), strict=True):
+            if judgement is not None:
+                evidence.add(case, trials, judgement, fails=trials.family.holds(judgement))
+
+
+def _probe_any(trials: Trials, cases: Sequence[Case], evidence: _Evidence) -> None:
+    """Cases that differ in their values only, as one probe: it fails where one of them does."""
+    judged = [
+        (case, judgement) for case, judgement in zip(cases, trials.judge(cases), strict=True) if judgement is not None
+    ]
+    failing = [(case, judgement) for case, judgement in judged if trials.family.holds(judgement)]
+    if judged:
+        case, judgement = (failing or judged)[0]
+        evidence.add(case, trials, judgement, fails=bool(failing))
+
+
+def _concluded(evidence: _Evidence) -> Explanation:
+    learned = learn(evidence.traits, evidence.failed) if any(evidence.failed) else None
+    return Explanation(learned, places_of(evidence.bad))

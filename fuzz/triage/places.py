@@ -1,0 +1,96 @@
+"""Places: which elements of an output are bad, as a rule about their row and column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fuzz.case import Case
+from fuzz.judge.judgement import Judgement
+from fuzz.triage.reduction import Frame
+from fuzz.triage.rule import Learned, Traits, learn
+
+_BLOCKS = (4, 8, 16, 32, 64, 128)
+_CASES = 4
+"""failing cases that the rule must hold for."""
+_MOST_ELEMENTS = 6000
+_PLAIN_ROWS = 2
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the bad elements are."""
+
+    output: str
+    learned: Learned
+
+    @property
+    def key(self) -> str:
+        """The same for all failures of one bug."""
+        return f"{self.output}: {self.learned.rule if self.learned.exact else 'no pattern'}"
+
+    def __str__(self) -> str:
+        learned, elements = self.learned, f"{self.learned.probes:,} elements"
+        if not learned.exact:
+            best = str(learned.rule) or "all"
+            return f"no simple pattern in {self.output} (best: {best}, {learned.agreeing:,} of {elements})"
+        if not learned.rule.atoms:
+            return f"all of {self.output} ({elements})"
+        return f"{learned.rule}, in {self.output} ({elements} agree)"
+
+
+def places_of(failures: Sequence[tuple[Case, Judgement]]) -> Places | None:
+    """The pattern that several failing cases have in common, those of several rows and many columns first."""
+    known = [(case, judgement) for case, judgement in failures if _has_mask(judgement)]
+    if not known:
+        return None
+    first = known[0][1].worst
+    assert first is not None
+    same = [(c, j) for c, j in known if j.worst is not None and j.worst.output == first.output]
+    elements: list[Traits] = []
+    bad: list[bool] = []
+    for case, judgement in sorted(same, key=lambda failure: _telling(failure[0]))[:_CASES]:
+        for traits, failed in _elements(case, judgement):
+            elements.append(traits)
+            bad.append(failed)
+    return Places(first.output, learn(elements, bad)) if any(bad) else None
+
+
+def _has_mask(judgement: Judgement) -> bool:
+    mask = judgement.worst.mask if judgement.worst is not None else None
+    return mask is not None and bool(mask.any())
+
+
+def _telling(case: Case) -> tuple[bool, bool, int]:
+    """Several rows tell more than one, hundreds of columns more than three, and thousands only cost time."""
+    frame = Frame(case)
+    rows = math.prod(frame.outer)
+    size = rows * frame.n
+    return size > _MOST_ELEMENTS // _CASES, rows < _PLAIN_ROWS, -size
+
+
+def _elements(case: Case, judgement: Judgement) -> Iterator[tuple[Traits, bool]]:
+    check, frame = judgement.worst, Frame(case)
+    assert check is not None
+    assert check.mask is not None
+    mask = np.asarray(check.mask).reshape(case.outputs[check.output].layout.shape)
+    role = frame.role(check.output)
+    if role == "grid":
+        mask = np.moveaxis(mask, frame.axis, -1).reshape(-1, frame.n)
+    mask = mask.reshape(-1, 1) if role == "rows" else mask.reshape(-1, mask.shape[-1] if mask.ndim else 1)
+    for row, column in np.ndindex(*mask[:, :_MOST_ELEMENTS].shape):
+        yield _place(row, column, mask.shape[1], role), bool(mask[row, column])
+
+
+def _place(row: int, column: int, columns: int, role: str) -> Traits:
+    if role == "rows":
+        return {"row": row}
+    traits: dict[str, int | str] = {} if role == "columns" else {"row": row}
+    traits.update({"column": column, "columns from the end": columns - 1 - column})
+    for block in _BLOCKS:
+        traits[f"column mod {block}"] = column % block
+        traits[f"tail of {block}"] = "inside" if column >= columns - columns % block else "before"
+    return traits

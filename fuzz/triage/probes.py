@@ -1,0 +1,109 @@
+"""Probes: the cases around a failure, each with something changed, that show what failing depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from fuzz.case import ITEMSIZE
+from fuzz.execute.c_target import CTarget
+from fuzz.execute.target import Target
+from fuzz.generate.layouts import LAYOUT_CLASSES
+from fuzz.generate.rms_norm import EPS
+from fuzz.generate.stream import Stream
+from fuzz.op import OPS
+from fuzz.triage.blueprint import VALUES, Blueprint
+
+_SWEPT = 260
+"""every n up to this is probed: twice each block of 128, and one of 256."""
+_SWEPT_SLOWLY = 40
+"""of a target that needs milliseconds for each case."""
+_LONG = (320, 383, 384, 385, 511, 512, 513, 575, 639, 640, 767, 768, 1023, 1024, 1025, 1087, 2047, 2048, 2049)
+_ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
+_MIXED = 200
+"""probes with several things changed at once."""
+
+_T = TypeVar("_T")
+
+
+def is_slow(target: Target) -> bool:
+    """Targets that are given few probes."""
+    return not isinstance(target, CTarget)
+
+
+def swept(base: Blueprint, target: Target, *, few: bool = False) -> Iterator[Blueprint]:
+    """Every row length, all else as it is."""
+    lengths = range(1, (_SWEPT_SLOWLY if few or is_slow(target) else _SWEPT) + 1)
+    yield from (replace(base, n=n) for n in lengths)
+    if not is_slow(target):
+        yield from (replace(base, n=n) for n in (*_LONG, base.n + 1, base.n - 1, 2 * base.n) if n > _SWEPT)
+
+
+def changed(base: Blueprint, target: Target) -> Iterator[Blueprint]:
+    """One thing changed at a time, for the rows' number also two."""
+    yield from (replace(base, rows=rows) for rows in _ROWS)
+    yield from (replace(base, dtype=dtype) for dtype in target.kernel.capabilities.dtypes)
+    for layout in LAYOUT_CLASSES:
+        for rows in (base.rows, 3):
+            yield replace(base, layouts=dict.fromkeys(base.layouts, layout), rows=rows)
+        yield from (replace(base, layouts={**base.layouts, name: layout}, rows=3) for name in base.layouts)
+    yield from (replace(base, guard="before", offset=place) for place in range(64 // ITEMSIZE[base.dtype]))
+    yield replace(base, guard="after", offset=0)
+    yield from (replace(base, values=values, seed=seed) for values in VALUES for seed in (1, 2))
+    for eps in EPS:
+        yield from (replace(base, eps=eps, values=values) for values in (base.values, "tiny", "large"))
+    yield from (replace(base, aliases=aliases, rows=rows) for aliases in _aliases(base, target) for rows in (1, 3))
+    yield from (replace(base, dropped=frozenset([name])) for name in _optional(base))
+    yield from (replace(base, rank=rank, axis=rank - 1) for rank in (1, 2, 3, 4) if rank > 1 or base.rows == 1)
+    yield replace(base, rank=2, axis=0)
+
+
+def mixed(base: Blueprint, target: Target, failing: Sequence[int], key: int) -> Iterator[Blueprint]:
+    """Several things changed at once; half of the time to one of the row lengths that are known to fail."""
+    stream = Stream(key)
+    able = target.kernel.capabilities
+    aliases, dropped = _aliases(base, target), [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
+    for number in range(_MIXED // (5 if is_slow(target) else 1)):
+        words = iter(stream.child(str(number)).words(16).tolist())
+
+        def pick(kept: _T, others: Sequence[_T], words: Iterator[int] = words) -> _T:
+            """What the base has, every second time."""
+            word = next(words)
+            return kept if word % 2 or not others else others[word // 2 % len(others)]
+
+        guard, offset = pick((base.guard, base.offset), [("before", place) for place in range(16)])
+        yield replace(
+            base,
+            n=pick(failing[next(words) % len(failing)], range(1, _SWEPT_SLOWLY if is_slow(target) else _SWEPT)),
+            rows=pick(base.rows, _ROWS[:8]),
+            dtype=pick(base.dtype, able.dtypes),
+            layouts={name: pick(layout, tuple(LAYOUT_CLASSES)) for name, layout in base.layouts.items()},
+            guard=guard,
+            offset=offset,
+            values=pick(base.values, VALUES),
+            seed=number,
+            eps=pick(base.eps, EPS),
+            aliases=pick(base.aliases, aliases),
+            dropped=pick(frozenset(), dropped),
+        )
+
+
+def elsewhere(base: Blueprint, failing: Sequence[int]) -> Iterator[Blueprint]:
+    """Probes for the kernel's other targets: lengths around every width of a vector, and those that fail here."""
+    widths = (4, 8, 12, 16, 32, 64)
+    lengths = {1, 2, 3, *range(base.n, base.n + 3), *failing[:8], *failing[-4:]}
+    lengths |= {k * width + d for width in widths for k in (1, 2, 4, 5) for d in (-1, 0, 1, width // 2)}
+    yield from (replace(base, n=n) for n in sorted(lengths))
+
+
+def _aliases(base: Blueprint, target: Target) -> list[frozenset[tuple[str, str]]]:
+    """Each permitted pair alone, and none."""
+    pairs = [p for p in target.kernel.capabilities.aliases if p[0] in base.base.outputs and p[1] in base.base.inputs]
+    return [frozenset(), *(frozenset([pair]) for pair in pairs)]
+
+
+def _optional(base: Blueprint) -> list[str]:
+    op = OPS[base.base.op]
+    there = {*base.base.inputs, *base.base.outputs}
+    return [operand.name for operand in (*op.inputs, *op.outputs) if operand.optional and operand.name in there]

@@ -1,0 +1,186 @@
+"""Rules: the simplest statement about a case's traits that is true of what fails and of nothing else.
+
+Every atom that comes into question is true of all failures and as narrow as they allow: 'n >= 17' where 17 is the
+smallest failing n. So a rule can only err by being true of something that passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+
+Trait = float | int | str
+Traits = Mapping[str, Trait]
+"""of one probe: numbers, residues (named 'a mod b') and words."""
+
+_MOST_ATOMS = 3
+_PATIENCE = 40_000
+"""combinations of atoms that are looked at, the simplest first."""
+
+
+@dataclass(frozen=True)
+class Atom:
+    """One condition on one trait."""
+
+    trait: str
+    relation: str
+    """'=', '!=', '>=', '<=' or 'in'."""
+    values: tuple[Trait, ...]
+    cost: float
+
+    def holds(self, traits: Traits) -> bool:
+        """False too where the trait is unknown."""
+        value = traits.get(self.trait)
+        if value is None:
+            return False
+        if self.relation in ("=", "in"):
+            return value in self.values
+        if self.relation == "!=":
+            return value not in self.values
+        limit = self.values[0]
+        if isinstance(value, str) or isinstance(limit, str):
+            return False
+        return value >= limit if self.relation == ">=" else value <= limit
+
+    def __str__(self) -> str:
+        said = _WORDS.get((self.trait, self.relation, *self.values))
+        if said is None and self.trait in _POWERS:
+            said = f"{_POWERS[self.trait].format(f'{self.relation} 2^{self._listed()}')}"
+        return said or f"{self.trait} {self.relation} {self._listed()}"
+
+    def _listed(self) -> str:
+        shown = [value if isinstance(value, str) else f"{value:.9g}" for value in self.values]
+        return shown[0] if len(shown) == 1 else f"{{{', '.join(shown)}}}"
+
+
+_YES_NO = {
+    "a NaN": ("x has a NaN", "x has no NaN"),
+    "an infinity": ("x has an infinity", "x has no infinity"),
+    "a zero row": ("x has a row of zeros", "x has no row of zeros"),
+    "an ordinary row": ("x has a row that is finite and not all zero", "no row of x is finite and not all zero"),
+}
+_WORDS: Mapping[tuple[Trait, ...], str] = {
+    (trait, relation, word): said
+    for trait, (yes, no) in _YES_NO.items()
+    for relation, word, said in (("=", "yes", yes), ("!=", "no", yes), ("=", "no", no), ("!=", "yes", no))
+}
+_POWERS = {
+    "log2 of eps / mean square": "eps {} times the mean square",
+    "log2 of the mean square": "mean square {}",
+}
+"""how a trait is said that is a power of two."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A conjunction; without atoms it is true of everything."""
+
+    atoms: tuple[Atom, ...] = ()
+
+    def holds(self, traits: Traits) -> bool:
+        return all(atom.holds(traits) for atom in self.atoms)
+
+    def __str__(self) -> str:
+        return " and ".join(str(atom) for atom in self.atoms)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A rule, and for how many of the probes it says the truth."""
+
+    rule: Rule
+    agreeing: int
+    probes: int
+
+    @property
+    def exact(self) -> bool:
+        return self.agreeing == self.probes
+
+
+def learn(probes: Sequence[Traits], failed: Sequence[bool]) -> Learned:
+    """The cheapest exact rule of at most three atoms; where there is none, the one that errs least."""
+    failures = [traits for traits, bad in zip(probes, failed, strict=True) if bad]
+    passes = [traits for traits, bad in zip(probes, failed, strict=True) if not bad]
+    if not failures:
+        raise ValueError("nothing failed, so there is nothing to state")
+    everything = (1 << len(passes)) - 1
+    excluding = _by_what_they_exclude(_atoms(failures, passes), passes)
+    best, left = Rule(), len(passes)
+    for atoms in _combined(list(excluding)):
+        union = reduce(int.__or__, (excluding[atom] for atom in atoms), 0)
+        missed = (everything & ~union).bit_count()
+        if missed < left:
+            best, left = Rule(atoms), missed
+        if left == 0:
+            break
+    return Learned(best, len(probes) - left, len(probes))
+
+
+def _combined(atoms: Sequence[Atom]) -> Iterator[tuple[Atom, ...]]:
+    """Combinations, the cheaper ones first within each size; a size is finished before the next one."""
+    looked_at = 0
+    for size in range(_MOST_ATOMS + 1):
+        for chosen in sorted(combinations(atoms, size), key=lambda chosen: sum(atom.cost for atom in chosen)):
+            yield chosen
+            looked_at += 1
+            if looked_at > _PATIENCE:
+                return
+
+
+def _by_what_they_exclude(atoms: Iterable[Atom], passes: Sequence[Traits]) -> dict[Atom, int]:
+    """Bits of the passes that each atom is false of; of two that exclude the same only the cheaper one."""
+    kept: dict[int, Atom] = {}
+    for atom in atoms:
+        mask = sum(1 << place for place, traits in enumerate(passes) if not atom.holds(traits))
+        if mask and (mask not in kept or atom.cost < kept[mask].cost):
+            kept[mask] = atom
+    cheapest = sorted(kept.items(), key=lambda item: (item[1].cost, -item[0].bit_count(), str(item[1])))
+    return {atom: mask for mask, atom in cheapest[:_WIDEST]}
+
+
+_WIDEST = 60
+"""atoms that are combined: all threes of them are still looked at in a fraction of a second."""
+
+
+def _atoms(failures: Sequence[Traits], passes: Sequence[Traits]) -> Iterator[Atom]:
+    """The atoms that are true of every failure."""
+    for trait in failures[0]:
+        bad = [traits.get(trait) for traits in failures]
+        good = [traits.get(trait) for traits in passes]
+        if None in bad:
+            continue
+        known = {value for value in bad if value is not None}
+        others = {value for value in good if value is not None} - known
+        if all(isinstance(value, str) for value in known):
+            yield from _word_atoms(trait, {str(v) for v in known}, {str(v) for v in others})
+        else:
+            numbers = {value for value in known if not isinstance(value, str)}
+            yield from _number_atoms(trait, numbers, {value for value in others if not isinstance(value, str)})
+
+
+def _word_atoms(trait: str, bad: set[str], good: set[str]) -> Iterator[Atom]:
+    if len(bad) == 1:
+        yield Atom(trait, "=", tuple(bad), 1.0)
+    for word in sorted(good):
+        yield Atom(trait, "!=", (word,), 1.1)
+    if 1 < len(bad) <= 4:
+        yield Atom(trait, "in", tuple(sorted(bad)), 2.0)
+    if 1 < len(good) <= 4:
+        yield Atom(trait, "!=", tuple(sorted(good)), 2.0)
+
+
+def _number_atoms(trait: str, bad: set[float | int], good: set[float | int]) -> Iterator[Atom]:
+    # A residue is a reason of its own, and rather of the smaller modulus; a threshold of a residue is a rarer one.
+    modulus = trait.rpartition(" mod ")[2] if " mod " in trait else ""
+    base = 1.0 if not modulus else 1.2 + (int(modulus) if modulus.isdigit() else 8) / 1000
+    low, high = min(bad), max(bad)
+    if len(bad) == 1:
+        yield Atom(trait, "=", (low,), base + 0.05)
+    if modulus and 0 not in bad:
+        yield Atom(trait, "!=", (0,), base)
+    if any(value < low for value in good):
+        yield Atom(trait, ">=", (low,), base + (0.4 if modulus else 0.0))
+    if any(value > high for value in good):
+        yield Atom(trait, "<=", (high,), base + (0.4 if modulus else 0.1))

@@ -1,0 +1,152 @@
+"""Traits: what may be said of a case and of where it runs, in the words in which a rule of failing is stated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from fuzz.case import ITEMSIZE, Case, Layout, Output, Tensor, contiguous
+from fuzz.execute.c_target import CTarget
+from fuzz.execute.target import Target
+from fuzz.generate.formats import from_bits
+from fuzz.op import OPS
+from fuzz.triage.reduction import Frame
+from fuzz.triage.rule import Trait, Traits
+
+MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256)
+_ADDRESSES = (8, 16, 32, 64)
+_LANE_BITS = 32
+"""kernels compute in float32, whatever they store."""
+
+
+def traits_of(case: Case, target: Target) -> Traits:
+    """All traits of a case on a target."""
+    return {**case_traits(case), **dict(_lane_traits(Frame(case).n, target)), **target_traits(target)}
+
+
+def target_traits(target: Target) -> Traits:
+    """Traits of where it runs, within one kernel."""
+    if not isinstance(target, CTarget):
+        return {"device": target.device}
+    traits: dict[str, Trait] = {
+        "optimisation": f"-{target.opt}",
+        "compiler": target.compiler,
+        "processor": f"{'emulated' if target.emulated else 'native'} {target.arch}",
+    }
+    if target.vector_bits is not None:
+        traits["vector length"] = target.vector_bits
+    return traits
+
+
+def origin_traits(target: Target) -> Traits:
+    """Traits of who runs it: for telling one kernel from the others."""
+    isa = target.kernel.isa if isinstance(target, CTarget) else target.kernel.framework
+    return {"kernel": target.kernel.name, "instruction set": isa, **target_traits(target)}
+
+
+def case_traits(case: Case) -> Traits:
+    """Traits of the input alone."""
+    frame = Frame(case)
+    traits: dict[str, Trait] = {"n": frame.n, "rows": math.prod(frame.outer), "rank": len(frame.grid)}
+    traits.update({f"n mod {modulus}": frame.n % modulus for modulus in MODULI})
+    traits["axis"] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
+    tensors: dict[str, Tensor | Output] = {**case.inputs, **case.outputs}
+    for name, tensor in tensors.items():
+        traits.update(_tensor_traits(name, tensor, frame))
+    traits.update(_optional_traits(case))
+    traits.update(_value_traits(case, frame))
+    return traits
+
+
+def _lane_traits(n: int, target: Target) -> Iterator[tuple[str, Trait]]:
+    if isinstance(target, CTarget) and target.vector_bits is not None:
+        lanes = target.vector_bits // _LANE_BITS
+        yield "n mod lanes", n % lanes
+        yield "n / lanes", n // lanes
+        yield "n mod 4 lanes", n % (4 * lanes)
+
+
+def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator[tuple[str, Trait]]:
+    yield f"dtype of {name}", tensor.dtype
+    if isinstance(tensor, Output) and tensor.alias is not None:
+        return
+    if frame.role(name) == "grid":
+        yield f"layout of {name}", layout_class(tensor.layout, frame.axis)
+        address = tensor.layout.alignment(ITEMSIZE[tensor.dtype])
+        yield from ((f"address of {name} mod {modulus}", address % modulus) for modulus in _ADDRESSES)
+
+
+def _optional_traits(case: Case) -> Iterator[tuple[str, Trait]]:
+    op = OPS[case.op]
+    for operand in (*op.inputs, *op.outputs):
+        if operand.optional:
+            yield operand.name, "there" if operand.name in (*case.inputs, *case.outputs) else "absent"
+    for output, source in op.aliases:
+        if output in case.outputs and source in case.inputs:
+            yield f"{output} in place of {source}", "yes" if case.outputs[output].alias == source else "no"
+    if "offset" in case.params:
+        yield "weight offset", float(case.params["offset"])
+
+
+def _value_traits(case: Case, frame: Frame) -> Iterator[tuple[str, Trait]]:
+    x = case.inputs["x"]
+    with np.errstate(invalid="ignore"):
+        values = from_bits(x.bits, x.dtype, x.layout.shape).astype(np.float64)
+    rows = np.moveaxis(values, frame.axis, -1).reshape(-1, frame.n) if values.size else np.zeros((1, 1))
+    finite = np.where(np.isfinite(rows), rows, 0.0)
+    zero, whole = (rows == 0).all(axis=-1), np.isfinite(rows).all(axis=-1)
+    yield "a NaN", _yes(np.isnan(values).any())
+    yield "an infinity", _yes(np.isinf(values).any())
+    yield "a zero row", _yes(zero.any())
+    yield "an ordinary row", _yes((whole & ~zero).any())
+    with np.errstate(over="ignore"):  # float64 kernels have squares beyond its range
+        largest = float(np.square(finite).mean(axis=-1).max())
+    eps = float(case.params.get("eps", 0.0))
+    yield "eps", eps
+    if largest > 0 and math.isfinite(largest):
+        yield "log2 of the mean square", round(math.log2(largest))
+        yield "log2 of eps / mean square", round(math.log2(eps / largest)) if eps else -999
+
+
+def _yes(what: np.bool_) -> str:
+    return "yes" if what else "no"
+
+
+def twin_traits(case: Case, twin: Case) -> Traits:
+    """What a law changes: where each of the two is at an aligned address, and the twin's traits that are its own."""
+    own, other = case_traits(case), case_traits(twin)
+    traits: dict[str, Trait] = {}
+    for name in ("x", *case.outputs):
+        for modulus in _ADDRESSES:
+            trait = f"address of {name} mod {modulus}"
+            if trait in own and trait in other:
+                both = own[trait] == 0, other[trait] == 0
+                traits[f"{name} at a multiple of {modulus}"] = _SIDES[both]
+    for trait in ("rows", "eps", *(t for t in own if t.startswith("layout of ") or " in place of " in t)):
+        if trait in other:
+            traits[f"the twin's {trait}"] = other[trait]
+    return traits
+
+
+_SIDES = {(True, True): "both", (False, False): "neither", (True, False): "one side", (False, True): "one side"}
+
+
+def layout_class(layout: Layout, axis: int) -> str:
+    """The name of the class that a layout belongs to."""
+    steps = [(e, s, a == axis) for a, (e, s) in enumerate(zip(layout.shape, layout.strides, strict=True)) if e > 1]
+    along = next((stride for _, stride, is_row in steps if is_row), 1)
+    across = [(extent, stride) for extent, stride, is_row in steps if not is_row]
+    if along == 0 or any(stride == 0 for _, stride in across):
+        return "expanded_row" if along == 0 else "expanded"
+    if any(stride < 0 for _, stride, _ in steps):
+        return "reversed"
+    dense = contiguous(layout.shape).strides
+    if all(s == d for e, s, d in zip(layout.shape, layout.strides, dense, strict=True) if e > 1):
+        return "contiguous"
+    if along > 1:
+        return "transposed" if any(stride < along for _, stride in across) else "column_step"
+    collapses = all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(across))
+    return "pitched" if collapses else "padded"
