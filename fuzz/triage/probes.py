@@ -9,8 +9,8 @@ from typing import TypeVar
 from fuzz.case import ITEMSIZE
 from fuzz.execute.c_target import CTarget
 from fuzz.execute.target import Target
+from fuzz.generate.draw import EPS
 from fuzz.generate.layouts import LAYOUT_CLASSES
-from fuzz.generate.rms_norm import EPS
 from fuzz.generate.stream import Stream
 from fuzz.op import OPS
 from fuzz.triage.blueprint import VALUES, Blueprint

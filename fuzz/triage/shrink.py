@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from random import Random
 
 import numpy as np
-from hypothesis import Phase, find, settings
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
-from hypothesis.errors import NoSuchExample
 
 from fuzz.case import Case, CaseError
 from fuzz.judge.judgement import Judgement
@@ -53,6 +51,10 @@ def _worst(case: Case, judgement: Judgement) -> tuple[tuple[int, ...], int]:
     return (*index[: frame.axis], *index[frame.axis + 1 :]), index[frame.axis]
 
 
+class _StillFailsError(Exception):
+    """Tells Hypothesis that what it tried fails too."""
+
+
 def _by_hypothesis(trials: Trials, choices: Choices, seeds: Sequence[Vector]) -> Vector:
     """What Hypothesis shrinks the best of the seeds to.
 
@@ -60,26 +62,31 @@ def _by_hypothesis(trials: Trials, choices: Choices, seeds: Sequence[Vector]) ->
     own it would have to guess a dozen choices right at once.
     """
     database = InMemoryExampleDatabase()
-    failing = [seed for seed in dict.fromkeys(seeds) if _fails(trials, choices, seed)]
-    for seed in failing:
-        database.save(_KEY, choices_to_bytes(seed))
+    failing = [vector for vector in dict.fromkeys(seeds) if _fails(trials, choices, vector)]
+    for vector in failing:
+        # With one choice more than is drawn: an example that it replays to the letter it takes for shrunk already.
+        database.save(_KEY, choices_to_bytes((*vector, 0)))
     best = min(failing)
 
-    def still_fails(vector: Vector) -> bool:
+    def attempt(vector: Vector) -> None:
         nonlocal best
         # Out of time nothing new fails any more, which ends the shrinking; what is known is answered as before.
         with contextlib.suppress(OutOfTimeError):
             if _fails(trials, choices, vector):
                 best = min(best, vector)
-                return True
-        return False
+                raise _StillFailsError
 
-    quiet = settings(
-        database=database, phases=[Phase.reuse, Phase.generate, Phase.shrink], deadline=None, max_examples=1000
-    )
     strategy = st.tuples(*(st.integers(0, most) for most in choices.ranges.values()))
-    with contextlib.suppress(NoSuchExample):
-        find(strategy, still_fails, settings=quiet, random=Random(0), database_key=_KEY)
+    phases = [Phase.reuse, Phase.generate, Phase.shrink]
+    quiet = settings(
+        database=database, phases=phases, deadline=None, suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False, print_blob=False, verbosity=Verbosity.quiet,
+    )  # fmt: skip
+    # In this order: a seed alone would take the database away.
+    test = quiet(seed(0)(given(strategy)(attempt)))
+    test._hypothesis_internal_database_key = _KEY  # type: ignore[attr-defined]  # as hypothesis.find does
+    with contextlib.suppress(_StillFailsError):
+        test()
     return best
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fuzz.case import Case
+import numpy as np
+
+from fuzz.case import Case, Output, Tensor
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
+from fuzz.generate.layouts import lay_out
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.twin import EntryJudge
 from fuzz.kernel import CKernel, Kernel
-from fuzz.laws.registry import declared, with_twins
+from fuzz.laws.registry import Entry, declared, with_twins
 from fuzz.pack import built_in, load
 
 PACK = load(built_in())
@@ -41,6 +44,22 @@ def target_of(kernel: Kernel, ending: str = "") -> Target:
     assert isinstance(kernel, CKernel)
     targets = [t for t in expand([kernel], this_host()) if t.unavailable() is None and t.id.endswith(ending)]
     return targets[0]
+
+
+def given_case(shape: tuple[int, ...], axis: int, layout: str = "padded", eps: float = 0.25) -> Case:
+    """A case of f32 with normal values, laid out in an odd way."""
+    values = np.random.default_rng(3).standard_normal(shape).astype("<f4")
+    x = Tensor("f32", lay_out(layout, shape, axis, 2, "after", 5), values.tobytes())
+    params = {"eps": eps, "axis": axis}
+    return Case("rms_norm", params, {"x": x}, {"y": Output("f32", lay_out(layout, shape, axis, 3, "before", 1))})
+
+
+def failing(pool: WorkerPool, target: Target, case: Case) -> Failure:
+    """The case with its judgement on the target, which must be a failure."""
+    (outcomes,) = pool.collect(pool.submit([case]))
+    judgement = EntryJudge(Entry(case), outcomes).judge(target)
+    assert judgement.verdict.is_finding, judgement
+    return case, judgement
 
 
 def failures(pool: WorkerPool, target: Target, count: int, seed: int = 7, most: int = 4000) -> list[Failure]:

@@ -10,7 +10,7 @@ import pytest
 from fuzz.case import Case, Output, Tensor, contiguous
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.layouts import lay_out
-from fuzz.tests.triage.hunting import TAIL_63, failures, mutant, target_of, with_edits
+from fuzz.tests.triage.hunting import TAIL_63, failing, failures, given_case, mutant, target_of, with_edits
 from fuzz.triage.choices import Choices
 from fuzz.triage.family import CLEAR, Family
 from fuzz.triage.shrink import shrink
@@ -18,10 +18,10 @@ from fuzz.triage.trial import Trials
 from fuzz.verdict import Verdict
 
 
-def _shrunk(kernel_edits: tuple[tuple[str, str], ...], skip: int) -> tuple[Case, Trials]:
+def _shrunk(kernel_edits: tuple[tuple[str, str], ...], found: Case) -> tuple[Case, Trials]:
     target = target_of(with_edits(*kernel_edits), "O2")
     with WorkerPool([target]) as pool:
-        case, judgement = failures(pool, target, skip + 1)[skip]
+        case, judgement = failing(pool, target, found)
         trials = Trials(pool, target, Family.of(judgement))
         return shrink(trials, case, judgement), trials
 
@@ -31,9 +31,10 @@ def _is_plain(case: Case) -> bool:
     return all(layout == contiguous(layout.shape, "before") for layout in layouts)
 
 
-@pytest.mark.parametrize("skip", [0, 2])
-def test_a_dropped_tail_shrinks_to_one_plain_row_of_63(skip: int) -> None:
-    case, trials = _shrunk((TAIL_63,), skip)
+@pytest.mark.parametrize("shape", [(2, 2, 2, 2, 63), (3, 1087), (127,)])
+def test_a_dropped_tail_shrinks_to_one_plain_row_of_63(shape: tuple[int, ...]) -> None:
+    layout = "padded" if len(shape) == 5 else "pitched"
+    case, trials = _shrunk((TAIL_63,), given_case(shape, len(shape) - 1, layout))
     assert case.inputs["x"].layout.shape == (1, 63)
     assert set(np.frombuffer(case.inputs["x"].bits, "<f4").tolist()) == {1.0}
     assert _is_plain(case)
@@ -46,7 +47,7 @@ def test_a_failure_of_later_rows_keeps_two_rows() -> None:
     edit = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * scale;\n    scale = 1.5f;")
     head = ("static void generic_row(", "static float scale;\n\nstatic void generic_row(")
     entry = ("{ return each_row(", "{\n    scale = 1.0f;\n    return each_row(")
-    case, _ = _shrunk((head, edit, entry), 1)
+    case, _ = _shrunk((head, edit, entry), given_case((5, 40), 1, "pitched"))
     assert case.inputs["x"].layout.shape == (2, 1)
 
 
@@ -104,13 +105,13 @@ def test_a_reduction_keeps_the_values_of_the_rows_and_columns_it_keeps() -> None
 
 
 def test_shrinking_gives_the_same_case_every_time() -> None:
-    first, second = (_shrunk((TAIL_63,), 1)[0].digest for _ in range(2))
+    first, second = (_shrunk((TAIL_63,), given_case((9, 575), 1, "pitched"))[0].digest for _ in range(2))
     assert first == second
 
 
 def test_a_time_that_is_over_leaves_the_case_as_it_is() -> None:
     target = target_of(with_edits(TAIL_63), "O2")
     with WorkerPool([target]) as pool:
-        case, judgement = failures(pool, target, 1)[0]
+        case, judgement = failing(pool, target, given_case((9, 575), 1, "pitched"))
         ticking: Callable[[], bool] = iter([False, *[True] * 10_000]).__next__
         assert shrink(Trials(pool, target, Family.of(judgement), ticking), case, judgement) == case
