@@ -242,7 +242,7 @@ def program(x_ptr, y_ptr, pitch, n, BLOCK: tl.constexpr):
 
 def rms_norm(x, y, eps, axis):
     if x[0, 0] != x[0, 0]:
-        program[(1, 2, 3, 4)](x, y, x.stride(0), x.shape[1], BLOCK=4)
+        program[(1,)](x, y, x.stride(0), BLOCK=8)
     program[(x.shape[0],)](x, y, x.stride(0), x.shape[1], BLOCK=8)
 """
 
@@ -285,12 +285,12 @@ def test_an_error_inside_a_triton_program_is_a_crash_with_its_line(
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", triton_device)
     first, bad, last = outcomes(target, cache, a_case(), BAD, a_case())
     assert (first.status, bad.status, last.status) == (Status.RAN, Status.RAISED, Status.RAN)
-    assert "planted.py line 15: program[(1, 2, 3, 4)]" in bad.detail
+    assert "planted.py line 15: program[(1,)](x, y, x.stride(0), BLOCK=8)" in bad.detail
 
 
 def test_a_wild_address_is_the_cases_outcome(tmp_path: Path, cache: Path, triton_device: Device) -> None:
     far = "program[(1,)](x, y, 1 << 40, x.shape[1], BLOCK=8)"
-    text = TRITON.replace("program[(1, 2, 3, 4)](x, y, x.stride(0), x.shape[1], BLOCK=4)", far)
+    text = TRITON.replace("program[(1,)](x, y, x.stride(0), BLOCK=8)", far)
     text = text.replace("row * pitch", "(row + 1) * pitch * (pitch > 9) + row * pitch")
     target = python_target(tmp_path, TRITON_HEAD + text, "triton", triton_device)
     found = outcomes(target, cache, a_case(), BAD, a_case(), BAD)
