@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from fuzz.cli.exits import Exit
 from fuzz.execute import toolchain
 from fuzz.execute.attestation import Attestation, NotRun
 from fuzz.execute.pool import WorkerPool
+from fuzz.execute.python_target import INSTALL, no_cuda_device
 from fuzz.execute.target import expand
 from fuzz.execute.toolchain import Tool, this_host
 from fuzz.pack import built_in, load
@@ -70,9 +72,14 @@ def _install(missing: Sequence[Tool], err: Console) -> bool:
 
 def _print(out: Console, statuses: dict[str, Attestation | NotRun]) -> None:
     rows = [(tool.name + " ".join(("", *tool.prefix)), tool.version or _missing(tool)) for tool in tools()]
+    versions = environment()["packages"]
+    rows += [(name, versions[name] or f"optional: {name} is not installed: {INSTALL}") for name in ("torch", "triton")]
+    rows.append(("CUDA", no_cuda_device() or "a device is there"))
     print_table(PlainTable(("tool", "version"), rows), markdown=False)
     out.print()
     print_table(PlainTable(("target", "attested"), [(n, _words(s)) for n, s in statuses.items()]), markdown=False)
+    for reason, count in _not_given(statuses).items():
+        out.print(Text(f"on {count} targets {reason}"))
     running = sum(1 for status in statuses.values() if isinstance(status, Attestation))
     out.print()
     out.print(f"{running} of {len(statuses)} targets run here", highlight=False)
@@ -82,6 +89,12 @@ def _print(out: Console, statuses: dict[str, Attestation | NotRun]) -> None:
         out.print(Text("next: kernelfuzz run --max-time 1m"))
 
 
+def _not_given(statuses: dict[str, Attestation | NotRun]) -> dict[str, int]:
+    """What targets are not given although their kernels take it, and on how many of them."""
+    attested = [status for status in statuses.values() if isinstance(status, Attestation)]
+    return Counter(f"no case with {dtype}: {why}" for status in attested for dtype, why in status.not_given.items())
+
+
 def _missing(tool: Tool) -> str:
     return f"{'optional' if tool.name == 'clang' else 'missing'}: {tool.missing}"
 
@@ -89,7 +102,7 @@ def _missing(tool: Tool) -> str:
 def _words(status: Attestation | NotRun) -> str:
     if isinstance(status, NotRun):
         return f"NOT_RUN: {status.reason}"
-    return "; ".join([status.words, *(f"no {dtype} cases: {why}" for dtype, why in status.not_given.items())])
+    return status.words
 
 
 def _record(statuses: dict[str, Attestation | NotRun]) -> dict[str, Any]:
