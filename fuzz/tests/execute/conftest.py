@@ -48,7 +48,7 @@ def run(make_target: Callable[[str], CTarget], cache: Path) -> Run:
 
     def go(body: str, *cases: Case, limit: float = 10.0, second_run: bool = False) -> list[Outcome]:
         target = make_target(body)
-        with WorkerPool([target], limit=limit, second_run=second_run, cache=cache) as pool:
+        with WorkerPool([target], limit=limit, second_run=second_run, cache=cache, bounded=False) as pool:
             return [outcomes[target.id] for outcomes in pool.collect(pool.submit(cases))]
 
     return go

@@ -11,6 +11,7 @@ from fuzz.run.tally import Tally, TargetTally
 from fuzz.store.casefile import load
 from fuzz.tests.examples import plain
 from fuzz.verdict import Verdict
+from oracles.truth import OutputCheck
 
 
 def _case(n: int, dtype: str = "f32") -> Case:
@@ -18,7 +19,8 @@ def _case(n: int, dtype: str = "f32") -> Case:
 
 
 def _judgement(case: Case, verdict: Verdict = Verdict.FAIL_NUMERIC, ratio: float = 2.0) -> Judgement:
-    return Judgement("c-k@native:gcc-O2", case.digest, verdict, ratio)
+    worst = OutputCheck("y", "pass", (0, 0), ratio) if verdict is Verdict.PASS else None
+    return Judgement("c-k@native:gcc-O2", case.digest, verdict, ratio, worst)
 
 
 def test_a_smaller_case_replaces_a_larger_one_and_not_the_other_way(tmp_path: Path) -> None:
