@@ -1,132 +1,141 @@
-"""Kernels in Triton and torch, as the pack declares them.
-
-Triton adds a row in an order that its compiler chooses: each thread its own elements, at most 64, then a tree over the
-threads. `Pairwise(64)` bounds every such order for rows of up to 32,768 elements.
-"""
+"""The pack's kernels in Triton and torch, as declared."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Capabilities, Numerics, Pairwise, PythonKernel
+from fuzz import Capabilities, Numerics, Pairwise, PythonKernel, Sequential
 
 __all__ = ["KERNELS"]
 
-_HERE = Path(__file__).resolve().parent
-_FLOATS = ("f32", "f16", "bf16")
-_TILED = Numerics(summation=Pairwise(64))
-_MAX_ROW = 32768
+_TRITON = Path(__file__).resolve().parent / "triton"
+_TORCH = Path(__file__).resolve().parent / "torch"
 
+# A thread adds up to 16 (32) elements of a row that registers hold, one after the other, and then a tree adds threads;
+# the interpreter adds blocks of 128 with eight accumulators, then a tree. Where a row is read in tiles, every tile adds
+# one more to the chain: up to 32 of them in the longest row that is declared.
+_SHORT, _ROW, _TILED = (Numerics(summation=Pairwise(block), dw_summation=Sequential()) for block in (16, 32, 64))
+
+# Which way a row goes depends on its length alone. Alignment and pitch are another matter: the compiler lays a row out
+# over the threads by how wide it may load, so that a row is added in another order where it lies differently.
+_ROWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "scaling", "sign_flip", "surroundings")
+_AUTO = ("rerun", "scaling", "sign_flip", "surroundings")
+_SUMS = ("rerun", "surroundings")
+
+_WEIGHT = ("weight", ("x", "f32"))
+_LONGEST, _KEPT = 131072, 16384
 _FORWARD = Capabilities(
-    dtypes=_FLOATS, strides="pitched", aliases=(("y", "x"),), takes=("weight", "rstd"),
-    mixed=(("weight", _FLOATS),), offset=True, max_n=_MAX_ROW,
+    dtypes=("f32", "f16", "bf16"), strides="pitched", aliases=(("y", "x"),), takes=("weight", "rstd"),
+    mixed=(_WEIGHT, ("y", ("x", "f32"))), offset=True, max_n=_LONGEST,
 )  # fmt: skip
-_SMALL = Capabilities(
-    dtypes=_FLOATS, strides="pitched", aliases=(("y", "x"),), takes=("weight", "rstd"),
-    mixed=(("weight", _FLOATS),), offset=True, max_n=2048,
+_ADD = replace(
+    _FORWARD, takes=("weight", "sum", "rstd"), mixed=(_WEIGHT,), max_n=_KEPT,
+    aliases=(("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual")),
 )  # fmt: skip
-_TILES = Capabilities(
-    dtypes=("f32",), strides="pitched", aliases=(("y", "x"),), takes=("weight", "rstd"),
-    mixed=(("weight", _FLOATS),), offset=True, max_n=_MAX_ROW, multiple_of=1024,
+_NONE = replace(_ADD, mixed=(("rstd", ("x",)),))
+_BACKWARD = replace(
+    _FORWARD, takes=("weight", "rstd", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), max_n=_KEPT,
+    aliases=(("dx", "dy"), ("dx", "x")),
 )  # fmt: skip
-_ADD_ALIASES = (("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual"))
-_ADD = Capabilities(
-    dtypes=_FLOATS, strides="pitched", aliases=_ADD_ALIASES, takes=("weight", "sum", "rstd"),
-    mixed=(("weight", _FLOATS),), offset=True, max_n=_MAX_ROW,
-)  # fmt: skip
-# Triton adds bf16 in float32 whatever it is told, so that mode 'none' is what it says in f16 and f32 only.
-_ADD_NONE = Capabilities(
-    dtypes=("f32", "f16"), strides="pitched", aliases=_ADD_ALIASES, takes=("weight", "sum", "rstd"),
-    mixed=(("rstd", ("x",)),), offset=True, max_n=_MAX_ROW,
-)  # fmt: skip
-_BACKWARD = Capabilities(
-    dtypes=_FLOATS, strides="pitched", aliases=(("dx", "dy"), ("dx", "x")), takes=("weight", "rstd", "dw"),
-    mixed=(("weight", _FLOATS),), offset=True, max_n=_MAX_ROW,
-)  # fmt: skip
-_ADD_BACKWARD = Capabilities(
-    dtypes=_FLOATS, strides="pitched",
+_ADD_BACKWARD = replace(
+    _BACKWARD, takes=("dsum", "weight", "rstd", "dresidual", "dw"),
     aliases=(("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy")),
-    takes=("dsum", "weight", "rstd", "dresidual", "dw"), mixed=(("weight", _FLOATS),), offset=True, max_n=_MAX_ROW,
 )  # fmt: skip
-_TORCH = Capabilities(
-    dtypes=_FLOATS, axis="any", strides="any", takes=("weight", "rstd"), mixed=(("weight", _FLOATS),), offset=True
-)
 
 
-def _triton(
-    name: str, op: str, file: str, able: Capabilities, summary: str, numerics: Numerics = _TILED,
-    **options: str | bool,
-) -> PythonKernel:  # fmt: skip
+def _dual(name: str, path: str, numerics: Numerics, laws: tuple[str, ...], summary: str, **able: int) -> PythonKernel:
     return PythonKernel(
-        name, op, _HERE / "triton" / file, "triton", numerics, able, options=tuple(options.items()), summary=summary
-    )
+        name, "rms_norm", _TRITON / "rms_norm.py", "triton", numerics, replace(_FORWARD, **able),
+        options=(("path", path),), laws=laws, summary=summary,
+    )  # fmt: skip
 
 
-_PATHS, _MODES, _FUSED, _GRADIENTS = (
-    "rms_norm.py", "rms_norm_modes.py", "fused_add_rms_norm.py", "rms_norm_backward.py"
+def _mode(name: str, mode: str, numerics: Numerics, laws: tuple[str, ...], longest: int, summary: str) -> PythonKernel:
+    return PythonKernel(
+        name, "rms_norm", _TRITON / "rms_norm_modes.py", "triton", numerics, replace(_FORWARD, max_n=longest),
+        options=(("mode", mode),), laws=laws, summary=summary,
+    )  # fmt: skip
+
+
+def _add(name: str, path: str, cast: str, numerics: Numerics, summary: str) -> PythonKernel:
+    able = _NONE if cast == "none" else _ADD
+    return PythonKernel(
+        name, "fused_add_rms_norm", _TRITON / "fused_add_rms_norm.py", "triton", numerics,
+        able if path == "whole_row" else replace(able, max_n=_LONGEST),
+        options=(("path", path), ("cast", cast)), laws=_ROWS, summary=summary,
+    )  # fmt: skip
+
+
+def _backward(name: str, op: str, design: str, summary: str) -> PythonKernel:
+    return PythonKernel(
+        name, op, _TRITON / "rms_norm_backward.py", "triton", _ROW, _ADD_BACKWARD if "add" in op else _BACKWARD,
+        options=(("design", design),), laws=_SUMS, summary=summary,
+    )  # fmt: skip
+
+
+_LLAMA = replace(_ROW, cast="llama")
+_UNROUNDED = replace(_ROW, residual="unrounded")
+_INPUT = replace(_ROW, cast="none", accumulate="input")
+
+_TRITON_KERNELS = (
+    _dual("small", "small", _SHORT, _ROWS, "dual path: short rows, several to a program", max_n=2048),
+    _dual("tile-fast", "tile_fast", _TILED, _ROWS, "dual path: whole tiles, no masks, read twice", multiple_of=2048),
+    _dual("vector-generic", "vector_generic", _TILED, _ROWS, "dual path: vectors and a tail; any row"),
+    _dual("dual", "", _TILED, _ROWS, "dual path: the way that the row's length picks"),
+    _mode("static-persistent", "static_persistent", _ROW, _ROWS, _KEPT, "modes: programs stay, rows loaded ahead"),
+    _mode("multi-wave-reload", "multi_wave_reload", _TILED, _ROWS, _LONGEST, "modes: a row in tiles, read twice"),
+    _mode("multi-wave-cached", "multi_wave_cached", _ROW, _ROWS, _KEPT, "modes: a row in registers"),
+    _mode("modes", "", _TILED, _AUTO, _LONGEST, "modes: the one that the shape picks"),
+    _add("add-whole-row", "whole_row", "gemma", _ROW, "rows in registers; one cast, at the end"),
+    _add("add-whole-row-llama", "whole_row", "llama", _LLAMA, "rows in registers; cast before the weight"),
+    _add("add-whole-row-none", "whole_row", "none", _INPUT, "rows in registers; everything in the dtype of x"),
+    replace(
+        _add("add-whole-row-unrounded", "whole_row", "gemma", _UNROUNDED, "normalises the sum as it was calculated"),
+        options=(("path", "whole_row"), ("unrounded", True)),
+    ),
+    _add("add-chunked", "column_chunked", "gemma", _TILED, "chunks of columns, two passes; one cast, at the end"),
+    _add(
+        "add-chunked-llama", "column_chunked", "llama", replace(_TILED, cast="llama"), "chunks; cast before the weight"
+    ),
+    _add(
+        "add-chunked-none", "column_chunked", "none", replace(_TILED, cast="none", accumulate="input"),
+        "chunks; everything in the dtype of x",
+    ),
+    _add("add-auto", "", "gemma", _TILED, "the way that the row's length picks"),
+    _backward("backward-persistent", "rms_norm_backward", "persistent", "programs stay; dw in registers until the end"),
+    _backward("backward-row-temporary", "rms_norm_backward", "row_temporary", "a row per program; dw through memory"),
+    _backward("add-backward-persistent", "fused_add_rms_norm_backward", "persistent", "with the sum's gradient"),
+    _backward("add-backward-row-temporary", "fused_add_rms_norm_backward", "row_temporary", "a row per program"),
 )  # fmt: skip
 
-KERNELS: tuple[PythonKernel, ...] = (
-    _triton("dual", "rms_norm", _PATHS, _FORWARD, "short rows together, whole tiles, or vectors and a tail, by shape"),
-    _triton("small", "rms_norm", _PATHS, _SMALL, "several short rows in registers", path="small"),
-    _triton("tile-fast", "rms_norm", _PATHS, _TILES, "whole tiles, two passes, no mask", path="tile_fast"),
-    _triton("vector-generic", "rms_norm", _PATHS, _FORWARD, "vectors and a tail, any length", path="vector_generic"),
-    _triton("modes", "rms_norm", _MODES, _FORWARD, "one of the three modes, by shape"),
-    _triton(
-        "static-persistent", "rms_norm", _MODES, _FORWARD, "programs that stride over row tiles",
-        mode="static_persistent",
-    ),
-    _triton(
-        "multi-wave-reload", "rms_norm", _MODES, _FORWARD, "a program per row, x read twice by tiles",
-        mode="multi_wave_reload",
-    ),
-    _triton(
-        "multi-wave-cached", "rms_norm", _MODES, _FORWARD, "a program per row, the row in registers",
-        mode="multi_wave_cached",
-    ),
-    _triton(
-        "add-whole-row", "fused_add_rms_norm", _FUSED, _ADD, "whole rows, one cast at the end",
-        path="whole_row", cast="gemma",
-    ),
-    _triton(
-        "add-whole-row-llama", "fused_add_rms_norm", _FUSED, _ADD, "whole rows, cast before the weight",
-        Numerics(summation=Pairwise(64), cast="llama"), path="whole_row", cast="llama",
-    ),
-    _triton(
-        "add-whole-row-none", "fused_add_rms_norm", _FUSED, _ADD_NONE, "whole rows, all in the dtype of x",
-        Numerics(accumulate="input", summation=Pairwise(64), cast="none"), path="whole_row", cast="none",
-    ),
-    _triton(
-        "add-whole-row-unrounded", "fused_add_rms_norm", _FUSED, _ADD, "whole rows, the sum as it was calculated",
-        Numerics(summation=Pairwise(64), residual="unrounded"), path="whole_row", cast="gemma", unrounded=True,
-    ),
-    _triton(
-        "add-chunked", "fused_add_rms_norm", _FUSED, _ADD, "two passes over chunks of columns",
-        path="column_chunked", cast="gemma",
-    ),
-    _triton(
-        "add-chunked-llama", "fused_add_rms_norm", _FUSED, _ADD, "two passes over chunks, cast before the weight",
-        Numerics(summation=Pairwise(64), cast="llama"), path="column_chunked", cast="llama",
-    ),
-    _triton(
-        "backward-persistent", "rms_norm_backward", _GRADIENTS, _BACKWARD, "partial sums of dw kept by few programs",
-        design="persistent",
-    ),
-    _triton(
-        "backward-row-temporary", "rms_norm_backward", _GRADIENTS, _BACKWARD, "every row's share of dw in memory",
-        design="row_temporary",
-    ),
-    _triton(
-        "add-backward-persistent", "fused_add_rms_norm_backward", _GRADIENTS, _ADD_BACKWARD,
-        "the same with the gradient of the residual sum", design="persistent",
+# torch adds in an order that depends on device, layout and thread count.
+_FREE = Numerics(summation=Sequential(), dw_summation=Sequential(), mean="reciprocal")
+_TORCH_FORWARD = replace(_FORWARD, axis="any", strides="any", max_n=None, mixed=(_WEIGHT, ("y", ("x", "f32"))))
+_TORCH_ADD = replace(_TORCH_FORWARD, takes=("weight", "sum", "rstd"), mixed=(_WEIGHT,), aliases=_ADD.aliases)
+_TORCH_BACKWARD = replace(
+    _TORCH_FORWARD, takes=("weight", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), aliases=_BACKWARD.aliases
+)
+_SOURCE = _TORCH / "rms_norm.py"
+
+_TORCH_KERNELS = (
+    PythonKernel("eager", "rms_norm", _SOURCE, "torch", _FREE, _TORCH_FORWARD, summary="four operations"),
+    PythonKernel(
+        "functional", "rms_norm", _SOURCE, "torch", replace(_FREE, rsqrt_ulp=2.0),
+        replace(_TORCH_FORWARD, axis="last", takes=("weight",), mixed=(), offset=False), entry="functional",
+        summary="torch.nn.functional.rms_norm",
     ),
     PythonKernel(
-        "eager", "rms_norm", _HERE / "torch" / "eager.py", "torch", Numerics(summation=Any(), rsqrt_ulp=2.0), _TORCH,
-        summary="square, mean, rsqrt, multiply, as torch runs them one by one",
+        "compiled", "rms_norm", _SOURCE, "torch", replace(_FREE, rsqrt_ulp=2.0), _TORCH_FORWARD,
+        options=(("compiled", True),), summary="torch.compile of the composition",
     ),
+    PythonKernel("add-eager", "fused_add_rms_norm", _SOURCE, "torch", _FREE, _TORCH_ADD, summary="the sum, then it"),
+    PythonKernel("autograd", "rms_norm_backward", _SOURCE, "torch", _FREE, _TORCH_BACKWARD, summary="by autograd"),
     PythonKernel(
-        "functional", "rms_norm", _HERE / "torch" / "functional.py", "torch",
-        Numerics(summation=Any(), rsqrt_ulp=2.0),
-        Capabilities(dtypes=_FLOATS, strides="any", takes=("weight",)), summary="torch.nn.functional.rms_norm",
+        "add-autograd", "fused_add_rms_norm_backward", _SOURCE, "torch", _FREE,
+        replace(_TORCH_BACKWARD, takes=("dsum", "weight", "dresidual", "dw"), aliases=_ADD_BACKWARD.aliases),
+        summary="by autograd, with the sum's gradient",
     ),
 )  # fmt: skip
+
+KERNELS: tuple[PythonKernel, ...] = (*_TRITON_KERNELS, *_TORCH_KERNELS)

@@ -16,7 +16,7 @@ from .rows import INTERPRETED_PROGRAMS, dense, launch, pitch, row_length
 CASTS = ("gemma", "llama", "none")
 WHOLE_N = 8192
 """longer rows are chunked, unless a path is asked for."""
-MAX_ROW = 32768
+MAX_ROW = 16384
 """elements of a row that registers hold."""
 CHUNK = 8192
 PROGRAMS = 65536
@@ -129,7 +129,7 @@ def column_chunked(
 
 def fused_add_rms_norm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int,
-    offset: float, y: torch.Tensor, sum: torch.Tensor | None = None, rstd: torch.Tensor | None = None,  # noqa: A002
+    offset: float = 0.0, y: torch.Tensor, sum: torch.Tensor | None = None, rstd: torch.Tensor | None = None,  # noqa: A002
     cast: str = "gemma", path: str = "", unrounded: bool = False,
 ) -> None:  # fmt: skip
     """sum = x + residual; y = sum / sqrt(mean(sum^2) + eps) * (offset + weight), along the last axis."""

@@ -13,12 +13,12 @@ import triton.language as tl
 from .rows import dense, launch, pitch, reciprocal_rms, row_length
 
 VECTOR_BYTES = 16
-TILE_BYTES = 4096
-"""of the narrowest tile: 256 threads, a vector each."""
-WIDE_TILE = 4096
-"""elements of the tile of rows that it divides; the fewer rounds, the more is in flight."""
+TILE = 2048
+"""elements of the tile; twice as many in rows that those divide: the fewer rounds, the more is in flight."""
 SMALL_N = 2048
-"""rows of up to so many elements share a program."""
+"""elements of the longest row that may share a program."""
+SMALL_BYTES = 4096
+"""of the rows that share one."""
 CACHED_N = 4096
 """16-bit rows of up to so many elements stay in registers between the two passes."""
 PATHS = ("small", "tile_fast", "vector_generic")
@@ -151,7 +151,7 @@ def vector_generic(
 
 
 def rms_norm(
-    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, offset: float, y: torch.Tensor,
+    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, offset: float = 0.0, y: torch.Tensor,
     rstd: torch.Tensor | None = None, path: str = "",
 ) -> None:  # fmt: skip
     """y = x / sqrt(mean(x^2) + eps) * (offset + weight) along the last axis; `path` is one of PATHS, or chosen."""
@@ -160,8 +160,7 @@ def rms_norm(
         return
     rows = x.numel() // n
     vector = VECTOR_BYTES // x.element_size()
-    tile = TILE_BYTES // x.element_size()
-    path = path or ("small" if n <= SMALL_N else "tile_fast" if n % tile == 0 else "vector_generic")
+    path = path or ("small" if n <= SMALL_N else "tile_fast" if n % TILE == 0 else "vector_generic")
     stored = dense(rstd)
     tensors = (x, x if weight is None else weight.contiguous(), y, x if stored is None else stored)
     scalars = (pitch(x, n), pitch(y, n), rows, n, eps, offset)
@@ -170,12 +169,12 @@ def rms_norm(
         if n > SMALL_N:
             raise ValueError(f"path small: rows of {n} elements; it takes up to {SMALL_N}")
         block = triton.next_power_of_2(n)
-        each = max(1, min(32, tile // block))
+        each = max(1, min(32, SMALL_BYTES // (block * x.element_size())))
         launch(small, triton.cdiv(rows, each), tensors, scalars, 4, **flags, ROWS=each, BLOCK=block)
     elif path == "tile_fast":
-        if n % tile:
-            raise ValueError(f"path tile_fast: rows of {n} elements; it takes multiples of {tile}")
-        tile = WIDE_TILE if n % WIDE_TILE == 0 else tile
+        if n % TILE:
+            raise ValueError(f"path tile_fast: rows of {n} elements; it takes multiples of {TILE}")
+        tile = 2 * TILE if n % (2 * TILE) == 0 else TILE
         unroll = 1 if 8192 <= n < 16384 else 4
         launch(tile_fast, rows, tensors, scalars, 16 if n >= 8192 else 8, **flags, TILE=tile, UNROLL=unroll)
     elif path == "vector_generic":

@@ -12,7 +12,7 @@ import triton.language as tl
 
 from .rows import INTERPRETED_PROGRAMS, dense, launch, pitch, processors, reciprocal_rms, row_length, stages
 
-MAX_ROW = 32768
+MAX_ROW = 16384
 """elements of a row that registers hold."""
 DESIGNS = ("persistent", "row_temporary")
 
@@ -117,7 +117,8 @@ def add_rows(partial_ptr, dw_ptr, rows, n, ROWS: tl.constexpr, COLUMNS: tl.const
 
 def rms_norm_backward(
     x: torch.Tensor, dy: torch.Tensor, weight: torch.Tensor | None = None, rstd: torch.Tensor | None = None, *,
-    eps: float, axis: int, offset: float, dx: torch.Tensor, dw: torch.Tensor | None = None, design: str = "persistent",
+    eps: float, axis: int, offset: float = 0.0, dx: torch.Tensor, dw: torch.Tensor | None = None,
+    design: str = "persistent",
 ) -> None:  # fmt: skip
     """dx and dw of y = x rstd (offset + weight) along the last axis. Without rstd it is formed from x and eps."""
     _backward(x, dy, None, weight, rstd, eps, axis, offset, dx, None, dw, design)
@@ -125,7 +126,7 @@ def rms_norm_backward(
 
 def fused_add_rms_norm_backward(
     x: torch.Tensor, dy: torch.Tensor, dsum: torch.Tensor | None = None, weight: torch.Tensor | None = None,
-    rstd: torch.Tensor | None = None, *, eps: float, axis: int, offset: float, dx: torch.Tensor,
+    rstd: torch.Tensor | None = None, *, eps: float, axis: int, offset: float = 0.0, dx: torch.Tensor,
     dresidual: torch.Tensor | None = None, dw: torch.Tensor | None = None, design: str = "persistent",
 ) -> None:  # fmt: skip
     """The same, where x is the sum that was normalised: dx takes the sum's own gradient, and dresidual equals dx."""

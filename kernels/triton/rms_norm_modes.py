@@ -11,7 +11,7 @@ import triton.language as tl
 
 from .rows import INTERPRETED_PROGRAMS, dense, launch, pitch, processors, reciprocal_rms, row_length, stages
 
-MAX_ROW = 32768
+MAX_ROW = 16384
 """elements of a row that registers hold."""
 WAVES = 8
 """persistent programs per multiprocessor."""
@@ -97,7 +97,7 @@ def multi_wave_cached(
 
 
 def rms_norm(
-    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, offset: float, y: torch.Tensor,
+    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, offset: float = 0.0, y: torch.Tensor,
     rstd: torch.Tensor | None = None, mode: str = "",
 ) -> None:  # fmt: skip
     """y = x / sqrt(mean(x^2) + eps) * (offset + weight) along the last axis; `mode` is one of MODES, or chosen."""

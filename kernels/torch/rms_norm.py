@@ -1,0 +1,98 @@
+"""The four ops in torch: composed of elementary operations, by torch's own function, compiled, and by autograd.
+
+Where the arithmetic has a dtype to be chosen it is float32, as models do it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+
+
+def rms_norm(
+    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, offset: float = 0.0,
+    y: torch.Tensor, rstd: torch.Tensor | None = None, compiled: bool = False,
+) -> None:  # fmt: skip
+    """Mean of squares, plus eps, root, multiply: four operations; as one, where torch compiles them."""
+    operations = _compiled() if compiled else _composed
+    result, root = operations(x, weight, eps, axis, offset)
+    y.copy_(result)
+    if rstd is not None:
+        rstd.copy_(root.squeeze(axis))
+
+
+def functional(x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, y: torch.Tensor) -> None:
+    """torch.nn.functional.rms_norm, which normalises the last axis."""
+    if axis not in (-1, x.ndim - 1):
+        raise ValueError("torch normalises the last axis")
+    y.copy_(torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps))
+
+
+def fused_add_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int,
+    offset: float = 0.0, y: torch.Tensor, sum: torch.Tensor | None = None, rstd: torch.Tensor | None = None,  # noqa: A002
+) -> None:  # fmt: skip
+    """The sum in the dtype of x, then the composition."""
+    total = x + residual
+    result, root = _composed(total, weight, eps, axis, offset)
+    y.copy_(result)
+    if sum is not None:
+        sum.copy_(total)
+    if rstd is not None:
+        rstd.copy_(root.squeeze(axis))
+
+
+def rms_norm_backward(
+    x: torch.Tensor, dy: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int,
+    offset: float = 0.0, dx: torch.Tensor, dw: torch.Tensor | None = None,
+) -> None:  # fmt: skip
+    """What autograd makes of the composition, in float32."""
+    _differentiate(x, dy, None, weight, eps, axis, offset, (dx,), dw)
+
+
+def fused_add_rms_norm_backward(
+    x: torch.Tensor, dy: torch.Tensor, dsum: torch.Tensor | None = None, weight: torch.Tensor | None = None, *,
+    eps: float, axis: int, offset: float = 0.0, dx: torch.Tensor, dresidual: torch.Tensor | None = None,
+    dw: torch.Tensor | None = None,
+) -> None:  # fmt: skip
+    """The same, with the sum's own gradient."""
+    _differentiate(x, dy, dsum, weight, eps, axis, offset, (dx,) if dresidual is None else (dx, dresidual), dw)
+
+
+def _composed(
+    x: torch.Tensor, weight: torch.Tensor | None, eps: float, axis: int, offset: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    wide = x.float()
+    # The root is taken, then inverted: torch's rsqrt is an estimate on some machines.
+    root = 1.0 / torch.sqrt(wide.square().mean(axis, keepdim=True) + eps)
+    result = wide * root
+    if weight is not None:
+        scale = weight.float() + offset if offset else weight.float()
+        result = result * scale.reshape([-1] + [1] * (x.ndim - 1 - axis % x.ndim))
+    return result, root
+
+
+def _differentiate(
+    x: torch.Tensor, dy: torch.Tensor, dsum: torch.Tensor | None, weight: torch.Tensor | None, eps: float, axis: int,
+    offset: float, gradients: tuple[torch.Tensor, ...], dw: torch.Tensor | None,
+) -> None:  # fmt: skip
+    # Without a weight its gradient is that of a weight of ones.
+    ones = torch.ones(x.shape[axis], device=x.device)
+    scale = (ones if weight is None else weight.float()).detach().requires_grad_()
+    wide = x.detach().float().requires_grad_()
+    result, _ = _composed(wide, scale, eps, axis, 0.0 if weight is None else offset)
+    found, of_weight = torch.autograd.grad(result, (wide, scale), dy.float())
+    if dsum is not None:
+        found = found + dsum.float()
+    for gradient in gradients:
+        gradient.copy_(found)
+    if dw is not None:
+        dw.copy_(of_weight)
+
+
+@cache
+def _compiled() -> Any:
+    """The composition as one kernel; it is compiled once for all shapes."""
+    return torch.compile(_composed, dynamic=True)
