@@ -111,6 +111,7 @@ _TRITON_KERNELS = (
 
 # torch adds in an order that depends on device, layout and thread count.
 _FREE = Numerics(summation=Sequential(), dw_summation=Sequential(), mean="reciprocal")
+_DOUBLE = replace(_FREE, accumulate="f64", dw_accumulate="f64", dx="rstd3")
 _TORCH_FORWARD = replace(_FORWARD, axis="any", strides="any", max_n=None, mixed=(_WEIGHT, ("y", ("x", "f32"))))
 _TORCH_ADD = replace(_TORCH_FORWARD, takes=("weight", "sum", "rstd"), mixed=(_WEIGHT,), aliases=_ADD.aliases)
 _TORCH_BACKWARD = replace(
@@ -130,9 +131,9 @@ _TORCH_KERNELS = (
         options=(("compiled", True),), summary="torch.compile of the composition",
     ),
     PythonKernel("add-eager", "fused_add_rms_norm", _SOURCE, "torch", _FREE, _TORCH_ADD, summary="the sum, then it"),
-    PythonKernel("autograd", "rms_norm_backward", _SOURCE, "torch", _FREE, _TORCH_BACKWARD, summary="by autograd"),
+    PythonKernel("autograd", "rms_norm_backward", _SOURCE, "torch", _DOUBLE, _TORCH_BACKWARD, summary="by autograd"),
     PythonKernel(
-        "add-autograd", "fused_add_rms_norm_backward", _SOURCE, "torch", _FREE,
+        "add-autograd", "fused_add_rms_norm_backward", _SOURCE, "torch", _DOUBLE,
         replace(_TORCH_BACKWARD, takes=("dsum", "weight", "dresidual", "dw"), aliases=_ADD_BACKWARD.aliases),
         summary="by autograd, with the sum's gradient",
     ),

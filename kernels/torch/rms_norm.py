@@ -1,6 +1,6 @@
 """The four ops in torch: composed of elementary operations, by torch's own function, compiled, and by autograd.
 
-Where the arithmetic has a dtype to be chosen it is float32, as models do it.
+Where the arithmetic has a dtype to be chosen it is float32, as models do it, and float64 for gradients.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def rms_norm_backward(
     x: torch.Tensor, dy: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int,
     offset: float = 0.0, dx: torch.Tensor, dw: torch.Tensor | None = None,
 ) -> None:  # fmt: skip
-    """What autograd makes of the composition, in float32."""
+    """What autograd makes of the composition, in float64: in float32 its order of operations underflows early."""
     _differentiate(x, dy, None, weight, eps, axis, offset, (dx,), dw)
 
 
@@ -64,12 +64,13 @@ def fused_add_rms_norm_backward(
 def _composed(
     x: torch.Tensor, weight: torch.Tensor | None, eps: float, axis: int, offset: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    wide = x.float()
+    wide = x if x.dtype == torch.float64 else x.float()
     # The root is taken, then inverted: torch's rsqrt is an estimate on some machines.
     root = 1.0 / torch.sqrt(wide.square().mean(axis, keepdim=True) + eps)
     result = wide * root
     if weight is not None:
-        scale = weight.float() + offset if offset else weight.float()
+        scale = weight.to(wide.dtype)
+        scale = scale + offset if offset else scale
         result = result * scale.reshape([-1] + [1] * (x.ndim - 1 - axis % x.ndim))
     return result, root
 
@@ -80,12 +81,12 @@ def _differentiate(
 ) -> None:  # fmt: skip
     # Without a weight its gradient is that of a weight of ones.
     ones = torch.ones(x.shape[axis], device=x.device)
-    scale = (ones if weight is None else weight.float()).detach().requires_grad_()
-    wide = x.detach().float().requires_grad_()
+    scale = (ones if weight is None else weight).detach().double().requires_grad_()
+    wide = x.detach().double().requires_grad_()
     result, _ = _composed(wide, scale, eps, axis, 0.0 if weight is None else offset)
-    found, of_weight = torch.autograd.grad(result, (wide, scale), dy.float())
+    found, of_weight = torch.autograd.grad(result, (wide, scale), dy.double())
     if dsum is not None:
-        found = found + dsum.float()
+        found = found + dsum.double()
     for gradient in gradients:
         gradient.copy_(found)
     if dw is not None:
