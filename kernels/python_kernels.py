@@ -111,7 +111,8 @@ _TRITON_KERNELS = (
 
 # torch adds in an order that depends on device, layout and thread count.
 _FREE = Numerics(summation=Sequential(), dw_summation=Sequential(), mean="reciprocal")
-_DOUBLE = replace(_FREE, accumulate="f64", dw_accumulate="f64", dx="rstd3")
+# From float64 torch rounds to 16 bits by way of float32.
+_DOUBLE = replace(_FREE, accumulate="f64", multiply="f32", dw_accumulate="f64", dx="rstd3")
 _TORCH_FORWARD = replace(_FORWARD, axis="any", strides="any", max_n=None, mixed=(_WEIGHT, ("y", ("x", "f32"))))
 _TORCH_ADD = replace(_TORCH_FORWARD, takes=("weight", "sum", "rstd"), mixed=(_WEIGHT,), aliases=_ADD.aliases)
 _TORCH_BACKWARD = replace(
