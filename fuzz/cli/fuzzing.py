@@ -15,6 +15,7 @@ from typing import Protocol
 from rich.console import Console
 
 from fuzz.cli.exits import Exit
+from fuzz.cli.explaining import explain_findings
 from fuzz.cli.failures import UsageError
 from fuzz.cli.starting import not_running, select_targets, started
 from fuzz.execute.target import Target
@@ -53,6 +54,8 @@ class Request:
     report: tuple[str, ...]
     output: Path
     coverage: bool
+    explain_time: float | None
+    """seconds for one finding; None: findings are shown as they are."""
     case_limit: float | None
     sanitize: bool
     jobs: int
@@ -93,6 +96,9 @@ def fuzz(request: Request) -> Exit:
             _search(runner, targets, seed)
         elapsed = time.monotonic() - began
         note_history(book, runner, request.case_limit)
+        if request.explain_time is not None:
+            progress.stop()
+            explain_findings(book, pool, targets, request.explain_time, err)
         if log:
             for bucket in book.buckets.values():
                 log.finding(bucket, bucket_text(bucket, runner.target(bucket.judgement.target), origin))
@@ -187,8 +193,10 @@ def _origin(request: Request, seed: int) -> Origin:
 def bucket_text(bucket: Bucket, target: Target, origin: Origin) -> str:
     """The failure text of a bucket, with how often and where it was seen."""
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
-    seen = f"  seen          {bucket.count:,} times on {len(bucket.targets)} targets; this is the smallest case"
-    return "\n".join([text, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
+    seen = f"  seen          {bucket.count:,} times on {len(bucket.targets)} targets"
+    lines = [] if bucket.explained is None else bucket.explained.lines()
+    told = [f"  {label + ' ':<13} {rest}" for label, _, rest in (line.partition(": ") for line in lines)]
+    return "\n".join([text, *told, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
 
 
 def note_history(book: FindingBook, run: Runs, case_limit: float | None) -> None:

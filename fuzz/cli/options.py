@@ -54,6 +54,18 @@ MaxTime = Annotated[
     float | None,
     typer.Option("--max-time", parser=parse_duration, metavar="30s|5m|8h", help="Stop after this long."),
 ]
+NoShrink = Annotated[
+    bool, typer.Option("--no-shrink", help="Show findings as they were found: neither shrunk nor explained.")
+]
+ExplainTime = Annotated[
+    float,
+    typer.Option(
+        "--explain-time",
+        parser=parse_duration,
+        metavar="45s",
+        help="For shrinking and explaining one finding, after the search; all of them get at most four times that.",
+    ),
+]
 Report = Annotated[
     list[str] | None,
     typer.Option(

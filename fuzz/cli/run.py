@@ -25,14 +25,16 @@ def run(
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Print what the cases visited of the input space, and every hole.")
     ] = False,
+    no_shrink: options.NoShrink = False,
+    explain_time: options.ExplainTime = 45.0,
     case_limit: options.CaseLimit = None,
     sanitize: options.Sanitize = False,
     jobs: options.Jobs = 0,
 ) -> int:
     """Fuzz every kernel on every target until a limit is reached.
 
-    Without --max-time and --max-cases it runs until Ctrl-C. Findings are written as case files at once, and explained
-    at the end together with the command that reproduces each.
+    Without --max-time and --max-cases it runs until Ctrl-C. Findings are written as case files at once. After the
+    search each is shrunk and explained, and printed with the command that reproduces it.
     """
     from fuzz.cli.fuzzing import Request, fuzz
 
@@ -50,6 +52,7 @@ def run(
             output=output,
             report=tuple(report or ()),
             coverage=coverage,
+            explain_time=None if no_shrink else explain_time,
             case_limit=case_limit,
             sanitize=sanitize,
             jobs=jobs,

@@ -35,6 +35,10 @@ class Progress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the live line away; nothing is drawn after that."""
         if self._live:
             self._live.stop()
 

@@ -9,6 +9,7 @@ from fuzz import __version__
 from fuzz.case import Case
 from fuzz.judge.judgement import Judgement
 from fuzz.store.casefile import Found, save
+from fuzz.triage.examination import Explained
 from fuzz.verdict import Verdict
 
 
@@ -30,6 +31,7 @@ class Bucket:
     """what is known of the finding beyond its judgement."""
     count: int = 0
     targets: set[str] = field(default_factory=set)
+    explained: Explained | None = None
 
 
 class FindingBook:
@@ -55,6 +57,11 @@ class FindingBook:
         bucket.targets.add(judgement.target)
         return bucket
 
+    def settle(self, bucket: Bucket, explained: Explained) -> None:
+        """Keep the shrunk case with its explanation in place of the smallest that was found."""
+        bucket.explained = explained
+        self._keep(bucket, explained.case, explained.judgement, explained.verdicts)
+
     def keep_evidence(self, case: Case) -> Path:
         """Write the case of an internal error; where it went."""
         path = self.folder / f"internal-{case.digest[:12]}.json"
@@ -62,11 +69,11 @@ class FindingBook:
         return path
 
     def _keep(self, bucket: Bucket, case: Case, judgement: Judgement, everyone: dict[str, str]) -> None:
+        bucket.verdict = judgement.verdict.value
         words = (bucket.kernel, bucket.verdict.lower(), _broken_law(judgement), case.digest[:12])
         path = self.folder / f"{'-'.join(word for word in words if word)}.json"
-        law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
         try:
-            save(path, case, Found(judgement.target, judgement.verdict.value, self.run_seed, __version__, law))
+            save(path, case, self._found(bucket, judgement))
         except OSError as error:
             # The smallest case on disk stays; losing the finding over a full disk would be worse than a larger case.
             self.trouble = f"{path}: cannot be written: {error.strerror}"
@@ -76,6 +83,15 @@ class FindingBook:
             bucket.path = path
         bucket.case, bucket.judgement = case, judgement
         bucket.others = {target: verdict for target, verdict in everyone.items() if target != judgement.target}
+
+    def _found(self, bucket: Bucket, judgement: Judgement) -> Found:
+        law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
+        explained = bucket.explained
+        return Found(
+            judgement.target, judgement.verdict.value, self.run_seed, __version__, law,
+            explanation=tuple(explained.lines()) if explained else (),
+            original=explained.original.digest if explained else "",
+        )  # fmt: skip
 
 
 def _broken_law(judgement: Judgement) -> str:

@@ -14,8 +14,9 @@ class Interruption:
     weak reference's callback, as Hypothesis has: a Ctrl-C would sometimes be lost, and never leave a batch whole.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, told: str = "what is running is judged first") -> None:
         self.wanted = False
+        self._told = told
 
     def __enter__(self) -> Interruption:
         self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -30,4 +31,4 @@ class Interruption:
             raise KeyboardInterrupt
         self.wanted = True
         # os.write: a signal handler may interrupt a print, and must not enter another one.
-        os.write(2, b"\nstopping: what is running is judged first; Ctrl-C once more stops at once\n")
+        os.write(2, f"\nstopping: {self._told}; Ctrl-C once more stops at once\n".encode())

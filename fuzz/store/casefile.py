@@ -35,6 +35,10 @@ class Found:
     version: str
     law: LawCheck | None = None
     """for FAIL_LAW: the law that the case breaks together with its twin."""
+    explanation: tuple[str, ...] = ()
+    """what is known of the failure, in lines."""
+    original: str = ""
+    """digest of the case that this one was shrunk from."""
 
 
 def save(path: Path, case: Case, found: Found | None = None) -> None:
@@ -90,6 +94,10 @@ def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
         if found.law is not None:
             key, seal = f"{found.law.key:016x}", found.law.seal(case)
             record["found"]["law"] = {"name": found.law.name, "key": key, "seal": seal}
+        if found.original:
+            record["found"]["original"] = found.original
+        if found.explanation:
+            record["found"]["explanation"] = list(found.explanation)
     return record
 
 
@@ -240,6 +248,8 @@ def _parse_found(value: object, case: Case) -> Found | None:
         _integer(record.get("run_seed"), "found.run_seed"),
         _text(record, "version", "found"),
         _parse_law(record, case),
+        _lines(record.get("explanation", []), "found.explanation"),
+        _text({"original": "", **record}, "original", "found"),
     )
 
 
@@ -260,6 +270,12 @@ def _parse_law(found: Mapping[str, Any], case: Case) -> LawCheck | None:
     if _text(record, "seal", "found.law") != check.seal(case):
         raise CaseError("found.law.seal: the law was altered, or this version makes another twin by it")
     return check
+
+
+def _lines(value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(line, str) for line in value):
+        raise CaseError(f"{where}: not a list of lines")
+    return tuple(value)
 
 
 def _object(value: object, where: str) -> dict[str, Any]:

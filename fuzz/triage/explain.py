@@ -17,7 +17,6 @@ from fuzz.triage.blueprint import Blueprint
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Learned, Rule, Traits, learn
-from fuzz.triage.traits import traits_of, twin_traits
 from fuzz.triage.trial import OutOfTimeError, Trials
 
 _BATCH = 16
@@ -54,11 +53,11 @@ class Explanation:
 def _rule_line(learned: Learned) -> str:
     counted = f"{learned.agreeing} of {learned.probes} probes"
     if not learned.exact:
-        best = str(learned.rule) or "it always fails"
-        return f"no simple rule fits; best: {best} ({counted} agree)"
+        best = str(learned.rule) or "always"
+        return f"fails about when: {best} ({counted} agree; no simple rule fits all)"
     if not learned.rule.atoms:
-        return f"fails always ({counted} fail)"
-    return f"fails iff {learned.rule} ({counted} agree)"
+        return f"fails when: always ({counted} fail)"
+    return f"fails when: {learned.rule} ({counted} agree)"
 
 
 @dataclass
@@ -70,9 +69,7 @@ class _Evidence:
     bad: list[tuple[Case, Judgement]] = field(default_factory=list)
 
     def add(self, case: Case, trials: Trials, judgement: Judgement, *, fails: bool) -> None:
-        law = trials.family.law
-        twins = twin_traits(case, law.twin(case)) if law is not None and law.law.applies(case) else {}
-        self.traits.append({**traits_of(case, trials.target), **twins})
+        self.traits.append(trials.traits(case))
         self.failed.append(fails)
         if fails:
             self.bad.append((case, judgement))
@@ -145,14 +142,16 @@ def _probe(trials: Trials, cases: Sequence[Case], evidence: _Evidence) -> None:
     for start in range(0, len(fresh), _BATCH):
         batch = fresh[start : start + _BATCH]
         for case, judgement in zip(batch, trials.judge(batch), strict=True):
-            if judgement is not None:
+            if judgement is not None and not trials.is_explained(case):
                 evidence.add(case, trials, judgement, fails=trials.family.holds(judgement))
 
 
 def _probe_any(trials: Trials, cases: Sequence[Case], evidence: _Evidence) -> None:
     """Cases that differ in their values only, as one probe: it fails where one of them does."""
     judged = [
-        (case, judgement) for case, judgement in zip(cases, trials.judge(cases), strict=True) if judgement is not None
+        (case, judgement)
+        for case, judgement in zip(cases, trials.judge(cases), strict=True)
+        if judgement is not None and not trials.is_explained(case)
     ]
     failing = [(case, judgement) for case, judgement in judged if trials.family.holds(judgement)]
     if judged:

@@ -28,11 +28,13 @@ def shrink(trials: Trials, case: Case, judgement: Judgement) -> Case:
 
     Where time runs out it is the smallest found by then. A case that does not fail on its own is returned as it is.
     """
-    if not Frame(case).fits() or not trials.fails(case):
+    if not Frame(case).fits():
         return case
     choices = Choices(case)
     best = choices.whole
     with contextlib.suppress(OutOfTimeError):
+        if not trials.fails(case):
+            return case
         for _ in range(_ROUNDS):
             best = _by_hypothesis(trials, choices, [best, choices.starting(*_worst(case, judgement))])
             smaller = _swept(trials, choices, best)
@@ -73,7 +75,9 @@ def _by_hypothesis(trials: Trials, choices: Choices, seeds: Sequence[Vector]) ->
         # Out of time nothing new fails any more, which ends the shrinking; what is known is answered as before.
         with contextlib.suppress(OutOfTimeError):
             if _fails(trials, choices, vector):
-                best = min(best, vector)
+                if vector < best:
+                    best = vector
+                    trials.watch(choices.apply(best))
                 raise _StillFailsError
 
     strategy = st.tuples(*(st.integers(0, most) for most in choices.ranges.values()))
@@ -106,6 +110,7 @@ def _swept(trials: Trials, choices: Choices, best: Vector) -> Vector:
                 failing = _failing(trials, choices, vectors)
                 if failing:
                     best = failing[0]
+                    trials.watch(choices.apply(best))
                     break
     return best
 
@@ -139,7 +144,5 @@ def _failing(trials: Trials, choices: Choices, vectors: Sequence[Vector]) -> lis
             cases.append((vector, choices.apply(vector)))
     judgements = trials.judge([case for _, case in cases])
     return [
-        vector
-        for (vector, _), judgement in zip(cases, judgements, strict=True)
-        if judgement is not None and trials.family.holds(judgement)
+        vector for (vector, case), judgement in zip(cases, judgements, strict=True) if trials.holds(case, judgement)
     ]

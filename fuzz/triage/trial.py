@@ -16,6 +16,8 @@ from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry, twin_of
 from fuzz.outcome import Outcome
 from fuzz.triage.family import Family
+from fuzz.triage.rule import Rule, Traits
+from fuzz.triage.traits import traits_of, twin_traits
 
 
 class OutOfTimeError(Exception):
@@ -30,6 +32,10 @@ class Trials:
     target: Target
     family: Family
     out_of_time: Callable[[], bool] = lambda: False
+    explained: tuple[Rule, ...] = ()
+    """rules of other findings: where one holds, failing says nothing about this one."""
+    watch: Callable[[Case], None] = lambda case: None
+    """told of each smaller case that fails too."""
     runs: int = 0
     known: dict[str, Judgement | None] = field(default_factory=dict)
     """by digest of the case; None for a case that the target was not given."""
@@ -47,8 +53,24 @@ class Trials:
 
     def fails(self, case: Case) -> bool:
         """True when the case fails in the way of the family."""
-        judgement = self.judge([case])[0]
-        return judgement is not None and self.family.holds(judgement)
+        return self.holds(case, self.judge([case])[0])
+
+    def holds(self, case: Case, judgement: Judgement | None) -> bool:
+        """True when that judgement of the case is the failure that is looked for, and not one that is explained."""
+        return judgement is not None and self.family.holds(judgement) and not self.is_explained(case)
+
+    def is_explained(self, case: Case) -> bool:
+        """True when another finding's rule holds of the case."""
+        if not self.explained:
+            return False
+        traits = self.traits(case)
+        return any(rule.holds(traits) for rule in self.explained)
+
+    def traits(self, case: Case) -> Traits:
+        """Traits of a case on the target and, where a law is broken, of what the law changes."""
+        law = self.family.law
+        twins = twin_traits(case, law.twin(case)) if law is not None and law.law.applies(case) else {}
+        return {**traits_of(case, self.target), **twins}
 
     def _run(self, cases: Sequence[Case]) -> dict[str, Judgement | None]:
         found: dict[str, Judgement | None] = {case.digest: None for case in cases}

@@ -118,6 +118,10 @@ _ORDER = (
     "budget        ",
     "reproduce     ",
     "case file     ",
+    "shrunk        ",
+    "cause         the kernel's source",
+    "fails",
+    "probes agree",
 )
 
 

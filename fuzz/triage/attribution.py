@@ -1,0 +1,87 @@
+"""Attribution: what a failure is tied to, told by who fails on one and the same case and who does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fuzz.execute.target import Target
+from fuzz.judge.judgement import Judgement
+from fuzz.triage.rule import Rule, learn
+from fuzz.triage.traits import target_traits
+from fuzz.verdict import Verdict
+
+_CAUSES: Mapping[str, str] = {
+    "optimisation": "compiler and flags",
+    "compiler": "compiler and flags",
+    "processor": "the processor, real or emulated",
+    "vector length": "vector length",
+    "device": "the device",
+}
+"""what a trait of a target is about."""
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """One sentence, and the short name of what is to blame."""
+
+    cause: str
+    """'the kernel's source', 'compiler and flags', 'vector length', ..."""
+    evidence: str
+
+    def __str__(self) -> str:
+        return f"{self.cause}: {self.evidence}"
+
+
+def attributed(target: Target, targets: Sequence[Target], judgements: Mapping[str, Judgement]) -> Attribution:
+    """What the failure on `target` is tied to, given the judgements of the same case on all targets."""
+    name = target.kernel.name
+    told = [(each, judgements[each.id].verdict) for each in targets if each.id in judgements]
+    own = [(each, verdict) for each, verdict in told if each.kernel.name == name and _says(verdict)]
+    failing = [each for each, verdict in own if verdict.is_finding]
+    passing = [each for each, verdict in own if not verdict.is_finding]
+    others = _others(told, name)
+    if not failing:
+        return Attribution("earlier calls", f"{name} passes here on every target, so the failure needs calls before it")
+    if len(others) > 1 and all(others.values()) and not passing:
+        return Attribution(
+            "the oracle or the case", f"all {len(others) + 1} kernels that take the case fail on it, {name} among them"
+        )
+    cause, evidence = _within(name, failing, passing)
+    agreeing = sum(not fails for fails in others.values())
+    if agreeing:
+        kernels = "another kernel agrees" if agreeing == 1 else f"{agreeing} other kernels agree"
+        evidence += f"; {kernels} with the oracle"
+    return Attribution(cause, evidence)
+
+
+def _says(verdict: Verdict) -> bool:
+    return verdict is Verdict.PASS or verdict.is_finding
+
+
+def _others(told: Sequence[tuple[Target, Verdict]], name: str) -> dict[str, bool]:
+    """By other kernel, whether it fails on some target."""
+    others: dict[str, bool] = {}
+    for target, verdict in told:
+        if target.kernel.name != name and _says(verdict):
+            others[target.kernel.name] = others.get(target.kernel.name, False) or verdict.is_finding
+    return others
+
+
+def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> tuple[str, str]:
+    """What the kernel's failing targets have in common and its passing ones have not."""
+    count = len(failing)
+    if not passing:
+        where = f"on all {count} targets" if count > 1 else f"on {failing[0].id}, its only target here"
+        return "the kernel's source", f"{name} fails {where}"
+    own = [*failing, *passing]
+    learned = learn([target_traits(target) for target in own], [target in failing for target in own])
+    told = f"on {count} of {len(own)} targets"
+    if learned.exact and learned.rule.atoms:
+        return _cause(learned.rule), f"{name} fails {told}, those with {learned.rule}, and passes on the others"
+    names = " ".join(target.id.partition("@")[2] for target in failing[:4])
+    return "some targets", f"{name} fails {told}: {names}{' ...' if count > 4 else ''}"
+
+
+def _cause(rule: Rule) -> str:
+    return " with ".join(dict.fromkeys(_CAUSES.get(atom.trait, atom.trait) for atom in rule.atoms))

@@ -1,0 +1,167 @@
+"""Examining a finding: attributed, shrunk and explained within bounds. What every verb does with what it finds."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from fuzz.case import Case
+from fuzz.execute.attestation import NotRun
+from fuzz.execute.c_target import CTarget
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import Target
+from fuzz.judge.judgement import Judgement
+from fuzz.run.alone import Seen, replayed
+from fuzz.triage.attribution import Attribution, attributed
+from fuzz.triage.explain import Explanation, explain
+from fuzz.triage.family import Family
+from fuzz.triage.reduction import Frame
+from fuzz.triage.rule import Rule
+from fuzz.triage.shrink import shrink
+from fuzz.triage.trial import Trials
+from fuzz.verdict import Verdict
+
+SECONDS = 45.0
+"""for one finding."""
+_SHRINKING = 0.5
+"""of the time, at most, is for shrinking."""
+_MOST_RUNS = 20_000
+"""of shrinking: ends by count where it can, so that a seed gives one answer on fast and slow machines."""
+_HANGING_S = 0.5
+"""limit of a case while a hang is shrunk: every case that hangs costs that much."""
+
+
+def _never() -> bool:
+    return False
+
+
+def _silent(line: str) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """How much may be spent on one finding, and who is told how it goes."""
+
+    seconds: float = SECONDS
+    stop: Callable[[], bool] = _never
+    """asked before each batch; once it is true, what is known by then is the answer."""
+    say: Callable[[str], None] = _silent
+    """told in a few words, such as 'n 4097 -> 65'."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A finding with its smallest case, what it is tied to, and when it fails."""
+
+    target: str
+    original: Case
+    case: Case
+    """the smallest that fails in the same way; the original where that does not fail by itself."""
+    judgement: Judgement
+    """on `case` and `target`."""
+    verdicts: dict[str, str]
+    """of `case` on every target that was given it."""
+    attribution: Attribution | None
+    explanation: Explanation
+    runs: int = 0
+    """cases run to find that out."""
+    whole: bool = True
+    """False where time ran out first, or somebody wanted to stop."""
+
+    @property
+    def rule(self) -> Rule | None:
+        """When it fails, where a rule agrees with every probe."""
+        return self.explanation.rule
+
+    def lines(self) -> list[str]:
+        """For a report: what was shrunk, the cause, the rule with its evidence, the places."""
+        said = []
+        if self.case.digest != self.original.digest:
+            said.append(f"shrunk: {change(self.original, self.case)} (was {self.original.digest[:12]})")
+        if self.attribution is not None:
+            said.append(f"cause: {self.attribution}")
+        said += self.explanation.lines()
+        if not self.whole:
+            said.append("not finished: the time for explaining was over; see --explain-time")
+        return said
+
+
+@dataclass
+class _Clock:
+    """Says when to stop."""
+
+    allowance: Allowance
+    began: float = field(default_factory=time.monotonic)
+    stopped: bool = False
+
+    def over(self, share: float = 1.0) -> bool:
+        over = time.monotonic() - self.began > self.allowance.seconds * share or self.allowance.stop()
+        self.stopped = self.stopped or over
+        return over
+
+
+def examine(
+    pool: WorkerPool,
+    targets: Sequence[Target],
+    case: Case,
+    judgement: Judgement,
+    allowance: Allowance = Allowance(),
+    known: Sequence[Rule] = (),
+) -> Explained:
+    """Attribute, shrink and explain one finding.
+
+    `pool` holds the running workers of `targets`, among them that of the judgement; shrinking and probing have a worker
+    of their own. Failures of which a rule in `known` holds are another finding's, and prove nothing about this one.
+    """
+    clock = _Clock(allowance)
+    by_id = {target.id: target for target in targets}
+    family = Family.of(judgement)
+    target = _cheapest(by_id, replayed(pool, by_id, case, family.law), judgement, family)
+    siblings = [t for t in targets if t.kernel == target.kernel and not isinstance(pool.statuses.get(t.id), NotRun)]
+    with WorkerPool([target], limit=_HANGING_S if judgement.verdict is Verdict.TIMEOUT else None) as own:
+        trials = Trials(own, target, family, explained=tuple(known))
+        trials.watch = lambda smaller: allowance.say(change(case, smaller))
+        trials.out_of_time = lambda: clock.over(_SHRINKING) or trials.runs > _MOST_RUNS
+        small = shrink(trials, case, judgement)
+        allowance.say(f"{change(case, small) or 'as it is'}, probing around it")
+        probing = replace(trials, out_of_time=clock.over)
+        explanation = explain(probing, small, [t for t in siblings if isinstance(t, CTarget)])
+        shown = trials.known.get(small.digest)
+    seen = replayed(pool, by_id, small, family.law)
+    verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
+    if shown is None or not family.holds(shown):
+        shown = seen[target.id].judgement if target.id in seen else judgement
+    if not shown.verdict.is_finding:  # it fails only after other calls: the judgement that was made then stands
+        return Explained(judgement.target, case, case, judgement, verdicts, None, Explanation(None, None), probing.runs)
+    attribution = attributed(target, targets, {name: each.judgement for name, each in seen.items()})
+    return Explained(target.id, case, small, shown, verdicts, attribution, explanation, probing.runs, not clock.stopped)
+
+
+def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgement, family: Family) -> Target:
+    """Of the kernel's targets that fail in the same way the one that runs fastest; first the one it was found on."""
+    found = by_id[judgement.target]
+    same = [
+        by_id[name]
+        for name, each in seen.items()
+        if by_id[name].kernel == found.kernel and family.holds(each.judgement)
+    ]
+    return min([found, *same], key=_cost)
+
+
+def _cost(target: Target) -> tuple[bool, bool, bool]:
+    if not isinstance(target, CTarget):
+        return True, True, True
+    return False, target.emulated, target.opt == "O0"
+
+
+def change(before: Case, after: Case) -> str:
+    """What shrinking changed, in a few words: 'n 4097 -> 65, rows 3 -> 1'."""
+    one, two = Frame(before), Frame(after)
+    facts = (("n", one.n, two.n), ("rows", math.prod(one.outer), math.prod(two.outer)))
+    words = [f"{name} {old} -> {new}" for name, old, new in facts if old != new]
+    if not words and before.digest != after.digest:
+        words.append("plainer values or layout")
+    return ", ".join(words)
