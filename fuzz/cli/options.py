@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+from fuzz.duration import seconds
 
 
 def parse_duration(text: str | float) -> float:
     """Seconds in '30s', '5m', '8h' or a plain number of seconds. A default arrives as the number that it is."""
     if isinstance(text, float):
         return text
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise typer.BadParameter(f"{text!r} is not a time: write 30s, 5m or 8h")
-    seconds = float(match[1]) * _SECONDS[match[2]]
-    if seconds == 0:
-        raise typer.BadParameter("must be more than 0")
-    return seconds
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 Pack = Annotated[

@@ -176,19 +176,24 @@ class WorkerPool:
 
         Raises FrameError or AttestationError, which are internal errors; whatever a kernel does is an outcome.
         """
-        outcomes: list[dict[str, Outcome]] = [{} for _ in batch.cases]
-        for target, indices, future in batch.parts:
-            for index, outcome in zip(indices, future.result(), strict=True):
-                outcomes[index][target] = outcome
-        for target, index, outcome in batch.refused:
-            outcomes[index][target] = outcome
-        return outcomes
+        return outcomes_of(batch)
 
     def _close(self) -> None:
         for lane in self._lanes:
             lane.stop()
         for lane in self._lanes:
             lane.close()
+
+
+def outcomes_of(batch: Batch) -> list[dict[str, Outcome]]:
+    """Wait for a batch. Per case, in order: the outcome of each target that was given it."""
+    outcomes: list[dict[str, Outcome]] = [{} for _ in batch.cases]
+    for target, indices, future in batch.parts:
+        for index, outcome in zip(indices, future.result(), strict=True):
+            outcomes[index][target] = outcome
+    for target, index, outcome in batch.refused:
+        outcomes[index][target] = outcome
+    return outcomes
 
 
 def _split(cases: Sequence[Encoded]) -> list[list[Encoded]]:

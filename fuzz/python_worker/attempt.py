@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from fuzz.case import Case, Output
 from fuzz.execute import records
-from fuzz.python_worker.kernel import Ended, Kernel
+from fuzz.python_worker.kernel import Ended
 from fuzz.python_worker.slab import OUTPUT_POISONS, Slab, poisoned, slabs
 
 
@@ -29,10 +29,18 @@ class Answer:
         return self.status == records.RAN and not self.damages
 
 
+class Callee(Protocol):
+    """What is called: a kernel in its worker, or a function of a test suite."""
+
+    def takes(self, name: str) -> bool: ...
+
+    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any: ...
+
+
 class Attempt:
     """A case in memory. On a GPU the call is only queued when `launch` returns."""
 
-    def __init__(self, case: Case, kernel: Kernel, torch: Any, device: str, margin: int, again: bool) -> None:
+    def __init__(self, case: Case, kernel: Callee, torch: Any, device: str, margin: int, again: bool) -> None:
         self._case = case
         self._kernel = kernel
         self._torch = torch

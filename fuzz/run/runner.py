@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 from fuzz.case import Case
-from fuzz.execute.attestation import NotRun
-from fuzz.execute.pool import Batch, WorkerPool
+from fuzz.execute.attestation import Attestation, NotRun
+from fuzz.execute.pool import Batch
 from fuzz.execute.target import Target
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judgement import Judgement
@@ -54,11 +54,22 @@ class Book(Protocol):
     def keep_evidence(self, case: Case) -> Path: ...
 
 
+class Pool(Protocol):
+    """Where cases run: worker processes, or this very process."""
+
+    @property
+    def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
+
+    def submit(self, cases: Sequence[Case]) -> Batch: ...
+
+    def collect(self, batch: Batch) -> list[dict[str, Outcome]]: ...
+
+
 @dataclass
 class Runner:
     """Runs one op's kernels on generated cases until a limit is reached."""
 
-    pool: WorkerPool
+    pool: Pool
     targets: Sequence[Target]
     limits: Limits
     book: Book

@@ -1,0 +1,78 @@
+"""A function called in this process, in the same padded and poisoned memory as a kernel in its worker.
+
+A crash of it ends this process: what may crash is declared as a kernel, and runs in a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from fuzz.case import Case
+from fuzz.checking.function import Function
+from fuzz.execute import records
+from fuzz.execute.attestation import Attestation, NotRun
+from fuzz.execute.frames import decode_response, outcome_of
+from fuzz.execute.giving import Giving
+from fuzz.execute.pool import Batch, outcomes_of
+from fuzz.execute.python_target import PythonTarget
+from fuzz.outcome import Outcome
+from fuzz.python_worker.attempt import Answer, Attempt, respond
+from fuzz.python_worker.slab import too_large
+from fuzz.python_worker.spec import MARGIN_BYTES
+
+
+class OwnProcess:
+    """Stands for a worker pool of one target."""
+
+    def __init__(self, target: PythonTarget, function: Function) -> None:
+        reason = target.unavailable()
+        self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
+        self._target = target
+        self._function = function
+        self._giving = Giving(target.kernel, None)
+
+    def submit(self, cases: Sequence[Case]) -> Batch:
+        """Run them, now."""
+        batch = Batch(tuple(cases))
+        indices = [index for index, case in enumerate(cases) if self._giving.gives(case)]
+        if indices and not self.statuses:
+            done: Future[list[Outcome]] = Future()
+            done.set_result([self._outcome(cases[index]) for index in indices])
+            batch.parts.append((self._target.id, indices, done))
+        return batch
+
+    def collect(self, batch: Batch) -> list[dict[str, Outcome]]:
+        """What became of them."""
+        return outcomes_of(batch)
+
+    def _outcome(self, case: Case) -> Outcome:
+        import torch
+
+        if too_large(case):
+            first, second = Answer(records.NO_MEMORY, {}, (), {}), None
+        else:
+            first, second = self._answer(torch, case, again=False), None
+            # Poison that survived may be a result that looks like it. Another run with another poison decides.
+            if first.clean and any(held.any() for held in first.unwritten.values()):
+                second = self._answer(torch, case, again=True)
+        answer = respond(0, case, first, second)
+        header, payload = answer[: records.RESPONSE.size], answer[records.RESPONSE.size :]
+        return outcome_of(decode_response(header, payload), case, self._target.id)
+
+    def _answer(self, torch: Any, case: Case, again: bool) -> Answer:
+        device = "cuda" if self._target.device == "cuda" else "cpu"
+        try:
+            attempt = Attempt(case, self._function, torch, device, MARGIN_BYTES, again)
+            attempt.launch()
+            if device == "cuda":
+                torch.cuda.synchronize()
+        except (MemoryError, torch.OutOfMemoryError):
+            return Answer(records.NO_MEMORY, {}, (), {})
+        except RuntimeError as error:
+            if device != "cuda":
+                raise
+            # An illegal access: the device is lost for this process.
+            return Answer(records.RAISED, {}, (), {}, str(error).splitlines()[0])
+        return attempt.collect()

@@ -1,0 +1,81 @@
+"""How much a check runs and with which seed: pytest's options first, then the call, then the Hypothesis profile."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hypothesis.database import ExampleDatabase
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line of the test suite says; nothing of it outside pytest."""
+
+    max_time: float | None = None
+    seed: int | None = None
+    targets: tuple[str, ...] = ()
+    output: Path = Path("findings")
+    """where case files of failures go."""
+
+
+@dataclass
+class _Given:
+    """The options in force. The plugin sets them once, before any test is collected."""
+
+    options: Options = field(default_factory=Options)
+
+
+GIVEN = _Given()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one check does."""
+
+    seed: int
+    max_cases: int | None
+    max_time: float | None
+    database: ExampleDatabase | None
+    """of the Hypothesis profile: failing cases of earlier checks, which are run first."""
+    key: bytes
+    """under which that database has them."""
+    command: str
+    """how to run the same check again."""
+
+
+def plan(label: str, seed: int | None, max_cases: int | None, max_time: float | None) -> Plan:
+    """The plan of the check called `label`, from its own arguments and all that goes before or after them."""
+    from hypothesis import core, settings
+
+    profile, options = settings.default, GIVEN.options
+    assert profile is not None, "Hypothesis always has a profile"
+    test = _running_test()
+    if options.max_time is not None:
+        max_cases, max_time = None, options.max_time
+    elif max_cases is None and max_time is None:
+        max_cases = profile.max_examples
+    forced = getattr(core, "global_force_seed", None)  # what --hypothesis-seed sets
+    if options.seed is not None:
+        seed = options.seed
+    elif forced is not None:
+        seed = forced if isinstance(forced, int) else _number(str(forced))
+    elif seed is None:
+        # As Hypothesis does: the same for the same test, whatever else runs.
+        seed = _number(f"{test} {label}") if profile.derandomize else secrets.randbelow(2**32)
+    command = f"pytest '{test}' --kernelfuzz-seed {seed}" if test else f"fuzz.check(..., seed={seed})"
+    return Plan(seed, max_cases, max_time, profile.database, f"kernelfuzz {test} {label}".encode(), command)
+
+
+def _running_test() -> str:
+    """Node id of the test that pytest is running; '' outside it."""
+    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")

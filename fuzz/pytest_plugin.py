@@ -1,0 +1,117 @@
+"""The pytest plugin: options, and the fixture that makes one test of each target of a pack.
+
+It is loaded in every suite that it is installed beside, so it imports nothing but pytest until a test asks for more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from fuzz.checking.packs import PackTarget
+
+_FIXTURE = "kernelfuzz_target"
+_MARKER = "kernelfuzz_pack"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kernelfuzz", "kernelfuzz: checks of numeric kernels")
+    group.addoption("--kernelfuzz-max-time", metavar="TIME", help="Time of each check, such as 30s, 5m or 8h.")
+    group.addoption("--kernelfuzz-seed", type=int, metavar="N", help="Seed of every check: same seed, same cases.")
+    group.addoption(
+        "--kernelfuzz-targets", action="append", default=[], metavar="GLOB",
+        help="Only targets that match, such as 'c-*@native*'. Repeatable, or comma-separated.",
+    )  # fmt: skip
+    group.addoption(
+        "--kernelfuzz-output", metavar="DIR",
+        help="Folder for the case files of failures. Default: kernelfuzz in pytest's cache.",
+    )  # fmt: skip
+    parser.addini(_MARKER, f"Folder of kernels with a pack.py, for tests that use the fixture {_FIXTURE}.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{_MARKER}(folder): the pack whose targets the fixture {_FIXTURE} goes through")
+    from fuzz.checking.plan import GIVEN, Options
+
+    chosen = config.getoption
+    GIVEN.options = Options(
+        _seconds(chosen("--kernelfuzz-max-time")),
+        chosen("--kernelfuzz-seed"),
+        tuple(chosen("--kernelfuzz-targets")),
+        Path(chosen("--kernelfuzz-output") or _cache_folder(config)),
+    )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    from fuzz.checking.plan import GIVEN, Options
+
+    GIVEN.options = Options()
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """What of the command line is for kernelfuzz: a misspelt glob is seen there."""
+    names = ("max-time", "seed", "targets")
+    said = [f"{name} {config.getoption(f'--kernelfuzz-{name}')}" for name in names
+            if config.getoption(f"--kernelfuzz-{name}") not in (None, [])]  # fmt: skip
+    return f"kernelfuzz: {', '.join(said)}" if said else None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that uses the fixture becomes one test for each target of its pack."""
+    if _FIXTURE not in metafunc.fixturenames:
+        return
+    from fuzz.checking.errors import CheckError
+    from fuzz.checking.packs import pack_targets
+
+    try:
+        found = pack_targets(_folder(metafunc))
+    except CheckError as error:
+        raise pytest.UsageError(str(error)) from error
+    metafunc.parametrize(_FIXTURE, found, ids=[each.id for each in found], indirect=True)
+
+
+@pytest.fixture
+def kernelfuzz_target(request: pytest.FixtureRequest) -> PackTarget:
+    """One target of the pack that `kernelfuzz_pack` names, in the ini file or as a marker; see its `check`."""
+    target: PackTarget = request.param
+    reason = target.why_skipped()
+    if reason is not None:
+        pytest.skip(f"NOT_RUN: {reason}")
+    return target
+
+
+def _folder(metafunc: pytest.Metafunc) -> Path:
+    marker = metafunc.definition.get_closest_marker(_MARKER)
+    if marker is not None and len(marker.args) == 1:
+        return Path(metafunc.definition.path).parent / str(marker.args[0])
+    named = str(metafunc.config.getini(_MARKER))
+    if marker is not None or not named:
+        raise pytest.UsageError(
+            f"{metafunc.definition.nodeid}: name the pack: {_MARKER} = FOLDER in the ini file, "
+            f"or @pytest.mark.{_MARKER}(FOLDER)"
+        )
+    return metafunc.config.rootpath / named
+
+
+def _seconds(text: str | None) -> float | None:
+    from fuzz.duration import seconds
+
+    if text is None:
+        return None
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise pytest.UsageError(f"--kernelfuzz-max-time: {error}") from error
+
+
+def _cache_folder(config: pytest.Config) -> Path:
+    """Beside what pytest itself keeps from run to run, and nowhere in the source tree where it keeps nothing."""
+    cache = getattr(config, "cache", None)
+    if cache is None:
+        import tempfile
+
+        return Path(tempfile.gettempdir()) / "kernelfuzz"
+    return Path(config.rootpath, str(config.getini("cache_dir")), "d", "kernelfuzz")

@@ -1,0 +1,26 @@
+"""Suites of users, run by pytest in a process of their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from fuzz.tests.conftest import CHECKOUT
+
+Suite = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    """Run pytest with our plugin, those of Hypothesis and xdist, and no other that may be installed here."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    plugins = [word for name in ("fuzz.pytest_plugin", "_hypothesis_pytestplugin", "xdist") for word in ("-p", name)]
+
+    def run(*options: str) -> pytest.RunResult:
+        return pytester.run(sys.executable, "-m", "pytest", *plugins, *options, timeout=300)
+
+    return run
