@@ -18,7 +18,7 @@ Suite = Callable[..., pytest.RunResult]
 
 _PROFILE = """
 from hypothesis import settings
-settings.register_profile("few", max_examples=24, derandomize=True, database=None)
+settings.register_profile("few", max_examples=12, derandomize=True, database=None)
 settings.load_profile("few")
 """
 _FUNCTIONS = """
@@ -158,7 +158,7 @@ def test_the_seed_decides_and_case_files_are_run_first(suite: Suite, pytester: p
     for seed in (("--kernelfuzz-seed", "5"), ("--hypothesis-seed", "5"), ("--kernelfuzz-seed", "6")):
         for path in Path("kept").glob("*"):
             path.unlink()
-        shown = suite(*options, *seed)
+        shown = suite(*options, *seed, here=True)
         shown.assert_outcomes(passed=2, failed=2)
         texts.append(sorted(line for line in shown.outlines if re.match(r"E  +(x|worst|got|found by) ", line)))
         assert any("test_kept" in line for line in texts[-1]), "the kept case was not run"
@@ -167,15 +167,17 @@ def test_the_seed_decides_and_case_files_are_run_first(suite: Suite, pytester: p
 
 def test_time_limits_and_what_is_wrong_with_the_options(suite: Suite, pytester: pytest.Pytester, pack: Path) -> None:
     pytester.makepyfile(test_pack="def test_kernels(kernelfuzz_target):\n    kernelfuzz_target.check()\n")
-    shown = suite("--kernelfuzz-max-time", "soon")
+    shown = suite("--kernelfuzz-max-time", "soon", here=True)
     assert shown.ret == pytest.ExitCode.USAGE_ERROR
     shown.stderr.fnmatch_lines(["*--kernelfuzz-max-time: 'soon' is not a time: write 30s, 5m or 8h"])
-    unnamed = suite()
+    unnamed = suite(here=True)
     assert unnamed.ret == pytest.ExitCode.INTERRUPTED
     unnamed.stdout.fnmatch_lines(["*test_kernels: name the pack: kernelfuzz_pack = FOLDER in the ini file*"])
-    nowhere = suite("-o", "kernelfuzz_pack=kernels", "--kernelfuzz-targets", "c-*@natve")
+    nowhere = suite("-o", "kernelfuzz_pack=kernels", "--kernelfuzz-targets", "c-*@natve", here=True)
     nowhere.stdout.fnmatch_lines(["*--kernelfuzz-targets c-[*]@natve: no target of * matches"])
-    limited = suite("-o", "kernelfuzz_pack=kernels", "--kernelfuzz-max-time", "0.5s", "-k", "right and gcc-O2")
+    limited = suite(
+        "-o", "kernelfuzz_pack=kernels", "--kernelfuzz-max-time", "0.5s", "-k", "right and gcc-O2", here=True
+    )
     assert limited.parseoutcomes()["passed"] == 1
 
 
