@@ -62,6 +62,8 @@ class Gradient:
         """What is special about rows under a settled contract, with rstd as `found`."""
         with np.errstate(all="ignore"):
             r = head(found.stack)[0]
+            if found.dead is not None:  # rstd is 0; double-double arithmetic made NaN of the sum that overflowed
+                r = np.where(found.dead, 0.0, r)
             m = self.dy.values * self.scale(numerics)
             rows = np.zeros(len(r), bool)
             finite = np.isfinite(self.x.values) & np.isfinite(self.dy.values) & np.isfinite(m)

@@ -152,6 +152,7 @@ def _special(stack: Real, squares: Squares, sums: F64, limit: float) -> Roots:
     nan = any_of(np.isnan(squares.x))
     infinite = ~nan & any_of(np.isinf(squares.x))
     finite = ~(nan | infinite)
+    sums = np.where(np.isnan(sums) & ~nan, np.inf, sums)  # double-double arithmetic makes NaN of what overflows
     may, must = sums[HIGH_OUTER] >= limit, sums[LOW_OUTER] >= limit
     pole = np.isinf(head(stack[HIGH_OUTER]))
     unsure = (

@@ -182,6 +182,8 @@ class Truth:
             elif not conforms(bounds, float(got[index])):
                 failing[index] = True
                 ratio[index] = max(ratio[index], np.nextafter(1.0, 2.0))
+            elif not np.isfinite(got[index]):
+                ratio[index] = 0.0  # NaN or infinite as it must be: no error
         return failing, ratio, gave_up
 
     def _confirm(
