@@ -105,7 +105,7 @@ def _wider(layout: Layout, line: int) -> tuple[int, ...]:
     With more axes the rows would no longer lie at one pitch, which most kernels ask for.
     """
     steps = [(abs(stride), axis) for axis, stride in enumerate(layout.strides) if layout.shape[axis] > 1]
-    if len(steps) != 2:
+    if len(steps) != 2 or 0 in layout.strides:  # where rows share memory, the larger step is the one along the row
         return layout.strides
     _, outermost = max(steps)
     stride = layout.strides[outermost]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.case import Case, CaseError, Output, Tensor, contiguous
+from fuzz.case import Case, CaseError, Layout, Output, Tensor, contiguous
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
 from fuzz.judge.judgement import Judgement
@@ -109,3 +109,13 @@ def test_an_altered_law_is_refused(name: str) -> None:
     with pytest.raises(CaseError) as caught:
         from_json(record)
     assert words in str(caught.value)
+
+
+def test_rows_that_share_memory_keep_their_unit_stride_in_other_surroundings() -> None:
+    """Wider gaps between rows are not made between their elements, where there is no step from row to row."""
+    expanded = Layout((2, 3), (0, 1))
+    x = Tensor("f32", expanded, np.tile(X[:1], (2, 1)).tobytes())
+    case = replace(CASE, inputs={"x": x})
+    for seed in range(16):
+        twin = LawCheck(LAWS["surroundings"], seed).twin(case)
+        assert twin.inputs["x"].layout.strides == (0, 1)
