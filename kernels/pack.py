@@ -27,20 +27,23 @@ _FLOATS = ("f32", "f16", "bf16")
 _WEIGHT = ("weight", ("x", "f32"))
 _FORWARD = Capabilities(
     dtypes=_FLOATS, axis="any", strides="any", aliases=(("y", "x"),), takes=("weight", "rstd"),
-    mixed=(_WEIGHT, ("y", ("x", "f32"))), offset=True,
+    mixed=(_WEIGHT, ("y", ("x", "f32"))), offset=True, overlap=(("y", "x"),),
 )  # fmt: skip
+_SUMS = (("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual"))
 _ADD = Capabilities(
     dtypes=_FLOATS, axis="any", strides="any",
-    aliases=(("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual")),
+    aliases=_SUMS, overlap=_SUMS,
     takes=("weight", "sum", "rstd"), mixed=(_WEIGHT, ("residual", ("x", "f32")), ("sum", ("x", "f32"))), offset=True,
 )  # fmt: skip
+_DX = (("dx", "dy"), ("dx", "x"))
 _BACKWARD = Capabilities(
-    dtypes=_FLOATS, axis="any", strides="any", aliases=(("dx", "dy"), ("dx", "x")),
+    dtypes=_FLOATS, axis="any", strides="any", aliases=_DX, overlap=_DX,
     takes=("weight", "rstd", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), offset=True,
 )  # fmt: skip
+_DSUMS = (("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy"))
 _ADD_BACKWARD = replace(
     _BACKWARD, takes=("dsum", "weight", "rstd", "dresidual", "dw"),
-    aliases=(("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy")),
+    aliases=_DSUMS, overlap=_DSUMS,
 )  # fmt: skip
 _GRADIENT = Numerics(summation=Sequential(), dw_summation=Sequential())
 

@@ -1,6 +1,6 @@
 /* add.c: fused_add_rms_norm, one row at a time through a buffer: whatever output lies in the memory of whatever input, a
  * row has been read before any of it is written. Any dtypes, axis and strides. */
-#include "elements.h"
+#include "overlap.h"
 
 /* A sum as it is normalised: as it is stored, or as it was calculated. */
 static real normalised(kf_dtype held, real sum) {
@@ -36,15 +36,24 @@ static void store_row(const kf_fused_add_rms_norm_call *call, const row *r, cons
     if (is_present(&call->rstd)) store(&call->rstd, at_row(r, &call->rstd), rstd);
 }
 
-int kf_fused_add_rms_norm(const kf_fused_add_rms_norm_call *call) {
-    if (!has_elements(&call->x)) return KF_OK;
+static void each_row(const kf_fused_add_rms_norm_call *call, real *sums) {
     row r = first_row(&call->x, call->axis);
-    real *sums = malloc((size_t)r.n * sizeof *sums);
-    if (sums == NULL) return KF_REJECTED;
     do {
         add_row(call, &r, sums);
         store_row(call, &r, sums, reciprocal_rms_of(sums, r.n, call->eps));
     } while (next_row(&r));
+}
+
+int kf_fused_add_rms_norm(const kf_fused_add_rms_norm_call *given) {
+    if (!has_elements(&given->x)) return KF_OK;
+    kf_fused_add_rms_norm_call call = *given;
+    void *copies[2] = {NULL, NULL};
+    real *sums = malloc((size_t)call.x.shape[call.axis] * sizeof *sums);
+    const bool ready = sums != NULL && detach(&call.x, &call.y, &call.sum, &copies[0]) &&
+                       detach(&call.residual, &call.y, &call.sum, &copies[1]);
+    if (ready) each_row(&call, sums);
+    free(copies[0]);
+    free(copies[1]);
     free(sums);
-    return KF_OK;
+    return ready ? KF_OK : KF_REJECTED;
 }

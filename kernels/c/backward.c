@@ -1,7 +1,7 @@
 /* backward.c: the gradients of rms_norm, row by row, one element at a time. Element i of a row is read for the last time
  * right before element i of the outputs is written, so that these may lie in the memory of inputs. Any dtypes, axis and
  * strides. add_backward.c has the fused form. */
-#include "elements.h"
+#include "overlap.h"
 
 /* Absent tensors have no data, as in the calls. */
 typedef struct {
@@ -54,20 +54,32 @@ static void store_dw(const gradient_call *call, const real *dw) {
     for (int64_t i = 0; dw != NULL && i < call->dw.shape[0]; i++) store(&call->dw, i * call->dw.strides[0], dw[i]);
 }
 
-static int differentiate(const gradient_call *call) {
+static void each_row(const gradient_call *call, real *dw) {
     row r = first_row(&call->x, call->axis);
-    real *dw = NULL;
-    if (is_present(&call->dw)) {
-        dw = calloc((size_t)r.n + 1, sizeof *dw);
-        if (dw == NULL) return KF_REJECTED;
-    }
     if (has_elements(&call->x)) {
         do differentiate_row(call, &r, dw);
         while (next_row(&r));
     }
     store_dw(call, dw); /* the sum over no rows is 0 */
+}
+
+/* False without memory. */
+static bool detach_inputs(gradient_call *call, void *copies[3]) {
+    return detach(&call->x, &call->dx, &call->dresidual, &copies[0]) &&
+           detach(&call->dy, &call->dx, &call->dresidual, &copies[1]) &&
+           detach(&call->dsum, &call->dx, &call->dresidual, &copies[2]);
+}
+
+static int differentiate(const gradient_call *given) {
+    gradient_call call = *given;
+    void *copies[3] = {NULL, NULL, NULL};
+    real *dw = is_present(&call.dw) ? calloc((size_t)call.x.shape[call.axis] + 1, sizeof *dw) : NULL;
+    const bool ready = (dw != NULL || !is_present(&call.dw)) &&
+                       (!has_elements(&call.x) || detach_inputs(&call, copies));
+    if (ready) each_row(&call, dw);
+    for (int i = 0; i < 3; i++) free(copies[i]);
     free(dw);
-    return KF_OK;
+    return ready ? KF_OK : KF_REJECTED;
 }
 
 int kf_rms_norm_backward(const kf_rms_norm_backward_call *call) {

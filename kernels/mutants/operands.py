@@ -88,6 +88,16 @@ FORWARD: tuple[Mutant, ...] = (
         "tract's graph rewrite: eps in the dtype of the input, 1e-8 becomes 0",
     ),
     _planted(
+        "weighted-overlap-forgotten", "weighted",
+        "if (!detach(&call.x, &call.y, &call.y, &copy)) return KF_REJECTED;", "copy = NULL;",
+        "y that overlaps x in part", "B053: memcpy where memmove is wanted, on a larger scale", _PLACE,
+    ),
+    _planted(
+        "add-same-buffer-added-once", "add-generic", "x + load(&call->residual, at(r, &call->residual, i))",
+        "x + (call->x.data == call->residual.data ? 0 : load(&call->residual, at(r, &call->residual, i)))",
+        "x and residual one buffer", "a pointer comparison that stands for 'there is no residual'",
+    ),
+    _planted(
         "add-residual-at-pitch-of-x", "add-generic", "at(r, &call->residual, i)", "at(r, &call->x, i)",
         "x and residual with different strides", "C8: one pitch for two tensors", _PLACE,
     ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fuzz.case import Case, Layout, contiguous
+from fuzz.case import Case, Layout, Output, contiguous
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import expand
 from fuzz.execute.toolchain import this_host
@@ -24,6 +25,19 @@ def stepped(shape: tuple[int, ...]) -> Layout:
     return Layout(shape, tuple(2 * stride for stride in contiguous(shape).strides))
 
 
+def overlapping(case: Case) -> Case:
+    """y one element after x."""
+    x = replace(case.inputs["x"], layout=replace(case.inputs["x"].layout, offset=1))
+    y = Output(x.dtype, replace(x.layout, offset=0), "x")
+    return replace(case, inputs={**case.inputs, "x": x}, outputs={**case.outputs, "y": y})
+
+
+def one_buffer(case: Case) -> Case:
+    """The residual is x."""
+    residual = replace(case.inputs["x"], alias="x")
+    return replace(case, inputs={**case.inputs, "residual": residual})
+
+
 forward = partial(a_case, "rms_norm", ("weight", "rstd"), layout=dense)
 added = partial(a_case, "fused_add_rms_norm", ("weight", "sum"), layout=dense)
 backward = partial(a_case, "rms_norm_backward", ("weight", "rstd", "dw"), layout=dense)
@@ -37,6 +51,8 @@ NEEDED: dict[str, tuple[str, Case, Case]] = {
     "weighted-reads-weight-as-x": ("mixed dtypes", forward(dtype="f16"), forward(dtype="f16", mixed={"weight": "f32"})),
     "weighted-ignores-weight-stride": ("a strided weight", forward(), forward(layouts={"weight": padded})),
     "weighted-eps-as-x": ("eps that f16 has not", forward(dtype="f16", eps=0.5), forward(dtype="f16", scale=1e-3)),
+    "weighted-overlap-forgotten": ("overlap", forward(), overlapping(forward())),
+    "add-same-buffer-added-once": ("one buffer twice", added(), one_buffer(added())),
     "add-residual-at-pitch-of-x": ("two pitches", added(layout=padded), added(layouts={"residual": padded})),
     "add-sum-unwritten": ("a sum without a weight", added(), a_case("fused_add_rms_norm", ("sum",))),
     "add-modifies-residual": ("no sum", added(), a_case("fused_add_rms_norm")),
