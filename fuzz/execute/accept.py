@@ -53,6 +53,17 @@ class Taker:
                 return f"{name}: strides {tensor.layout.strides}"
         return None
 
+    def gets(self, case: Case) -> bool:
+        """True when `case` is to be run: within the capabilities, or invalid input that is promised to be rejected.
+
+        Empty tensors are never invalid: a kernel that returns at once does no harm.
+        """
+        if self.foreign(case) is not None:
+            return False
+        if self._invalid(case) is None:
+            return True
+        return self.able.outside == "rejects" and all(tensor.layout.size > 0 for _, tensor in _tensors(case))
+
     def _invalid(self, case: Case) -> str | None:
         for output, source, relation in case.meetings():
             if (output, source) not in (self.able.aliases if relation == "same" else self.able.overlap):
@@ -98,16 +109,8 @@ def takers(kernels: Iterable[Kernel], op: str) -> tuple[Taker, ...]:
 
 
 def is_given(kernel: Kernel, case: Case) -> bool:
-    """True when `case` is to be run: within the capabilities, or invalid input that the kernel promises to reject.
-
-    Empty tensors are never invalid: a kernel that returns at once does no harm.
-    """
-    kind = taker(kernel)
-    if kind.refusal(case) is None:
-        return True
-    if kernel.capabilities.outside != "rejects" or kind.foreign(case) is not None:
-        return False
-    return all(tensor.layout.size > 0 for _, tensor in _tensors(case))
+    """True when `case` is to be run: within the capabilities, or invalid input that the kernel promises to reject."""
+    return taker(kernel).gets(case)
 
 
 def accepts(kernel: Kernel, case: Case) -> bool:

@@ -13,7 +13,7 @@ from fuzz.execute.accept import takers
 from fuzz.generate.audience import anything, trespasser
 from fuzz.generate.big import due
 from fuzz.generate.coverage import Ledger
-from fuzz.generate.draw import Draw
+from fuzz.generate.entangled import entangled, entangled_as
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.sketch import Sketch, fan_out, sketches
@@ -69,10 +69,9 @@ def search(
             for number in range(BATCH // FAN)
             for relative in fan_out(data.draw(strategy), salt=batches * BATCH + number, count=FAN)
         ]
-        draws = [plan(sketch) for sketch in drawn[:-STEERED]]
-        draws += [_steered(sketch, batches * STEERED + place) for place, sketch in enumerate(drawn[-STEERED:])]
+        cases = [entangled(realise(plan(sketch)), audience) for sketch in drawn[:-STEERED]]
+        cases += [_steered(sketch, batches * STEERED + place) for place, sketch in enumerate(drawn[-STEERED:])]
         batches += 1
-        cases = [realise(draw) for draw in draws]
         for taker, ledger in wanted.items():
             if ledger.is_open:
                 for case in cases:
@@ -85,14 +84,15 @@ def search(
         except Exception as error:
             raise _Escape(error) from error
 
-    def _steered(sketch: Sketch, turn: int) -> Draw:
+    def _steered(sketch: Sketch, turn: int) -> Case:
         waiting = [taker for taker, ledger in wanted.items() if ledger.is_open]
         if not waiting:
-            return plan(sketch)
+            return realise(plan(sketch))
         taker = waiting[turn % len(waiting)]
         hole = wanted[taker].hole(turn // len(waiting))
         assert hole is not None, "the ledger is open"
-        return steer(sketch, taker, hole, turn)
+        case = realise(steer(sketch, taker, hole, turn))
+        return entangled_as(case, hole[1], turn) if hole[0] == "memory" else case
 
     quiet = settings(
         max_examples=_BATCHES_PER_ROUND,

@@ -9,6 +9,8 @@ from fuzz.case import CACHE_LINE, ITEMSIZE
 from fuzz.execute.accept import Taker
 from fuzz.generate.coverage import Label
 from fuzz.generate.draw import EPS
+from fuzz.generate.entangled import memory_labels
+from fuzz.generate.freedom import dtype_pairs, may_share, presence
 from fuzz.generate.labels import POSITIONS
 from fuzz.generate.menus import MENUS, PLACED
 from fuzz.generate.plan import OFFSETS, layouts_of
@@ -45,8 +47,9 @@ def _labels(taker: Taker) -> Iterator[Label]:
     yield from (("offset", repr(offset)) for offset in OFFSETS if not offset or able.offset)
     yield "alias", "none"
     for output, source in op.aliases:
-        if (output, source) in able.aliases and _may_share(taker, output, source):
+        if (output, source) in able.aliases and may_share(taker, output, source):
             yield "alias", f"{output} in {source}"
+    yield from (("memory", label) for label in memory_labels(taker))
     for operand in op.operands:
         if "yes" in presence(taker, operand):
             yield from _of_tensor(taker, operand)
@@ -67,40 +70,8 @@ def _of_tensor(taker: Taker, operand: Operand) -> Iterator[Label]:
         yield from ((f"{name} recipe", recipe) for recipe in MENUS[operand.menu])
 
 
-def presence(taker: Taker, operand: Operand) -> tuple[str, ...]:
-    """Whether an operand may be there, must be, or may not."""
-    able, name = taker.able, operand.name
-    if not operand.optional or name in able.needs:
-        return ("yes",)
-    if name not in able.takes or (operand.only_with and operand.only_with not in (*able.takes, *able.needs)):
-        return ("no",)
-    return ("yes", "no")
-
-
-def dtype_pairs(taker: Taker, name: str) -> tuple[tuple[str, str], ...]:
-    """The dtypes that a tensor may have, each with that of x."""
-    able = taker.able
-    if name == "x":
-        return tuple((dtype, dtype) for dtype in able.dtypes)
-    weighted = {"weight"} & {*able.takes, *able.needs}
-    pairs = {
-        (dtype, x): None
-        for x in able.dtypes
-        for weight in (able.dtypes_of("weight", x) if weighted else (None,))
-        for dtype in able.dtypes_of(name, x, weight)
-    }
-    return tuple(pairs)
-
-
 def _takes_n(taker: Taker, n: int) -> bool:
     of_rows = {operand.name for operand in OPS[taker.op].outputs if operand.role == "rows"}
     if n == 0 and of_rows & {*taker.able.needs}:
         return False  # what the mean of nothing is, nobody promises
     return n % taker.able.multiple_of == 0 and (taker.able.max_n is None or n <= taker.able.max_n)
-
-
-def _may_share(taker: Taker, output: str, source: str) -> bool:
-    """Whether both may be there with one dtype."""
-    op = OPS[taker.op]
-    there = all("yes" in presence(taker, op.operand(name)) for name in (output, source))
-    return there and bool({*dtype_pairs(taker, output)} & {*dtype_pairs(taker, source)})

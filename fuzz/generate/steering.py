@@ -7,10 +7,10 @@ from dataclasses import replace
 from fuzz.execute.accept import Taker
 from fuzz.generate.coverage import Label
 from fuzz.generate.draw import Draw
+from fuzz.generate.freedom import dtype_pairs
 from fuzz.generate.plan import plan
 from fuzz.generate.shapes import LARGEST_CASE
 from fuzz.generate.sketch import Sketch, fitting_n
-from fuzz.generate.space import dtype_pairs
 from fuzz.op import OPS
 
 
@@ -44,6 +44,8 @@ def _shaped(sketch: Sketch, taker: Taker, kind: str, value: str, turn: int) -> S
     if kind == "x recipe":
         name, *position = value.split()
         return replace(sketch, recipe=name, n=fitting_n(taker, 64 + turn % 64) if position else sketch.n)
+    if kind == "memory":
+        return replace(sketch, n=fitting_n(taker, max(sketch.n, 2)))  # enough to overlap in part
     if kind.endswith(" layout"):
         # Classes differ only where there are several axes of several elements.
         return replace(sketch, rank=3, axis=2, n=fitting_n(taker, max(sketch.n, 2)), rows=6)
@@ -69,6 +71,10 @@ def _wish(taker: Taker, kind: str, value: str, turn: int) -> dict[str, str]:
             return {f"{output.name} alias": "none" for output in op.outputs}
         output, source = value.split(" in ")
         return _shared(taker, output, source, turn)
+    if kind == "memory":
+        one, _, other = value.split()
+        wish = _shared(taker, one, other, turn)
+        return {**wish, f"{one} dtype": wish[f"{other} dtype"], f"{one} alias": "none"}
     name, _, what = kind.partition(" ")
     if name not in {operand.name for operand in op.operands}:
         return {}
