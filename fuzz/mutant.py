@@ -28,6 +28,8 @@ class Mutant:
 
     big: bool = False
     """only cases that are big in one coordinate show it: they come first."""
+    needs_history: bool = False
+    """no case shows it alone: some other call must come before it in the same process."""
 
     def apply(self, base: Kernel) -> Kernel:
         """The base with the defect planted, under the mutant's name."""

@@ -14,7 +14,8 @@ from pathlib import Path
 from rich.console import Console
 
 from fuzz.cli.exits import Exit
-from fuzz.cli.fuzzing import bucket_text, missing_targets, note_history, open_log, restarted, writable
+from fuzz.cli.fuzzing import bucket_text, missing_targets, open_log, restarted, writable
+from fuzz.cli.histories import note_histories
 from fuzz.cli.starting import not_running, select_targets, started
 from fuzz.corpus import folder as corpus
 from fuzz.execute.pool import WorkerPool
@@ -34,6 +35,7 @@ from fuzz.report.outline import Outline, TwinCount, problem_of, target_lines
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
 from fuzz.report.table import run_notes, run_table
+from fuzz.run.calls import Calls
 from fuzz.run.findings import FindingBook
 from fuzz.select import globs, matches_any
 
@@ -103,10 +105,11 @@ class _Gate:
             log = stack.enter_context(open_log(self.request.json)) if self.request.json else None
             twins = TwinCount(self.by_id)
             progress = stack.enter_context(Progress(self.err, self.session.tally, None, None))
-            self.session.observers = [progress, twins, *([log] if log else [])]
+            calls = Calls(self.session.book.kept)
+            self.session.observers = [progress, twins, calls, *([log] if log else [])]
             with self.session.interruption:
                 measured = self._judge(log)
-            note_history(self.session.book, self.session, self.request.case_limit)
+            note_histories(self.session.book, self.session, calls, self.request.case_limit)
             self._look_at_accuracy(measured)
             self._look_at_the_rest()
             outline = self._outline(twins)

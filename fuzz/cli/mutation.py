@@ -26,8 +26,11 @@ from fuzz.mutant import Mutant
 from fuzz.pack import Pack, built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
+from fuzz.run.alone import FreshProcess
+from fuzz.run.calls import Calls
 from fuzz.run.tally import whereabouts
 from fuzz.select import SelectionError, keyword
+from fuzz.triage.history import Need, history_line, recognise
 from fuzz.verdict import Verdict
 
 _TWIN_ONE_IN = 2
@@ -56,6 +59,9 @@ class Trial:
     cases: int = 0
     """cases run until it was killed, or in all."""
     killed_by: Judgement | None = None
+    evidence: Case | None = None
+    """the case that killed it."""
+    calls: Calls = field(default_factory=lambda: Calls(tuple))
     where: str = ""
     trouble: str = ""
     """why this trial fails although, or because, of what was seen."""
@@ -73,6 +79,7 @@ class Trial:
             return
         self.cases += 1
         judgement = judge.judge(self.target)
+        self.calls.judged(judge.entry.case, [judgement])
         if not judgement.verdict.is_finding:
             return
         base = judge.judge(self.base)
@@ -85,7 +92,19 @@ class Trial:
         elif not self._on_trigger(case):
             self.trouble = f"fails where the defect cannot show ({self.mutant.trigger})"
         else:
-            self.killed_by = judgement
+            self.killed_by, self.evidence = judgement, case
+
+    def explain(self) -> None:
+        """For a mutant that needs history: see that the case passes alone, and which calls it needs."""
+        if self.killed_by is None or self.evidence is None:
+            return
+        with WorkerPool([self.target]) as pool:
+            trial = FreshProcess(pool, self.target, self.evidence, self.killed_by)
+            found = recognise(trial.fails, self.evidence, self.calls.before(self.killed_by))
+        if found.need is Need.HISTORY:
+            self.where = history_line(found.history, self.evidence, f"{self.where}, needs history: fails")
+        else:
+            self.trouble = f"expected to need history: {found.need.value}"
 
     def _on_trigger(self, case: Case) -> bool:
         n = case.inputs["x"].layout.shape[int(case.params["axis"])]
@@ -151,6 +170,8 @@ def _try(pack: Pack, mutant: Mutant, request: Request, err: Console) -> Trials:
     for trial in result.trials:
         if trial.killed_by is None and not trial.trouble:
             trial.trouble = f"survived {trial.cases} cases"
+        elif mutant.needs_history:
+            trial.explain()
     return result
 
 

@@ -58,6 +58,10 @@ class _Lane:
         with self._running:
             return [outcome for frame in frames for outcome in self.worker.run(frame)]
 
+    def renew(self) -> None:
+        assert self.worker is not None
+        self.worker.renew()
+
     def stop(self) -> None:
         self.thread.shutdown(wait=False, cancel_futures=True)
         if self.worker is not None:
@@ -159,6 +163,11 @@ class WorkerPool:
             if indices:
                 batch.parts.append((lane.target.id, indices, lane.thread.submit(lane.run, frames)))
         return batch
+
+    def renew(self) -> None:
+        """Give every target a new process: what is submitted next are its first calls."""
+        for renewed in [lane.thread.submit(lane.renew) for lane in self._lanes]:
+            renewed.result()
 
     def _without_faults(self, batch: Batch, target: str, status: Attestation, indices: Sequence[int]) -> list[int]:
         """Those of the cases that need no dtype that is wrong there. The others are NOT_RUN, and say why."""

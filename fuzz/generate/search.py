@@ -16,6 +16,7 @@ from fuzz.generate.coverage import Ledger
 from fuzz.generate.entangled import entangled, entangled_as
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
+from fuzz.generate.sequences import LENGTH, sequence
 from fuzz.generate.sketch import Sketch, fan_out, sketches
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
@@ -27,6 +28,8 @@ FAN = 4
 """cases that one draw fans out to."""
 STEERED = 3
 """cases of a batch that fill holes of the coverage, while there are any."""
+SEQUENCE_EVERY = 2
+"""batches of which one begins with a call sequence in place of its first fan."""
 _BATCHES_PER_ROUND = 1000
 
 
@@ -48,6 +51,7 @@ def search(
     consume: Callable[[list[Case]], None],
     kernels: Iterable[Kernel] = (),
     big_first: bool = False,
+    sequences: bool = True,
 ) -> None:
     """Hand batches of cases of `op` to `consume` until it raises StopSearch.
 
@@ -55,7 +59,8 @@ def search(
     allows. The same op, seed and declarations give the same cases in the same order, whatever the speed of the machine
     and whichever kernels really run. The last cases of each batch are steered towards what no case for that
     declaration has visited yet, so that nothing is left to chance. Cases that are big in one coordinate come once,
-    after the batches that `fuzz.generate.big` names or, with `big_first`, at once.
+    after the batches that `fuzz.generate.big` names or, with `big_first`, at once. Without `sequences` all cases are
+    drawn one by one.
     """
     audience = takers(kernels, op) or (anything(op),)
     strategy = sketches(audience, trespasser(audience))
@@ -69,7 +74,10 @@ def search(
             for number in range(BATCH // FAN)
             for relative in fan_out(data.draw(strategy), salt=batches * BATCH + number, count=FAN)
         ]
-        cases = [entangled(realise(plan(sketch)), audience) for sketch in drawn[:-STEERED]]
+        cases, plain = list[Case](), drawn[:-STEERED]
+        if sequences and batches % SEQUENCE_EVERY == 0:
+            cases, plain = sequence(plan(plain[0]), plain[0].taker, batches // SEQUENCE_EVERY), plain[LENGTH:]
+        cases += [entangled(realise(plan(sketch)), audience) for sketch in plain]
         cases += [_steered(sketch, batches * STEERED + place) for place, sketch in enumerate(drawn[-STEERED:])]
         batches += 1
         for taker, ledger in wanted.items():
