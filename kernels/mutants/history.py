@@ -5,21 +5,21 @@ from __future__ import annotations
 from fuzz import Mutant
 
 _VALUE = ("FAIL_NUMERIC", "FAIL_NONFINITE")
-_BUFFER = "real *sums = malloc((size_t)r.n * sizeof *sums);"
+_BUFFER = "real *sums = malloc((size_t)call.x.shape[call.axis] * sizeof *sums);"
 _FREED = "    free(sums);\n"
-_ENTRY = "int kf_rms_norm(const kf_rms_norm_call *call) {\n    if (!has_elements(&call->x)) return KF_OK;\n"
+_ENTRY = "int kf_rms_norm(const kf_rms_norm_call *given) {\n    if (!has_elements(&given->x)) return KF_OK;\n"
 _PLANNED = """
-int kf_rms_norm(const kf_rms_norm_call *call) {
+int kf_rms_norm(const kf_rms_norm_call *given) {
     static kf_rms_norm_call last;
-    if (!has_elements(&call->x)) return KF_OK;
-    bool same = last.eps == call->eps && last.offset == call->offset && last.x.rank == call->x.rank;
-    same = same && is_present(&last.weight) == is_present(&call->weight);
-    same = same && is_present(&last.rstd) == is_present(&call->rstd);
-    for (int axis = 0; same && axis < call->x.rank; axis++)
-        same = last.x.shape[axis] == call->x.shape[axis] && last.x.strides[axis] == call->x.strides[axis] &&
-               last.y.strides[axis] == call->y.strides[axis];
-    if (!same) planned = call->y.dtype;
-    last = *call;
+    if (!has_elements(&given->x)) return KF_OK;
+    bool same = last.eps == given->eps && last.offset == given->offset && last.x.rank == given->x.rank;
+    same = same && is_present(&last.weight) == is_present(&given->weight);
+    same = same && is_present(&last.rstd) == is_present(&given->rstd);
+    for (int axis = 0; same && axis < given->x.rank; axis++)
+        same = last.x.shape[axis] == given->x.shape[axis] && last.x.strides[axis] == given->x.strides[axis] &&
+               last.y.strides[axis] == given->y.strides[axis];
+    if (!same) planned = given->y.dtype;
+    last = *given;
 """
 
 
@@ -44,9 +44,9 @@ MUTANTS: tuple[Mutant, ...] = (
             (_FREED, ""),
             (
                 _BUFFER,
-                "static int64_t room;\n    static real *sums;\n"
-                "    if (sums == NULL) sums = malloc((size_t)(room = r.n) * sizeof *sums);\n"
-                "    if (r.n > room) r.n = room;",
+                "static int64_t room;\n    static real *sums;\n    int64_t *n = &call.x.shape[call.axis];\n"
+                "    if (sums == NULL) sums = malloc((size_t)(room = *n) * sizeof *sums);\n"
+                "    if (*n > room) *n = room;",
             ),
         ),
         "a row longer than those of the first call",
@@ -58,8 +58,9 @@ MUTANTS: tuple[Mutant, ...] = (
             (_FREED, ""),
             (
                 _BUFFER,
-                "static int64_t room;\n    static real *sums;\n    if (r.n > room) {\n        free(sums);\n"
-                "        sums = calloc((size_t)(room = (r.n + 7) / 8 * 8), sizeof *sums);\n    }",
+                "static int64_t room;\n    static real *sums;\n    const int64_t n = call.x.shape[call.axis];\n"
+                "    if (n > room) {\n        free(sums);\n"
+                "        sums = calloc((size_t)(room = (n + 7) / 8 * 8), sizeof *sums);\n    }",
             ),
             ("for (int64_t i = 0; i < n; i++) total +=", "for (int64_t i = 0; i < (n + 7) / 8 * 8; i++) total +="),
         ),
