@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -43,6 +43,10 @@ class Blueprint:
     eps: float
     aliases: frozenset[tuple[str, str]]
     dropped: frozenset[str] = frozenset()
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    """of tensors other than x, where they are not those of the base."""
+    ones: frozenset[str] = frozenset()
+    """inputs that are 1 everywhere."""
 
     @classmethod
     def of(cls, case: Case) -> Blueprint:
@@ -79,7 +83,7 @@ class Blueprint:
         for name, tensor in base.inputs.items():
             if name not in self.dropped:
                 layout = self._layout(name, op.shape(name, self.shape, self.axis), is_input=True)
-                inputs[name] = Tensor(self._dtype(tensor.dtype), layout, self._bits(name, tensor, layout))
+                inputs[name] = Tensor(self._dtype(name, tensor.dtype), layout, self._bits(name, tensor, layout))
         outputs = {}
         aliases = dict(self.aliases)
         for name, output in base.outputs.items():
@@ -90,7 +94,7 @@ class Blueprint:
                 outputs[name] = Output(source.dtype, source.layout, aliases[name])
             else:
                 layout = self._layout(name, op.shape(name, self.shape, self.axis), is_input=False)
-                outputs[name] = Output(self._dtype(output.dtype), layout)
+                outputs[name] = Output(self._dtype(name, output.dtype), layout)
         params = {**base.params, "axis": self.axis, **({"eps": self.eps} if "eps" in base.params else {})}
         return Case(base.op, params, inputs, outputs, self._structured, Origin(self.values, "varied"))
 
@@ -98,13 +102,15 @@ class Blueprint:
     def _structured(self) -> bool:
         if self.values in _SCALES:
             return False
-        return self.values != BASE or self.base.structured or self.n > self._frame.n
+        return self.values != BASE or self.base.structured or bool(self.ones) or self.n > self._frame.n
 
     @cached_property
     def _frame(self) -> Frame:
         return Frame(self.base)
 
-    def _dtype(self, dtype: str) -> str:
+    def _dtype(self, name: str, dtype: str) -> str:
+        if name in self.dtypes:
+            return self.dtypes[name]
         return self.dtype if dtype == self.base.inputs["x"].dtype else dtype
 
     def _layout(self, name: str, shape: tuple[int, ...], *, is_input: bool) -> Layout:
@@ -125,8 +131,10 @@ class Blueprint:
                 values = np.broadcast_to(values[:, :1] if shared else values[:1], values.shape)
             outer = (*layout.shape[: self.axis], *layout.shape[self.axis + 1 :])
             values = np.moveaxis(values.reshape(*outer, self.n), -1, self.axis)
-        kept = self.values == BASE and tensor.dtype == self._dtype(tensor.dtype)
-        dtype = self._dtype(tensor.dtype)
+        dtype = self._dtype(name, tensor.dtype)
+        kept = self.values == BASE and tensor.dtype == dtype
+        if name in self.ones:
+            values, kept = np.ones(values.shape), False
         stored = values if kept else quantise(values.astype(np.float64), dtype)
         return np.ascontiguousarray(stored).tobytes()
 

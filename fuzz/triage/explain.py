@@ -14,9 +14,10 @@ from fuzz.execute.target import Target
 from fuzz.judge.judgement import Judgement
 from fuzz.triage import probes
 from fuzz.triage.blueprint import Blueprint
+from fuzz.triage.cover import explained_by
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.reduction import Frame
-from fuzz.triage.rule import Learned, Rule, Traits, learn
+from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
 
 _BATCH = 16
@@ -37,8 +38,8 @@ class Explanation:
 
     @property
     def rule(self) -> Rule | None:
-        """The rule, where it agrees with every probe."""
-        return self.learned.rule if self.learned is not None and self.learned.exact else None
+        """The rule of this failure, where it agrees with all probes but a few."""
+        return self.learned.rule if self.learned is not None and self.learned.sound else None
 
     def lines(self) -> list[str]:
         """In the words of a user, with the evidence counted."""
@@ -52,12 +53,15 @@ class Explanation:
 
 def _rule_line(learned: Learned) -> str:
     counted = f"{learned.agreeing} of {learned.probes} probes"
-    if not learned.exact:
-        best = str(learned.rule) or "always"
-        return f"fails about when: {best} ({counted} agree; no simple rule fits all)"
+    if not learned.sound:
+        return f"fails about when: {_stated(learned)} ({counted} agree; no simple rule fits)"
     if not learned.rule.atoms:
         return f"fails when: always ({counted} fail)"
-    return f"fails when: {learned.rule} ({counted} agree)"
+    return f"fails when: {_stated(learned)} ({counted} agree)"
+
+
+def _stated(learned: Learned) -> str:
+    return "; or ".join(str(rule) or "always" for rule in (learned.rule, *learned.others))
 
 
 @dataclass
@@ -160,5 +164,7 @@ def _probe_any(trials: Trials, cases: Sequence[Case], evidence: _Evidence) -> No
 
 
 def _concluded(evidence: _Evidence) -> Explanation:
-    learned = learn(evidence.traits, evidence.failed) if any(evidence.failed) else None
+    # The case itself was probed first.
+    failed = evidence.failed
+    learned = explained_by(evidence.traits, failed, failed.index(True)) if any(failed) else None
     return Explanation(learned, places_of(evidence.bad))
