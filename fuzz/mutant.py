@@ -26,6 +26,8 @@ class Mutant:
     fails_when: Callable[[int], bool] | None = None
     """of the row length n: True where the defect can show. A failure elsewhere has another cause."""
 
+    explained_as: tuple[str, ...] = ()
+    """words that an explanation must have to name the trigger."""
     big: bool = False
     """only cases that are big in one coordinate show it: they come first."""
     needs_history: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -14,6 +15,7 @@ from rich.table import Table
 
 from fuzz.case import Case
 from fuzz.cli.exits import Exit
+from fuzz.cli.explained_mutants import Told, print_told, told_record
 from fuzz.cli.starting import not_running, started
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target, expand
@@ -30,9 +32,11 @@ from fuzz.run.alone import FreshProcess
 from fuzz.run.calls import Calls
 from fuzz.run.tally import whereabouts
 from fuzz.select import SelectionError, keyword
+from fuzz.triage.examination import Allowance, examine
 from fuzz.triage.history import Need, history_line, recognise
 from fuzz.verdict import Verdict
 
+_EXPLAIN_S = 45.0
 _TWIN_ONE_IN = 2
 """cases of which one is checked by a law: more than in a run, since a mutant has few cases to be found in."""
 
@@ -47,6 +51,7 @@ class Request:
     pack: Path | None
     json: Path | None
     jobs: int
+    explain: bool = False
 
 
 @dataclass
@@ -118,6 +123,7 @@ class Trials:
     mutant: Mutant
     trials: list[Trial] = field(default_factory=list)
     not_run: str = ""
+    told: Told | None = None
 
 
 def run_selftest(request: Request) -> Exit:
@@ -132,9 +138,13 @@ def run_selftest(request: Request) -> Exit:
     out.print(_table(results))
     killed = sum(1 for result in results if _passed(result))
     out.print(f"{killed} of {len(results)} mutants killed for the right reason, their bases clean", highlight=False)
+    told = [result.told for result in results if result.told is not None]
+    if request.explain:
+        print_told(out, told)
     if request.json:
         request.json.write_text(json.dumps(_record(results), indent=1) + "\n", encoding="utf-8")
-    if any(trial.trouble or trial.killed_by is None for result in results for trial in result.trials):
+    unexplained = request.explain and not all(each.named for each in told)
+    if unexplained or any(trial.trouble or trial.killed_by is None for result in results for trial in result.trials):
         return Exit.FINDINGS
     return Exit.REQUIRED_NOT_RUN if killed < len(results) else Exit.OK
 
@@ -166,7 +176,12 @@ def _try(pack: Pack, mutant: Mutant, request: Request, err: Console) -> Trials:
         missing = not_running(pool)
         result.not_run = next(iter(missing.values()), "")
         result.trials = [trial for trial in result.trials if trial.target.id not in missing]
+        began = time.monotonic()
         _hunt(pool, base.op, result.trials, request)
+        shown = next((trial for trial in result.trials if trial.ok), None)
+        if request.explain and shown is not None and shown.evidence is not None and shown.killed_by is not None:
+            explained = examine(pool, targets, shown.evidence, shown.killed_by, Allowance(_EXPLAIN_S))
+            result.told = Told(mutant, explained, time.monotonic() - began)
     for trial in result.trials:
         if trial.killed_by is None and not trial.trouble:
             trial.trouble = f"survived {trial.cases} cases"
@@ -244,6 +259,7 @@ def _record(results: Sequence[Trials]) -> dict[str, Any]:
                 "provenance": result.mutant.provenance,
                 "passed": _passed(result),
                 "not_run": result.not_run,
+                **({"explained": told_record(result.told)} if result.told is not None else {}),
                 "targets": [
                     {
                         "target": trial.target.id,

@@ -45,6 +45,8 @@ class Blueprint:
     dropped: frozenset[str] = frozenset()
     dtypes: Mapping[str, str] = field(default_factory=dict)
     """of tensors other than x, where they are not those of the base."""
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """distance between elements of tensors that are one column or row, where it is not 1."""
     ones: frozenset[str] = frozenset()
     """inputs that are 1 everywhere."""
 
@@ -54,6 +56,7 @@ class Blueprint:
         frame = Frame(case)
         tensors: dict[str, Tensor | Output] = {**case.inputs, **case.outputs}
         x = case.inputs["x"]
+        single = {n: t.layout.strides[-1] for n, t in tensors.items() if frame.role(n) != "grid" and t.layout.size > 1}
         return cls(
             base=case,
             n=frame.n,
@@ -68,6 +71,7 @@ class Blueprint:
             seed=0,
             eps=float(case.params.get("eps", 0.0)),
             aliases=frozenset((name, o.alias) for name, o in case.outputs.items() if o.alias is not None),
+            steps={name: step for name, step in single.items() if step != 1},
         )
 
     @property
@@ -117,6 +121,8 @@ class Blueprint:
         wanted = self.layouts.get(name, "contiguous")
         if name not in self.layouts or (not is_input and wanted in OVERLAPPING):
             wanted = "contiguous"
+        if name in self.steps and len(shape) == 1:
+            return Layout(shape, (self.steps[name],), self.guard, self.offset)
         axis = self.axis if name in self.layouts else 0
         return lay_out(wanted, shape, axis, 1, self.guard, self.offset) if shape else Layout((), (), self.guard)
 

@@ -35,6 +35,8 @@ class Explanation:
     """None where there was no time for a single probe, or nothing that could be varied."""
     places: Places | None
     """None where no element is known to be bad: a fault, a broken law."""
+    law: str = ""
+    """the law that is broken."""
 
     @property
     def rule(self) -> Rule | None:
@@ -45,19 +47,19 @@ class Explanation:
         """In the words of a user, with the evidence counted."""
         said = []
         if self.learned is not None:
-            said.append(_rule_line(self.learned))
+            said.append(_rule_line(self.learned, f"breaks {self.law}" if self.law else "fails"))
         if self.places is not None:
             said.append(f"bad elements: {self.places}")
         return said
 
 
-def _rule_line(learned: Learned) -> str:
+def _rule_line(learned: Learned, fails: str) -> str:
     counted = f"{learned.agreeing} of {learned.probes} probes"
     if not learned.sound:
-        return f"fails about when: {_stated(learned)} ({counted} agree; no simple rule fits)"
+        return f"{fails} about when: {_stated(learned)} ({counted} agree; no simple rule fits)"
     if not learned.rule.atoms:
-        return f"fails when: always ({counted} fail)"
-    return f"fails when: {_stated(learned)} ({counted} agree)"
+        return f"{fails} when: always ({counted} fail)"
+    return f"{fails} when: {_stated(learned)} ({counted} agree)"
 
 
 def _stated(learned: Learned) -> str:
@@ -81,20 +83,20 @@ class _Evidence:
 
 def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Explanation:
     """Probe around a shrunk case, on its target and on the kernel's other ones, until the trials' time is over."""
-    evidence = _Evidence()
+    evidence, law = _Evidence(), trials.family.law.name if trials.family.law is not None else ""
     # Around the failure a boundary case fails as well.
     anyhow = replace(trials, family=replace(trials.family, clear=0.0))
     with contextlib.suppress(OutOfTimeError):
         _probe(anyhow, [case], evidence)
         if not Frame(case).fits() or not case.inputs["x"].layout.size:
-            return _concluded(evidence)
+            return _concluded(evidence, law)
         base = Blueprint.of(case)
         _probe_around(anyhow, base, evidence)
         others = [target for target in siblings if target.id != trials.target.id]
         failing = _failing_lengths(evidence, base.n)
         if others:
             _probe_elsewhere(anyhow, others, list(probes.elsewhere(base, failing)), evidence)
-    return _concluded(evidence)
+    return _concluded(evidence, law)
 
 
 def _probe_around(trials: Trials, base: Blueprint, evidence: _Evidence) -> None:
@@ -163,8 +165,8 @@ def _probe_any(trials: Trials, cases: Sequence[Case], evidence: _Evidence) -> No
         evidence.add(case, trials, judgement, fails=bool(failing))
 
 
-def _concluded(evidence: _Evidence) -> Explanation:
+def _concluded(evidence: _Evidence, law: str) -> Explanation:
     # The case itself was probed first.
     failed = evidence.failed
     learned = explained_by(evidence.traits, failed, failed.index(True)) if any(failed) else None
-    return Explanation(learned, places_of(evidence.bad))
+    return Explanation(learned, places_of(evidence.bad), law)

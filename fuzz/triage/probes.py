@@ -56,6 +56,7 @@ def changed(base: Blueprint, target: Target) -> Iterator[Blueprint]:
     yield from (replace(base, aliases=aliases, rows=rows) for aliases in _aliases(base, target) for rows in (1, 3))
     yield from (replace(base, dropped=frozenset([name])) for name in _optional(base))
     yield from (replace(base, dtypes=dtypes) for dtypes in _dtypes(base, target))
+    yield from (replace(base, steps=steps, rows=3) for steps in _steps(base))
     yield from (replace(base, ones=frozenset([name]), rows=rows) for name in base.base.inputs for rows in (1, 3))
     for rank in (1, 2, 3, 4):
         rows = 1 if rank == 1 else base.rows
@@ -73,6 +74,7 @@ def mixed(base: Blueprint, target: Target, failing: Sequence[int], key: int) -> 
     stream = Stream(key)
     able = target.kernel.capabilities
     aliases, dropped = _aliases(base, target), [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
+    steps = _steps(base)
     dtypes, names = _dtypes(base, target), [frozenset([name]) for name in base.base.inputs]
     for number in range(_MIXED // (5 if is_slow(target) else 1)):
         words = iter(stream.child(str(number)).words(24).tolist())
@@ -101,6 +103,7 @@ def mixed(base: Blueprint, target: Target, failing: Sequence[int], key: int) -> 
             dropped=pick(frozenset(), dropped),
             dtypes=pick({}, dtypes),
             ones=pick(frozenset(), names),
+            steps=pick(base.steps, steps),
         )
 
 
@@ -127,6 +130,12 @@ def _dtypes(base: Blueprint, target: Target) -> list[dict[str, str]]:
         for dtype in allowed
         if name in there
     ]
+
+
+def _steps(base: Blueprint) -> list[dict[str, int]]:
+    """One tensor that is a column or a row with gaps or backwards; or none."""
+    names = [name for name, tensor in base.base.tensors.items() if name not in base.layouts and tensor.layout.shape]
+    return [{}, *({name: step} for name in names for step in (2, 3, -1))]
 
 
 def _optional(base: Blueprint) -> list[str]:

@@ -18,13 +18,14 @@ from fuzz.triage.values import value_traits
 
 MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256)
 _ADDRESSES = (8, 16, 32, 64)
+_SMALL_INDEX = 2**15 - 1
 _LANE_BITS = 32
 """kernels compute in float32, whatever they store."""
 
 
-def traits_of(case: Case, target: Target) -> Traits:
-    """All traits of a case on a target."""
-    return {**case_traits(case), **dict(_lane_traits(Frame(case).n, target)), **target_traits(target)}
+def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
+    """All traits of a case on a target; those of its values where they are wanted."""
+    return {**case_traits(case, values=values), **dict(_lane_traits(Frame(case).n, target)), **target_traits(target)}
 
 
 def target_traits(target: Target) -> Traits:
@@ -47,7 +48,7 @@ def origin_traits(target: Target) -> Traits:
     return {"kernel": target.kernel.name, "instruction set": isa, **target_traits(target)}
 
 
-def case_traits(case: Case) -> Traits:
+def case_traits(case: Case, *, values: bool = True) -> Traits:
     """Traits of the input alone."""
     frame = Frame(case)
     traits: dict[str, Trait] = {"n": frame.n, "rows": math.prod(frame.outer), "rank": len(frame.grid)}
@@ -57,7 +58,10 @@ def case_traits(case: Case) -> Traits:
     for name, tensor in tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
     traits.update(_optional_traits(case))
-    traits.update(value_traits(case, frame))
+    if values:
+        traits.update(value_traits(case, frame))
+    elif "eps" in case.params:
+        traits["eps"] = float(case.params["eps"])
     return traits
 
 
@@ -77,8 +81,7 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
     if name != "x":
         yield f"dtype of {name} and that of x", _word(tensor.dtype == x.dtype, "same", "differ")
     if frame.role(name) != "grid":
-        if tensor.layout.size > 1:
-            yield f"step of {name}", tensor.layout.strides[-1]
+        yield f"step of {name}", _step(tensor.layout, 0)
     else:
         yield from _layout_traits(name, tensor.layout, frame, x.layout)
         yield f"layout of {name}", layout_class(tensor.layout, frame.axis)
@@ -100,15 +103,21 @@ def _optional_traits(case: Case) -> Iterator[tuple[str, Trait]]:
 
 def _layout_traits(name: str, layout: Layout, frame: Frame, x: Layout) -> Iterator[tuple[str, Trait]]:
     steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
-    if frame.n > 1:
-        yield f"step of {name}", layout.strides[frame.axis]
+    yield f"step of {name}", _step(layout, frame.axis)
     rows = [stride for axis, stride in enumerate(layout.strides) if axis != frame.axis and layout.shape[axis] > 1]
     if rows:
         yield f"rows of {name}", _word(min(map(abs, rows)) == frame.n, "one after the other", "apart")
-    yield f"furthest element of {name}", sum(abs(stride) * (extent - 1) for extent, stride in steps)
+    furthest = sum(abs(stride) * (extent - 1) for extent, stride in steps)
+    # Where an index of 16 bits would do, the distance is no reason for anything.
+    yield f"furthest element of {name}", furthest if furthest > _SMALL_INDEX else 0
     if name != "x":
         theirs = [stride for extent, stride in zip(x.shape, x.strides, strict=True) if extent > 1]
         yield f"strides of {name} and those of x", _word([stride for _, stride in steps] == theirs, "same", "differ")
+
+
+def _step(layout: Layout, axis: int) -> str:
+    """As a word: steps are told apart, not compared."""
+    return str(layout.strides[axis]) if layout.shape and layout.shape[axis] > 1 else "1"
 
 
 def _word(what: bool | np.bool_, yes: str, no: str) -> str:
@@ -117,7 +126,7 @@ def _word(what: bool | np.bool_, yes: str, no: str) -> str:
 
 def twin_traits(case: Case, twin: Case) -> Traits:
     """What a law changes: where each of the two is at an aligned address, and the twin's traits that are its own."""
-    own, other = case_traits(case), case_traits(twin)
+    own, other = case_traits(case, values=False), case_traits(twin, values=False)
     traits: dict[str, Trait] = {}
     for name in ("x", *case.outputs):
         for modulus in _ADDRESSES:
