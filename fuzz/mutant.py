@@ -26,12 +26,12 @@ class Mutant:
     fails_when: Callable[[int], bool] | None = None
     """of the row length n: True where the defect can show. A failure elsewhere has another cause."""
 
-    explained_as: tuple[str, ...] = ()
-    """words that an explanation must have to name the trigger."""
     big: bool = False
     """only cases that are big in one coordinate show it: they come first."""
     needs_history: bool = False
     """no case shows it alone: some other call must come before it in the same process."""
+    explained_as: tuple[str, ...] = ()
+    """words that an explanation must have to name the trigger."""
 
     def apply(self, base: Kernel) -> Kernel:
         """The base with the defect planted, under the mutant's name."""

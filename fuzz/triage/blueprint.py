@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import Case, Guard, Layout, Origin, Output, Tensor
+from fuzz.case import Case, CaseError, Guard, Layout, Origin, Output, Tensor
 from fuzz.generate.formats import from_bits, quantise
 from fuzz.generate.layouts import OVERLAPPING, lay_out
 from fuzz.generate.stream import Reals, Stream
@@ -83,6 +83,8 @@ class Blueprint:
     def build(self) -> Case:
         """The case. Raises CaseError where the parts contradict each other."""
         op, base = OPS[self.base.op], self.base
+        if self.rank == 1 and self.rows != 1:
+            raise CaseError("x: a tensor of rank 1 is one row")
         inputs: dict[str, Tensor] = {}
         for name, tensor in base.inputs.items():
             if name not in self.dropped:

@@ -21,8 +21,11 @@ from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
 
 _BATCH = 16
-_VARIANTS = ("normal",) * 7
-"""values that a law is tried on besides the case's own: whether two orders of a sum differ is a matter of luck."""
+_VARIANTS = (3, 9)
+"""how many other values a law is tried on besides the case's own, in two goes: whether two orders of a sum differ is a
+matter of luck."""
+_STEADY = 8
+"""row lengths in a row that all fail: there a law's other conditions are probed, where it is no matter of luck."""
 _LARGEST = 1 << 16
 """elements of a probe."""
 
@@ -100,11 +103,16 @@ def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Expl
 
 
 def _probe_around(trials: Trials, base: Blueprint, evidence: _Evidence) -> None:
-    target = trials.target
-    _probe_all(trials, probes.swept(base, target, few=trials.family.law is not None), evidence)
-    _probe_all(trials, probes.changed(base, target), evidence)
+    target, law = trials.target, trials.family.law is not None
+    _probe_all(trials, probes.swept(base, target, few=law), evidence)
     failing = _failing_lengths(evidence, base.n)
-    _probe_all(trials, probes.mixed(base, target, failing, int(base.base.digest[:15], 16)), evidence)
+    if law:
+        steady = (n for n in failing if {*range(n, n + _STEADY)} <= {*failing})
+        base = replace(base, n=next(steady, base.n))
+        failing = [n for n in failing if n >= base.n]
+    _probe_all(trials, probes.changed(base, target), evidence)
+    failing = failing if law else _failing_lengths(evidence, base.n)
+    _probe_all(trials, probes.mixed(base, target, failing, int(base.base.digest[:15], 16), few=law), evidence)
 
 
 def _probe_elsewhere(
@@ -126,8 +134,10 @@ def _probe_all(trials: Trials, blueprints: Iterable[Blueprint], evidence: _Evide
         _probe(trials, _built(blueprints, trials), evidence)
         return
     for blueprint in blueprints:
-        variants = [replace(blueprint, values=values, seed=seed) for seed, values in enumerate(_VARIANTS)]
-        _probe_any(trials, _built([blueprint, *variants], trials), evidence)
+        first, more = _VARIANTS
+        variants = [replace(blueprint, values="normal", seed=seed) for seed in range(first + more)]
+        goes = (_built([blueprint, *variants[:first]], trials), _built(variants[first:], trials))
+        _probe_any(trials, goes, evidence)
 
 
 def _built(blueprints: Iterable[Blueprint], trials: Trials) -> list[Case]:
@@ -152,17 +162,22 @@ def _probe(trials: Trials, cases: Sequence[Case], evidence: _Evidence) -> None:
                 evidence.add(case, trials, judgement, fails=trials.family.holds(judgement))
 
 
-def _probe_any(trials: Trials, cases: Sequence[Case], evidence: _Evidence) -> None:
-    """Cases that differ in their values only, as one probe: it fails where one of them does."""
-    judged = [
-        (case, judgement)
-        for case, judgement in zip(cases, trials.judge(cases), strict=True)
-        if judgement is not None and not trials.is_explained(case)
-    ]
-    failing = [(case, judgement) for case, judgement in judged if trials.family.holds(judgement)]
+def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: _Evidence) -> None:
+    """Cases that differ in their values only, as one probe: it fails where one of them does. A further go is for those
+    of which none failed yet."""
+    judged: list[tuple[Case, Judgement]] = []
+    for cases in goes:
+        judged += [
+            (case, judgement)
+            for case, judgement in zip(cases, trials.judge(cases), strict=True)
+            if judgement is not None and not trials.is_explained(case)
+        ]
+        failing = [(case, judgement) for case, judgement in judged if trials.family.holds(judgement)]
+        if failing:
+            evidence.add(failing[0][0], trials, failing[0][1], fails=True)
+            return
     if judged:
-        case, judgement = (failing or judged)[0]
-        evidence.add(case, trials, judgement, fails=bool(failing))
+        evidence.add(judged[0][0], trials, judged[0][1], fails=False)
 
 
 def _concluded(evidence: _Evidence, law: str) -> Explanation:

@@ -69,14 +69,16 @@ def changed(base: Blueprint, target: Target) -> Iterator[Blueprint]:
     yield replace(base, rank=2, axis=0)
 
 
-def mixed(base: Blueprint, target: Target, failing: Sequence[int], key: int) -> Iterator[Blueprint]:
+def mixed(
+    base: Blueprint, target: Target, failing: Sequence[int], key: int, *, few: bool = False
+) -> Iterator[Blueprint]:
     """Several things changed at once; half of the time to one of the row lengths that are known to fail."""
     stream = Stream(key)
     able = target.kernel.capabilities
     aliases, dropped = _aliases(base, target), [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
     steps = _steps(base)
     dtypes, names = _dtypes(base, target), [frozenset([name]) for name in base.base.inputs]
-    for number in range(_MIXED // (5 if is_slow(target) else 1)):
+    for number in range(_MIXED // (5 if is_slow(target) else 2 if few else 1)):
         words = iter(stream.child(str(number)).words(24).tolist())
 
         def pick(kept: _T, others: Sequence[_T], words: Iterator[int] = words) -> _T:
