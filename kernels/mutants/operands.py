@@ -24,7 +24,9 @@ def _planted(
     explained_as: tuple[str, ...] = (),
 ) -> Mutant:
     where = ("*@native:*-O2",)
-    return Mutant(name, base, ((old, new),), where, trigger, caught_as, provenance, None, big, explained_as)
+    return Mutant(
+        name, base, ((old, new),), where, trigger, caught_as, provenance, None, big, explained_as=explained_as
+    )
 
 
 _X = "        const real x = load(&call->x, at(r, &call->x, i));\n        total += x * x;"
