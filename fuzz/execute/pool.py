@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ class _Lane:
         self._running = running
         self._limit = limit
         self.worker: Worker | None = None
+        self.busy_s = 0.0
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=target.id)
 
     def start(self, programs: Programs) -> Attestation | NotRun:
@@ -56,7 +58,11 @@ class _Lane:
         assert self.worker is not None
         # More workers than processors would only take time from one another, and count it against their cases.
         with self._running:
-            return [outcome for frame in frames for outcome in self.worker.run(frame)]
+            began = time.monotonic()
+            try:
+                return [outcome for frame in frames for outcome in self.worker.run(frame)]
+            finally:
+                self.busy_s += time.monotonic() - began
 
     def renew(self) -> None:
         assert self.worker is not None
@@ -117,6 +123,11 @@ class WorkerPool:
         """Workers that were replaced although their kernel did nothing wrong, by target; without the zeros."""
         counted = {lane.target.id: lane.worker.restarts for lane in self._lanes if lane.worker is not None}
         return {target: count for target, count in counted.items() if count > 0}
+
+    @property
+    def busy_s(self) -> Mapping[str, float]:
+        """Seconds that each target's worker has been at work."""
+        return {lane.target.id: lane.busy_s for lane in self._lanes}
 
     @property
     def pids(self) -> Mapping[str, int]:
