@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,8 +151,9 @@ class WorkerPool:
     ) -> None:
         self._close()
 
-    def submit(self, cases: Sequence[Case]) -> Batch:
-        """Send each case to every live target whose kernel is to be given it. Returns at once; see `collect`.
+    def submit(self, cases: Sequence[Case], without: Collection[str] = ()) -> Batch:
+        """Send each case to every live target whose kernel is to be given it, `without` those. Returns at once; see
+        `collect`.
 
         How much is held in memory is up to the caller: collect one batch before submitting many.
         """
@@ -161,7 +162,7 @@ class WorkerPool:
         accepted: dict[Giving, tuple[list[int], list[list[Encoded]]]] = {}
         for lane in self._lanes:
             status = self.statuses[lane.target.id]
-            if isinstance(status, NotRun):
+            if isinstance(status, NotRun) or lane.target.id in without:
                 continue
             giving = Giving(lane.target.kernel, lane.target.largest if self._bounded else None)
             if giving not in accepted:

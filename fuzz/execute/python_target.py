@@ -49,6 +49,11 @@ class PythonTarget:
         return Largest(elements=1 << 13, rows=12) if self.device == "interpret" else None
 
     @property
+    def slow(self) -> bool:
+        """A case takes it hundreds of times as long as other targets, so that verbs that count cases spare it some."""
+        return self.device == "interpret"
+
+    @property
     def batched(self) -> bool:
         """Cases of one frame are launched together, so that a death does not tell which of them caused it."""
         return self.device == "cuda"
