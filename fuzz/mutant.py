@@ -28,6 +28,10 @@ class Mutant:
 
     big: bool = False
     """only cases that are big in one coordinate show it: they come first."""
+    needs_history: bool = False
+    """no case shows it alone: some other call must come before it in the same process."""
+    explained_as: tuple[str, ...] = ()
+    """words that an explanation must have to name the trigger."""
 
     def apply(self, base: Kernel) -> Kernel:
         """The base with the defect planted, under the mutant's name."""

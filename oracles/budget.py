@@ -175,6 +175,14 @@ def gradient_budget(numerics: Numerics, n: int, weighted: bool, narrowed: int, s
     return GradientBudget(computed.u, first, second, up, mean, quantum, statistical, chain)
 
 
+def are_coarse(x: Format, dy: Format, accumulator: Format) -> bool:
+    """Whether sums of products of x and dy get the worst case: both have fewer bits than the accumulator.
+
+    Products are then whole numbers of a coarse unit, and squares where dy follows x, as in `row_budget`.
+    """
+    return max(x.precision, dy.precision) < accumulator.precision
+
+
 def lost_to_underflow(budget: GradientBudget, cubed: bool, sizes: Mapping[str, Number]) -> Number:
     """Absolute error of dx from operations that underflow; an operation's error times what it is multiplied by later.
 

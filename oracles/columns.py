@@ -15,7 +15,7 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.budget import rounding, sum_budget, underflow
+from oracles.budget import are_coarse, rounding, sum_budget, underflow
 from oracles.doubledouble import Real, head, zeroed
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, rounded
@@ -54,7 +54,8 @@ class Columns:
     def delta(self) -> float:
         """Relative budget of the sum over rows."""
         chain = self.numerics.dw_summation.chain(len(self.x.values)) + 1
-        return sum_budget(self.accumulator, chain, self.structured)[1]
+        coarse = are_coarse(self.x.dtype, self.dy.dtype, self.accumulator)
+        return sum_budget(self.accumulator, chain, self.structured or coarse)[1]
 
     @property
     def lost(self) -> float:
@@ -74,7 +75,9 @@ class Columns:
             nan = np.logical_or.reduce(np.isnan(terms) & ~(inputs & np.isfinite(r)[:, None]), axis=0)
             infinite = ~nan & np.logical_or.reduce(np.isinf(terms) & ~inputs, axis=0)
             doubtful = [mask for mask in (self.found.zero, self.found.pole) if mask is not None]
-            limit = min(self.accumulator.max, self.multiply.max, self.x.dtype.max) / 4
+            limit = min(self.accumulator.max, self.multiply.max) / 4
+            if self.numerics.cast == "llama":  # which rounds the products to x's dtype
+                limit = min(limit, self.x.dtype.max / 4)
             # x r is formed first, and may overflow where its product with dy would not.
             sizes = np.maximum(sizes, np.maximum.reduce(np.abs(self.x.values) * r[:, None], axis=0, initial=0.0))
             rows = np.logical_or.reduce([np.isinf(r), *doubtful]) & ~np.isnan(r)

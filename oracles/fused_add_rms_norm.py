@@ -14,7 +14,7 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.budget import Term
+from oracles.budget import RowBudget, Term
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.enclosure import FORBIDDEN, REQUIRED, Enclosure, rounded
@@ -48,6 +48,15 @@ class FusedAddRmsNorm(RmsNorm):
                 values = round_to(values, self.target)
             self._operands[key] = Operand(values, self.target if key[1] else added)
         return self._operands[key]
+
+    def budget(self, numerics: Numerics, structured: bool) -> RowBudget:
+        """Budget of the row sums under a settled contract: the worst case where any part of the sum is coarse.
+
+        Where one of the addends is zero or small, the sum is as coarse as the other.
+        """
+        held = self.target if numerics.residual == "rounded" else _added(numerics)
+        finest = min(each.precision for each in (held, self.dtype, self.residual.dtype))
+        return super().budget(numerics, structured or finest < form(numerics.accumulate).precision)
 
     def _sums(self, added: Format) -> F64:
         return add_rounded(self.x.values, self.residual.values, added)

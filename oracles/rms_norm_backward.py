@@ -20,7 +20,16 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.budget import CONFIDENCE, GradientBudget, RowBudget, Term, gradient_budget, narrowing, row_budget
+from oracles.budget import (
+    CONFIDENCE,
+    GradientBudget,
+    RowBudget,
+    Term,
+    are_coarse,
+    gradient_budget,
+    narrowing,
+    row_budget,
+)
 from oracles.columns import Columns
 from oracles.doubledouble import F64
 from oracles.dtypes import form
@@ -84,9 +93,9 @@ class RmsNormBackward:
 
     def gradient_budget(self, numerics: Numerics, structured: bool) -> GradientBudget:
         """Budget of dx under a settled contract."""
-        return gradient_budget(
-            numerics, self.length, self.gradient.weight is not None, self.narrowing(numerics), structured
-        )
+        weighted, narrowed = self.gradient.weight is not None, self.narrowing(numerics)
+        coarse = are_coarse(self.dtype, self.dy.dtype, form(numerics.accumulate))
+        return gradient_budget(numerics, self.length, weighted, narrowed, structured or coarse)
 
     def narrowing(self, numerics: Numerics) -> int:
         """Roundings of rstd on its way to the multiplications."""

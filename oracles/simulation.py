@@ -111,7 +111,20 @@ def rms_norm_backward(
     dsum: Array | None = None,
 ) -> tuple[Array, Array]:
     """dx (rows, n) in the dtype of x and dw (n,) in the dtype of the sum over rows; `root` is rstd (rows,)."""
-    numerics = numerics.settled(NAMES[x.dtype])
+    dx, dw = gradients(x, dy, numerics.settled(NAMES[x.dtype]), root, weight, offset, dsum)
+    return dx.astype(x.dtype), dw
+
+
+def gradients(
+    x: Array,
+    dy: Array,
+    numerics: Numerics,
+    root: Array,
+    weight: Array | None = None,
+    offset: float = 0.0,
+    dsum: Array | None = None,
+) -> tuple[Array, Array]:
+    """The same before dx is cast, under a settled contract."""
     kind, accumulator = STORAGE[numerics.multiply or numerics.accumulate], STORAGE[numerics.accumulate]
     r, wide = root.astype(kind)[:, None], x.astype(kind)
     m = dy.astype(kind)
@@ -132,4 +145,4 @@ def rms_norm_backward(
     if numerics.cast == "llama":
         products = (dy * h.astype(x.dtype)).astype(x.dtype)
     dw = total(np.moveaxis(products.astype(STORAGE[numerics.dw_accumulate]), 0, -1), numerics.dw_summation)
-    return dx.astype(x.dtype), dw
+    return dx, dw

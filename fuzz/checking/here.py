@@ -5,7 +5,7 @@ A crash of it ends this process: what may crash is declared as a kernel, and run
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -33,11 +33,11 @@ class OwnProcess:
         self._function = function
         self._giving = Giving(target.kernel, None)
 
-    def submit(self, cases: Sequence[Case], *, sparing: bool = False) -> Batch:
+    def submit(self, cases: Sequence[Case], without: Collection[str] = ()) -> Batch:
         """Run them, now."""
         batch = Batch(tuple(cases))
         indices = [index for index, case in enumerate(cases) if self._giving.gives(case)]
-        if indices and not self.statuses:
+        if indices and not self.statuses and self._target.id not in without:
             done: Future[list[Outcome]] = Future()
             done.set_result([self._outcome(cases[index]) for index in indices])
             batch.parts.append((self._target.id, indices, done))

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from rich.console import Console
 
 from fuzz.cli.exits import Exit
 from fuzz.cli.explaining import explain_findings
 from fuzz.cli.failures import UsageError
+from fuzz.cli.histories import note_histories
 from fuzz.cli.starting import not_running, select_targets, started
 from fuzz.execute.target import Target
 from fuzz.laws.registry import declared
@@ -30,12 +30,11 @@ from fuzz.report.outline import Outline, TwinCount, problem_of, target_lines
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
 from fuzz.report.table import law_line, run_notes, run_table
-from fuzz.run.alone import passes_alone
+from fuzz.run.calls import Calls
 from fuzz.run.findings import Bucket, FindingBook
 from fuzz.run.runner import Limits, Runner
 from fuzz.run.tally import Tally
 from fuzz.select import globs, matches_any
-from fuzz.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -61,12 +60,6 @@ class Request:
     jobs: int
 
 
-class Runs(Protocol):
-    """Knows its targets."""
-
-    def target(self, name: str) -> Target: ...
-
-
 def fuzz(request: Request) -> Exit:
     """Run until a limit is reached; print the table and every finding; return the exit code."""
     out, err = console.results(), console.progress()
@@ -90,12 +83,13 @@ def fuzz(request: Request) -> Exit:
             runner.tally.targets[target].not_run_reason = reason
         progress = stack.enter_context(Progress(err, runner.tally, request.max_time, request.max_cases))
         twins = TwinCount({target.id: target for target in targets})
-        runner.observers = [progress, twins, *([log] if log else [])]
+        calls = Calls(book.kept)
+        runner.observers = [progress, twins, calls, *([log] if log else [])]
         began = time.monotonic()
         with runner.interruption:
             _search(runner, targets, seed)
         elapsed = time.monotonic() - began
-        note_history(book, runner, request.case_limit)
+        note_histories(book, runner, calls, request.case_limit)
         if request.explain_time is not None:
             progress.stop()
             explain_findings(book, pool, targets, request.explain_time, err)
@@ -197,15 +191,6 @@ def bucket_text(bucket: Bucket, target: Target, origin: Origin) -> str:
     lines = [] if bucket.explained is None else bucket.explained.lines()
     told = [f"  {label + ' ':<13} {rest}" for label, _, rest in (line.partition(": ") for line in lines)]
     return "\n".join([text, *told, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
-
-
-def note_history(book: FindingBook, run: Runs, case_limit: float | None) -> None:
-    """Say of each bucket whether its case fails alone as well. A crash or a timeout was already seen alone."""
-    for bucket in book.buckets.values():
-        if bucket.verdict in (Verdict.CRASH.value, Verdict.TIMEOUT.value):
-            continue
-        if passes_alone(bucket.case, bucket.judgement, run.target(bucket.judgement.target), case_limit):
-            bucket.note = "passes alone in a fresh process: it fails only after other calls, so the kernel keeps state"
 
 
 def exit_code(tally: Tally, require: Sequence[str], err: Console, *, interrupted: bool) -> Exit:

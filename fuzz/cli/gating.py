@@ -14,10 +14,10 @@ from pathlib import Path
 from rich.console import Console
 
 from fuzz.cli.exits import Exit
-from fuzz.cli.fuzzing import bucket_text, missing_targets, note_history, open_log, restarted, writable
+from fuzz.cli.fuzzing import bucket_text, missing_targets, open_log, restarted, writable
+from fuzz.cli.histories import note_histories
 from fuzz.cli.starting import not_running, select_targets, started
 from fuzz.corpus import folder as corpus
-from fuzz.execute.pool import WorkerPool
 from fuzz.gate import accuracy as ratchet
 from fuzz.gate.accuracy import Accuracy, Key
 from fuzz.gate.changes import changes_since, touched
@@ -34,6 +34,7 @@ from fuzz.report.outline import Outline, TwinCount, problem_of, target_lines
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
 from fuzz.report.table import run_notes, run_table
+from fuzz.run.calls import Calls
 from fuzz.run.findings import FindingBook
 from fuzz.select import globs, matches_any
 
@@ -93,6 +94,8 @@ class _Gate:
             declared(self.pack.kernels),
             request.max_cases,
         )
+        self.cut = False
+        """what was not changed was not run, since what was changed fails."""
         self.complaints: list[str] = []
         self.missing: list[str] = []
         self.notes: list[str] = [changes.note] if changes.note else []
@@ -103,10 +106,11 @@ class _Gate:
             log = stack.enter_context(open_log(self.request.json)) if self.request.json else None
             twins = TwinCount(self.by_id)
             progress = stack.enter_context(Progress(self.err, self.session.tally, None, None))
-            self.session.observers = [progress, twins, *([log] if log else [])]
+            calls = Calls(self.session.book.kept)
+            self.session.observers = [progress, twins, calls, *([log] if log else [])]
             with self.session.interruption:
                 measured = self._judge(log)
-            note_history(self.session.book, self.session, self.request.case_limit)
+            note_histories(self.session.book, self.session, calls, self.request.case_limit)
             self._look_at_accuracy(measured)
             self._look_at_the_rest()
             outline = self._outline(twins)
@@ -121,23 +125,31 @@ class _Gate:
         return Exit.INTERNAL if troubles and code is Exit.OK else code
 
     def _judge(self, log: RecordLog | None) -> dict[Key, Accuracy]:
-        """The corpora on every target; then, unless they found something, a search of what the change touches."""
+        """The corpora, then a search, of what the change touches; unless it failed, the corpora on everything else.
+
+        A red gate is red soon: what the change does not touch is not waited for.
+        """
         request, session = self.request, self.session
-        searched = [target for target in self.targets if target.kernel.name in self.reasons]
+        touched = [target for target in self.targets if target.kernel.name in self.reasons]
+        first = touched or self.targets
+        rest = [target for target in self.targets if target not in first]
         with started(self.targets, request.jobs, self.err, request.case_limit) as pool:
             if log:
                 log.header(SEED, pool.statuses)
             session.note_missing(not_running(pool))
-            measured = session.replay(pool, self.plan)
-            stop = bool(session.unknown) or session.interruption.wanted
-            if searched and not stop and len(searched) == len(self.targets):
-                session.search(pool, searched)
+            measured = session.replay(pool, first, self.plan)
+            if touched and session.unknown:
+                self.notes.append("not searched: the kept cases fail already")
+            elif touched and not session.interruption.wanted:
+                session.search(pool, touched)
+            self.cut = bool(rest and session.unknown)
+            if self.cut:
+                self.notes.append(
+                    f"not run on the {len(rest)} targets of kernels that were not changed: it fails already"
+                )
+            elif rest and not session.interruption.wanted:
+                measured |= session.replay(pool, rest, self.plan)
             self._say(self.err, restarted(dict(pool.restarts)))
-        if searched and not stop and len(searched) < len(self.targets):
-            with WorkerPool(searched, jobs=request.jobs or None, limit=request.case_limit) as pool:
-                session.search(pool, searched)
-        if session.unknown and searched and "search" not in session.counts:
-            self.notes.append("not searched: the kept cases fail already")
         return measured
 
     def _look_at_accuracy(self, measured: Mapping[Key, Accuracy]) -> None:
@@ -169,7 +181,8 @@ class _Gate:
         judged, searched = session.judged_kernels, session.searched
         self.complaints += session.watch.complaints(judged, searched)
         self.notes += session.watch.notes(judged, searched)
-        self.missing += [*self.nowhere, *missing_targets(session.tally, globs(self.request.require))]
+        required = () if self.cut else globs(self.request.require)
+        self.missing += [*self.nowhere, *missing_targets(session.tally, required)]
         if not self.request.require:
             self.missing += [
                 f"{name} was changed ({reason}) and ran nowhere: {session.why_not(name)}"

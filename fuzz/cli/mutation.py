@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -14,6 +15,7 @@ from rich.table import Table
 
 from fuzz.case import Case
 from fuzz.cli.exits import Exit
+from fuzz.cli.explained_mutants import Told, print_told, told_record
 from fuzz.cli.starting import not_running, started
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target, expand
@@ -26,10 +28,15 @@ from fuzz.mutant import Mutant
 from fuzz.pack import Pack, built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
+from fuzz.run.alone import FreshProcess
+from fuzz.run.calls import Calls
 from fuzz.run.tally import whereabouts
 from fuzz.select import SelectionError, keyword
+from fuzz.triage.examination import Allowance, examine
+from fuzz.triage.history import Need, history_line, recognise
 from fuzz.verdict import Verdict
 
+_EXPLAIN_S = 45.0
 _TWIN_ONE_IN = 2
 """cases of which one is checked by a law: more than in a run, since a mutant has few cases to be found in."""
 
@@ -44,6 +51,7 @@ class Request:
     pack: Path | None
     json: Path | None
     jobs: int
+    explain: bool = False
 
 
 @dataclass
@@ -56,6 +64,9 @@ class Trial:
     cases: int = 0
     """cases run until it was killed, or in all."""
     killed_by: Judgement | None = None
+    evidence: Case | None = None
+    """the case that killed it."""
+    calls: Calls = field(default_factory=lambda: Calls(tuple))
     where: str = ""
     trouble: str = ""
     """why this trial fails although, or because, of what was seen."""
@@ -73,6 +84,7 @@ class Trial:
             return
         self.cases += 1
         judgement = judge.judge(self.target)
+        self.calls.judged(judge.entry.case, [judgement])
         if not judgement.verdict.is_finding:
             return
         base = judge.judge(self.base)
@@ -85,7 +97,19 @@ class Trial:
         elif not self._on_trigger(case):
             self.trouble = f"fails where the defect cannot show ({self.mutant.trigger})"
         else:
-            self.killed_by = judgement
+            self.killed_by, self.evidence = judgement, case
+
+    def explain(self) -> None:
+        """For a mutant that needs history: see that the case passes alone, and which calls it needs."""
+        if self.killed_by is None or self.evidence is None:
+            return
+        with WorkerPool([self.target]) as pool:
+            trial = FreshProcess(pool, self.target, self.evidence, self.killed_by)
+            found = recognise(trial.fails, self.evidence, self.calls.before(self.killed_by))
+        if found.need is Need.HISTORY:
+            self.where = history_line(found.history, self.evidence, f"{self.where}, needs history: fails")
+        else:
+            self.trouble = f"expected to need history: {found.need.value}"
 
     def _on_trigger(self, case: Case) -> bool:
         n = case.inputs["x"].layout.shape[int(case.params["axis"])]
@@ -99,6 +123,7 @@ class Trials:
     mutant: Mutant
     trials: list[Trial] = field(default_factory=list)
     not_run: str = ""
+    told: Told | None = None
 
 
 def run_selftest(request: Request) -> Exit:
@@ -113,9 +138,13 @@ def run_selftest(request: Request) -> Exit:
     out.print(_table(results))
     killed = sum(1 for result in results if _passed(result))
     out.print(f"{killed} of {len(results)} mutants killed for the right reason, their bases clean", highlight=False)
+    told = [result.told for result in results if result.told is not None]
+    if request.explain:
+        print_told(out, told)
     if request.json:
         request.json.write_text(json.dumps(_record(results), indent=1) + "\n", encoding="utf-8")
-    if any(trial.trouble or trial.killed_by is None for result in results for trial in result.trials):
+    unexplained = request.explain and not all(each.named for each in told)
+    if unexplained or any(trial.trouble or trial.killed_by is None for result in results for trial in result.trials):
         return Exit.FINDINGS
     return Exit.REQUIRED_NOT_RUN if killed < len(results) else Exit.OK
 
@@ -147,10 +176,17 @@ def _try(pack: Pack, mutant: Mutant, request: Request, err: Console) -> Trials:
         missing = not_running(pool)
         result.not_run = next(iter(missing.values()), "")
         result.trials = [trial for trial in result.trials if trial.target.id not in missing]
+        began = time.monotonic()
         _hunt(pool, base.op, result.trials, request)
+        shown = next((trial for trial in result.trials if trial.ok), None)
+        if request.explain and shown is not None and shown.evidence is not None and shown.killed_by is not None:
+            explained = examine(pool, targets, shown.evidence, shown.killed_by, Allowance(_EXPLAIN_S))
+            result.told = Told(mutant, explained, time.monotonic() - began)
     for trial in result.trials:
         if trial.killed_by is None and not trial.trouble:
             trial.trouble = f"survived {trial.cases} cases"
+        elif mutant.needs_history:
+            trial.explain()
     return result
 
 
@@ -223,6 +259,7 @@ def _record(results: Sequence[Trials]) -> dict[str, Any]:
                 "provenance": result.mutant.provenance,
                 "passed": _passed(result),
                 "not_run": result.not_run,
+                **({"explained": told_record(result.told)} if result.told is not None else {}),
                 "targets": [
                     {
                         "target": trial.target.id,

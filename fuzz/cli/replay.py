@@ -27,6 +27,7 @@ from fuzz.run.alone import Seen, replayed
 from fuzz.select import SelectionError
 from fuzz.store import casefile
 from fuzz.store.casefile import Found
+from fuzz.triage.history import history_line
 from fuzz.verdict import Verdict
 
 
@@ -47,14 +48,15 @@ def replay(request: Request) -> Exit:
     """Run the case on every chosen target; print a table, then each distinct failure in full."""
     out, err = console.results(), console.progress()
     case, found = casefile.load(request.case)
-    check_case(case)
+    for each in (case, *(found.history if found else ())):
+        check_case(each)
     targets = _targets(load(request.pack or built_in()), case, request.targets)
     by_id = {target.id: target for target in targets}
     limit, sanitize = request.case_limit, request.sanitize
     with started(targets, request.jobs, err, limit, sanitize=sanitize, bounded=False) as pool:
-        seen = replayed(pool, by_id, case, found.law if found else None)
+        seen = replayed(pool, by_id, case, found.law if found else None, found.history if found else ())
     judgements = [each.judgement for each in seen.values()]
-    _print_found(out, found, seen)
+    _print_found(out, case, found, seen)
     if len(targets) > 1:
         out.print(_table(judgements))
     for judgement in _worth_explaining(judgements, by_id, found):
@@ -84,14 +86,17 @@ def _targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Target, .
     return fitting
 
 
-def _print_found(out: Console, found: Found | None, seen: Mapping[str, Seen]) -> None:
+def _print_found(out: Console, case: Case, found: Found | None, seen: Mapping[str, Seen]) -> None:
     if found is None:
         return
     lines = [f"found as {found.verdict} on {found.target} by kernelfuzz {found.version}, run seed {found.run_seed}"]
+    if found.history:
+        lines.append(history_line(found.history, case, "replayed in one new process"))
     if found.target not in seen:
         lines.append(f"{found.target} is not among the targets here: name its kernels with --pack FOLDER")
     elif seen[found.target].judgement.verdict is Verdict.PASS:
-        lines.append("it passes there now: the kernel was changed, or the failure needs the calls that came before it")
+        needed = "more calls" if found.history else "calls"
+        lines.append(f"it passes there now: the kernel was changed, or the failure needs {needed} before it")
     for line in lines:
         out.print(line, highlight=False, markup=False, soft_wrap=True)
 

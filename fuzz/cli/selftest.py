@@ -14,6 +14,9 @@ def selftest(
     max_cases: Annotated[
         int, typer.Option("--max-cases", min=1, help="Cases per mutant before it counts as missed.")
     ] = 4000,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Shrink and explain each mutant too, and compare with what was planted.")
+    ] = False,
     keyword: options.Keyword = None,
     pack: options.Pack = None,
     json: options.Json = None,
@@ -22,4 +25,4 @@ def selftest(
     """Plant every known bug in a correct kernel and see it caught, for the right reason, with its base clean."""
     from fuzz.cli.mutation import Request, run_selftest
 
-    return run_selftest(Request(seed, max_cases, keyword, pack, json, jobs))
+    return run_selftest(Request(seed, max_cases, keyword, pack, json, jobs, explain))

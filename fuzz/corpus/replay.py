@@ -16,11 +16,13 @@ BATCH_ELEMENTS = 1 << 17
 
 
 def entries_of(kept: Kept) -> list[Entry]:
-    """The case and, where it was kept because it broke a law or to show that one holds, its twin."""
+    """The calls of its history, the case and, where it was kept because it broke a law or to show that one holds, its
+    twin. The calls are judged like any case; earlier ones in the same process may still hide what the history shows."""
     law = kept.found.law if kept.found is not None else None
     if law is None and "law" in kept.about:
         law = LawCheck(LAWS[kept.about["law"]], int(kept.case.digest[:16], 16))
-    return [Entry(kept.case)] if law is None else [Entry(kept.case), twin_of(kept.case, law)]
+    history = [Entry(call) for call in kept.found.history] if kept.found is not None else []
+    return [*history, Entry(kept.case), *([twin_of(kept.case, law)] if law is not None else [])]
 
 
 def in_batches(groups: Iterable[list[Entry]]) -> Iterator[list[Entry]]:

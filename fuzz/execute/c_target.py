@@ -52,6 +52,7 @@ class CTarget:
 
     case_limit: ClassVar[float] = 5.0
     """seconds; a busy machine is slow, an endless loop is endless."""
+    slow: ClassVar[bool] = False
     batched: ClassVar[bool] = False
     """every case is answered before the next one starts: silence names the culprit."""
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fuzz.case import Case
 from fuzz.execute.accept import is_given
-from fuzz.generate.stream import Stream
 from fuzz.kernel import Kernel
 
 
@@ -23,8 +21,6 @@ class Largest:
     far: bool = False
     """tensors may reach further than memory does. An emulator bounds the addresses of its guest, so that 8 GiB have no
     place there, however few the elements."""
-    one_in: int = 1
-    """in a search beside quicker targets, cases of which one is given, that these need not wait for it."""
 
     def holds(self, case: Case) -> bool:
         """True when `case` is no larger."""
@@ -35,20 +31,6 @@ class Largest:
         shape = case.inputs["x"].layout.shape
         axis = int(case.params.get("axis", -1))
         return not shape or math.prod(shape) <= self.rows * shape[axis]
-
-
-_FIRST = 16
-"""cases of a search that even the slowest target is given, whatever its share: it may take few of them."""
-
-
-def its_share(cases: Sequence[Case], indices: Sequence[int], one_in: int, before: int) -> list[int]:
-    """Those of the cases that a slow target is given which had `before` of them offered. A case's seed decides, which
-    its twins share: they are given together."""
-    return [
-        index
-        for number, index in enumerate(indices, start=before)
-        if number < _FIRST or Stream(cases[index].origin.seed).child("share").key % one_in == 0
-    ]
 
 
 @dataclass(frozen=True)

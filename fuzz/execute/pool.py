@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from types import TracebackType
 from fuzz.case import Case
 from fuzz.execute.attestation import Attestation, NotRun
 from fuzz.execute.frames import encode_case
-from fuzz.execute.giving import Giving, its_share
+from fuzz.execute.giving import Giving
 from fuzz.execute.programs import Programs
 from fuzz.execute.target import Target
 from fuzz.execute.worker import Encoded, LostError, Worker
@@ -43,8 +44,7 @@ class _Lane:
         self._running = running
         self._limit = limit
         self.worker: Worker | None = None
-        self.offered = 0
-        """cases of searches that were there for it, whether or not it was given them."""
+        self.busy_s = 0.0
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=target.id)
 
     def start(self, programs: Programs) -> Attestation | NotRun:
@@ -58,7 +58,15 @@ class _Lane:
         assert self.worker is not None
         # More workers than processors would only take time from one another, and count it against their cases.
         with self._running:
-            return [outcome for frame in frames for outcome in self.worker.run(frame)]
+            began = time.monotonic()
+            try:
+                return [outcome for frame in frames for outcome in self.worker.run(frame)]
+            finally:
+                self.busy_s += time.monotonic() - began
+
+    def renew(self) -> None:
+        assert self.worker is not None
+        self.worker.renew()
 
     def stop(self) -> None:
         self.thread.shutdown(wait=False, cancel_futures=True)
@@ -117,6 +125,11 @@ class WorkerPool:
         return {target: count for target, count in counted.items() if count > 0}
 
     @property
+    def busy_s(self) -> Mapping[str, float]:
+        """Seconds that each target's worker has been at work."""
+        return {lane.target.id: lane.busy_s for lane in self._lanes}
+
+    @property
     def pids(self) -> Mapping[str, int]:
         """Process of each live worker."""
         found = {lane.target.id: lane.worker.pid for lane in self._lanes if lane.worker is not None}
@@ -138,40 +151,35 @@ class WorkerPool:
     ) -> None:
         self._close()
 
-    def submit(self, cases: Sequence[Case], *, sparing: bool = False) -> Batch:
-        """Send each case to every live target whose kernel is to be given it. Returns at once; see `collect`.
+    def submit(self, cases: Sequence[Case], without: Collection[str] = ()) -> Batch:
+        """Send each case to every live target whose kernel is to be given it, `without` those. Returns at once; see
+        `collect`.
 
-        With `sparing`, targets that are too slow for all of a search's cases are given their share of them, unless
-        only such targets are here. How much is held in memory is up to the caller: collect one batch before submitting
-        many.
+        How much is held in memory is up to the caller: collect one batch before submitting many.
         """
         batch = Batch(tuple(cases))
         encoded = [(case, encode_case(case, self._second_run)) for case in cases]
         accepted: dict[Giving, tuple[list[int], list[list[Encoded]]]] = {}
         for lane in self._lanes:
             status = self.statuses[lane.target.id]
-            if isinstance(status, NotRun):
+            if isinstance(status, NotRun) or lane.target.id in without:
                 continue
             giving = Giving(lane.target.kernel, lane.target.largest if self._bounded else None)
             if giving not in accepted:
                 indices = [index for index, case in enumerate(cases) if giving.gives(case)]
                 accepted[giving] = indices, _split([encoded[index] for index in indices])
             indices, frames = accepted[giving]
-            kept = self._share(lane, cases, indices) if sparing else indices
             if status.not_given:
-                kept = self._without_faults(batch, lane.target.id, status, kept)
-            if len(kept) < len(indices):
+                kept = self._without_faults(batch, lane.target.id, status, indices)
                 indices, frames = kept, _split([encoded[index] for index in kept])
             if indices:
                 batch.parts.append((lane.target.id, indices, lane.thread.submit(lane.run, frames)))
         return batch
 
-    def _share(self, lane: _Lane, cases: Sequence[Case], indices: list[int]) -> list[int]:
-        one_in = _one_in(lane.target)
-        if one_in == 1 or all(_one_in(other.target) > 1 for other in self._lanes):
-            return indices
-        lane.offered += len(indices)
-        return its_share(cases, indices, one_in, lane.offered - len(indices))
+    def renew(self) -> None:
+        """Give every target a new process: what is submitted next are its first calls."""
+        for renewed in [lane.thread.submit(lane.renew) for lane in self._lanes]:
+            renewed.result()
 
     def _without_faults(self, batch: Batch, target: str, status: Attestation, indices: Sequence[int]) -> list[int]:
         """Those of the cases that need no dtype that is wrong there. The others are NOT_RUN, and say why."""
@@ -207,10 +215,6 @@ def outcomes_of(batch: Batch) -> list[dict[str, Outcome]]:
     for target, index, outcome in batch.refused:
         outcomes[index][target] = outcome
     return outcomes
-
-
-def _one_in(target: Target) -> int:
-    return target.largest.one_in if target.largest is not None else 1
 
 
 def _split(cases: Sequence[Encoded]) -> list[list[Encoded]]:

@@ -109,6 +109,8 @@ def python_program(target: PythonTarget, cache: Path, tool: tuple[str, ...] = ()
             "TRITON_CACHE_DIR": os.environ.get("TRITON_CACHE_DIR", str(cache / "triton")),
             "TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(cache / "inductor")),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            # They are larger than any file that a worker may write, and would be left behind half written.
+            "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
             # Under a tool every tensor is an allocation of its own, whose very end it watches.
             **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if tool else {}),
         },

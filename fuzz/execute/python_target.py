@@ -46,7 +46,12 @@ class PythonTarget:
     @property
     def largest(self) -> Largest | None:
         """The largest case that it is given in a search: the interpreter needs milliseconds for each program."""
-        return Largest(elements=1 << 13, rows=12, one_in=8) if self.device == "interpret" else None
+        return Largest(elements=1 << 13, rows=12) if self.device == "interpret" else None
+
+    @property
+    def slow(self) -> bool:
+        """A case takes it hundreds of times as long as other targets, so that verbs that count cases spare it some."""
+        return self.device == "interpret"
 
     @property
     def batched(self) -> bool:

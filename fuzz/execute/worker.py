@@ -76,6 +76,12 @@ class Worker:
             outcomes += [missing] * (len(cases) - len(outcomes))
         return outcomes
 
+    def renew(self) -> None:
+        """End the process; the next case is the first call of a new one."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
     def stop(self) -> None:
         """End the process for good, from any thread. What `run` has not finished becomes NOT_RUN."""
         self._lost = "the run was stopped"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fuzz.corpus.folder import Kept, kept_cases, load
@@ -16,6 +16,11 @@ SEED = 0
 AFTER_FINDING = 200
 """cases that a search goes on for once it has found something: a red gate should be red soon."""
 
+SLOW_CASES = 256
+"""of a search, about, that slow targets are given: an interpreter would otherwise take most of a gate's time."""
+_SLOW_SUITES = 4
+"""one batch in so many of the published suites is for slow targets too; all of what is kept because it failed is."""
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -23,6 +28,8 @@ class Phase:
 
     name: str
     groups: tuple[list[Entry], ...]
+    slow_every: int = 1
+    """slow targets are given one batch in so many."""
 
 
 def phases(corpora: Path, known: Sequence[Path]) -> tuple[Phase, ...]:
@@ -33,7 +40,7 @@ def phases(corpora: Path, known: Sequence[Path]) -> tuple[Phase, ...]:
         Phase("known failures", _groups(load(path) for path in known)),
         Phase("regressions", _groups(kept_cases(regressions)) if regressions.is_dir() else ()),
         Phase("historical", _groups(kept_cases(historical)) if historical.is_dir() else ()),
-        Phase("suites", tuple([Entry(case)] for case in published)),
+        Phase("suites", tuple([Entry(case)] for case in published), _SLOW_SUITES),
     )
     return tuple(_without_repeats(parts))
 
@@ -52,4 +59,4 @@ def _without_repeats(parts: Iterable[Phase]) -> Iterable[Phase]:
             if key not in seen:
                 seen.add(key)
                 kept.append(group)
-        yield Phase(part.name, tuple(kept))
+        yield replace(part, groups=tuple(kept))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
 from fuzz.gate.accuracy import Accuracy, Key
 from fuzz.gate.known import Known, Watch
-from fuzz.gate.plan import AFTER_FINDING, SEED, Phase
+from fuzz.gate.plan import AFTER_FINDING, SEED, SLOW_CASES, Phase
 from fuzz.generate.formats import from_bits
 from fuzz.judge.judge import problem_of
 from fuzz.judge.judgement import Judgement
@@ -64,12 +65,13 @@ class Session:
     searched: set[str] = field(default_factory=set)
     """kernels whose search was done in full."""
 
-    def replay(self, pool: WorkerPool, phases: Sequence[Phase]) -> dict[Key, Accuracy]:
-        """Run the phases one after the other; how accurate every kernel was on them."""
+    def replay(self, pool: WorkerPool, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
+        """Run the phases one after the other on these targets; how accurate every kernel was on them."""
         worst = WorstCases({target.id: target for target in self.targets})
-        runner = self._runner(pool, self.targets, [*self.observers, worst])
+        runner = self._runner(pool, targets, [*self.observers, worst])
         for phase in phases:
             before = self.tally.cases
+            runner.resting = self._resting(targets, phase.slow_every)
             runner.replay(in_batches(phase.groups))
             self.counts[phase.name] = self.tally.cases - before
         return _measured(pool, worst)
@@ -78,6 +80,7 @@ class Session:
         """Search the inputs of these targets. A finding that nobody knew of ends it soon."""
         runner = self._runner(pool, targets, self.observers)
         runner.enough = _Enough(self)
+        runner.resting = self._resting(targets, math.ceil(self.max_cases / SLOW_CASES))
         ops = sorted({target.kernel.op for target in targets})
         before = self.tally.cases
         for op in ops:
@@ -120,11 +123,33 @@ class Session:
         """Kernels of which something was judged."""
         return {line.kernel for line in self.tally.targets.values() if line.judged}
 
+    def _resting(self, targets: Sequence[Target], slow_every: int) -> _Resting:
+        chosen = {target.id for target in targets}
+        slow = frozenset(target.id for target in targets if target.slow)
+        return _Resting(frozenset(target.id for target in self.targets if target.id not in chosen), slow, slow_every)
+
     def _runner(self, pool: WorkerPool, targets: Sequence[Target], observers: Sequence[Observer]) -> Runner:
         return Runner(
             pool, targets, Limits(None, self.max_cases), self.book, self.laws, observers=observers,
             interruption=self.interruption, tally=self.tally,
         )  # fmt: skip
+
+
+@dataclass
+class _Resting:
+    """Who is not given the next batch: whose turn it is not, and slow targets but for one batch in `slow_every`.
+
+    Batches are counted, not timed, so that the same commit gets the same answer.
+    """
+
+    others: frozenset[str]
+    slow: frozenset[str]
+    slow_every: int
+    batches: int = 0
+
+    def __call__(self) -> frozenset[str]:
+        self.batches += 1
+        return self.others if (self.batches - 1) % max(self.slow_every, 1) == 0 else self.others | self.slow
 
 
 class _Enough:

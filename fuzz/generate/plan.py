@@ -12,7 +12,7 @@ from fuzz.generate.dice import Dice
 from fuzz.generate.draw import Draw, Part, Placement
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import MENUS, often
-from fuzz.generate.sketch import Sketch
+from fuzz.generate.sketch import Sketch, fitting_n
 from fuzz.generate.stream import Stream
 from fuzz.op import OPS, Op, Operand, Role
 
@@ -21,6 +21,11 @@ Wish = Mapping[str, str]
 
 OFFSETS = (0.0, 1.0, 0.5, -1.0)
 """added to the weight; the others than 0 where a kernel takes them."""
+
+EVEN = 16
+"""what compilers specialise on: addresses in bytes and distances in elements that this divides allow vectors."""
+EVEN_ONE_IN = 8
+"""draws of which one is even in every tensor, as most real tensors are and hardly any drawn ones would be."""
 
 _GUARDS: tuple[Guard, ...] = ("after", "before")
 _ROW_WISE = ("contiguous", "pitched")
@@ -45,17 +50,20 @@ def layouts_of(taker: Taker, role: Role, is_input: bool) -> tuple[str, ...]:
 
 def plan(sketch: Sketch, wish: Wish | None = None) -> Draw:
     """The draw of a sketch; what `wish` names is not left to chance."""
+    even = not wish and not sketch.odd and Dice(Stream(sketch.seed).child("even")).one_in(EVEN_ONE_IN)
+    if even:
+        sketch = replace(sketch, n=fitting_n(sketch.taker, -(-sketch.n // EVEN) * EVEN))
     able = sketch.taker.able
     if able.strides == "contiguous" and sketch.n * min(ITEMSIZE.values()) % able.alignment:
         sketch = replace(sketch, rows=1)  # further rows would not be aligned
-    return _Planner(sketch, wish or {}).draw()
+    return _Planner(sketch, wish or {}, even).draw()
 
 
 class _Planner:
     """Decides one tensor after the other."""
 
-    def __init__(self, sketch: Sketch, wish: Wish) -> None:
-        self.sketch, self.wish = sketch, wish
+    def __init__(self, sketch: Sketch, wish: Wish, even: bool) -> None:
+        self.sketch, self.wish, self.even = sketch, wish, even
         self.able = sketch.taker.able
         self.op: Op = OPS[sketch.taker.op]
         self.dice = Dice(Stream(sketch.seed).child("plan"))
@@ -159,6 +167,9 @@ class _Planner:
             # The rows backwards, not their elements.
             layout, spread = ("reversed", 3 * (spread % 3) + 1) if sketch.rank > 1 else ("contiguous", spread)
         place = Placement(layout, spread, guard, offset)
+        if self.even:
+            layout = layout if layout in _ROW_WISE else "contiguous"
+            place = Placement(layout, EVEN * (1 + spread % 4), "before", offset // EVEN * EVEN)
         aligned = able.alignment > 1 and operand.role == "grid"
         return _aligned(place, sketch.n, max(1, able.alignment // ITEMSIZE[dtype]), steps) if aligned else place
 

@@ -16,17 +16,20 @@ from fuzz.generate.coverage import Ledger
 from fuzz.generate.entangled import entangled, entangled_as
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
+from fuzz.generate.sequences import LENGTH, sequence
 from fuzz.generate.sketch import Sketch, fan_out, sketches
 from fuzz.generate.space import space_of
-from fuzz.generate.steering import nudged, steer
+from fuzz.generate.steering import steer
 from fuzz.kernel import Kernel
 
 BATCH = 16
 """cases in one batch: enough to amortise a draw and a message, few enough to keep the progress line moving."""
 FAN = 4
 """cases that one draw fans out to."""
-STEERED = 8
-"""cases of a batch that fill holes of the coverage, while there are any; the others only go near them."""
+STEERED = 3
+"""cases of a batch that fill holes of the coverage, while there are any."""
+SEQUENCE_EVERY = 2
+"""batches of which one begins with a call sequence in place of its first fan."""
 _BATCHES_PER_ROUND = 1000
 
 
@@ -48,6 +51,7 @@ def search(
     consume: Callable[[list[Case]], None],
     kernels: Iterable[Kernel] = (),
     big_first: bool = False,
+    sequences: bool = True,
 ) -> None:
     """Hand batches of cases of `op` to `consume` until it raises StopSearch.
 
@@ -55,7 +59,8 @@ def search(
     allows. The same op, seed and declarations give the same cases in the same order, whatever the speed of the machine
     and whichever kernels really run. The last cases of each batch are steered towards what no case for that
     declaration has visited yet, so that nothing is left to chance. Cases that are big in one coordinate come once,
-    after the batches that `fuzz.generate.big` names or, with `big_first`, at once.
+    after the batches that `fuzz.generate.big` names or, with `big_first`, at once. Without `sequences` all cases are
+    drawn one by one.
     """
     audience = takers(kernels, op) or (anything(op),)
     strategy = sketches(audience, trespasser(audience))
@@ -69,7 +74,10 @@ def search(
             for number in range(BATCH // FAN)
             for relative in fan_out(data.draw(strategy), salt=batches * BATCH + number, count=FAN)
         ]
-        cases = [entangled(realise(plan(_nudged(sketch))), audience) for sketch in drawn[:-STEERED]]
+        cases, plain = list[Case](), drawn[:-STEERED]
+        if sequences and batches % SEQUENCE_EVERY == 0:
+            cases, plain = sequence(plan(plain[0]), plain[0].taker, batches // SEQUENCE_EVERY), plain[LENGTH:]
+        cases += [entangled(realise(plan(sketch)), audience) for sketch in plain]
         cases += [_steered(sketch, batches * STEERED + place) for place, sketch in enumerate(drawn[-STEERED:])]
         batches += 1
         for taker, ledger in wanted.items():
@@ -84,19 +92,15 @@ def search(
         except Exception as error:
             raise _Escape(error) from error
 
-    def _nudged(sketch: Sketch) -> Sketch:
-        ledger = wanted.get(sketch.taker)
-        return nudged(sketch, ledger) if ledger is not None and ledger.is_open else sketch
-
     def _steered(sketch: Sketch, turn: int) -> Case:
         waiting = [taker for taker, ledger in wanted.items() if ledger.is_open]
         if not waiting:
             return realise(plan(sketch))
-        taker = max(waiting, key=lambda each: wanted[each].size) if turn % 2 else waiting[turn // 2 % len(waiting)]
-        holes = wanted[taker].wanted(turn)
-        case = realise(steer(sketch, taker, wanted[taker], holes, turn))
-        kind, value = holes[0]
-        return entangled_as(case, value, turn) if kind == "memory" else case
+        taker = waiting[turn % len(waiting)]
+        hole = wanted[taker].hole(turn // len(waiting))
+        assert hole is not None, "the ledger is open"
+        case = realise(steer(sketch, taker, hole, turn))
+        return entangled_as(case, hole[1], turn) if hole[0] == "memory" else case
 
     quiet = settings(
         max_examples=_BATCHES_PER_ROUND,

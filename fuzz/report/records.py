@@ -93,6 +93,7 @@ class RecordLog:
                 "targets": sorted(bucket.targets),
                 "text": text,
                 "case": to_json(bucket.case),
+                "history": [to_json(call) for call in bucket.history],
             }
         )
 

@@ -1,8 +1,9 @@
-"""A case on fresh workers, alone: what `repro` does, and how a finding that needs earlier calls is told apart."""
+"""A case on fresh workers, alone or after given calls: what `repro` does, and how a finding that needs earlier calls is
+told apart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fuzz.case import Case
@@ -25,12 +26,19 @@ class Seen:
     outcome: Outcome
 
 
-def replayed(pool: WorkerPool, targets: Mapping[str, Target], case: Case, law: LawCheck | None) -> dict[str, Seen]:
-    """Run and judge the case and, with `law`, right after it its twin; by target."""
+def replayed(
+    pool: WorkerPool,
+    targets: Mapping[str, Target],
+    case: Case,
+    law: LawCheck | None,
+    history: Sequence[Case] = (),
+) -> dict[str, Seen]:
+    """Run the calls of `history`, then the case and, with `law`, right after it its twin; judge these; by target."""
     entries = [Entry(case)] if law is None else [Entry(case), twin_of(case, law)]
+    batch = pool.submit([*history, *(entry.case for entry in entries)])
     seen: dict[str, Seen] = {}
     judge = None
-    for entry, outcomes in zip(entries, pool.collect(pool.submit([entry.case for entry in entries])), strict=True):
+    for entry, outcomes in zip(entries, pool.collect(batch)[len(history) :], strict=True):
         judge = EntryJudge(entry, outcomes, judge)
         for name, outcome in outcomes.items():
             judgement = judge.judge(targets[name])
@@ -39,9 +47,23 @@ def replayed(pool: WorkerPool, targets: Mapping[str, Target], case: Case, law: L
     return seen
 
 
-def passes_alone(case: Case, finding: Judgement, target: Target, case_limit: float | None) -> bool:
-    """Whether a failing case passes as the first call of a fresh worker: then it is the calls before that matter."""
-    law = finding.law if finding.verdict is Verdict.FAIL_LAW else None
-    with WorkerPool([target], limit=case_limit, bounded=False) as pool:
-        seen = replayed(pool, {target.id: target}, case, law)
-    return target.id in seen and seen[target.id].judgement.verdict is Verdict.PASS
+@dataclass(frozen=True)
+class FreshProcess:
+    """Tries a failing case again, each time in a new process of the one target in `pool`."""
+
+    pool: WorkerPool
+    target: Target
+    case: Case
+    finding: Judgement
+
+    def verdict(self, history: Sequence[Case] = ()) -> Verdict:
+        """What is said of the case after these calls; NOT_RUN where the target is not given it."""
+        self.pool.renew()
+        law = self.finding.law if self.finding.verdict is Verdict.FAIL_LAW else None
+        seen = replayed(self.pool, {self.target.id: self.target}, self.case, law, history)
+        return seen[self.target.id].judgement.verdict if self.target.id in seen else Verdict.NOT_RUN
+
+    def fails(self, history: Sequence[Case] = ()) -> bool:
+        """Whether the case fails after these calls as it was found; alone, whether it fails in any way."""
+        verdict = self.verdict(history)
+        return verdict is self.finding.verdict if history else verdict.is_finding

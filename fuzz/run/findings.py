@@ -29,6 +29,8 @@ class Bucket:
     """its case file."""
     note: str = ""
     """what is known of the finding beyond its judgement."""
+    history: tuple[Case, ...] = ()
+    """the calls that must come before the case, in one process."""
     count: int = 0
     targets: set[str] = field(default_factory=set)
     explained: Explained | None = None
@@ -62,6 +64,10 @@ class FindingBook:
         bucket.explained = explained
         self._keep(bucket, explained.case, explained.judgement, explained.verdicts)
 
+    def kept(self) -> set[tuple[str, str]]:
+        """Target and digest of every case that is kept."""
+        return {(bucket.judgement.target, bucket.judgement.case) for bucket in self.buckets.values()}
+
     def keep_evidence(self, case: Case) -> Path:
         """Write the case of an internal error; where it went."""
         path = self.folder / f"internal-{case.digest[:12]}.json"
@@ -69,15 +75,10 @@ class FindingBook:
         return path
 
     def _keep(self, bucket: Bucket, case: Case, judgement: Judgement, everyone: dict[str, str]) -> None:
-        bucket.verdict = judgement.verdict.value
+        bucket.verdict, bucket.history = judgement.verdict.value, ()
         words = (bucket.kernel, bucket.verdict.lower(), _broken_law(judgement), case.digest[:12])
         path = self.folder / f"{'-'.join(word for word in words if word)}.json"
-        try:
-            save(path, case, self._found(bucket, judgement))
-        except OSError as error:
-            # The smallest case on disk stays; losing the finding over a full disk would be worse than a larger case.
-            self.trouble = f"{path}: cannot be written: {error.strerror}"
-        else:
+        if self._write(bucket, path, case, judgement):
             if bucket.path is not None and bucket.path != path:
                 bucket.path.unlink(missing_ok=True)
             bucket.path = path
@@ -91,7 +92,23 @@ class FindingBook:
             judgement.target, judgement.verdict.value, self.run_seed, __version__, law,
             explanation=tuple(explained.lines()) if explained else (),
             original=explained.original.digest if explained else "",
+            history=bucket.history,
         )  # fmt: skip
+
+    def keep_history(self, bucket: Bucket, history: tuple[Case, ...]) -> None:
+        """Keep with the bucket's case the calls that must come before it."""
+        bucket.history = history
+        if bucket.path is not None:
+            self._write(bucket, bucket.path, bucket.case, bucket.judgement)
+
+    def _write(self, bucket: Bucket, path: Path, case: Case, judgement: Judgement) -> bool:
+        try:
+            save(path, case, self._found(bucket, judgement))
+        except OSError as error:
+            # The smallest case on disk stays; losing the finding over a full disk would be worse than a larger case.
+            self.trouble = f"{path}: cannot be written: {error.strerror}"
+            return False
+        return True
 
 
 def _broken_law(judgement: Judgement) -> str:

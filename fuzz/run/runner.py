@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -60,7 +60,7 @@ class Pool(Protocol):
     @property
     def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
 
-    def submit(self, cases: Sequence[Case], *, sparing: bool = False) -> Batch: ...
+    def submit(self, cases: Sequence[Case], without: Collection[str] = ()) -> Batch: ...
 
     def collect(self, batch: Batch) -> list[dict[str, Outcome]]: ...
 
@@ -82,6 +82,8 @@ class Runner:
     observers: Sequence[Observer] = ()
     enough: Callable[[Tally], bool] = lambda tally: False
     """asked before each batch of a search: whether to stop early."""
+    resting: Callable[[], Collection[str]] = lambda: ()
+    """asked before each batch: targets that are not given it, such as slow ones that had their share."""
     interruption: Interruption = field(default_factory=Interruption)
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
@@ -135,13 +137,14 @@ class Runner:
         entries = entries[: int(min(last - self._sent, len(entries)))]
         if not entries or self.clock() >= until or self.interruption.wanted or self.enough(self.tally):
             raise StopSearch
-        self._submit(entries, sparing=True)
+        self._submit(entries)
         self._sent += len(entries)
         while len(self._waiting) > _IN_FLIGHT:
             self._judge_oldest()
 
-    def _submit(self, entries: list[Entry], *, sparing: bool = False) -> None:
-        self._waiting.append((entries, self.pool.submit([entry.case for entry in entries], sparing=sparing)))
+    def _submit(self, entries: list[Entry]) -> None:
+        batch = self.pool.submit([entry.case for entry in entries], self.resting())
+        self._waiting.append((entries, batch))
 
     def _drain(self) -> None:
         while self._waiting:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import os
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +19,8 @@ from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS
 
 VERSION = 1
+WITH_HISTORY = 2
+"""format of a file with a history: a version that knew nothing of it would replay the case without."""
 _READABLE_BYTES = 4096
 """tensors up to this size are written as hex words, larger ones compressed."""
 _WORDS_PER_LINE = 16
@@ -39,6 +42,8 @@ class Found:
     """what is known of the failure, in lines."""
     original: str = ""
     """digest of the case that this one was shrunk from."""
+    history: tuple[Case, ...] = ()
+    """the calls that must come before the case, in the same process, for it to fail."""
 
 
 def save(path: Path, case: Case, found: Found | None = None) -> None:
@@ -98,7 +103,16 @@ def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
             record["found"]["original"] = found.original
         if found.explanation:
             record["found"]["explanation"] = list(found.explanation)
+        if found.history:
+            record["kernelfuzz case"] = WITH_HISTORY
+            calls = [to_json(call) for call in found.history]
+            record["found"]["history"] = {"seal": _history_seal(case, found.history), "calls": calls}
     return record
+
+
+def _history_seal(case: Case, history: Sequence[Case]) -> str:
+    """A digest of the calls in their order: none may be lost."""
+    return hashlib.sha256("/".join(call.digest for call in (*history, case)).encode()).hexdigest()
 
 
 def from_json(record: object) -> tuple[Case, Found | None]:
@@ -107,8 +121,9 @@ def from_json(record: object) -> tuple[Case, Found | None]:
     version = top.get("kernelfuzz case")
     if version is None:
         raise CaseError("not a case file: it has no field 'kernelfuzz case'")
-    if version != VERSION:
-        raise CaseError(f"kernelfuzz case: format {version!r} is not one that this version reads ({VERSION})")
+    if version not in (VERSION, WITH_HISTORY):
+        known = f"{VERSION}, {WITH_HISTORY}"
+        raise CaseError(f"kernelfuzz case: format {version!r} is not one that this version reads ({known})")
     case = Case(
         op=_text(top, "op", "op"),
         params={name: _parse_number(v, f"params.{name}") for name, v in _member(top, "params", "params").items()},
@@ -250,6 +265,7 @@ def _parse_found(value: object, case: Case) -> Found | None:
         _parse_law(record, case),
         _lines(record.get("explanation", []), "found.explanation"),
         _text({"original": "", **record}, "original", "found"),
+        _parse_history(record, case),
     )
 
 
@@ -276,6 +292,27 @@ def _lines(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(line, str) for line in value):
         raise CaseError(f"{where}: not a list of lines")
     return tuple(value)
+
+
+def _parse_history(found: Mapping[str, Any], case: Case) -> tuple[Case, ...]:
+    if "history" not in found:
+        return ()
+    record = _member(found, "history", "found.history")
+    calls = record.get("calls")
+    if not isinstance(calls, list) or not calls:
+        raise CaseError("found.history.calls: missing, or not a list of cases")
+    history = tuple(_parse_call(call, f"found.history.calls[{place}]") for place, call in enumerate(calls))
+    if _text(record, "seal", "found.history") != _history_seal(case, history):
+        raise CaseError("found.history.seal: a call was altered, lost or moved")
+    return history
+
+
+def _parse_call(record: object, where: str) -> Case:
+    try:
+        call, _ = from_json(record)
+    except CaseError as error:
+        raise CaseError(f"{where}: {error}") from error
+    return call
 
 
 def _object(value: object, where: str) -> dict[str, Any]:

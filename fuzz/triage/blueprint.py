@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import Case, Guard, Layout, Origin, Output, Tensor
+from fuzz.case import Case, CaseError, Guard, Layout, Origin, Output, Tensor
 from fuzz.generate.formats import from_bits, quantise
 from fuzz.generate.layouts import OVERLAPPING, lay_out
 from fuzz.generate.stream import Reals, Stream
@@ -43,6 +43,12 @@ class Blueprint:
     eps: float
     aliases: frozenset[tuple[str, str]]
     dropped: frozenset[str] = frozenset()
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    """of tensors other than x, where they are not those of the base."""
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """distance between elements of tensors that are one column or row, where it is not 1."""
+    ones: frozenset[str] = frozenset()
+    """inputs that are 1 everywhere."""
 
     @classmethod
     def of(cls, case: Case) -> Blueprint:
@@ -50,6 +56,7 @@ class Blueprint:
         frame = Frame(case)
         tensors: dict[str, Tensor | Output] = {**case.inputs, **case.outputs}
         x = case.inputs["x"]
+        single = {n: t.layout.strides[-1] for n, t in tensors.items() if frame.role(n) != "grid" and t.layout.size > 1}
         return cls(
             base=case,
             n=frame.n,
@@ -64,6 +71,7 @@ class Blueprint:
             seed=0,
             eps=float(case.params.get("eps", 0.0)),
             aliases=frozenset((name, o.alias) for name, o in case.outputs.items() if o.alias is not None),
+            steps={name: step for name, step in single.items() if step != 1},
         )
 
     @property
@@ -75,11 +83,13 @@ class Blueprint:
     def build(self) -> Case:
         """The case. Raises CaseError where the parts contradict each other."""
         op, base = OPS[self.base.op], self.base
+        if self.rank == 1 and self.rows != 1:
+            raise CaseError("x: a tensor of rank 1 is one row")
         inputs: dict[str, Tensor] = {}
         for name, tensor in base.inputs.items():
             if name not in self.dropped:
                 layout = self._layout(name, op.shape(name, self.shape, self.axis), is_input=True)
-                inputs[name] = Tensor(self._dtype(tensor.dtype), layout, self._bits(name, tensor, layout))
+                inputs[name] = Tensor(self._dtype(name, tensor.dtype), layout, self._bits(name, tensor, layout))
         outputs = {}
         aliases = dict(self.aliases)
         for name, output in base.outputs.items():
@@ -90,7 +100,7 @@ class Blueprint:
                 outputs[name] = Output(source.dtype, source.layout, aliases[name])
             else:
                 layout = self._layout(name, op.shape(name, self.shape, self.axis), is_input=False)
-                outputs[name] = Output(self._dtype(output.dtype), layout)
+                outputs[name] = Output(self._dtype(name, output.dtype), layout)
         params = {**base.params, "axis": self.axis, **({"eps": self.eps} if "eps" in base.params else {})}
         return Case(base.op, params, inputs, outputs, self._structured, Origin(self.values, "varied"))
 
@@ -98,19 +108,23 @@ class Blueprint:
     def _structured(self) -> bool:
         if self.values in _SCALES:
             return False
-        return self.values != BASE or self.base.structured or self.n > self._frame.n
+        return self.values != BASE or self.base.structured or bool(self.ones) or self.n > self._frame.n
 
     @cached_property
     def _frame(self) -> Frame:
         return Frame(self.base)
 
-    def _dtype(self, dtype: str) -> str:
+    def _dtype(self, name: str, dtype: str) -> str:
+        if name in self.dtypes:
+            return self.dtypes[name]
         return self.dtype if dtype == self.base.inputs["x"].dtype else dtype
 
     def _layout(self, name: str, shape: tuple[int, ...], *, is_input: bool) -> Layout:
         wanted = self.layouts.get(name, "contiguous")
         if name not in self.layouts or (not is_input and wanted in OVERLAPPING):
             wanted = "contiguous"
+        if name in self.steps and len(shape) == 1:
+            return Layout(shape, (self.steps[name],), self.guard, self.offset)
         axis = self.axis if name in self.layouts else 0
         return lay_out(wanted, shape, axis, 1, self.guard, self.offset) if shape else Layout((), (), self.guard)
 
@@ -125,8 +139,10 @@ class Blueprint:
                 values = np.broadcast_to(values[:, :1] if shared else values[:1], values.shape)
             outer = (*layout.shape[: self.axis], *layout.shape[self.axis + 1 :])
             values = np.moveaxis(values.reshape(*outer, self.n), -1, self.axis)
-        kept = self.values == BASE and tensor.dtype == self._dtype(tensor.dtype)
-        dtype = self._dtype(tensor.dtype)
+        dtype = self._dtype(name, tensor.dtype)
+        kept = self.values == BASE and tensor.dtype == dtype
+        if name in self.ones:
+            values, kept = np.ones(values.shape), False
         stored = values if kept else quantise(values.astype(np.float64), dtype)
         return np.ascontiguousarray(stored).tobytes()
 

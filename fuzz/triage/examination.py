@@ -135,9 +135,13 @@ def examine(
     if shown is None or not family.holds(shown):
         shown = seen[target.id].judgement if target.id in seen else judgement
     if not shown.verdict.is_finding:  # it fails only after other calls: the judgement that was made then stands
-        return Explained(judgement.target, case, case, judgement, verdicts, None, Explanation(None, None), probing.runs)
+        return Explained(
+            judgement.target, case, case, judgement, verdicts, None, Explanation(None, None), len(trials.known)
+        )
     attribution = attributed(target, targets, {name: each.judgement for name, each in seen.items()})
-    return Explained(target.id, case, small, shown, verdicts, attribution, explanation, probing.runs, not clock.stopped)
+    return Explained(
+        target.id, case, small, shown, verdicts, attribution, explanation, len(trials.known), not clock.stopped
+    )
 
 
 def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgement, family: Family) -> Target:

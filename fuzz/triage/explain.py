@@ -14,14 +14,18 @@ from fuzz.execute.target import Target
 from fuzz.judge.judgement import Judgement
 from fuzz.triage import probes
 from fuzz.triage.blueprint import Blueprint
+from fuzz.triage.cover import explained_by
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.reduction import Frame
-from fuzz.triage.rule import Learned, Rule, Traits, learn
+from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
 
 _BATCH = 16
-_VARIANTS = ("normal",) * 7
-"""values that a law is tried on besides the case's own: whether two orders of a sum differ is a matter of luck."""
+_VARIANTS = (3, 9)
+"""how many other values a law is tried on besides the case's own, in two goes: whether two orders of a sum differ is a
+matter of luck."""
+_STEADY = 8
+"""row lengths in a row that all fail: there a law's other conditions are probed, where it is no matter of luck."""
 _LARGEST = 1 << 16
 """elements of a probe."""
 
@@ -34,30 +38,35 @@ class Explanation:
     """None where there was no time for a single probe, or nothing that could be varied."""
     places: Places | None
     """None where no element is known to be bad: a fault, a broken law."""
+    law: str = ""
+    """the law that is broken."""
 
     @property
     def rule(self) -> Rule | None:
-        """The rule, where it agrees with every probe."""
-        return self.learned.rule if self.learned is not None and self.learned.exact else None
+        """The rule of this failure, where it agrees with all probes but a few."""
+        return self.learned.rule if self.learned is not None and self.learned.sound else None
 
     def lines(self) -> list[str]:
         """In the words of a user, with the evidence counted."""
         said = []
         if self.learned is not None:
-            said.append(_rule_line(self.learned))
+            said.append(_rule_line(self.learned, f"breaks {self.law}" if self.law else "fails"))
         if self.places is not None:
             said.append(f"bad elements: {self.places}")
         return said
 
 
-def _rule_line(learned: Learned) -> str:
+def _rule_line(learned: Learned, fails: str) -> str:
     counted = f"{learned.agreeing} of {learned.probes} probes"
-    if not learned.exact:
-        best = str(learned.rule) or "always"
-        return f"fails about when: {best} ({counted} agree; no simple rule fits all)"
+    if not learned.sound:
+        return f"{fails} about when: {_stated(learned)} ({counted} agree; no simple rule fits)"
     if not learned.rule.atoms:
-        return f"fails when: always ({counted} fail)"
-    return f"fails when: {learned.rule} ({counted} agree)"
+        return f"{fails} when: always ({counted} fail)"
+    return f"{fails} when: {_stated(learned)} ({counted} agree)"
+
+
+def _stated(learned: Learned) -> str:
+    return "; or ".join(str(rule) or "always" for rule in (learned.rule, *learned.others))
 
 
 @dataclass
@@ -77,28 +86,33 @@ class _Evidence:
 
 def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Explanation:
     """Probe around a shrunk case, on its target and on the kernel's other ones, until the trials' time is over."""
-    evidence = _Evidence()
+    evidence, law = _Evidence(), trials.family.law.name if trials.family.law is not None else ""
     # Around the failure a boundary case fails as well.
     anyhow = replace(trials, family=replace(trials.family, clear=0.0))
     with contextlib.suppress(OutOfTimeError):
         _probe(anyhow, [case], evidence)
         if not Frame(case).fits() or not case.inputs["x"].layout.size:
-            return _concluded(evidence)
+            return _concluded(evidence, law)
         base = Blueprint.of(case)
         _probe_around(anyhow, base, evidence)
         others = [target for target in siblings if target.id != trials.target.id]
         failing = _failing_lengths(evidence, base.n)
         if others:
             _probe_elsewhere(anyhow, others, list(probes.elsewhere(base, failing)), evidence)
-    return _concluded(evidence)
+    return _concluded(evidence, law)
 
 
 def _probe_around(trials: Trials, base: Blueprint, evidence: _Evidence) -> None:
-    target = trials.target
-    _probe_all(trials, probes.swept(base, target, few=trials.family.law is not None), evidence)
-    _probe_all(trials, probes.changed(base, target), evidence)
+    target, law = trials.target, trials.family.law is not None
+    _probe_all(trials, probes.swept(base, target, few=law), evidence)
     failing = _failing_lengths(evidence, base.n)
-    _probe_all(trials, probes.mixed(base, target, failing, int(base.base.digest[:15], 16)), evidence)
+    if law:
+        steady = (n for n in failing if {*range(n, n + _STEADY)} <= {*failing})
+        base = replace(base, n=next(steady, base.n))
+        failing = [n for n in failing if n >= base.n]
+    _probe_all(trials, probes.changed(base, target), evidence)
+    failing = failing if law else _failing_lengths(evidence, base.n)
+    _probe_all(trials, probes.mixed(base, target, failing, int(base.base.digest[:15], 16), few=law), evidence)
 
 
 def _probe_elsewhere(
@@ -120,8 +134,10 @@ def _probe_all(trials: Trials, blueprints: Iterable[Blueprint], evidence: _Evide
         _probe(trials, _built(blueprints, trials), evidence)
         return
     for blueprint in blueprints:
-        variants = [replace(blueprint, values=values, seed=seed) for seed, values in enumerate(_VARIANTS)]
-        _probe_any(trials, _built([blueprint, *variants], trials), evidence)
+        first, more = _VARIANTS
+        variants = [replace(blueprint, values="normal", seed=seed) for seed in range(first + more)]
+        goes = (_built([blueprint, *variants[:first]], trials), _built(variants[first:], trials))
+        _probe_any(trials, goes, evidence)
 
 
 def _built(blueprints: Iterable[Blueprint], trials: Trials) -> list[Case]:
@@ -146,19 +162,26 @@ def _probe(trials: Trials, cases: Sequence[Case], evidence: _Evidence) -> None:
                 evidence.add(case, trials, judgement, fails=trials.family.holds(judgement))
 
 
-def _probe_any(trials: Trials, cases: Sequence[Case], evidence: _Evidence) -> None:
-    """Cases that differ in their values only, as one probe: it fails where one of them does."""
-    judged = [
-        (case, judgement)
-        for case, judgement in zip(cases, trials.judge(cases), strict=True)
-        if judgement is not None and not trials.is_explained(case)
-    ]
-    failing = [(case, judgement) for case, judgement in judged if trials.family.holds(judgement)]
+def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: _Evidence) -> None:
+    """Cases that differ in their values only, as one probe: it fails where one of them does. A further go is for those
+    of which none failed yet."""
+    judged: list[tuple[Case, Judgement]] = []
+    for cases in goes:
+        judged += [
+            (case, judgement)
+            for case, judgement in zip(cases, trials.judge(cases), strict=True)
+            if judgement is not None and not trials.is_explained(case)
+        ]
+        failing = [(case, judgement) for case, judgement in judged if trials.family.holds(judgement)]
+        if failing:
+            evidence.add(failing[0][0], trials, failing[0][1], fails=True)
+            return
     if judged:
-        case, judgement = (failing or judged)[0]
-        evidence.add(case, trials, judgement, fails=bool(failing))
+        evidence.add(judged[0][0], trials, judged[0][1], fails=False)
 
 
-def _concluded(evidence: _Evidence) -> Explanation:
-    learned = learn(evidence.traits, evidence.failed) if any(evidence.failed) else None
-    return Explanation(learned, places_of(evidence.bad))
+def _concluded(evidence: _Evidence, law: str) -> Explanation:
+    # The case itself was probed first.
+    failed = evidence.failed
+    learned = explained_by(evidence.traits, failed, failed.index(True)) if any(failed) else None
+    return Explanation(learned, places_of(evidence.bad), law)

@@ -55,28 +55,45 @@ def changed(base: Blueprint, target: Target) -> Iterator[Blueprint]:
         yield from (replace(base, eps=eps, values=values) for values in (base.values, "tiny", "large"))
     yield from (replace(base, aliases=aliases, rows=rows) for aliases in _aliases(base, target) for rows in (1, 3))
     yield from (replace(base, dropped=frozenset([name])) for name in _optional(base))
-    yield from (replace(base, rank=rank, axis=rank - 1) for rank in (1, 2, 3, 4) if rank > 1 or base.rows == 1)
+    yield from (replace(base, dtypes=dtypes) for dtypes in _dtypes(base, target))
+    yield from (replace(base, steps=steps, rows=3) for steps in _steps(base))
+    yield from (replace(base, ones=frozenset([name]), rows=rows) for name in base.base.inputs for rows in (1, 3))
+    for rank in (1, 2, 3, 4):
+        rows = 1 if rank == 1 else base.rows
+        yield replace(base, rank=rank, axis=rank - 1, rows=rows)
+        for layout in LAYOUT_CLASSES if rank == 1 else ():
+            yield replace(base, rank=1, axis=0, rows=1, layouts=dict.fromkeys(base.layouts, layout))
+            yield from (
+                replace(base, rank=1, axis=0, rows=1, layouts={**base.layouts, name: layout}) for name in base.layouts
+            )
     yield replace(base, rank=2, axis=0)
 
 
-def mixed(base: Blueprint, target: Target, failing: Sequence[int], key: int) -> Iterator[Blueprint]:
+def mixed(
+    base: Blueprint, target: Target, failing: Sequence[int], key: int, *, few: bool = False
+) -> Iterator[Blueprint]:
     """Several things changed at once; half of the time to one of the row lengths that are known to fail."""
     stream = Stream(key)
     able = target.kernel.capabilities
     aliases, dropped = _aliases(base, target), [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
-    for number in range(_MIXED // (5 if is_slow(target) else 1)):
-        words = iter(stream.child(str(number)).words(16).tolist())
+    steps = _steps(base)
+    dtypes, names = _dtypes(base, target), [frozenset([name]) for name in base.base.inputs]
+    for number in range(_MIXED // (5 if is_slow(target) else 2 if few else 1)):
+        words = iter(stream.child(str(number)).words(24).tolist())
 
         def pick(kept: _T, others: Sequence[_T], words: Iterator[int] = words) -> _T:
             """What the base has, every second time."""
             word = next(words)
             return kept if word % 2 or not others else others[word // 2 % len(others)]
 
+        rank = pick(base.rank, (1, 2, 3))
         guard, offset = pick((base.guard, base.offset), [("before", place) for place in range(16)])
         yield replace(
             base,
             n=pick(failing[next(words) % len(failing)], range(1, _SWEPT_SLOWLY if is_slow(target) else _SWEPT)),
-            rows=pick(base.rows, _ROWS[:8]),
+            rows=1 if rank == 1 else pick(base.rows, _ROWS[:8]),
+            rank=rank,
+            axis=rank - 1 if rank != base.rank else base.axis,
             dtype=pick(base.dtype, able.dtypes),
             layouts={name: pick(layout, tuple(LAYOUT_CLASSES)) for name, layout in base.layouts.items()},
             guard=guard,
@@ -86,6 +103,9 @@ def mixed(base: Blueprint, target: Target, failing: Sequence[int], key: int) -> 
             eps=pick(base.eps, EPS),
             aliases=pick(base.aliases, aliases),
             dropped=pick(frozenset(), dropped),
+            dtypes=pick({}, dtypes),
+            ones=pick(frozenset(), names),
+            steps=pick(base.steps, steps),
         )
 
 
@@ -101,6 +121,23 @@ def _aliases(base: Blueprint, target: Target) -> list[frozenset[tuple[str, str]]
     """Each permitted pair alone, and none."""
     pairs = [p for p in target.kernel.capabilities.aliases if p[0] in base.base.outputs and p[1] in base.base.inputs]
     return [frozenset(), *(frozenset([pair]) for pair in pairs)]
+
+
+def _dtypes(base: Blueprint, target: Target) -> list[dict[str, str]]:
+    """One tensor other than x in each dtype that it may have."""
+    able, there = target.kernel.capabilities, {*base.base.inputs, *base.base.outputs}
+    return [
+        {name: base.dtype if dtype == "x" else dtype}
+        for name, allowed in able.mixed
+        for dtype in allowed
+        if name in there
+    ]
+
+
+def _steps(base: Blueprint) -> list[dict[str, int]]:
+    """One tensor that is a column or a row with gaps or backwards; or none."""
+    names = [name for name, tensor in base.base.tensors.items() if name not in base.layouts and tensor.layout.shape]
+    return [{}, *({name: step} for name in names for step in (2, 3, -1))]
 
 
 def _optional(base: Blueprint) -> list[str]:

@@ -16,6 +16,7 @@ Traits = Mapping[str, Trait]
 """of one probe: numbers, residues (named 'a mod b') and words."""
 
 _MOST_ATOMS = 3
+_SOUND = 0.97
 _PATIENCE = 40_000
 """combinations of atoms that are looked at, the simplest first."""
 
@@ -60,6 +61,11 @@ _YES_NO = {
     "an infinity": ("x has an infinity", "x has no infinity"),
     "a zero row": ("x has a row of zeros", "x has no row of zeros"),
     "an ordinary row": ("x has a row that is finite and not all zero", "no row of x is finite and not all zero"),
+    "a subnormal": ("x has a subnormal", "x has no subnormal"),
+    "a sum of squares beyond f32": ("a sum of squares overflows f32", "no sum of squares overflows f32"),
+    "weight of ones": ("the weight is 1 everywhere", "the weight is not 1 everywhere"),
+    "dy of ones": ("dy is 1 everywhere", "dy is not 1 everywhere"),
+    "residual of ones": ("the residual is 1 everywhere", "the residual is not 1 everywhere"),
 }
 _WORDS: Mapping[tuple[Trait, ...], str] = {
     (trait, relation, word): said
@@ -67,7 +73,10 @@ _WORDS: Mapping[tuple[Trait, ...], str] = {
     for relation, word, said in (("=", "yes", yes), ("!=", "no", yes), ("=", "no", no), ("!=", "yes", no))
 }
 _POWERS = {
-    "log2 of eps / mean square": "eps {} times the mean square",
+    "log2 of eps in ulp of the mean square": "eps {} ulp of the mean square",
+    "log2 of the change of eps in the dtype of x in ulp": (
+        "rounding eps to the dtype of x changes it by {} ulp of the mean square"
+    ),
     "log2 of the mean square": "mean square {}",
 }
 """how a trait is said that is a power of two."""
@@ -93,10 +102,21 @@ class Learned:
     rule: Rule
     agreeing: int
     probes: int
+    others: tuple[Rule, ...] = ()
+    """of failures that have another cause, where there are several."""
+
+    def holds(self, traits: Traits) -> bool:
+        """True where one of the rules says that it fails."""
+        return self.rule.holds(traits) or any(rule.holds(traits) for rule in self.others)
 
     @property
     def exact(self) -> bool:
         return self.agreeing == self.probes
+
+    @property
+    def sound(self) -> bool:
+        """True where hardly any probe disagrees: near a threshold rounding decides, and a few values hide anything."""
+        return self.agreeing >= _SOUND * self.probes
 
 
 def learn(probes: Sequence[Traits], failed: Sequence[bool]) -> Learned:
@@ -172,9 +192,7 @@ def _word_atoms(trait: str, bad: set[str], good: set[str]) -> Iterator[Atom]:
 
 
 def _number_atoms(trait: str, bad: set[float | int], good: set[float | int]) -> Iterator[Atom]:
-    # A residue is a reason of its own, and rather of the smaller modulus; a threshold of a residue is a rarer one.
-    modulus = trait.rpartition(" mod ")[2] if " mod " in trait else ""
-    base = 1.0 if not modulus else 1.2 + (int(modulus) if modulus.isdigit() else 8) / 1000
+    modulus, base = " mod " in trait, number_cost(trait)
     low, high = min(bad), max(bad)
     if len(bad) == 1:
         yield Atom(trait, "=", (low,), base + 0.05)
@@ -184,3 +202,11 @@ def _number_atoms(trait: str, bad: set[float | int], good: set[float | int]) -> 
         yield Atom(trait, ">=", (low,), base + (0.4 if modulus else 0.0))
     if any(value > high for value in good):
         yield Atom(trait, "<=", (high,), base + (0.4 if modulus else 0.1))
+
+
+def number_cost(trait: str) -> float:
+    """A residue is a reason of its own, and rather of the smaller modulus; a threshold of a residue is a rarer one."""
+    if " mod " not in trait:
+        return 1.0
+    modulus = trait.rpartition(" mod ")[2]
+    return 1.2 + (int(modulus) if modulus.isdigit() else 8) / 1000

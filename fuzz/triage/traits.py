@@ -11,20 +11,21 @@ import numpy as np
 from fuzz.case import ITEMSIZE, Case, Layout, Output, Tensor, contiguous
 from fuzz.execute.c_target import CTarget
 from fuzz.execute.target import Target
-from fuzz.generate.formats import from_bits
 from fuzz.op import OPS
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Trait, Traits
+from fuzz.triage.values import value_traits
 
 MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256)
 _ADDRESSES = (8, 16, 32, 64)
+_SMALL_INDEX = 2**15 - 1
 _LANE_BITS = 32
 """kernels compute in float32, whatever they store."""
 
 
-def traits_of(case: Case, target: Target) -> Traits:
-    """All traits of a case on a target."""
-    return {**case_traits(case), **dict(_lane_traits(Frame(case).n, target)), **target_traits(target)}
+def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
+    """All traits of a case on a target; those of its values where they are wanted."""
+    return {**case_traits(case, values=values), **dict(_lane_traits(Frame(case).n, target)), **target_traits(target)}
 
 
 def target_traits(target: Target) -> Traits:
@@ -47,7 +48,7 @@ def origin_traits(target: Target) -> Traits:
     return {"kernel": target.kernel.name, "instruction set": isa, **target_traits(target)}
 
 
-def case_traits(case: Case) -> Traits:
+def case_traits(case: Case, *, values: bool = True) -> Traits:
     """Traits of the input alone."""
     frame = Frame(case)
     traits: dict[str, Trait] = {"n": frame.n, "rows": math.prod(frame.outer), "rank": len(frame.grid)}
@@ -57,7 +58,10 @@ def case_traits(case: Case) -> Traits:
     for name, tensor in tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
     traits.update(_optional_traits(case))
-    traits.update(_value_traits(case, frame))
+    if values:
+        traits.update(value_traits(case, frame))
+    elif "eps" in case.params:
+        traits["eps"] = float(case.params["eps"])
     return traits
 
 
@@ -70,10 +74,16 @@ def _lane_traits(n: int, target: Target) -> Iterator[tuple[str, Trait]]:
 
 
 def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator[tuple[str, Trait]]:
+    x = frame.case.inputs["x"]
     yield f"dtype of {name}", tensor.dtype
     if isinstance(tensor, Output) and tensor.alias is not None:
         return
-    if frame.role(name) == "grid":
+    if name != "x":
+        yield f"dtype of {name} and that of x", _word(tensor.dtype == x.dtype, "same", "differ")
+    if frame.role(name) != "grid":
+        yield f"step of {name}", _step(tensor.layout, 0)
+    else:
+        yield from _layout_traits(name, tensor.layout, frame, x.layout)
         yield f"layout of {name}", layout_class(tensor.layout, frame.axis)
         address = tensor.layout.alignment(ITEMSIZE[tensor.dtype])
         yield from ((f"address of {name} mod {modulus}", address % modulus) for modulus in _ADDRESSES)
@@ -91,33 +101,32 @@ def _optional_traits(case: Case) -> Iterator[tuple[str, Trait]]:
         yield "weight offset", float(case.params["offset"])
 
 
-def _value_traits(case: Case, frame: Frame) -> Iterator[tuple[str, Trait]]:
-    x = case.inputs["x"]
-    with np.errstate(invalid="ignore"):
-        values = from_bits(x.bits, x.dtype, x.layout.shape).astype(np.float64)
-    rows = np.moveaxis(values, frame.axis, -1).reshape(-1, frame.n) if values.size else np.zeros((1, 1))
-    finite = np.where(np.isfinite(rows), rows, 0.0)
-    zero, whole = (rows == 0).all(axis=-1), np.isfinite(rows).all(axis=-1)
-    yield "a NaN", _yes(np.isnan(values).any())
-    yield "an infinity", _yes(np.isinf(values).any())
-    yield "a zero row", _yes(zero.any())
-    yield "an ordinary row", _yes((whole & ~zero).any())
-    with np.errstate(over="ignore"):  # float64 kernels have squares beyond its range
-        largest = float(np.square(finite).mean(axis=-1).max())
-    eps = float(case.params.get("eps", 0.0))
-    yield "eps", eps
-    if largest > 0 and math.isfinite(largest):
-        yield "log2 of the mean square", round(math.log2(largest))
-        yield "log2 of eps / mean square", round(math.log2(eps / largest)) if eps else -999
+def _layout_traits(name: str, layout: Layout, frame: Frame, x: Layout) -> Iterator[tuple[str, Trait]]:
+    steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
+    yield f"step of {name}", _step(layout, frame.axis)
+    rows = [stride for axis, stride in enumerate(layout.strides) if axis != frame.axis and layout.shape[axis] > 1]
+    if rows:
+        yield f"rows of {name}", _word(min(map(abs, rows)) == frame.n, "one after the other", "apart")
+    furthest = sum(abs(stride) * (extent - 1) for extent, stride in steps)
+    # Where an index of 16 bits would do, the distance is no reason for anything.
+    yield f"furthest element of {name}", furthest if furthest > _SMALL_INDEX else 0
+    if name != "x":
+        theirs = [stride for extent, stride in zip(x.shape, x.strides, strict=True) if extent > 1]
+        yield f"strides of {name} and those of x", _word([stride for _, stride in steps] == theirs, "same", "differ")
 
 
-def _yes(what: np.bool_) -> str:
-    return "yes" if what else "no"
+def _step(layout: Layout, axis: int) -> str:
+    """As a word: steps are told apart, not compared."""
+    return str(layout.strides[axis]) if layout.shape and layout.shape[axis] > 1 else "1"
+
+
+def _word(what: bool | np.bool_, yes: str, no: str) -> str:
+    return yes if what else no
 
 
 def twin_traits(case: Case, twin: Case) -> Traits:
     """What a law changes: where each of the two is at an aligned address, and the twin's traits that are its own."""
-    own, other = case_traits(case), case_traits(twin)
+    own, other = case_traits(case, values=False), case_traits(twin, values=False)
     traits: dict[str, Trait] = {}
     for name in ("x", *case.outputs):
         for modulus in _ADDRESSES:

@@ -67,10 +67,13 @@ class Trials:
         return any(rule.holds(traits) for rule in self.explained)
 
     def traits(self, case: Case) -> Traits:
-        """Traits of a case on the target and, where a law is broken, of what the law changes."""
+        """Traits of a case on the target; where a law is broken, of what the law changes, and none of the values: on
+        which of them two ways to calculate differ is a matter of luck."""
         law = self.family.law
-        twins = twin_traits(case, law.twin(case)) if law is not None and law.law.applies(case) else {}
-        return {**traits_of(case, self.target), **twins}
+        if law is None:
+            return traits_of(case, self.target)
+        twins = twin_traits(case, law.twin(case)) if law.law.applies(case) else {}
+        return {**traits_of(case, self.target, values=False), **twins}
 
     def _run(self, cases: Sequence[Case]) -> dict[str, Judgement | None]:
         found: dict[str, Judgement | None] = {case.digest: None for case in cases}

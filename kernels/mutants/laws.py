@@ -9,7 +9,7 @@ from __future__ import annotations
 from fuzz import Mutant
 
 
-def _order_by(name: str, chosen_by: str, trigger: str, provenance: str) -> Mutant:
+def _order_by(name: str, chosen_by: str, trigger: str, provenance: str, explained_as: tuple[str, ...] = ()) -> Mutant:
     """A mutant that sums in the second order where the C expression `chosen_by` is true of the call."""
     return Mutant(
         name=f"generic-order-by-{name}",
@@ -28,6 +28,7 @@ def _order_by(name: str, chosen_by: str, trigger: str, provenance: str) -> Mutan
         trigger=f"{trigger}; a row long enough that the two orders round differently",
         caught_as=("FAIL_LAW",),
         provenance=provenance,
+        explained_as=explained_as,
     )  # fmt: skip
 
 
@@ -37,6 +38,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "call->x.rank > 1 && call->x.shape[0] > 2",
         "a batch of at most two rows, alone or as part of a larger one",
         "split reductions for small batches: the same prompt gives other logits when the server is busy",
+        ("breaks batch_", "rows"),
     ),
     _order_by(
         "alignment",

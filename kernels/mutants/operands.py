@@ -21,8 +21,12 @@ def _planted(
     provenance: str,
     caught_as: tuple[str, ...] = _VALUE,
     big: bool = False,
+    explained_as: tuple[str, ...] = (),
 ) -> Mutant:
-    return Mutant(name, base, ((old, new),), ("*@native:*-O2",), trigger, caught_as, provenance, None, big)
+    where = ("*@native:*-O2",)
+    return Mutant(
+        name, base, ((old, new),), where, trigger, caught_as, provenance, None, big, explained_as=explained_as
+    )
 
 
 _X = "        const real x = load(&call->x, at(r, &call->x, i));\n        total += x * x;"
@@ -42,18 +46,21 @@ FORWARD: tuple[Mutant, ...] = (
         _STORED + "        if (call->y.rank == 1 && call->y.strides[0] == 2 && i + 1 < r->n)\n"
         "            store(&call->y, at(r, &call->y, i) + 1, 0);\n",
         "y of rank 1 with a gap after every element", "a store of two lanes where one is wanted", ("FAIL_MEMORY",),
+        explained_as=("step of y = 2", "rank"),
     ),
     _planted(
         "weighted-second-pass-ignores-stride", "weighted", _SCALED,
         "real y = load(&call->x, at(r, &call->x, 0) + i) * rstd;",
         "x whose elements are not neighbours along the row", "M30, B030: the second pass takes the row as contiguous",
         _PLACE,
+        explained_as=("step of x",),
     ),
     _planted(
         "weighted-offset-in-16-bits", "weighted", _SCALED,
         "real y = load(&call->x, (int16_t)at(r, &call->x, i)) * rstd;",
         "an element more than 32767 elements from the first one", "M17, B057, scaled down: offsets that wrap around",
         (*_PLACE, "CRASH"),
+        explained_as=("furthest element of x >= 32768",),
     ),
     _planted(
         "weighted-offset-in-32-bits", "weighted", _SCALED,
@@ -69,23 +76,27 @@ FORWARD: tuple[Mutant, ...] = (
     _planted(
         "weighted-rstd-unwritten", "weighted", _STORED_RSTD, "if (is_present(&call->rstd) && r.n > 4) store(",
         "a stored rstd of rows of at most 4", "a small-row path that forgets the optional output", ("FAIL_UNWRITTEN",),
+        explained_as=("n <= 4",),
     ),
     _planted(
         "weighted-reads-weight-as-x", "weighted", _TIMES_WEIGHT,
         "{\n            kf_tensor weight = call->weight;\n            weight.dtype = call->x.dtype;\n"
         "            y *= scale_of(&weight, i, call->offset);\n        }",
         "a weight of another dtype than x", "C9: one pointer type for all tensors", _PLACE,
+        explained_as=("dtype of weight and that of x = differ",),
     ),
     _planted(
         "weighted-ignores-weight-stride", "weighted", _TIMES_WEIGHT,
         "{\n            kf_tensor weight = call->weight;\n            weight.strides[0] = 1;\n"
         "            y *= scale_of(&weight, i, call->offset);\n        }",
         "a weight whose elements are not neighbours", "a weight sliced out of a larger parameter", _PLACE,
+        explained_as=("step of weight != 1",),
     ),
     _planted(
         "weighted-eps-as-x", "weighted", "(real)call->eps", "rounded(call->x.dtype, (real)call->eps)",
         "f16, eps below the smallest subnormal or far from a number of f16, small rows",
         "tract's graph rewrite: eps in the dtype of the input, 1e-8 becomes 0",
+        explained_as=("rounding eps to the dtype of x",),
     ),
     _planted(
         "weighted-overlap-forgotten", "weighted",
@@ -100,11 +111,13 @@ FORWARD: tuple[Mutant, ...] = (
     _planted(
         "add-residual-at-pitch-of-x", "add-generic", "at(r, &call->residual, i)", "at(r, &call->x, i)",
         "x and residual with different strides", "C8: one pitch for two tensors", _PLACE,
+        explained_as=("strides of residual and those of x = differ",),
     ),
     _planted(
         "add-sum-unwritten", "add-generic", "if (is_present(&call->sum)) store",
         "if (is_present(&call->sum) && is_present(&call->weight)) store",
         "a stored sum without a weight", "an optional output tied to an optional input", _MISSING,
+        explained_as=("sum = there",),
     ),
     _planted(
         "add-modifies-residual", "add-generic", "        if (is_present(&call->sum)) store",
@@ -119,6 +132,7 @@ BACKWARD: tuple[Mutant, ...] = (
         "backward-rstd-of-first-row", "backward-generic", "at_row(r, &call->rstd)",
         "r->index[0] == 0 ? 0 : at_row(r, &call->rstd) - call->rstd.strides[0]",
         "rstd given, two rows or more", "rstd of the neighbour row, by an index that lags one row behind", _PLACE,
+        explained_as=("rstd = there", "rows >= 2"),
     ),
     _planted(
         "backward-projection-dropped", "backward-generic", _DX, "real dx = rstd * weighted_dy(call, r, i);",
@@ -145,11 +159,13 @@ BACKWARD: tuple[Mutant, ...] = (
     _planted(
         "backward-dw-unwritten", "backward-generic", "i < call->dw.shape[0]; i++", "i < (call->dw.shape[0] & ~7); i++",
         "dw, n no multiple of 8", "a tail of dw that nobody stores", ("FAIL_UNWRITTEN",),
+        explained_as=("dw = there", "n mod 8 != 0"),
     ),
     Mutant(
         "backward-dx-over-dy-too-early", "backward-generic", ((_DW, ""), (_STORED_DX, _STORED_DX + _DW)),
         ("*@native:*-O2",), "dx in the memory of dy, with dw", _VALUE,
         "M23, B031, B053: dx is stored into dy, which dw still needs",
+        explained_as=("dx in place of dy = yes", "dw = there"),
     ),
     _planted(
         "add-backward-dsum-left-out", "add-backward-generic", ".dsum = call->dsum, ", "", "dsum",

@@ -13,6 +13,7 @@ MUTANTS: tuple[Mutant, ...] = (
         trigger="a tail that leaves lanes inactive after an earlier vector filled them: n > lanes, n mod lanes != 0",
         caught_as=("FAIL_NUMERIC",),
         provenance="tract's SVE kernel: don't-care predication in the tail; gcc -O0 picks the form that clears lanes",
+        explained_as=("optimisation = -O0", "n mod lanes != 0", "n / lanes >= 1"),
     ),
     Mutant(
         name="avx512-tail-dropped-at-63",
@@ -25,6 +26,20 @@ MUTANTS: tuple[Mutant, ...] = (
         caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
         provenance="tail sizes that tract's fixed test lengths (residues 0 and 17) do not reach",
         fails_when=lambda n: n % 64 == 63,
+        explained_as=("n mod 64 = 63",),
+    ),
+    Mutant(
+        name="avx2-tail-dropped-at-31",
+        base="avx2",
+        edits=(
+            ("for (; i < n; i++) total += x[i] * x[i];", "for (; i < n && n % 32 != 31; i++) total += x[i] * x[i];"),
+        ),
+        targets=("*@native:*",),
+        trigger="n mod 32 = 31",
+        caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
+        provenance="tail sizes that tract's fixed test lengths (residues 0 and 17) do not reach",
+        fails_when=lambda n: n % 32 == 31,
+        explained_as=("n mod 32 = 31",),
     ),
     Mutant(
         name="generic-divides-by-n-plus-1",
@@ -43,6 +58,7 @@ MUTANTS: tuple[Mutant, ...] = (
         trigger="mean square comparable to eps or below, zero rows",
         caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
         provenance="passes every published suite surveyed: their rows have mean square 1 and eps 1e-5",
+        explained_as=("ulp of the mean square",),
     ),
     Mutant(
         name="neon-eps-outside-root",
@@ -57,6 +73,7 @@ MUTANTS: tuple[Mutant, ...] = (
         trigger="root mean square comparable to eps, or eps above about 1e-6 of it",
         caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE", "FAIL_LAW"),
         provenance="passes every published suite surveyed",
+        explained_as=("ulp of the mean square",),
     ),
     Mutant(
         name="generic-writes-past-row",
@@ -71,6 +88,7 @@ MUTANTS: tuple[Mutant, ...] = (
         trigger="f32, rows with a gap after them, or the last row",
         caught_as=("FAIL_MEMORY",),
         provenance="rows packed one after the other hide it: only the last one ends at memory of somebody else",
+        explained_as=("dtype of x = f32",),
     ),
     Mutant(
         name="generic-takes-any-strides",

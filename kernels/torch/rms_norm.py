@@ -16,7 +16,7 @@ def rms_norm(
     y: torch.Tensor, rstd: torch.Tensor | None = None, compiled: bool = False,
 ) -> None:  # fmt: skip
     """Mean of squares, plus eps, root, multiply: four operations; as one, where torch compiles them."""
-    operations = _compiled() if compiled else _composed
+    operations = _by_rows if compiled and x.numel() else _composed
     result, root = operations(x, weight, eps, axis, offset)
     y.copy_(result)
     if rstd is not None:
@@ -93,7 +93,36 @@ def _differentiate(
         dw.copy_(of_weight)
 
 
+def _by_rows(
+    x: torch.Tensor, weight: torch.Tensor | None, eps: float, axis: int, offset: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The composition, compiled, on fresh rows one after the other: to compile takes seconds, and the compiler is told
+    of nothing but their number and length, so that one program does for all of a dtype."""
+    moved, n = x.movedim(axis, -1), x.shape[axis]
+    rows = torch.empty(x.numel() // n, n, dtype=x.dtype, device=x.device)
+    rows.view(moved.shape).copy_(moved)
+    scale = torch.ones(n, device=x.device)
+    if weight is not None:
+        scale.copy_(weight)
+        scale = scale.add_(offset) if offset else scale
+    for tensor in (rows, scale):
+        for dim in range(tensor.ndim):
+            # Otherwise a length of 1 is a program of its own.
+            torch._dynamo.decorators.mark_unbacked(tensor, dim)
+    result, root = _compiled()(rows, scale, torch.tensor(eps))
+    return result.reshape(moved.shape).movedim(-1, axis), root.reshape(*moved.shape[:-1], 1).movedim(-1, axis)
+
+
+def _scaled_rows(x: torch.Tensor, scale: torch.Tensor, eps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    wide = x.float()
+    root = 1.0 / torch.sqrt(wide.square().mean(-1, keepdim=True) + eps)
+    return wide * root * scale, root
+
+
 @cache
 def _compiled() -> Any:
-    """The composition as one kernel; it is compiled once for all shapes."""
-    return torch.compile(_composed, dynamic=True)
+    import torch._dynamo
+
+    # It would go on without compiling, and say so in a warning.
+    torch._dynamo.config.fail_on_recompile_limit_hit = True
+    return torch.compile(_scaled_rows, dynamic=True, fullgraph=True)

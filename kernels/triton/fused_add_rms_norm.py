@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from .rows import INTERPRETED_PROGRAMS, dense, launch, pitch, row_length
+from .rows import INTERPRETED_PROGRAMS, UNSPECIALIZED, block_of, dense, launch, pitch, row_length, with_offset
 
 CASTS = ("gemma", "llama", "none")
 WHOLE_N = 8192
@@ -47,24 +47,21 @@ def _add(x, residual, CAST: tl.constexpr, ROUNDED: tl.constexpr):
 
 @triton.jit
 def _finish(total, rstd, weight_ptr, column, inside, offset, dtype: tl.constexpr, CAST: tl.constexpr,
-            HAS_WEIGHT: tl.constexpr, HAS_OFFSET: tl.constexpr):  # fmt: skip
+            HAS_WEIGHT: tl.constexpr):  # fmt: skip
     y = total * rstd
     if CAST == "llama":
         y = y.to(dtype).to(tl.float32)
     if HAS_WEIGHT:
         weight = tl.load(weight_ptr + column, mask=inside, other=0.0).to(total.dtype)
-        # A zero offset is not added: it would take the sign from a weight of -0.
-        if HAS_OFFSET:
-            weight = weight + (tl.zeros_like(rstd).to(tl.float32) + offset).to(total.dtype)
-        y = y * weight
+        y = y * with_offset(weight, (tl.zeros_like(rstd).to(tl.float32) + offset).to(total.dtype))
     return y
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def whole_row(
     x_ptr, residual_ptr, weight_ptr, y_ptr, sum_ptr, rstd_ptr,
     x_pitch, residual_pitch, y_pitch, sum_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_SUM: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_SUM: tl.constexpr, HAS_RSTD: tl.constexpr,
     CAST: tl.constexpr, ROUNDED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """ROWS whole rows at a time; the sum stays in registers."""
@@ -81,15 +78,15 @@ def whole_row(
         rstd = _reciprocal_rms(tl.sum(total * total, axis=1, keep_dims=True), n, eps)
         if HAS_RSTD:
             tl.store(rstd_ptr + row, rstd, mask=row < rows)
-        y = _finish(total, rstd, weight_ptr, column, columns, offset, x.dtype, CAST, HAS_WEIGHT, HAS_OFFSET)
+        y = _finish(total, rstd, weight_ptr, column, columns, offset, x.dtype, CAST, HAS_WEIGHT)
         tl.store(y_ptr + row * y_pitch + column, y, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def column_chunked(
     x_ptr, residual_ptr, weight_ptr, y_ptr, sum_ptr, rstd_ptr,
     x_pitch, residual_pitch, y_pitch, sum_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_SUM: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_SUM: tl.constexpr, HAS_RSTD: tl.constexpr,
     CAST: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """One row at a time, in chunks of columns: the first pass stores the sum, the second loads it again.
@@ -123,7 +120,7 @@ def column_chunked(
                 residual = tl.load(residual_row + column, mask=column < n, other=0.0)
                 total = _add(x, residual, CAST, True)
             dtype: tl.constexpr = x_ptr.dtype.element_ty
-            y = _finish(total, rstd, weight_ptr, column, column < n, offset, dtype, CAST, HAS_WEIGHT, HAS_OFFSET)
+            y = _finish(total, rstd, weight_ptr, column, column < n, offset, dtype, CAST, HAS_WEIGHT)
             tl.store(y_row + column, y, mask=column < n)
 
 
@@ -138,7 +135,7 @@ def fused_add_rms_norm(
         return
     if cast not in CASTS:
         raise ValueError(f"cast {cast!r} is not one of {', '.join(CASTS)}")
-    rows, block = x.numel() // n, triton.next_power_of_2(n)
+    rows, block = x.numel() // n, block_of(n)
     path = path or ("whole_row" if n <= WHOLE_N else "column_chunked")
     stored = dense(rstd)
     tensors = (
@@ -149,7 +146,7 @@ def fused_add_rms_norm(
     scalars = (*pitches, rows, n, eps, offset)
     flags = {
         "HAS_WEIGHT": weight is not None, "HAS_SUM": sum is not None, "HAS_RSTD": rstd is not None,
-        "HAS_OFFSET": offset != 0, "CAST": cast,
+        "CAST": cast,
     }  # fmt: skip
     most = PROGRAMS if x.is_cuda else INTERPRETED_PROGRAMS
     if path == "whole_row":

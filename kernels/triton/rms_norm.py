@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from .rows import dense, launch, pitch, reciprocal_rms, row_length
+from .rows import UNSPECIALIZED, block_of, dense, launch, pitch, reciprocal_rms, row_length, with_offset
 
 VECTOR_BYTES = 16
 TILE = 2048
@@ -24,16 +24,10 @@ CACHED_N = 4096
 PATHS = ("small", "tile_fast", "vector_generic")
 
 
-@triton.jit
-def _scaled(x, rstd, weight, offset, HAS_OFFSET: tl.constexpr):
-    # A zero offset is not added: it would take the sign from a weight of -0.
-    return x * rstd * (weight + offset) if HAS_OFFSET else x * rstd * weight
-
-
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def small(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """ROWS whole rows in registers."""
@@ -47,14 +41,14 @@ def small(
     y = x * rstd
     if HAS_WEIGHT:
         weight = tl.load(weight_ptr + column, mask=column < n, other=0.0).to(tl.float32)
-        y = _scaled(x, rstd, weight, offset, HAS_OFFSET)
+        y = x * rstd * with_offset(weight, offset)
     tl.store(y_ptr + row * y_pitch + column, y, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def tile_fast(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
     TILE: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """One row in whole tiles, without any mask: once for the squares, once more for the result."""
@@ -73,14 +67,14 @@ def tile_fast(
         y = x * rstd
         if HAS_WEIGHT:
             weight = tl.load(weight_ptr + start + column).to(tl.float32)
-            y = _scaled(x, rstd, weight, offset, HAS_OFFSET)
+            y = x * rstd * with_offset(weight, offset)
         tl.store(y_row + start + column, y)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=[*UNSPECIALIZED, "n"])
 def vector_cached(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
     LANES: tl.constexpr, VEC: tl.constexpr,
 ):  # fmt: skip
     """One row of any length: vectors of VEC elements, kept in registers, and a tail of fewer than VEC."""
@@ -101,17 +95,17 @@ def vector_cached(
     y, end = x * rstd, tail * rstd
     if HAS_WEIGHT:
         weight = tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
-        y = _scaled(x, rstd, weight, offset, HAS_OFFSET)
+        y = x * rstd * with_offset(weight, offset)
         weight = tl.load(weight_ptr + last, mask=last < n, other=0.0).to(tl.float32)
-        end = _scaled(tail, rstd, weight, offset, HAS_OFFSET)
+        end = tail * rstd * with_offset(weight, offset)
     tl.store(y_row + column, y, mask=inside)
     tl.store(y_row + last, end, mask=last < n)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=[*UNSPECIALIZED, "n"])
 def vector_generic(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
     LANES: tl.constexpr, VEC: tl.constexpr,
 ):  # fmt: skip
     """The same for rows that registers do not hold: read twice, two vectors of each lane at a time."""
@@ -140,13 +134,13 @@ def vector_generic(
         if HAS_WEIGHT:
             v = tl.load(weight_ptr + first * VEC + place, mask=first < vectors, other=0.0).to(tl.float32)
             w = tl.load(weight_ptr + second * VEC + place, mask=second < vectors, other=0.0).to(tl.float32)
-            y, z = _scaled(a, rstd, v, offset, HAS_OFFSET), _scaled(b, rstd, w, offset, HAS_OFFSET)
+            y, z = a * rstd * with_offset(v, offset), b * rstd * with_offset(w, offset)
         tl.store(y_row + first * VEC + place, y, mask=first < vectors)
         tl.store(y_row + second * VEC + place, z, mask=second < vectors)
     end = tail * rstd
     if HAS_WEIGHT:
         weight = tl.load(weight_ptr + last, mask=last < n, other=0.0).to(tl.float32)
-        end = _scaled(tail, rstd, weight, offset, HAS_OFFSET)
+        end = tail * rstd * with_offset(weight, offset)
     tl.store(y_row + last, end, mask=last < n)
 
 
@@ -164,11 +158,11 @@ def rms_norm(
     stored = dense(rstd)
     tensors = (x, x if weight is None else weight.contiguous(), y, x if stored is None else stored)
     scalars = (pitch(x, n), pitch(y, n), rows, n, eps, offset)
-    flags = {"HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None, "HAS_OFFSET": offset != 0}
+    flags = {"HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None}
     if path == "small":
         if n > SMALL_N:
             raise ValueError(f"path small: rows of {n} elements; it takes up to {SMALL_N}")
-        block = triton.next_power_of_2(n)
+        block = block_of(n)
         each = max(1, min(32, SMALL_BYTES // (block * x.element_size())))
         launch(small, triton.cdiv(rows, each), tensors, scalars, 4, **flags, ROWS=each, BLOCK=block)
     elif path == "tile_fast":

@@ -10,7 +10,19 @@ import torch
 import triton
 import triton.language as tl
 
-from .rows import INTERPRETED_PROGRAMS, dense, launch, pitch, processors, reciprocal_rms, row_length, stages
+from .rows import (
+    INTERPRETED_PROGRAMS,
+    UNSPECIALIZED,
+    block_of,
+    dense,
+    launch,
+    pitch,
+    processors,
+    reciprocal_rms,
+    row_length,
+    stages,
+    with_offset,
+)  # fmt: skip
 
 MAX_ROW = 16384
 """elements of a row that registers hold."""
@@ -32,12 +44,12 @@ def _rstd(x, rstd_ptr, row, inside, n, eps, HAS_RSTD: tl.constexpr):
     return tl.where(inside, reciprocal_rms(tl.sum(x * x, axis=1, keep_dims=True), n, eps), 0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def persistent(
     x_ptr, dy_ptr, dsum_ptr, weight_ptr, rstd_ptr, dx_ptr, dresidual_ptr, partial_ptr,
     x_pitch, dy_pitch, dsum_pitch, dx_pitch, dresidual_pitch, rows, n, eps, offset,
     HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_DSUM: tl.constexpr, HAS_DRESIDUAL: tl.constexpr,
-    HAS_DW: tl.constexpr, HAS_OFFSET: tl.constexpr,
+    HAS_DW: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr, KEEP: tl.constexpr,
 ):  # fmt: skip
     """Tiles of whole rows, every num_programs-th one; the program's share of dw stays in registers until the end."""
@@ -61,7 +73,7 @@ def persistent(
                 scale = weight.to(tl.float32)
             else:
                 scale = tl.load(weight_ptr + column, mask=columns, other=0.0).to(tl.float32)
-            m = dy * (scale + offset if HAS_OFFSET else scale)
+            m = dy * with_offset(scale, offset)
         dx, share = _row_gradient(x, dy, m, rstd, n)
         if HAS_DW:
             dw += share
@@ -75,12 +87,12 @@ def persistent(
         tl.store(partial_ptr + tl.program_id(0).to(tl.int64) * n + column, share, mask=columns)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def row_temporary(
     x_ptr, dy_ptr, dsum_ptr, weight_ptr, rstd_ptr, dx_ptr, dresidual_ptr, temporary_ptr,
     x_pitch, dy_pitch, dsum_pitch, dx_pitch, dresidual_pitch, rows, n, eps, offset,
     HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_DSUM: tl.constexpr, HAS_DRESIDUAL: tl.constexpr,
-    HAS_DW: tl.constexpr, HAS_OFFSET: tl.constexpr, BLOCK: tl.constexpr,
+    HAS_DW: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One row per program; every row's share of dw goes to memory."""
     row = tl.program_id(0).to(tl.int64) + tl.zeros([1, 1], tl.int64)
@@ -92,7 +104,7 @@ def row_temporary(
     m = dy
     if HAS_WEIGHT:
         scale = tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
-        m = dy * (scale + offset if HAS_OFFSET else scale)
+        m = dy * with_offset(scale, offset)
     dx, share = _row_gradient(x, dy, m, rstd, n)
     if HAS_DW:
         tl.store(temporary_ptr + row * n + column, share, mask=inside)
@@ -103,7 +115,7 @@ def row_temporary(
         tl.store(dresidual_ptr + row * dresidual_pitch + column, dx, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "n"])
 def add_rows(partial_ptr, dw_ptr, rows, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """dw = sum of the rows of `partial`: ROWS interleaved sums, then a tree."""
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -147,7 +159,7 @@ def _backward(
         if dw is not None:
             dw.zero_()
         return
-    rows, block = x.numel() // n, triton.next_power_of_2(n)
+    rows, block = x.numel() // n, block_of(n)
     each = max(1, min(16, 1024 // block))
     most = processors(x.device) * _programs_per_processor(block) or INTERPRETED_PROGRAMS
     programs = min(triton.cdiv(rows, each), most) if design == "persistent" else rows
@@ -163,7 +175,7 @@ def _backward(
     )  # fmt: skip
     flags = {
         "HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None, "HAS_DSUM": dsum is not None,
-        "HAS_DRESIDUAL": dresidual is not None, "HAS_DW": dw is not None, "HAS_OFFSET": offset != 0,
+        "HAS_DRESIDUAL": dresidual is not None, "HAS_DW": dw is not None,
     }  # fmt: skip
     if design == "persistent":
         keep = block <= 1024

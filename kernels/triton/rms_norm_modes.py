@@ -9,7 +9,19 @@ import torch
 import triton
 import triton.language as tl
 
-from .rows import INTERPRETED_PROGRAMS, dense, launch, pitch, processors, reciprocal_rms, row_length, stages
+from .rows import (
+    INTERPRETED_PROGRAMS,
+    UNSPECIALIZED,
+    block_of,
+    dense,
+    launch,
+    pitch,
+    processors,
+    reciprocal_rms,
+    row_length,
+    stages,
+    with_offset,
+)  # fmt: skip
 
 MAX_ROW = 16384
 """elements of a row that registers hold."""
@@ -19,23 +31,21 @@ MODES = ("static_persistent", "multi_wave_reload", "multi_wave_cached")
 
 
 @triton.jit
-def _scale(weight_ptr, column, inside, offset, HAS_OFFSET: tl.constexpr):
-    weight = tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
-    # A zero offset is not added: it would take the sign from a weight of -0.
-    return weight + offset if HAS_OFFSET else weight
+def _scale(weight_ptr, column, inside, offset):
+    return with_offset(tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32), offset)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def static_persistent(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Tiles of whole rows, every num_programs-th one; the weight is loaded once."""
     column = tl.arange(0, BLOCK)[None, :]
     columns = column < n
     if HAS_WEIGHT:
-        scale = _scale(weight_ptr, column, columns, offset, HAS_OFFSET)
+        scale = _scale(weight_ptr, column, columns, offset)
     for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
         row = tile * ROWS + tl.arange(0, ROWS)[:, None].to(tl.int64)
         inside = (row < rows) & columns
@@ -49,10 +59,10 @@ def static_persistent(
         tl.store(y_ptr + row * y_pitch + column, y, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def multi_wave_reload(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
     TILE: tl.constexpr, WHOLE: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """One row by tiles, twice; no bounds are checked where the tiles end with the row."""
@@ -72,14 +82,14 @@ def multi_wave_reload(
         inside = (column < n) | WHOLE
         y = tl.load(x_row + column, mask=inside, other=0.0).to(tl.float32) * rstd
         if HAS_WEIGHT:
-            y = y * _scale(weight_ptr, column, inside, offset, HAS_OFFSET)
+            y = y * _scale(weight_ptr, column, inside, offset)
         tl.store(y_row + column, y, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def multi_wave_cached(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
     BLOCK: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
     """One row in registers."""
@@ -92,7 +102,7 @@ def multi_wave_cached(
         tl.store(rstd_ptr + row + tl.arange(0, 1), rstd)
     y = x * rstd
     if HAS_WEIGHT:
-        y = y * _scale(weight_ptr, column, inside, offset, HAS_OFFSET)
+        y = y * _scale(weight_ptr, column, inside, offset)
     tl.store(y_ptr + row * y_pitch + column, y, mask=inside)
 
 
@@ -104,7 +114,7 @@ def rms_norm(
     n = row_length(x, axis)
     if x.numel() == 0:
         return
-    rows, block = x.numel() // n, triton.next_power_of_2(n)
+    rows, block = x.numel() // n, block_of(n)
     most = processors(x.device)
     mode = mode or _mode(rows, n, x.element_size(), most)
     if mode not in MODES:
@@ -114,7 +124,7 @@ def rms_norm(
     stored = dense(rstd)
     tensors = (x, x if weight is None else weight.contiguous(), y, x if stored is None else stored)
     scalars = (pitch(x, n), pitch(y, n), rows, n, eps, offset)
-    flags = {"HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None, "HAS_OFFSET": offset != 0}
+    flags = {"HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None}
     if mode == "static_persistent":
         each = max(1, min(16, 1024 // block))
         programs = min(most * WAVES or INTERPRETED_PROGRAMS, triton.cdiv(rows, each))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +16,12 @@ _SPARE = 4096
 """bytes of shared memory that reductions need beside the rows in flight."""
 _MOST_KEPT = 8192
 _COMPILED: dict[tuple[Any, ...], Any] = {}
+_MULTIPLE = 16
+"""what the compiler may be told that an address or a distance is a multiple of: a vector's load needs no more."""
+LEAST_BLOCK = 128
+"""elements of the smallest block: shorter rows have no program of their own to be compiled."""
+UNSPECIALIZED = ("rows", "eps", "offset")
+"""arguments of which the compiler is told nothing: no program is the better for it."""
 
 
 @triton.jit
@@ -23,6 +29,12 @@ def reciprocal_rms(total, n, eps):
     """1 / sqrt(total / n + eps) in float32, correctly rounded: the approximate root flushes subnormal means to zero."""
     mean = tl.div_rn(total, tl.zeros_like(total) + n)
     return tl.div_rn(tl.zeros_like(total) + 1.0, tl.sqrt_rn(mean + eps))
+
+
+@triton.jit
+def with_offset(weight, offset):
+    """A zero offset is not added: it would take the sign from a weight of -0."""
+    return tl.where(offset == 0.0, weight, weight + offset)
 
 
 def row_length(x: torch.Tensor, axis: int) -> int:
@@ -67,31 +79,52 @@ def stages(device: torch.device, bytes_of_tile: int) -> int:
     return 1 + min(2, (memory - _SPARE) // bytes_of_tile)
 
 
+def block_of(n: int) -> int:
+    """Elements of the block that holds a row."""
+    return max(LEAST_BLOCK, triton.next_power_of_2(n))
+
+
 def launch(
     kernel: Any, grid: int, tensors: tuple[Any, ...], scalars: tuple[Any, ...], warps: int, **options: Any
 ) -> None:
     """Run `kernel` with `grid` programs; `options` are its compile-time constants, in the order of its parameters.
 
-    A kernel that was compiled before is called directly: that triton binds and inspects the arguments of every launch
-    costs more than a small kernel takes. The key has everything that triton specialises the code on, and more.
+    There are two programs for given dtypes and constants, whatever the shapes: one where everything is aligned, whose
+    compiler is told so, and one for all else. A program that was compiled before is called directly: that triton binds
+    and inspects the arguments of every launch costs more than a small kernel takes.
     """
     device = tensors[0].device
     if device.type != "cuda":
         kernel[(grid,)](*tensors, *scalars, **options)
         return
     pointers = [tensor.data_ptr() for tensor in tensors]
+    numbers = (*pointers, *scalars)
+    aligned = not any(numbers[place] % _MULTIPLE for place in _specialized(kernel))
     key = (
-        kernel.__name__, device.index, warps, *[tensor.dtype for tensor in tensors],
-        *[pointer % 16 for pointer in pointers], *scalars, *options.values(),
+        kernel, device.index, warps, aligned, *[tensor.dtype for tensor in tensors],
+        *[number >= 1 << 31 for number in scalars], *options.values(),
     )  # fmt: skip
     compiled = _COMPILED.get(key)
     if compiled is None:
         if len(_COMPILED) > _MOST_KEPT:
             _COMPILED.clear()
-        _COMPILED[key] = kernel[(grid,)](*tensors, *scalars, **options, num_warps=warps)
+        form = kernel if aligned else _plain(kernel)
+        _COMPILED[key] = form[(grid,)](*tensors, *scalars, **options, num_warps=warps)
         return
     stream = triton.runtime.driver.active.get_current_stream(device.index)
     compiled.run(
         grid, 1, 1, stream, compiled.function, compiled.packed_metadata, None, None, None,
         *pointers, *scalars, *options.values(),
     )  # fmt: skip
+
+
+@cache
+def _specialized(kernel: Any) -> tuple[int, ...]:
+    """Places of the arguments that the compiler is told about."""
+    return tuple(p.num for p in kernel.params if not (p.is_constexpr or p.do_not_specialize))
+
+
+@cache
+def _plain(kernel: Any) -> Any:
+    """The same program for arguments that are multiples of nothing."""
+    return triton.jit(kernel.fn, do_not_specialize=[p.name for p in kernel.params if not p.is_constexpr])

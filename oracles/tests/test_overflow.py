@@ -78,3 +78,15 @@ def test_llama_without_a_weight_still_rounds_x_hat(dtype: str) -> None:
             y, _ = rms_norm(x, Numerics(cast=done), 1e-5, "f32")
             (check,) = checks(problem, Numerics(cast=promised), y=y)
             assert (check.result == "pass") == (promised == done), (promised, done)
+
+
+def test_dw_of_f16_is_judged_beyond_the_range_of_f16() -> None:
+    """Summed in f32 and stored in f32, it is an ordinary number; rounded to f16 on the way, it may be infinite."""
+    x = np.full((64, 4), 100.0, np.float16)
+    root = np.full(64, 1.0, np.float32)
+    given: dict[str, np.ndarray] = {"x": x, "dy": x, "rstd": root}
+    problem = Problem("rms_norm_backward", {"eps": 0.0}, given, {"dw": "f32"}, structured=True)
+    dw = np.full(4, 640000.0, np.float32)
+    assert checks(problem, Numerics(), dw=dw)[0].result == "pass"
+    assert checks(problem, Numerics(), dw=dw * np.float32(1.01))[0].result == "numeric"
+    assert checks(problem, Numerics(cast="llama"), dw=dw * np.float32(np.inf))[0].result == "pass"

@@ -294,18 +294,5 @@ def test_coverage_names_its_holes_and_has_none_after_a_while(cli: Cli, tmp_path:
     recorded = records[-1]["coverage"]["rms_norm"]
     assert recorded["tail of 256"]["holes"]
     assert sum(recorded["dtype"]["counts"].values()) == len(drawn), "a twin visits nothing of its own"
-    whole = cli("run", "--max-cases", "2000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
+    whole = cli("run", "--max-cases", "2500", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
     assert "no hole" in whole.stdout, whole.stdout
-
-
-def test_a_kernel_that_keeps_state_is_told_apart(cli: Cli, planted: Planted) -> None:
-    """A total that survives the call: the first call is right, alone in a fresh process every case is."""
-    stateful = edited("float total = 0.0f;", "static float total = 0.0f;")
-    done = cli("run", "--pack", str(planted(stateful)), "--max-cases", "48", "--seed", "1")
-    assert done.returncode == 1
-    assert "passes alone in a fresh process: it fails only after other calls" in done.stdout
-    command = re.search(r"reproduce +kernelfuzz (repro .*)", done.stdout)
-    assert command is not None
-    alone = cli(*shlex.split(command[1]))
-    assert alone.returncode == 0
-    assert "it passes there now: the kernel was changed, or the failure needs the calls" in alone.stdout

@@ -60,3 +60,23 @@ def test_a_base_that_fails_too_proves_nothing(cli: Cli, planted: Planted) -> Non
     done = cli("selftest", "--pack", _with_mutant(pack, "total += n % 8 == 3 ? 1.0f : x[i] * x[i];"))
     assert done.returncode == 1
     assert "its base fails on the same case" in done.stdout
+
+
+PYTHON = """
+def rms_norm(x, *, eps, axis):
+    return x / (x.square().mean(axis, keepdim=True) + eps).sqrt()
+"""
+
+
+def test_a_python_mutant_that_only_raises_is_not_killed(cli: Cli, tmp_path: Path) -> None:
+    """A slip in the planted text, such as a name that nobody has defined, is no defect that was found."""
+    (tmp_path / "mine.py").write_text(PYTHON)
+    (tmp_path / "pack.py").write_text(
+        "from pathlib import Path\nfrom fuzz import Mutant, PythonKernel\n"
+        "KERNELS = (PythonKernel('mine', 'rms_norm', Path(__file__).parent / 'mine.py', 'torch', devices=('cpu',)),)\n"
+        "EDITS = (('return x', 'return z'),)\n"
+        "MUTANTS = (Mutant('m', 'mine', EDITS, ('torch-*@cpu',), 'always', ('FAIL_NUMERIC',), 'a test'),)\n"
+    )
+    done = cli("selftest", "--pack", str(tmp_path), "--max-cases", "16")
+    assert done.returncode == 1
+    assert "caught as CRASH, expected FAIL_NUMERIC" in " ".join(done.stdout.split())

@@ -14,6 +14,7 @@ import pytest
 
 from fuzz.cli import app
 from fuzz.corpus.folder import built_in
+from fuzz.execute.c_target import CTarget
 from fuzz.tests.conftest import CHECKOUT, GENERIC, edited
 
 Cli = Callable[..., CompletedProcess[str]]
@@ -109,6 +110,18 @@ def test_only_kernels_that_differ_from_the_base_are_searched(repository: Reposit
     assert runs.count("c-second") > 2 * 3
 
 
+def test_slow_targets_are_given_some_batches_of_a_search_and_every_kept_case(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CTarget, "slow", property(lambda target: target.opt == "O0"))
+    monkeypatch.setattr("fuzz.gate.session.SLOW_CASES", 16)
+    assert repository.gate("--json", "out.jsonl", "-k", "second", cases=64).returncode == 0
+    records = [json.loads(line) for line in (repository.folder / "out.jsonl").read_text().splitlines()]
+    runs = [record["target"] for record in records if record["kind"] == "run"]
+    slow, quick = runs.count("c-second@native:gcc-O0") - 3, runs.count("c-second@native:gcc-O2") - 3
+    assert 0 < slow < quick / 2
+
+
 def test_a_planted_bug_is_named_with_its_kernel_and_what_it_breaks(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +131,7 @@ def test_a_planted_bug_is_named_with_its_kernel_and_what_it_breaks(
     assert shown.returncode == 1
     assert "gate FAILED: second FAIL_NUMERIC" in shown.stdout
     assert "not searched: the kept cases fail already" in shown.stdout
+    assert "not run on the 2 targets of kernels that were not changed: it fails already" in shown.stdout
     assert "::error file=pack/second.c,line=" in shown.stdout
     assert "FAIL_NUMERIC" in (repository.folder / "summary.md").read_text()
     report = json.loads((repository.folder / "out.json").read_text())

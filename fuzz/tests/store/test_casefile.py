@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,42 @@ def test_a_broken_file_names_the_field(case: Case, tmp_path: Path, name: str) ->
     assert expected in message
     assert str(path) in message
     assert "\n" not in message
+
+
+HISTORY = (plain(7, eps=0.5), plain(3, dtype="f16"))
+
+
+def test_a_history_survives_the_file_and_an_older_version_would_refuse_it(case: Case) -> None:
+    found = replace(FOUND, history=HISTORY)
+    record = json.loads(json.dumps(to_json(case, found)))
+    assert from_json(record) == (case, found)
+    assert record["kernelfuzz case"] == 2, "a reader that knows no history must not replay the case without"
+    assert to_json(case, FOUND)["kernelfuzz case"] == 1
+    assert record["digest"] == case.digest
+
+
+HISTORY_BREAKAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "call lost": (lambda h: h["calls"].pop(), "found.history.seal"),
+    "calls swapped": (lambda h: h["calls"].reverse(), "found.history.seal"),
+    "no calls": (lambda h: h.update(calls=[]), "found.history.calls"),
+    "no list": (lambda h: h.update(calls={}), "found.history.calls"),
+    "no seal": (lambda h: h.pop("seal"), "found.history.seal"),
+    "no case": (lambda h: h["calls"].__setitem__(1, 3), "found.history.calls[1]: file: expected an object"),
+    "call altered": (lambda h: h["calls"][0]["params"]["eps"].update(hex="0x1p-3"), "found.history.calls[0]: digest"),
+}
+
+
+@pytest.mark.parametrize("name", list(HISTORY_BREAKAGES))
+def test_a_broken_history_names_the_field(case: Case, tmp_path: Path, name: str) -> None:
+    breakage, expected = HISTORY_BREAKAGES[name]
+    record = to_json(case, replace(FOUND, history=HISTORY))
+    breakage(record["found"]["history"])
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps(record))
+    with pytest.raises(CaseError) as caught:
+        load(path)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\xfe", b"null"])

@@ -1,0 +1,129 @@
+"""Call sequences: a case, relatives that each differ from it in one thing, the case again, all to one process.
+
+What a kernel keeps from one call to the next by some of what describes a call (the shape, say) is wrong as soon as the
+rest changes. Cases drawn one by one hardly ever agree in so much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from fuzz.case import Case, CaseError
+from fuzz.execute.accept import Taker
+from fuzz.generate.dice import Dice
+from fuzz.generate.draw import EPS, Draw, Part
+from fuzz.generate.layouts import OVERLAPPING
+from fuzz.generate.plan import OFFSETS, layouts_of
+from fuzz.generate.realise import realise
+from fuzz.generate.shapes import LARGEST_CASE
+from fuzz.generate.sketch import fitting_n
+from fuzz.generate.stream import Stream
+from fuzz.op import OPS
+
+RELATIVES = 2
+"""calls between the first call and its repetition."""
+LENGTH = RELATIVES + 2
+_TRIES = 4
+"""of a relative that the kernel takes, before another thing is varied."""
+
+Vary = Callable[[Draw, Taker, Dice], Draw | None]
+"""a relative that differs in one thing; None where the kernel takes no other."""
+
+
+def _eps(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
+    return replace(draw, eps=dice.pick([eps for eps in EPS if eps != draw.eps]))
+
+
+def _offset(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
+    if not taker.able.offset or all(part.name != "weight" for part in draw.parts):
+        return None
+    return replace(draw, offset=dice.pick([offset for offset in OFFSETS if offset != draw.offset]))
+
+
+def _n(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
+    """Shorter or longer: a little, or by half."""
+    step = taker.able.multiple_of * (1 + dice.below(33))
+    n = fitting_n(taker, max(1, dice.pick([draw.n // 2, draw.n - step, draw.n + step, 2 * draw.n])))
+    return replace(draw, n=n) if n != draw.n and n * draw.rows <= max(LARGEST_CASE, draw.n * draw.rows) else None
+
+
+def _dtype(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
+    """Another dtype of x; the other tensors follow where they must."""
+    able, before = taker.able, draw.part("x").dtype
+    others = [dtype for dtype in able.dtypes if dtype != before]
+    if not others:
+        return None
+    x, parts = dice.pick(others), dict[str, Part]()
+    for part in draw.parts:
+        weight = parts["weight"].dtype if "weight" in parts else None
+        allowed = (x,) if part.name == "x" else able.dtypes_of(part.name, x, weight)
+        if part.alias is not None:
+            dtype = parts[part.alias].dtype
+        elif part.dtype == before and x in allowed:
+            dtype = x
+        else:
+            dtype = part.dtype if part.dtype in allowed else allowed[0]
+        parts[part.name] = replace(part, dtype=dtype)
+    return replace(draw, parts=tuple(parts.values()))
+
+
+def _layout(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
+    """Another layout of one tensor, and of what lies in its memory."""
+    op = OPS[draw.op]
+    part = dice.pick([part for part in draw.parts if part.alias is None and op.operand(part.name).role == "grid"])
+    possible = layouts_of(taker, "grid", op.operand(part.name) in op.inputs)
+    others = [layout for layout in possible if layout != part.place.layout and layout not in OVERLAPPING]
+    if not others:
+        return None
+    place = replace(part.place, layout=dice.pick(others), spread=1 + dice.below(19))
+    moved = {part.name, *(each.name for each in draw.parts if each.alias == part.name)}
+    parts = tuple(replace(each, place=place) if each.name in moved else each for each in draw.parts)
+    return replace(draw, parts=parts)
+
+
+def _values(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
+    """The same in all but its values."""
+    return replace(draw, seed=Stream(draw.seed).child(f"other values {dice.below(2**32)}").key)
+
+
+VARIED: dict[str, Vary] = {
+    "eps": _eps, "n": _n, "dtype": _dtype, "layout": _layout, "values": _values, "offset": _offset,
+}  # fmt: skip
+"""what the relatives vary, in turn."""
+
+
+def sequence(draw: Draw, taker: Taker, turn: int) -> list[Case]:
+    """LENGTH cases: that of `draw`, relatives that `taker` takes, each with another thing varied, that of `draw` again.
+
+    What is kept from one call to the next shows between the first two, or between the last two, as the thing's turn is.
+    """
+    first, names = realise(draw), list(VARIED)
+    # The same thing comes first at one turn and last at another: state may pass in one direction only.
+    start = turn * RELATIVES + turn * RELATIVES // len(names)
+    cases = [first]
+    for place in range(start, start + RELATIVES):
+        order = (*names[place % len(names) :], *names[: place % len(names)])
+        relatives = (_relative(draw, first, taker, name, turn) for name in order)
+        # A tensor of one element has but one layout, and one of zeros no other values: then something else is varied.
+        cases.append(next((relative for relative in relatives if relative is not None), first))
+    return [*cases, first]
+
+
+def _relative(draw: Draw, first: Case, taker: Taker, name: str, turn: int) -> Case | None:
+    """A case that differs in that one thing from the first call, and that the kernel takes."""
+    dice = Dice(Stream(draw.seed).child(f"{turn} {name}"))
+    for _ in range(_TRIES):
+        varied = VARIED[name](draw, taker, dice)
+        case = _realised(varied) if varied is not None else None
+        if case is not None and case.digest != first.digest and taker.refusal(case) is None:
+            return case
+    return None
+
+
+def _realised(draw: Draw) -> Case | None:
+    """The case, unless the change contradicts the rest of the draw."""
+    try:
+        return realise(draw)
+    except CaseError:
+        return None

@@ -1,0 +1,36 @@
+"""What is decided about single tensors, and about all of them together."""
+
+from __future__ import annotations
+
+from fuzz.case import ITEMSIZE, Case, Output, Tensor
+from fuzz.generate.plan import EVEN
+from fuzz.generate.search import StopSearch, search
+from fuzz.pack import built_in, load
+
+
+def _is_even(tensor: Tensor | Output) -> bool:
+    """Every row begins at an address, and every distance is a number of elements, that EVEN divides."""
+    layout = tensor.layout
+    start = layout.offset if layout.guard == "before" else -(layout.extent + layout.offset)
+    return (start * ITEMSIZE[tensor.dtype]) % EVEN == 0 and not any(
+        stride % EVEN for extent, stride in zip(layout.shape[:-1], layout.strides[:-1], strict=True) if extent > 1
+    )
+
+
+def test_some_cases_are_even_in_every_tensor() -> None:
+    """Compilers load in vectors only where all addresses and distances allow it, which chance hardly ever does."""
+    cases: list[Case] = []
+
+    def keep(batch: list[Case]) -> None:
+        cases.extend(batch)
+        if len(cases) >= 480:
+            raise StopSearch
+
+    search("fused_add_rms_norm", 5, keep, load(built_in()).kernels)
+    even = [
+        case
+        for case in cases
+        if case.inputs["x"].layout.shape[-1:] and case.inputs["x"].layout.shape[-1] % EVEN == 0
+        if all(_is_even(tensor) for name, tensor in case.tensors.items() if name in ("x", "residual", "y", "sum"))
+    ]
+    assert 20 < len(even) < 160

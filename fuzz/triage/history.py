@@ -1,0 +1,175 @@
+"""Failures that need a history of calls: recognised, and kept with the fewest and simplest calls that still show them.
+
+Everything here asks one question, `fails(history)`: does the case fail after these calls in a new process?
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from fuzz.case import Case, CaseError
+from fuzz.generate.checks import check_case
+from fuzz.triage.reduction import Frame, Reduction, reduced
+
+Fails = Callable[[Sequence[Case]], bool]
+
+_TRIALS = 200
+"""new processes that the search for the smallest history may take."""
+_SECONDS = 60.0
+"""that it may take: a slow target gets a history that is larger than it must be."""
+
+
+class Need(Enum):
+    """What a failure needs to show again."""
+
+    NOTHING = "fails alone"
+    HISTORY = "needs history"
+    UNKNOWN = "does not repeat"
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """What a failing case needs, and for HISTORY the calls that must come before it."""
+
+    need: Need
+    history: tuple[Case, ...] = ()
+    calls: int = 0
+    """calls before the failure that were known."""
+
+
+@dataclass
+class _Trials:
+    """Counts what is asked, and says no once it was asked enough: what is known by then has to do."""
+
+    fails: Fails
+    left: int = field(default_factory=lambda: _TRIALS)
+    until: float = field(default_factory=lambda: time.monotonic() + _SECONDS)
+
+    def __call__(self, history: Sequence[Case]) -> bool:
+        self.left -= 1
+        return self.left >= 0 and time.monotonic() < self.until and self.fails(history)
+
+
+def recognise(fails: Fails, case: Case, before: Sequence[Case]) -> Recognised:
+    """Whether `case` fails alone, only after some of the calls `before` it, or not again at all."""
+    if fails(()):
+        return Recognised(Need.NOTHING)
+    trials = _Trials(fails)
+    shown = next((calls for calls in _windows(before) if trials(calls)), None)
+    if shown is None:
+        # Once more: a failure that comes and goes by itself needs no calls.
+        return Recognised(Need.NOTHING if fails(()) else Need.UNKNOWN, calls=len(before))
+    fewest = fewest_calls(trials, shown)
+    return Recognised(Need.HISTORY, simplest_calls(trials, fewest, case), len(before))
+
+
+def _windows(before: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
+    """All calls, then the latest half of them, and so on: what one call left behind another may have repaired."""
+    calls = tuple(before)
+    while calls:
+        yield calls
+        calls = calls[(len(calls) + 1) // 2 :]
+
+
+def fewest_calls(fails: Fails, calls: Sequence[Case]) -> tuple[Case, ...]:
+    """Calls of which none can be left out (Zeller and Hildebrandt's ddmin); `calls` show the failure."""
+    kept, parts = tuple(calls), 2
+    while len(kept) > 1:
+        size = -(-len(kept) // parts)
+        chunks = [kept[start : start + size] for start in range(0, len(kept), size)]
+        rests = [kept[:start] + kept[start + size :] for start in range(0, len(kept), size)]
+        smaller = next((each for each in reversed(chunks) if fails(each)), None)
+        if smaller is not None:
+            kept, parts = smaller, 2
+            continue
+        smaller = next((each for each in rests if len(rests) > 2 and fails(each)), None)
+        if smaller is not None:
+            kept, parts = smaller, max(parts - 1, 2)
+        elif parts >= len(kept):
+            break
+        else:
+            parts = min(2 * parts, len(kept))
+    return kept
+
+
+def simplest_calls(fails: Fails, calls: Sequence[Case], case: Case) -> tuple[Case, ...]:
+    """Each call in turn made as simple as the failure allows, the latest first."""
+    kept = list(calls)
+    for place in reversed(range(len(kept))):
+        for _ in range(_TRIALS):
+            simpler = next(
+                (each for each in _simpler(kept[place], case) if fails([*kept[:place], each, *kept[place + 1 :]])), None
+            )
+            if simpler is None:
+                break
+            kept[place] = simpler
+    return tuple(kept)
+
+
+def _simpler(call: Case, case: Case) -> Iterator[Case]:
+    """Simpler calls, the simplest first: `case` itself but for one thing, then fewer elements, then plainer ones."""
+    candidates = [case, *_one_changed(call, case)]
+    for each in candidates:
+        if each.digest == call.digest:
+            return  # nothing is simpler
+        yield each
+    frame = Frame(call)
+    if not frame.fits():
+        return
+    whole = tuple((0, extent) for extent in frame.outer)
+    for how in (
+        Reduction(tuple((0, min(extent, 1)) for extent in frame.outer), (0, frame.n)),
+        Reduction(whole, (0, min(1, frame.n))),
+        Reduction(whole, (0, frame.n // 2)),
+        Reduction(whole, (0, max(frame.n - 1, 0))),
+        Reduction(whole, (0, frame.n), values=dict.fromkeys(call.inputs, "ones")),
+    ):
+        with contextlib.suppress(CaseError):
+            smaller = reduced(call, how)
+            check_case(smaller)
+            if smaller.digest != call.digest:
+                yield smaller
+
+
+def _one_changed(call: Case, case: Case) -> Iterator[Case]:
+    """`case` with one thing as in `call`."""
+    for name in case.params:
+        if name != "axis" and name in call.params and call.params[name] != case.params[name]:
+            yield replace(case, params={**case.params, name: call.params[name]})
+
+
+def history_line(history: Sequence[Case], case: Case, how: str) -> str:
+    """The calls that come before the case, each as what tells it from the case."""
+    count = f"{len(history)} earlier call{'s' if len(history) != 1 else ''}"
+    return f"{how} after {count}: " + "; ".join(differences(call, case) for call in history)
+
+
+def differences(call: Case, case: Case) -> str:
+    """In plain words, what tells an earlier call from the failing one."""
+    if call.op != case.op:
+        return f"op {call.op}"
+    found = [f"{name} {_value(call.params.get(name))}" for name in sorted({*call.params, *case.params})
+             if call.params.get(name) != case.params.get(name)]  # fmt: skip
+    mine, theirs = call.tensors, case.tensors
+    for name in dict.fromkeys((*mine, *theirs)):
+        if name not in mine or name not in theirs:
+            found.append(f"{'no ' if name not in mine else 'with '}{name}")
+            continue
+        one, other = mine[name], theirs[name]
+        if one.dtype != other.dtype:
+            found.append(f"{name} {one.dtype}")
+        if one.layout.shape != other.layout.shape:
+            found.append(f"{name} {list(one.layout.shape)}")
+        elif one.layout != other.layout:
+            found.append(f"layout of {name}")
+    if not found:
+        found = ["other values"] if call.digest != case.digest else ["the same call"]
+    return ", ".join(found)
+
+
+def _value(value: float | int | None) -> str:
+    return "not given" if value is None else f"{value:.9g}"

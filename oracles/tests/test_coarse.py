@@ -1,0 +1,53 @@
+"""Sums of numbers with fewer bits than the accumulator: rounding errors are not random, and no alarm is raised."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oracles import Lanes, Numerics, Sequential
+from oracles.problem import Problem
+from oracles.rounding import STORAGE
+from oracles.simulation import gradients, rms_norm
+from oracles.truth import Truth
+
+LONG = 32753
+ORDERS = pytest.mark.parametrize("summation", [Sequential(), Lanes(4, 4, "scalar")])
+
+
+def _small_whole(rng: np.random.Generator, shape: tuple[int, ...], unit: float) -> np.ndarray:
+    """f16 subnormals, or any numbers of few bits: small whole multiples of one unit."""
+    return np.rint(rng.standard_normal(shape) * 47) * unit
+
+
+@ORDERS
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("x", ["f32", "f16"])
+def test_a_sum_of_two_tensors_that_is_coarser_than_they_are(summation: Sequential | Lanes, dtype: str, x: str) -> None:
+    """What is normalised is the sum as it was rounded, not x."""
+    numerics = Numerics(summation=summation)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        whole = _small_whole(rng, (2, 4, LONG), 2.0**-24 if dtype == "f16" else 1.0)
+        tensors = {"x": whole[0].astype(STORAGE[x]), "residual": whole[1].astype(np.float32)}
+        total = (tensors["x"].astype(np.float32) + tensors["residual"]).astype(STORAGE[dtype])
+        y, rstd = rms_norm(total, numerics, 0.0, "f32")
+        problem = Problem("fused_add_rms_norm", {"eps": 0.0}, tensors, {"y": "f32", "sum": dtype, "rstd": "f32"})
+        checks = Truth(problem).check(numerics, {"y": y, "sum": total, "rstd": rstd})
+        assert [check.result for check in checks] == ["pass", "pass", "pass"]
+
+
+@ORDERS
+@pytest.mark.parametrize("dx", ["x_hat", "rstd3"])
+def test_gradients_where_dy_follows_x(summation: Sequential | Lanes, dx: str) -> None:
+    """The products are squares, and add up like those of the forward pass; f32 outputs hide nothing of it."""
+    numerics = Numerics(summation=summation, dx=dx, dw_summation=summation)  # type: ignore[arg-type]
+    for seed in range(2):
+        x = _small_whole(np.random.default_rng(seed), (2, LONG), 2.0**-8).astype(np.float16)
+        for tensor in (x, np.ascontiguousarray(x.T)):
+            root = np.ones(len(tensor), np.float32)
+            grads, dw = gradients(tensor, tensor, numerics.settled("f16"), root)
+            given: dict[str, np.ndarray] = {"x": tensor, "dy": tensor, "rstd": root}
+            problem = Problem("rms_norm_backward", {"eps": 0.0}, given, {"dx": "f32", "dw": "f32"})
+            checks = Truth(problem).check(numerics, {"dx": grads, "dw": dw})
+            assert [check.result for check in checks] == ["pass", "pass"]
