@@ -54,6 +54,8 @@ class Capabilities:
     dtype of x. By default rstd is f32, dw has the dtype of weight, everything else that of x."""
     offset: bool = False
     """a non-zero offset may be added to the weight."""
+    weight_rows: bool = False
+    """the weight may also have rank 2, as `Operand.stackable` says: row r of x takes its row r mod rows."""
     max_n: int | None = None
     """elements of the longest row."""
     multiple_of: int = 1

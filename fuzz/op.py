@@ -6,7 +6,7 @@ What an op means is the oracle's business; this is what generation, acceptance, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Role = Literal["grid", "columns", "rows"]
@@ -28,6 +28,9 @@ class Operand:
     menu: Menu = "none"
     only_with: str = ""
     """another operand without which this one makes no sense."""
+    stackable: bool = False
+    """of 'columns': may have rank 2, with one row for all rows of x or one for each position along the axis beside the
+    normalised one, which is the innermost of the others."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,24 @@ class Op:
             return grid
         return (grid[axis],) if role == "columns" else (*grid[:axis], *grid[axis + 1 :])
 
+    def shapes(self, name: str, grid: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], ...]:
+        """All shapes that an operand may have, the usual one first."""
+        usual = self.shape(name, grid, axis)
+        if not self.operand(name).stackable:
+            return (usual,)
+        return usual, (1, *usual), (beside(grid, axis), *usual)
+
+
+def beside(grid: tuple[int, ...], axis: int) -> int:
+    """Extent of the innermost axis other than the normalised one; 1 where there is none."""
+    others = grid[:axis] + grid[axis + 1 :]
+    return others[-1] if others else 1
+
 
 _X = Operand("x", "grid", menu="any")
 _DY = Operand("dy", "grid", menu="gradient")
 _WEIGHT = Operand("weight", "columns", optional=True, menu="weight")
+_WEIGHTS = replace(_WEIGHT, stackable=True)
 _RSTD = Operand("rstd", "rows", optional=True)
 _GIVEN_RSTD = Operand("rstd", "rows", optional=True, menu="rstd")
 _GRADIENT = (Operand("dx", "grid"), Operand("dw", "columns", optional=True, only_with="weight"))
@@ -72,10 +89,10 @@ _GRADIENT = (Operand("dx", "grid"), Operand("dw", "columns", optional=True, only
 OPS: Mapping[str, Op] = {
     op.name: op
     for op in (
-        Op("rms_norm", (_X, _WEIGHT), (Operand("y", "grid"), _RSTD), (("y", "x"),)),
+        Op("rms_norm", (_X, _WEIGHTS), (Operand("y", "grid"), _RSTD), (("y", "x"),)),
         Op(
             "fused_add_rms_norm",
-            (_X, Operand("residual", "grid", menu="addend"), _WEIGHT),
+            (_X, Operand("residual", "grid", menu="addend"), _WEIGHTS),
             (Operand("y", "grid"), Operand("sum", "grid", optional=True), _RSTD),
             (("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual")),
         ),

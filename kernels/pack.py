@@ -27,13 +27,14 @@ _FLOATS = ("f32", "f16", "bf16")
 _WEIGHT = ("weight", ("x", "f32"))
 _FORWARD = Capabilities(
     dtypes=_FLOATS, axis="any", strides="any", aliases=(("y", "x"),), takes=("weight", "rstd"),
-    mixed=(_WEIGHT, ("y", ("x", "f32"))), offset=True, overlap=(("y", "x"),),
+    mixed=(_WEIGHT, ("y", ("x", "f32"))), offset=True, overlap=(("y", "x"),), weight_rows=True, outside="rejects",
 )  # fmt: skip
 _SUMS = (("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual"))
 _ADD = Capabilities(
     dtypes=_FLOATS, axis="any", strides="any",
     aliases=_SUMS, overlap=_SUMS,
     takes=("weight", "sum", "rstd"), mixed=(_WEIGHT, ("residual", ("x", "f32")), ("sum", ("x", "f32"))), offset=True,
+    weight_rows=True,
 )  # fmt: skip
 _DX = (("dx", "dy"), ("dx", "x"))
 _BACKWARD = Capabilities(
@@ -89,11 +90,12 @@ _C_KERNELS: tuple[CKernel, ...] = (
     ),
     CKernel(
         "weighted", "rms_norm", _C / "weighted.c", "any", Numerics(summation=Sequential()), _FORWARD, _FLAGS,
-        laws=_LAWS, summary="weight, offset and stored rstd; any dtypes, axis and strides",
+        laws=_LAWS, summary="weight of rank 1 or 2, offset and stored rstd; any axis and strides",
     ),
     CKernel(
         "weighted-llama", "rms_norm", _C / "weighted.c", "any", Numerics(summation=Sequential(), cast="llama"),
-        _FORWARD, (*_FLAGS, "-DCAST_FIRST"), laws=_LAWS, summary="the same, cast before the weight",
+        replace(_FORWARD, weight_rows=False), (*_FLAGS, "-DCAST_FIRST"), laws=_LAWS,
+        summary="the same, cast before the weight; a weight of rank 1",
     ),
     CKernel(
         "add-generic", "fused_add_rms_norm", _C / "add.c", "any", Numerics(summation=Sequential()), _ADD, _FLAGS,

@@ -190,7 +190,7 @@ class Gradient:
 
     def _m(self, index: tuple[int, ...], numerics: Numerics) -> mpf:
         dy = mpf(float(self.dy.values[index]))
-        return dy if self.weight is None else dy * mpf(self.weight.value(index[1], numerics))
+        return dy if self.weight is None else dy * mpf(self.weight.value(index, numerics))
 
     def _row_sums(self, row: int, numerics: Numerics) -> tuple[mpf, ...]:
         """Exact sums over a row of x m, |x m|, |m| and |x|."""

@@ -82,18 +82,27 @@ class Operand:
 
 @dataclass(frozen=True)
 class Weight:
-    """offset + weight, one per column."""
+    """offset + weight, one per column, or one per element."""
 
     values: F64
+    """(n,) or (rows, n)."""
     dtype: Format
     offset: float
 
     @staticmethod
     def of(problem: Problem, length: int) -> Weight:
-        """The input `weight`. Raises `ProblemError` where its shape does not fit rows of `length`."""
-        array = problem.input("weight")
-        if array.shape != (length,):
-            raise ProblemError(f"inputs.weight: shape {array.shape}, expected {(length,)}")
+        """The input `weight`. Raises `ProblemError` where its shape does not fit rows of `length`.
+
+        With rank 2 it has one row for all rows of x, or one for each position along the innermost axis beside the
+        normalised one: row r of x, in C order, takes row r mod that many.
+        """
+        array, shape = problem.input("weight"), problem.input("x").shape
+        others = shape[: problem.axis] + shape[problem.axis + 1 :]
+        beside = others[-1] if others else 1
+        if array.shape not in ((length,), (1, length), (beside, length)):
+            raise ProblemError(f"inputs.weight: shape {array.shape}, expected {(length,)} or {(beside, length)}")
+        if array.ndim == 2:
+            array = array[np.arange(math.prod(others)) % max(len(array), 1)]
         offset = float(problem.params.get("offset", 0.0))
         if not math.isfinite(offset):
             raise ProblemError(f"params.offset: must be finite, not {offset}")
@@ -120,9 +129,9 @@ class Weight:
         magnitudes, negative = self.at(numerics)
         return np.where(negative, -magnitudes, magnitudes)
 
-    def value(self, column: int, numerics: Numerics) -> float:
-        """Precise tier: offset + weight of one column."""
-        weight = float(self.values[column])
+    def value(self, index: tuple[int, ...], numerics: Numerics) -> float:
+        """Precise tier: offset + weight of element (row, column)."""
+        weight = float(self.values[index[-self.values.ndim :]])
         if not self.offset or not math.isfinite(weight):
             return weight
         return round_precise(add_exactly(weight, self.offset), self.formed_in(numerics))

@@ -1,8 +1,8 @@
 """Op `rms_norm`: y = x * rstd * (offset + weight), rstd = 1 / sqrt(mean(x^2) + eps), along one axis.
 
-Inputs: `x`, any shape; `weight`, optional, one element per column. Outputs: `y` of the shape of `x`; `rstd`,
-optional, one element per row. Params: `eps` (default 0), `axis` (default -1), `offset` (default 0, used with a weight
-only).
+Inputs: `x`, any shape; `weight`, optional, one element per column, or several rows of them, see `Weight`. Outputs: `y`
+of the shape of `x`; `rstd`, optional, one element per row. Params: `eps` (default 0), `axis` (default -1), `offset`
+(default 0, used with a weight only).
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class RmsNorm:
             nan = REQUIRED if row.nan else FORBIDDEN
             return Bounds(target, root.centre, root.low, root.high, False, nan, row.zero)
         x = float(operand.values[index])
-        weight = 1.0 if self.weight is None else self.weight.value(index[1], numerics)
+        weight = 1.0 if self.weight is None else self.weight.value(index, numerics)
         negative = sign_bit(x) != sign_bit(weight)
         if row.nan or mpmath.isinf(x) or mpmath.isnan(weight):
             return anything(target) if free else Bounds(target, mpmath.nan, mpmath.nan, mpmath.nan, negative, REQUIRED)

@@ -57,6 +57,8 @@ class RmsNormBackward:
         self.rows: int = self.x.values.shape[0]
         self.length: int = self.x.values.shape[1]
         weight = Weight.of(problem, self.length) if "weight" in problem.inputs else None
+        if weight is not None and weight.values.ndim > 1:
+            raise ProblemError("inputs.weight: gradients are of a weight of rank 1")
         extra = Operand.of(problem, "dsum") if "dsum" in problem.inputs else None
         self.gradient = Gradient(self.x, self.dy, weight, extra)
         self.rstd = self._given_rstd()

@@ -14,7 +14,7 @@ from oracles.rows import Roots
 def patched(
     enclosure: Enclosure, found: Roots, x: F64, weight: F64 | None, broken: Mask | None, unspecified: bool
 ) -> Enclosure:
-    """Elements (rows, n) of special rows. `broken` columns have a weight that is not finite; the precise tier has them.
+    """Elements (rows, n) of special rows. Where `broken` the weight is not finite; the precise tier has that.
 
     IEEE arithmetic of the declaration: one NaN makes its row NaN; one inf makes rstd 0, so NaN at the inf and zeros
     elsewhere; a sum that overflows makes rstd 0; 0 * inf is NaN where rstd may be infinite.
@@ -40,8 +40,8 @@ def patched(
     if not unspecified:
         return result
     special = dead | nan_rows | pole | zero | any_of(~np.isfinite(x))
-    columns = np.zeros(x.shape[1], bool) if broken is None else broken
-    return _unjudged(result, np.broadcast_to(special[:, None], x.shape) & ~columns)
+    elsewhere = np.ones(x.shape[1], bool) if broken is None else ~broken
+    return _unjudged(result, np.broadcast_to(special[:, None], x.shape) & elsewhere)
 
 
 def patched_rows(enclosure: Enclosure, found: Roots, unspecified: bool) -> Enclosure:

@@ -91,6 +91,8 @@ class Taker:
     def _layout_refusal(self, name: str, tensor: Tensor | Output) -> str | None:
         layout, able = tensor.layout, self.able
         role = _role(self.op, name)
+        if role == "columns" and len(layout.shape) > 1 and not able.weight_rows:
+            return f"rank {len(layout.shape)}"
         if not _strides_fit(able, layout, role):
             return f"strides {layout.strides}"
         if role == "grid" and able.alignment > 1 and not _rows_aligned(layout, ITEMSIZE[tensor.dtype], able.alignment):

@@ -170,11 +170,11 @@ def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | Non
         return None, None
     name = _tensor_name(case, tensor)
     role = OPS[case.op].operand(name).role if case.op in OPS else "grid"
+    layout = case.inputs[name].layout if name in case.inputs else case.outputs[name].layout
     if role == "rows":
         return element, None
     if role == "columns":
-        return None, element
-    layout = case.inputs[name].layout if name in case.inputs else case.outputs[name].layout
+        return None, element % max(layout.shape[-1], 1)
     return _row_and_column(element, layout.shape, int(case.params.get("axis", -1)))
 
 

@@ -27,6 +27,7 @@ def anything(op: str) -> Taker:
             takes=tuple(operand.name for operand in spec.operands if operand.optional),
             mixed=tuple((operand.name, _DTYPES) for operand in spec.operands if operand.name != "x"),
             offset=True,
+            weight_rows=any(operand.stackable for operand in spec.operands),
         ),
     )
 

@@ -35,6 +35,8 @@ class Part:
     """of an input."""
     alias: str | None = None
     """of an output: the input in whose memory it is."""
+    stack: str = ""
+    """of a weight of rank 2: 'one' row for all rows of x, or 'many', see `Operand.stackable`."""
 
 
 @dataclass(frozen=True)

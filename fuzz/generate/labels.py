@@ -41,6 +41,8 @@ def labels_of(draw: Draw, tensors: Mapping[str, Tensor | Output], x: Reals) -> I
             yield f"{part.name} layout", part.place.layout
         if part.recipe:
             yield f"{part.name} recipe", part.recipe
+        if part.stack:
+            yield f"{part.name} stack", "many" if tensors[part.name].layout.shape[0] > 1 else "one"
         if (part.name, part.alias) in op.aliases:
             yield "alias", f"{part.name} in {part.alias}"
     if not any(part.alias for part in draw.parts):

@@ -27,6 +27,9 @@ EVEN = 16
 EVEN_ONE_IN = 8
 """draws of which one is even in every tensor, as most real tensors are and hardly any drawn ones would be."""
 
+STACKS = ("one", "many")
+"""of a weight of rank 2."""
+
 _GUARDS: tuple[Guard, ...] = ("after", "before")
 _ROW_WISE = ("contiguous", "pitched")
 
@@ -103,7 +106,8 @@ class _Planner:
 
     def _input(self, operand: Operand) -> Part:
         dtype = self._dtype(operand.name)
-        return Part(operand.name, dtype, self._place(operand, dtype), self._recipe(operand))
+        part = Part(operand.name, dtype, self._place(operand, dtype), self._recipe(operand))
+        return replace(part, stack=self._stack(operand)) if operand.stackable and self.able.weight_rows else part
 
     def _output(self, operand: Operand) -> Part:
         dtype, source = self._dtype(operand.name), self._alias(operand.name)
@@ -150,6 +154,11 @@ class _Planner:
         if wished is not None:
             return wished
         return self.dice.pick(MENUS[operand.menu] if self.dice.one_in(4) else often(operand.menu))
+
+    def _stack(self, operand: Operand) -> str:
+        """Dice of its own: tensors that come later are the same with and without."""
+        dice = Dice(Stream(self.sketch.seed).child(f"stack of {operand.name}"))
+        return self.wish.get(f"{operand.name} stack", dice.pick(("", "", "", *STACKS)))
 
     def _place(self, operand: Operand, dtype: str) -> Placement:
         """Where a tensor goes. Each has dice of its own, so that no two share a pitch but by chance."""

@@ -15,7 +15,7 @@ from fuzz.generate.recipes import RECIPES, Request
 from fuzz.generate.related import RELATED, Scene
 from fuzz.generate.stream import Reals, Stream
 from fuzz.generate.weights import WEIGHTS
-from fuzz.op import OPS, Op
+from fuzz.op import OPS, Op, beside
 
 Values = NDArray[np.generic]
 
@@ -58,6 +58,8 @@ def layout_of(draw: Draw, op: Op, part: Part) -> Layout:
     shape = op.shape(part.name, grid, draw.axis)
     if not shape:
         return Layout((), (), place.guard, place.offset)
+    if part.stack:
+        shape = (beside(grid, draw.axis) if part.stack == "many" else 1, *shape)
     axis = draw.axis if op.operand(part.name).role == "grid" else len(shape) - 1
     return lay_out(place.layout, shape, axis, place.spread, place.guard, place.offset)
 
@@ -94,7 +96,8 @@ class _Values:
             scene = Scene(draw.eps, draw.offset, {name: self.rows(name) for name in self.arrays})
             values = quantise(RELATED[recipe].fill(scene, stream), part.dtype)
         elif role == "columns":
-            values = WEIGHTS[recipe].draw(Request(1, draw.n, part.dtype, draw.eps), stream)
+            stacked = layout.shape[0] if part.stack else 1
+            values = WEIGHTS[recipe].draw(Request(stacked, draw.n, part.dtype, draw.eps), stream)
         else:
             values = RECIPES[recipe].draw(Request(draw.rows, draw.n, part.dtype, draw.eps), stream)
         if role == "grid":

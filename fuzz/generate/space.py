@@ -13,7 +13,7 @@ from fuzz.generate.entangled import memory_labels
 from fuzz.generate.freedom import dtype_pairs, may_share, presence
 from fuzz.generate.labels import POSITIONS
 from fuzz.generate.menus import MENUS, PLACED
-from fuzz.generate.plan import OFFSETS, layouts_of
+from fuzz.generate.plan import OFFSETS, STACKS, layouts_of
 from fuzz.generate.shapes import BLOCKS, SWEPT_ROWS
 from fuzz.op import OPS, Operand
 
@@ -66,6 +66,8 @@ def _of_tensor(taker: Taker, operand: Operand) -> Iterator[Label]:
     for dtype in dict.fromkeys(dtype for dtype, _ in pairs):
         bytes_ = range(0, CACHE_LINE, max(ITEMSIZE[dtype], step))
         yield from ((f"{name} alignment {dtype}", str(byte)) for byte in bytes_)
+    if operand.stackable and taker.able.weight_rows:
+        yield from ((f"{name} stack", stack) for stack in STACKS)
     if operand.menu != "none":
         yield from ((f"{name} recipe", recipe) for recipe in MENUS[operand.menu])
 

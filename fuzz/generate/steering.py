@@ -46,7 +46,7 @@ def _shaped(sketch: Sketch, taker: Taker, kind: str, value: str, turn: int) -> S
         return replace(sketch, recipe=name, n=fitting_n(taker, 64 + turn % 64) if position else sketch.n)
     if kind == "memory":
         return replace(sketch, n=fitting_n(taker, max(sketch.n, 2)))  # enough to overlap in part
-    if kind.endswith(" layout"):
+    if kind.endswith((" layout", " stack")):
         # Classes differ only where there are several axes of several elements.
         return replace(sketch, rank=3, axis=2, n=fitting_n(taker, max(sketch.n, 2)), rows=6)
     return sketch

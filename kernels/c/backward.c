@@ -24,7 +24,7 @@ static real rstd_of(const gradient_call *call, const row *r) {
 /* dy, times the weight where there is one. */
 static real weighted_dy(const gradient_call *call, const row *r, int64_t i) {
     const real dy = load(&call->dy, at(r, &call->dy, i));
-    return is_present(&call->weight) ? dy * scale_of(&call->weight, i, call->offset) : dy;
+    return is_present(&call->weight) ? dy * scale_of(r, &call->weight, i, call->offset) : dy;
 }
 
 /* The mean of h * m along the row. */

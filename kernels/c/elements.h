@@ -74,6 +74,7 @@ typedef struct {
     int axis;
     int64_t n;
     int64_t index[KF_MAX_RANK];
+    int64_t number; /* counted in C order */
 } row;
 
 static inline row first_row(const kf_tensor *x, int axis) {
@@ -82,6 +83,7 @@ static inline row first_row(const kf_tensor *x, int axis) {
 
 /* False after the last row. */
 static inline bool next_row(row *r) {
+    r->number++;
     for (int axis = r->x->rank - 1; axis >= 0; axis--) {
         if (axis == r->axis) continue;
         if (++r->index[axis] < r->x->shape[axis]) return true;
@@ -105,10 +107,16 @@ static inline int64_t at_row(const row *r, const kf_tensor *t) {
     return offset;
 }
 
+/* Offset of column i of the weight; with rank 2, in the row of it that is the row's own. */
+static inline int64_t at_column(const row *r, const kf_tensor *weight, int64_t i) {
+    if (weight->rank == 1) return i * weight->strides[0];
+    return r->number % weight->shape[0] * weight->strides[0] + i * weight->strides[1];
+}
+
 /* offset + weight of column i; 1 without a weight. Adding an offset of 0 would turn a weight of -0 into 0. */
-static inline real scale_of(const kf_tensor *weight, int64_t i, float offset) {
+static inline real scale_of(const row *r, const kf_tensor *weight, int64_t i, float offset) {
     if (!is_present(weight)) return 1;
-    const real value = load(weight, i * weight->strides[0]);
+    const real value = load(weight, at_column(r, weight, i));
     return offset != 0.0f ? (real)offset + value : value;
 }
 

@@ -1,4 +1,5 @@
-/* weighted.c: rms_norm with weight, offset and stored rstd, one element at a time. Any dtypes, axis and strides. */
+/* weighted.c: rms_norm with weight, offset and stored rstd, one element at a time. Any axis and strides, and of dtypes
+ * and shapes of the weight what is_taken says. */
 #include "overlap.h"
 
 static real reciprocal_rms_of(const kf_rms_norm_call *call, const row *r) {
@@ -16,7 +17,7 @@ static void scale_row(const kf_rms_norm_call *call, const row *r, real rstd) {
 #ifdef CAST_FIRST
         y = rounded(call->x.dtype, y);
 #endif
-        if (is_present(&call->weight)) y *= scale_of(&call->weight, i, call->offset);
+        if (is_present(&call->weight)) y *= scale_of(r, &call->weight, i, call->offset);
         store(&call->y, at(r, &call->y, i), y);
     }
 }
@@ -30,8 +31,25 @@ static void each_row(const kf_rms_norm_call *call) {
     } while (next_row(&r));
 }
 
+#ifdef CAST_FIRST
+enum { WEIGHT_RANK = 1 };
+#else
+enum { WEIGHT_RANK = 2 };
+#endif
+
+static bool is_x_or_f32(const kf_rms_norm_call *call, const kf_tensor *t) {
+    return t->dtype == call->x.dtype || t->dtype == KF_F32;
+}
+
+static bool is_taken(const kf_rms_norm_call *call) {
+    if (call->x.dtype == KF_F64 || !is_x_or_f32(call, &call->y)) return false;
+    if (is_present(&call->rstd) && call->rstd.dtype != KF_F32) return false;
+    return !is_present(&call->weight) || (is_x_or_f32(call, &call->weight) && call->weight.rank <= WEIGHT_RANK);
+}
+
 int kf_rms_norm(const kf_rms_norm_call *given) {
     if (!has_elements(&given->x)) return KF_OK;
+    if (!is_taken(given)) return KF_REJECTED;
     kf_rms_norm_call call = *given;
     void *copy;
     if (!detach(&call.x, &call.y, &call.y, &copy)) return KF_REJECTED;

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from fuzz.case import Case, Layout, Output, contiguous
+from fuzz.execute.accept import refusal
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
+from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
 from fuzz.judge.judge import Judge
+from fuzz.outcome import Outcome
 from fuzz.pack import load
 from fuzz.tests.handmade import a_case, dense, padded
 
@@ -38,6 +40,15 @@ def one_buffer(case: Case) -> Case:
     return replace(case, inputs={**case.inputs, "residual": residual})
 
 
+def stacked(case: Case, rows: int) -> Case:
+    """A weight of rank 2, each row a few columns further on in the same numbers."""
+    weight = case.inputs["weight"]
+    size = len(weight.bits) // weight.layout.size
+    bits = b"".join(weight.bits[7 * size * row :] + weight.bits[: 7 * size * row] for row in range(rows))
+    held = replace(weight, layout=contiguous((rows, *weight.layout.shape)), bits=bits)
+    return replace(case, inputs={**case.inputs, "weight": held})
+
+
 forward = partial(a_case, "rms_norm", ("weight", "rstd"), layout=dense)
 added = partial(a_case, "fused_add_rms_norm", ("weight", "sum"), layout=dense)
 backward = partial(a_case, "rms_norm_backward", ("weight", "rstd", "dw"), layout=dense)
@@ -50,6 +61,8 @@ NEEDED: dict[str, tuple[str, Case, Case]] = {
     "weighted-rstd-unwritten": ("a stored rstd", a_case("rms_norm", grid=(2, 3)), forward(grid=(2, 3))),
     "weighted-reads-weight-as-x": ("mixed dtypes", forward(dtype="f16"), forward(dtype="f16", mixed={"weight": "f32"})),
     "weighted-ignores-weight-stride": ("a strided weight", forward(), forward(layouts={"weight": padded})),
+    "weighted-first-row-of-weights": ("rows of weights", stacked(forward(), 1), stacked(forward(), 3)),
+    "weighted-llama-takes-any-weight": ("rows of weights", forward(), stacked(forward(), 3)),
     "weighted-eps-as-x": ("eps that f16 has not", forward(dtype="f16", eps=0.5), forward(dtype="f16", scale=1e-3)),
     "weighted-overlap-forgotten": ("overlap", forward(), overlapping(forward())),
     "add-same-buffer-added-once": ("one buffer twice", added(), one_buffer(added())),
@@ -67,6 +80,12 @@ NEEDED: dict[str, tuple[str, Case, Case]] = {
 """by mutant: what it takes, a case without it and one with it."""
 
 
+def _judged(case: Case, outcome: Outcome, target: Target) -> str:
+    why, judge = refusal(target.kernel, case), Judge(case)
+    judgement = judge.judge(outcome, target.numerics) if why is None else judge.judge_invalid(outcome, why)
+    return judgement.verdict.value
+
+
 @pytest.mark.parametrize("name", list(NEEDED))
 def test_only_what_a_mutant_needs_shows_it(name: str) -> None:
     mutant = MUTANTS[name]
@@ -76,8 +95,7 @@ def test_only_what_a_mutant_needs_shows_it(name: str) -> None:
     with WorkerPool([target]) as pool:
         outcomes = pool.collect(pool.submit([without, with_it]))
     verdicts = [
-        Judge(case).judge(found[target.id], target.numerics).verdict.value
-        for case, found in zip((without, with_it), outcomes, strict=True)
+        _judged(case, found[target.id], target) for case, found in zip((without, with_it), outcomes, strict=True)
     ]
     assert verdicts[0] == "PASS"
     assert verdicts[1] in mutant.caught_as

@@ -43,6 +43,8 @@ def forward(op: str, recipe: str, dtype: str, count: int, limit: int) -> Iterato
             weight[rng.uniform(size=n) < 0.1] = 0.0
             weight[rng.uniform(size=n) < 0.02] = rng.choice([np.nan, np.inf, -np.inf])
             inputs["weight"] = store(weight, [dtype, "f32", "bf16"][number % 3])
+            if number % 4 == 2:
+                inputs["weight"] = np.stack([inputs["weight"], inputs["weight"][::-1]])
         if dtype != "f64" and number % 5 == 4:
             outputs["y"] = str(rng.choice(["e4m3", "e5m2", "f32", "bf16"]))
         params = {"eps": float(np.float32(EPS[number % 4])), "offset": [0.0, 1.0][number // 3 % 2]}

@@ -275,3 +275,30 @@ def test_infinities_in_their_right_place_pass() -> None:
     assert result(sums, Numerics(), y=ones, sum=infinite) == {"pass", "nonfinite"}
     # Unrounded, the sum is finite where it is normalised.
     assert result(sums, Numerics(residual="unrounded"), y=ones, sum=infinite) == {"pass"}
+
+
+@pytest.mark.parametrize("op", ["rms_norm", "fused_add_rms_norm"])
+def test_rows_of_weights(op: str) -> None:
+    """Row r of x takes row r mod m of the weight: as if each row of x had a problem of its own."""
+    rng = np.random.default_rng(3)
+    x, weight = store(rng.standard_normal((2, 3, 40)), "f16"), store(rng.standard_normal((3, 40)) * 2, "f32")
+    weight[1, 5], weight[2, 7] = np.nan, np.inf
+    inputs = {"x": x, "weight": weight} | ({"residual": np.zeros_like(x)} if "add" in op else {})
+    problem = Problem(op, {"eps": EPS, "offset": 1.0}, inputs, {"y": "f32"})
+    with np.errstate(invalid="ignore"):
+        alone = [rms_norm(x[:, k], Numerics(), EPS, "f32", weight[k], 1.0)[0] for k in range(3)]
+    y = np.stack(alone, axis=1)
+    assert result(problem, Numerics(), y=y) == {"pass"}
+    assert result(problem, Numerics(nonfinite="unspecified"), y=y) == {"pass"}
+    first = np.stack([rms_norm(x[:, k], Numerics(), EPS, "f32", weight[0], 1.0)[0] for k in range(3)], axis=1)
+    assert result(problem, Numerics(), y=first) != {"pass"}
+    one = replace(problem, inputs={**inputs, "weight": weight[:1]})
+    assert result(one, Numerics(), y=first) == {"pass"}
+    y[1, 2, 3] *= np.float32(1.01)
+    check = Truth(problem).check(Numerics(), {"y": y})[0]
+    assert (check.worst_index, check.failing) == ((1, 2, 3), 1)
+    with pytest.raises(ProblemError, match=r"^inputs\.weight: shape \(2, 40\)"):
+        Truth(replace(problem, inputs={**inputs, "weight": weight[:2]}))
+    gradient = {"x": x, "dy": x, "weight": weight}
+    with pytest.raises(ProblemError, match=r"^inputs\.weight: gradients"):
+        Truth(Problem("rms_norm_backward", {"eps": EPS}, gradient, {"dx": "f16"}))
