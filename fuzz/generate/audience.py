@@ -15,30 +15,36 @@ _DTYPES = ("f32", "f16", "bf16", "f64")
 
 def anything(op: str) -> Taker:
     """One who takes all that the op allows."""
-    spec = OPS[op]
-    assert {*_DTYPES} == {*ITEMSIZE}
-    return Taker(
-        op,
-        Capabilities(
-            dtypes=_DTYPES,
-            axis="any",
-            strides="any",
-            aliases=spec.aliases,
-            takes=tuple(operand.name for operand in spec.operands if operand.optional),
-            mixed=tuple((operand.name, _DTYPES) for operand in spec.operands if operand.name != "x"),
-            offset=True,
-            weight_rows=any(operand.stackable for operand in spec.operands),
-        ),
-    )
+    return Taker(op, _boundless(op, Capabilities(takes=_optional(op), offset=True)))
 
 
-def trespasser(audience: Sequence[Taker]) -> Taker | None:
-    """One who takes every dtype, axis and layout, where some kernel promises to reject what it does not take.
+def trespassers(audience: Sequence[Taker]) -> tuple[Taker, ...]:
+    """For each kernel that promises to reject what it does not take, one who takes every dtype, axis, shape and layout.
 
     What such a kernel cannot hear of, such as a weight that it has no argument for, is not invalid: it is impossible.
     """
     strict = [taker for taker in audience if taker.able.outside == "rejects"]
-    if not strict:
-        return None
-    able = replace(strict[0].able, dtypes=_DTYPES, axis="any", strides="any", aliases=OPS[strict[0].op].aliases)
-    return replace(strict[0], able=replace(able, max_n=None, multiple_of=1, alignment=1, mixed=()))
+    found = (replace(taker, able=_boundless(taker.op, taker.able)) for taker in strict)
+    return tuple(dict.fromkeys(found))
+
+
+def _boundless(op: str, able: Capabilities) -> Capabilities:
+    """The same tensors without any limit."""
+    assert {*_DTYPES} == {*ITEMSIZE}
+    spec = OPS[op]
+    return replace(
+        able,
+        dtypes=_DTYPES,
+        axis="any",
+        strides="any",
+        aliases=spec.aliases,
+        mixed=tuple((operand.name, _DTYPES) for operand in spec.operands if operand.name != "x"),
+        weight_rows=any(operand.stackable for operand in spec.operands),
+        max_n=None,
+        multiple_of=1,
+        alignment=1,
+    )
+
+
+def _optional(op: str) -> tuple[str, ...]:
+    return tuple(operand.name for operand in OPS[op].operands if operand.optional)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fuzz.case import Case
 from fuzz.execute.accept import takers
-from fuzz.generate.audience import anything, trespasser
+from fuzz.generate.audience import anything, trespassers
 from fuzz.generate.big import due
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.entangled import entangled, entangled_as
@@ -63,7 +63,7 @@ def search(
     drawn one by one.
     """
     audience = takers(kernels, op) or (anything(op),)
-    strategy = sketches(audience, trespasser(audience))
+    strategy = sketches(audience, trespassers(audience))
     wanted = {taker: Ledger(space_of([taker])) for taker in audience}
     batches = 0
 

@@ -46,14 +46,14 @@ _ONE_IN_THREE = st.integers(0, 2).map(lambda i: i == 2)
 _ONE_IN_SIXTEEN = st.integers(0, 15).map(lambda i: i == 15)
 
 
-def sketches(takers: Sequence[Taker], trespasser: Taker | None = None) -> st.SearchStrategy[Sketch]:
-    """Inputs for each of `takers` alike; now and then one for `trespasser`, whom no kernel equals."""
+def sketches(takers: Sequence[Taker], trespassers: Sequence[Taker] = ()) -> st.SearchStrategy[Sketch]:
+    """Inputs for each of `takers` alike; now and then one for one of `trespassers`, whom no kernel equals."""
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Sketch:
         taker = takers[draw(st.integers(0, len(takers) - 1))]
-        if trespasser is not None and draw(_ONE_IN_SIXTEEN):
-            taker = trespasser
+        if bool(trespassers) and draw(_ONE_IN_SIXTEEN):
+            taker = trespassers[draw(st.integers(0, len(trespassers) - 1))]
         n = fitting_n(taker, draw(_ROW_LENGTHS))
         odd = taker.able.strides == "any" and draw(_ONE_IN_THREE)
         rank = draw(_RANKS)

@@ -31,7 +31,10 @@ def row_axis(case: Case) -> int | None:
     """The outermost axis along which rows follow one another; None where there are no rows to pick from.
 
     None too for an op with tensors of other shapes, such as a gradient summed over the rows: that depends on all rows.
+    A weight of rank 2 may have the shape of x by chance, but not its axes.
     """
+    if "weight" in case.inputs and len(case.inputs["weight"].layout.shape) > 1:
+        return None
     tensors = tensors_of(case)
     shape = tensors[0].layout.shape
     if "axis" not in case.params or any(tensor.layout.shape != shape for tensor in tensors) or 0 in shape:

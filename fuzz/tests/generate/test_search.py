@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -122,3 +123,13 @@ def test_every_recipe_eps_dtype_layout_and_alignment_is_visited(many: list[Case]
 def test_some_cases_are_in_place_and_some_normalise_another_axis(many: list[Case]) -> None:
     assert {case.outputs["y"].alias for case in many} == {None, "x"}
     assert any(case.params["axis"] != len(case.inputs["x"].layout.shape) - 1 for case in many)
+
+
+def test_what_a_kernel_promises_to_reject_is_given_to_it_in_every_way(drawn: list[Case]) -> None:
+    strict = [taker for taker in takers(KERNELS, "rms_norm") if taker.able.outside == "rejects"]
+    refused = [{taker.refusal(case) for case in drawn if taker.gets(case)} - {None} for taker in strict]
+    kinds = {re.sub(r"^\w+: | \w*\d+$| \(.*\)$", "", reason or "") for reason in set.union(*refused)}
+    assert kinds == {"dtype", "strides", "axis is not the last", "rank", "y overlapping x"}
+    plain, llama = next(taker for taker in strict if not taker.able.takes), strict[-1]
+    assert {"x: dtype f64", "x: dtype bf16", "y: dtype f64"} < refused[strict.index(plain)]
+    assert {"x: dtype f64", "weight: dtype f64", "rstd: dtype f16", "weight: rank 2"} < refused[strict.index(llama)]

@@ -119,3 +119,12 @@ def test_rows_that_share_memory_keep_their_unit_stride_in_other_surroundings() -
     for seed in range(16):
         twin = LawCheck(LAWS["surroundings"], seed).twin(case)
         assert twin.inputs["x"].layout.strides == (0, 1)
+
+
+@pytest.mark.parametrize("law", ["row_permutation", "batch_subset", "batch_append"])
+def test_rows_of_weights_are_not_picked_like_rows_of_x(law: str) -> None:
+    """They go with the axis beside the normalised one, and may have the shape of x by chance."""
+    x = Tensor("f32", contiguous((3, 3)), bytes(36))
+    case = replace(CASE, inputs={"x": x}, outputs={"y": Output("f32", contiguous((3, 3)))})
+    assert LAWS[law].applies(case)
+    assert not LAWS[law].applies(replace(case, inputs={"x": x, "weight": x}))
