@@ -10,8 +10,8 @@ Matcher = Callable[[str], bool]
 
 
 _SHORT = re.compile(r"^(c|triton|torch)@")
-_DETAILS = {"c@native": ":*", "c@qemu": ":*"}
-"""what a short form leaves out besides the kernel."""
+_PLACE = re.compile(r"^(c\b.*@(?:native|qemu))$")
+"""a target of C without what follows its place: compiler and options."""
 
 
 class SelectionError(ValueError):
@@ -21,10 +21,10 @@ class SelectionError(ValueError):
 def globs(patterns: Iterable[str]) -> tuple[str, ...]:
     """Split comma-separated globs. Target names hold commas too, so only a comma before another '@' separates.
 
-    'triton@interpret' is short for 'triton-*@interpret', and so for every language.
+    'triton@interpret' is short for 'triton-*@interpret', and so for every language; 'c-sve@qemu' for 'c-sve@qemu:*'.
     """
     parts = (part for pattern in patterns for part in re.split(r",(?=[^,]*@)", pattern) if part)
-    return tuple(_SHORT.sub(r"\1-*@", part) + _DETAILS.get(part, "") for part in parts)
+    return tuple(_SHORT.sub(r"\1-*@", _PLACE.sub(r"\1:*", part)) for part in parts)
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:

@@ -1,4 +1,4 @@
-"""`kernelfuzz bench`: how fast the tool itself is, as ratios within one run."""
+"""`kernelfuzz bench`: how fast the tool itself is, and how fast kernels are, as ratios within one run."""
 
 from __future__ import annotations
 
@@ -14,15 +14,50 @@ class Benched(StrEnum):
     """What can be measured."""
 
     ORACLE = "oracle"
+    KERNELS = "kernels"
 
 
 def bench(
-    what: Annotated[Benched, typer.Argument(help="oracle: the fast tier against the precise one.")],
-    dtype: Annotated[str, typer.Option("--dtype", help="f64, f32, f16 or bf16.")] = "f32",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the values.")] = 1,
+    what: Annotated[
+        Benched,
+        typer.Argument(
+            help="oracle: the fast tier against the precise one. "
+            "kernels: C kernels against the plain composition, Python kernels on a GPU against torch."
+        ),
+    ],
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option("--dtype", help="f64, f32, f16 or bf16. Default: f32; for kernels bf16, f16, f32. Repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the oracle's values.")] = 1,
+    op: options.Op = "*",
+    target: options.Targets = None,
+    keyword: options.Keyword = None,
+    rows: Annotated[
+        list[int] | None, typer.Option("--rows", min=1, help="Rows, on a GPU. Default: 4096, 32768. Repeatable.")
+    ] = None,
+    n: Annotated[
+        list[int] | None, typer.Option("--n", min=1, help="Length of a row. Default: several. Repeatable.")
+    ] = None,
+    pack: options.Pack = None,
     json: options.Json = None,
 ) -> int:
-    """Measure the oracle: both tiers side by side, and the share of elements that only the precise one can decide."""
-    from fuzz.cli.benching import bench_oracle
+    """Measure the oracle, both tiers side by side, or kernels beside what they are to be faster than."""
+    if what is Benched.ORACLE:
+        from fuzz.cli.benching import bench_oracle
 
-    return bench_oracle(dtype, seed, json)
+        return bench_oracle((dtype or ["f32"])[0], seed, json)
+    from fuzz.cli.benching_kernels import Request, bench_kernels
+
+    return bench_kernels(
+        Request(
+            op=op,
+            targets=tuple(target or ()),
+            keyword=keyword,
+            pack=pack,
+            json=json,
+            rows=tuple(rows or ()),
+            lengths=tuple(n or ()),
+            dtypes=tuple(dtype or ("bf16", "f16", "f32")),
+        )
+    )
