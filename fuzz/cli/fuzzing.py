@@ -18,6 +18,7 @@ from fuzz.cli.explaining import explain_findings
 from fuzz.cli.failures import UsageError
 from fuzz.cli.histories import note_histories
 from fuzz.cli.starting import not_running, select_targets, started
+from fuzz.execute.attestation import NotRun
 from fuzz.execute.target import Target
 from fuzz.laws.registry import declared
 from fuzz.pack import built_in, load
@@ -32,9 +33,15 @@ from fuzz.report.records import RecordLog
 from fuzz.report.table import law_line, run_notes, run_table
 from fuzz.run.calls import Calls
 from fuzz.run.findings import Bucket, FindingBook
+from fuzz.run.resting import Resting, slow_ones
 from fuzz.run.runner import Limits, Runner
 from fuzz.run.tally import Tally
 from fuzz.select import globs, matches_any
+
+_SLOW_EVERY = 8
+"""slow targets are given one batch of a search in so many, where quicker ones would have to wait for them."""
+_FOR_ALL = 4
+"""batches of each op that every target is given first: some kernels take few cases."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,10 @@ def open_log(path: Path) -> RecordLog:
 def _search(runner: Runner, targets: Sequence[Target], seed: int) -> None:
     """Search every op in turn, each with the same share of the limits."""
     ops = sorted({target.kernel.op for target in targets})
+    idle = {name for name, status in runner.pool.statuses.items() if isinstance(status, NotRun)}
     for op in ops:
+        running = [target for target in targets if target.kernel.op == op and target.id not in idle]
+        runner.resting = Resting(frozenset(), slow_ones(running), _SLOW_EVERY, _FOR_ALL)
         runner.run(op, seed, share=1 / len(ops))
 
 

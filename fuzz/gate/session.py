@@ -22,6 +22,7 @@ from fuzz.judge.twin import EntryJudge
 from fuzz.laws.registry import Entry
 from fuzz.run.findings import Bucket, FindingBook
 from fuzz.run.interruption import Interruption
+from fuzz.run.resting import Resting
 from fuzz.run.runner import Limits, Observer, Runner
 from fuzz.run.tally import Tally, TargetTally
 from fuzz.verdict import Verdict
@@ -123,33 +124,16 @@ class Session:
         """Kernels of which something was judged."""
         return {line.kernel for line in self.tally.targets.values() if line.judged}
 
-    def _resting(self, targets: Sequence[Target], slow_every: int) -> _Resting:
+    def _resting(self, targets: Sequence[Target], slow_every: int) -> Resting:
         chosen = {target.id for target in targets}
         slow = frozenset(target.id for target in targets if target.slow)
-        return _Resting(frozenset(target.id for target in self.targets if target.id not in chosen), slow, slow_every)
+        return Resting(frozenset(target.id for target in self.targets if target.id not in chosen), slow, slow_every)
 
     def _runner(self, pool: WorkerPool, targets: Sequence[Target], observers: Sequence[Observer]) -> Runner:
         return Runner(
             pool, targets, Limits(None, self.max_cases), self.book, self.laws, observers=observers,
             interruption=self.interruption, tally=self.tally,
         )  # fmt: skip
-
-
-@dataclass
-class _Resting:
-    """Who is not given the next batch: whose turn it is not, and slow targets but for one batch in `slow_every`.
-
-    Batches are counted, not timed, so that the same commit gets the same answer.
-    """
-
-    others: frozenset[str]
-    slow: frozenset[str]
-    slow_every: int
-    batches: int = 0
-
-    def __call__(self) -> frozenset[str]:
-        self.batches += 1
-        return self.others if (self.batches - 1) % max(self.slow_every, 1) == 0 else self.others | self.slow
 
 
 class _Enough:

@@ -15,7 +15,7 @@ class Ledger:
     def __init__(self, space: Mapping[str, tuple[str, ...]]) -> None:
         self.space = space
         self.counts: dict[str, Counter[str]] = {kind: Counter() for kind in space}
-        self._open = {(kind, value): None for kind, values in space.items() for value in values}
+        self._open = {kind: dict.fromkeys(values) for kind, values in space.items() if values}
 
     def see(self, labels: Iterable[Label]) -> None:
         """Count one case."""
@@ -23,23 +23,38 @@ class Ledger:
             if kind not in self.counts:
                 continue
             self.counts[kind][value] += 1
-            self._open.pop((kind, value), None)
+            waiting = self._open.get(kind)
+            if waiting is not None and value in waiting:
+                del waiting[value]
+                if not waiting:
+                    del self._open[kind]
 
     @property
     def is_open(self) -> bool:
         """Whether there is a hole."""
         return bool(self._open)
 
-    def hole(self, turn: int) -> Label | None:
-        """One of the labels not seen yet, another one each turn; None when there is none left."""
-        if not self._open:
-            return None
-        # A hole that steering cannot fill must not keep the others waiting.
-        return list(self._open)[turn * 7 % len(self._open)]
+    @property
+    def size(self) -> int:
+        """How many holes there are."""
+        return sum(map(len, self._open.values()))
+
+    def lacks(self, label: Label) -> bool:
+        """Whether this is a hole."""
+        kind, value = label
+        return value in self._open.get(kind, ())
+
+    def wanted(self, turn: int) -> list[Label]:
+        """A hole of every kind that has any, other ones each turn; first that of the kind with most.
+
+        Every second turn another kind comes first: one that cannot be filled must not keep the others waiting.
+        """
+        kinds = sorted(self._open, key=lambda kind: -len(self._open[kind]))
+        if turn % 2 and kinds:
+            first = kinds.pop(turn // 2 % len(kinds))
+            kinds.insert(0, first)
+        return [(kind, list(self._open[kind])[turn * 7 % len(self._open[kind])]) for kind in kinds]
 
     def holes(self) -> dict[str, list[str]]:
         """Labels of the space that no case has visited, by kind."""
-        found: dict[str, list[str]] = {}
-        for kind, value in self._open:
-            found.setdefault(kind, []).append(value)
-        return found
+        return {kind: list(values) for kind, values in self._open.items()}

@@ -18,14 +18,20 @@ POSITIONS = ("first", "last", "tail", "body")
 """of a placed element in its row; 'tail' is what 64-element blocks leave over."""
 
 
+def length_labels(n: int) -> Iterator[Label]:
+    """What rows of n elements visit by their length."""
+    yield "n", str(n)
+    yield from ((f"tail of {block}", str(n % block)) for block in BLOCKS if n > block)
+
+
 def labels_of(draw: Draw, tensors: Mapping[str, Tensor | Output], x: Reals) -> Iterator[Label]:
     """What the case of `tensors` visits; see `fuzz.generate.space`. `x` are its rows."""
     dtype, op = draw.part("x").dtype, OPS[draw.op]
     yield "dtype", dtype
-    yield "n", str(draw.n)
-    for block in BLOCKS:
-        if draw.n > block:
-            yield f"tail of {block}", str(draw.n % block)
+    if 0 in (draw.n, draw.rows):  # a kernel has nothing to do, whatever else the case is
+        yield ("n", "0") if draw.n == 0 else ("rows", "0")
+        return
+    yield from length_labels(draw.n)
     yield "rows", str(draw.rows)
     yield "axis", f"{draw.axis} of rank {draw.rank}"
     yield "eps", repr(draw.eps)

@@ -19,15 +19,15 @@ from fuzz.generate.realise import realise
 from fuzz.generate.sequences import LENGTH, sequence
 from fuzz.generate.sketch import Sketch, fan_out, sketches
 from fuzz.generate.space import space_of
-from fuzz.generate.steering import steer
+from fuzz.generate.steering import nudged, steer
 from fuzz.kernel import Kernel
 
 BATCH = 16
 """cases in one batch: enough to amortise a draw and a message, few enough to keep the progress line moving."""
 FAN = 4
 """cases that one draw fans out to."""
-STEERED = 3
-"""cases of a batch that fill holes of the coverage, while there are any."""
+STEERED = 8
+"""cases of a batch that fill holes of the coverage, while there are any; the others only go near them."""
 SEQUENCE_EVERY = 2
 """batches of which one begins with a call sequence in place of its first fan."""
 _BATCHES_PER_ROUND = 1000
@@ -77,7 +77,7 @@ def search(
         cases, plain = list[Case](), drawn[:-STEERED]
         if sequences and batches % SEQUENCE_EVERY == 0:
             cases, plain = sequence(plan(plain[0]), plain[0].taker, batches // SEQUENCE_EVERY), plain[LENGTH:]
-        cases += [entangled(realise(plan(sketch)), audience) for sketch in plain]
+        cases += [entangled(realise(plan(_nudged(sketch))), audience) for sketch in plain]
         cases += [_steered(sketch, batches * STEERED + place) for place, sketch in enumerate(drawn[-STEERED:])]
         batches += 1
         for taker, ledger in wanted.items():
@@ -92,15 +92,19 @@ def search(
         except Exception as error:
             raise _Escape(error) from error
 
+    def _nudged(sketch: Sketch) -> Sketch:
+        ledger = wanted.get(sketch.taker)
+        return nudged(sketch, ledger) if ledger is not None and ledger.is_open else sketch
+
     def _steered(sketch: Sketch, turn: int) -> Case:
         waiting = [taker for taker, ledger in wanted.items() if ledger.is_open]
         if not waiting:
             return realise(plan(sketch))
-        taker = waiting[turn % len(waiting)]
-        hole = wanted[taker].hole(turn // len(waiting))
-        assert hole is not None, "the ledger is open"
-        case = realise(steer(sketch, taker, hole, turn))
-        return entangled_as(case, hole[1], turn) if hole[0] == "memory" else case
+        taker = max(waiting, key=lambda each: wanted[each].size) if turn % 2 else waiting[turn // 2 % len(waiting)]
+        holes = wanted[taker].wanted(turn)
+        case = realise(steer(sketch, taker, wanted[taker], holes, turn))
+        kind, value = holes[0]
+        return entangled_as(case, value, turn) if kind == "memory" else case
 
     quiet = settings(
         max_examples=_BATCHES_PER_ROUND,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from fuzz.case import CACHE_LINE, ITEMSIZE
@@ -38,8 +37,7 @@ def _labels(taker: Taker) -> Iterator[Label]:
             yield from ((operand.name, value) for value in presence(taker, operand))
     yield from (("n", str(n)) for n in range(SWEPT_ROWS + 1) if _takes_n(taker, n))
     for block in BLOCKS:
-        # Multiples of m have those residues of a block that m and the block's common divisor divides.
-        yield from ((f"tail of {block}", str(r)) for r in range(0, block, math.gcd(block, able.multiple_of)))
+        yield from ((f"tail of {block}", str(residue)) for residue in _tails(taker, block))
     yield from (("rows", rows) for rows in ("0", "1", "2", "17"))
     axes = [(axis, rank) for rank in range(1, 6) for axis in range(rank) if able.axis == "any" or axis == rank - 1]
     yield from (("axis", f"{axis} of rank {rank}") for axis, rank in axes)
@@ -53,7 +51,17 @@ def _labels(taker: Taker) -> Iterator[Label]:
     for operand in op.operands:
         if "yes" in presence(taker, operand):
             yield from _of_tensor(taker, operand)
-    yield from (("x recipe", f"{name} {where}") for name in PLACED for where in POSITIONS)
+    where_placed = [where for where in POSITIONS if where != "tail" or any(_tails(taker, 64))]
+    yield from (("x recipe", f"{name} {where}") for name in PLACED for where in where_placed)
+
+
+def _tails(taker: Taker, block: int) -> tuple[int, ...]:
+    """What rows longer than the block, of lengths that the kernel takes, can leave over."""
+    step, most = taker.able.multiple_of, taker.able.max_n
+    first = -(-(block + 1) // step) * step
+    # After as many steps as the block is long, the residues repeat.
+    lengths = range(first, first + step * block, step)
+    return tuple(sorted({n % block for n in lengths if most is None or n <= most}))
 
 
 def _of_tensor(taker: Taker, operand: Operand) -> Iterator[Label]:

@@ -1,110 +1,184 @@
-"""From a hole of the coverage to a draw that fills it."""
+"""From holes of the coverage to a draw that fills them: the first for certain, others as far as they go with it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fuzz.execute.accept import Taker
-from fuzz.generate.coverage import Label
+from fuzz.generate.coverage import Label, Ledger
 from fuzz.generate.draw import Draw
 from fuzz.generate.freedom import dtype_pairs
+from fuzz.generate.labels import length_labels
 from fuzz.generate.plan import plan
 from fuzz.generate.shapes import LARGEST_CASE
 from fuzz.generate.sketch import Sketch, fitting_n
 from fuzz.op import OPS
 
+Wish = dict[str, str]
+"""what a hole asks for: what `fuzz.generate.plan.Wish` knows, and "n", "rows", "axis" and "eps"."""
 
-def steer(sketch: Sketch, taker: Taker, hole: Label, turn: int) -> Draw:
-    """A draw for `taker` that fills a hole; `sketch` and `turn` vary what the hole leaves open.
+_LONG = 300
+"""elements of a row that need not be longer for a hole's sake."""
+_ROWS = 17
+_NEARBY = 8
+"""how much longer or shorter a row may become for a hole's sake."""
+_TAILS = 5
+"""row lengths with the wanted tail to choose from."""
 
-    Where values decide (the position of a spike) the draw only makes it likely.
+
+def steer(sketch: Sketch, taker: Taker, ledger: Ledger, holes: Sequence[Label], turn: int) -> Draw:
+    """A draw for `taker` that fills the first of `holes`, and the others as far as they go with it.
+
+    `sketch` and `turn` vary what they leave open. Where values decide (the position of a spike), or a case has yet to
+    be tied up ("memory"), the draw only makes it possible.
     """
-    kind, value = hole
-    plain = replace(
-        sketch, taker=taker, odd=False, n=fitting_n(taker, sketch.n), rank=2, axis=1, rows=max(1, min(sketch.rows, 17))
+    wish: Wish = {}
+    for hole in holes if holes[0][0] != "memory" else holes[:1]:
+        asked = _asked(taker, ledger, hole, wish, turn)
+        if asked is not None and all(wish.get(key, value) == value for key, value in asked.items()):
+            wish.update(asked)
+    return plan(_shaped(sketch, taker, wish), wish)
+
+
+def nudged(sketch: Sketch, ledger: Ledger) -> Sketch:
+    """The sketch with rows of about the same length: the nearest one that fills most holes."""
+    step = sketch.taker.able.multiple_of
+    nearby = [sketch.n, *(sketch.n + sign * far * step for far in range(1, _NEARBY + 1) for sign in (1, -1))]
+    fitting = [n for n in nearby if n > 0 and fitting_n(sketch.taker, n) == n]
+    return replace(sketch, n=max(fitting, key=lambda n: _filled(ledger, n), default=sketch.n))
+
+
+def _shaped(sketch: Sketch, taker: Taker, wish: Mapping[str, str]) -> Sketch:
+    """The sketch with the size, axis, eps and recipe of x that are wished for; as plain as can be where none is."""
+    axis, rank = (int(part) for part in wish.get("axis", "1 of rank 2").split(" of rank "))
+    few = "rows" in wish or any(key.endswith(" layout") for key in wish)
+    n = int(wish["n"]) if "n" in wish else fitting_n(taker, max(2, min(sketch.n, _LONG)) if few else sketch.n)
+    rows = max(1, min(sketch.rows, _ROWS, LARGEST_CASE // max(n, 1)))
+    recipe = wish.get("x recipe", sketch.recipe)
+    return replace(
+        sketch,
+        taker=taker,
+        odd=False,
+        n=n,
+        rows=int(wish["rows"]) if "rows" in wish else 1 if rank == 1 else rows,
+        rank=rank,
+        axis=axis,
+        eps=float(wish["eps"]) if "eps" in wish else sketch.eps,
+        recipe="normal" if recipe == "ties" and "x recipe" not in wish and "eps" in wish else recipe,
     )
-    shaped = _shaped(plain, taker, kind, value, turn)
-    shaped = replace(shaped, rows=min(shaped.rows, max(1, LARGEST_CASE // max(shaped.n, 1))))
-    return plan(shaped, _wish(taker, kind, value, turn))
 
 
-def _shaped(sketch: Sketch, taker: Taker, kind: str, value: str, turn: int) -> Sketch:
-    """The sketch with the size, axis, eps or recipe that the hole asks for."""
-    if kind == "n":
-        return replace(sketch, n=int(value))
+def _asked(taker: Taker, ledger: Ledger, hole: Label, wish: Mapping[str, str], turn: int) -> Wish | None:
+    """What the hole asks for, beside what is already wished for; None where no wish can fill it."""
+    kind, value = hole
     if kind.startswith("tail of "):
-        return replace(sketch, n=_with_residue(taker, int(kind.removeprefix("tail of ")), int(value), turn))
-    if kind == "rows":
-        return replace(sketch, rows=int(value), n=fitting_n(taker, min(sketch.n, 300)))
-    if kind == "axis":
-        axis, rank = (int(part) for part in value.split(" of rank "))
-        return replace(sketch, rank=rank, axis=axis, rows=1 if rank == 1 else sketch.rows)
+        return _with_tail(taker, ledger, int(kind.removeprefix("tail of ")), int(value), wish, turn)
+    if kind in ("n", "rows", "axis"):
+        if value == "0" and wish:
+            return None  # a case without elements visits nothing else
+        return {kind: value, **({"rows": "1"} if value.endswith("rank 1") else {})}
     if kind == "eps":
-        return replace(sketch, eps=float(value), recipe="normal" if sketch.recipe == "ties" else sketch.recipe)
+        return {"eps": value}
     if kind == "x recipe":
-        name, *position = value.split()
-        return replace(sketch, recipe=name, n=fitting_n(taker, 64 + turn % 64) if position else sketch.n)
-    if kind == "memory":
-        return replace(sketch, n=fitting_n(taker, max(sketch.n, 2)))  # enough to overlap in part
-    if kind.endswith((" layout", " stack")):
-        # Classes differ only where there are several axes of several elements.
-        return replace(sketch, rank=3, axis=2, n=fitting_n(taker, max(sketch.n, 2)), rows=6)
-    return sketch
-
-
-def _with_residue(taker: Taker, block: int, residue: int, turn: int) -> int:
-    """A row longer than the block that leaves `residue` over, and of a length that the kernel takes."""
-    most = taker.able.max_n or block * (taker.able.multiple_of + 4)
-    fitting = [n for n in range(block + residue, most + 1, block) if n > block and n % taker.able.multiple_of == 0][:3]
-    return fitting[turn % len(fitting)] if fitting else fitting_n(taker, block + residue)
-
-
-def _wish(taker: Taker, kind: str, value: str, turn: int) -> dict[str, str]:
-    """What the hole asks of single tensors."""
-    op = OPS[taker.op]
+        return _with_recipe(taker, value, wish, turn)
     if kind == "dtype":
         return {"x dtype": value}
     if kind == "offset":
         return {"weight": "yes", "offset": value}
     if kind == "alias":
-        if value == "none":
-            return {f"{output.name} alias": "none" for output in op.outputs}
-        output, source = value.split(" in ")
-        return _shared(taker, output, source, turn)
+        return _shared(taker, value, turn)
     if kind == "memory":
-        one, _, other = value.split()
-        wish = _shared(taker, one, other, turn)
-        return {**wish, f"{one} dtype": wish[f"{other} dtype"], f"{one} alias": "none"}
+        return _together(taker, value, turn) if not wish else None
+    return _of_tensor(taker, kind, value, wish, turn)
+
+
+def _with_tail(
+    taker: Taker, ledger: Ledger, block: int, residue: int, wish: Mapping[str, str], turn: int
+) -> Wish | None:
+    """A row longer than the block that leaves `residue` over, of the length that fills most holes besides."""
+    most = max(block * (taker.able.multiple_of + _TAILS), taker.able.multiple_of)
+    most = min(most, taker.able.max_n or most, max(2 * block, LARGEST_CASE // max(1, int(wish.get("rows", "1")))))
+    step = taker.able.multiple_of
+    fitting = [n for n in range(block + residue, most + 1, block) if n > block and n % step == 0][:_TAILS]
+    if not fitting:
+        return None
+    return {"n": str(max(fitting, key=lambda n: (_filled(ledger, n), (n // block + turn) % _TAILS)))}
+
+
+def _filled(ledger: Ledger, n: int) -> int:
+    """Holes that a row of n elements fills by its length."""
+    return sum(map(ledger.lacks, length_labels(n)))
+
+
+def _with_recipe(taker: Taker, value: str, wish: Mapping[str, str], turn: int) -> Wish:
+    """x of a recipe. Where it has to place something in the tail, in rows that have one, of all positions."""
+    name, *position = value.split()
+    wish_for_x = {"x recipe": name, **({"eps": "0.0"} if name == "ties" else {})}
+    if not position or int(wish.get("n", "0")) % 64 > 1:
+        return wish_for_x
+    return {**wish_for_x, "n": str(fitting_n(taker, 66 + turn % 62))}
+
+
+def _of_tensor(taker: Taker, kind: str, value: str, wish: Mapping[str, str], turn: int) -> Wish | None:
+    """What is asked of a single tensor: to be there or not, its dtype, layout, alignment or recipe."""
+    op = OPS[taker.op]
     name, _, what = kind.partition(" ")
     if name not in {operand.name for operand in op.operands}:
-        return {}
-    wish = {name: "yes", **({op.operand(name).only_with: "yes"} if op.operand(name).only_with else {})}
-    if not what:
-        return {**wish, name: value}
+        return None
+    operand = op.operand(name)
+    asked = {name: value} if not what else {name: "yes"}
+    if asked[name] == "yes" and operand.only_with:
+        asked[operand.only_with] = "yes"
+    if operand in op.outputs and what:
+        asked[f"{name} alias"] = "none"  # in the memory of an input it has that one's dtype and layout
+    if what == "recipe":
+        return {**asked, kind: value}
+    if what in ("layout", "stack"):
+        # Classes differ only where there are several axes of several elements.
+        grid = {} if operand.role == "columns" and what == "layout" else {"axis": "2 of rank 3", "rows": "6"}
+        return {**asked, **grid, kind: value}
     if what == "dtype":
         dtype, x = value.split(" for x ")
-        return {**wish, **_typed(taker, name, dtype, x)}
+        return {**asked, **_typed(taker, name, dtype, x, wish)}
     if what.startswith("alignment "):
         dtype = what.removeprefix("alignment ")
-        fitting = [pair for pair in dtype_pairs(taker, name) if pair[0] == dtype]
-        return {**wish, **_typed(taker, name, *fitting[turn % len(fitting)]), f"{name} byte": value}
-    return {**wish, kind: value} if kind != "x recipe" else wish
+        fitting = [x for d, x in dtype_pairs(taker, name) if d == dtype]
+        x = wish["x dtype"] if wish.get("x dtype") in fitting else fitting[turn % len(fitting)]
+        typed = _typed(taker, name, dtype, x, wish)
+        return {**asked, **typed, f"{name} byte": value, f"{name} layout": "contiguous"}
+    return asked
 
 
-def _typed(taker: Taker, name: str, dtype: str, x: str) -> dict[str, str]:
+def _typed(taker: Taker, name: str, dtype: str, x: str, wish: Mapping[str, str]) -> Wish:
     """Wishes that give a tensor its dtype, where that depends on the weight's with those as well."""
-    wish = {"x dtype": x, f"{name} dtype": dtype}
+    typed = {"x dtype": x, f"{name} dtype": dtype}
     if name == "dw":
         fitting = [w for w in taker.able.dtypes_of("weight", x) if dtype in taker.able.dtypes_of("dw", x, w)]
-        wish["weight dtype"] = fitting[0]
-    return wish
+        typed["weight dtype"] = wish["weight dtype"] if wish.get("weight dtype") in fitting else fitting[0]
+    if name == "weight" and "dw dtype" in wish and wish["dw dtype"] not in taker.able.dtypes_of("dw", x, dtype):
+        typed["dw dtype"] = dtype  # which contradicts the wish
+    return typed
 
 
-def _shared(taker: Taker, output: str, source: str, turn: int) -> dict[str, str]:
-    """Wishes under which `output` can be in the memory of `source`: both there, one dtype, no overlap within it."""
-    op = OPS[taker.op]
-    pairs = sorted({*dtype_pairs(taker, output)} & {*dtype_pairs(taker, source)}, key=str)
+def _shared(taker: Taker, value: str, turn: int) -> Wish:
+    """Wishes under which an output can be in the memory of an input: both there, one dtype, no overlap within it."""
+    nowhere = {f"{output.name} alias": "none" for output in OPS[taker.op].outputs}
+    if value == "none":
+        return nowhere
+    output, source = value.split(" in ")
+    return {**nowhere, **_of_one_dtype(taker, output, source, turn), f"{output} alias": source}
+
+
+def _together(taker: Taker, value: str, turn: int) -> Wish:
+    """Wishes under which a case can be tied up: rows long enough to overlap in part, no output in place of an input."""
+    name, other = value.split(" over ") if " over " in value else value.split(" is ")
+    nowhere = {f"{output.name} alias": "none" for output in OPS[taker.op].outputs}
+    return {**nowhere, **_of_one_dtype(taker, name, other, turn), "n": str(fitting_n(taker, 5 + turn % 60))}
+
+
+def _of_one_dtype(taker: Taker, name: str, source: str, turn: int) -> Wish:
+    pairs = sorted({*dtype_pairs(taker, name)} & {*dtype_pairs(taker, source)})
     dtype, x = pairs[turn % len(pairs)]
-    wish = {output: "yes", source: "yes", "x dtype": x, f"{source} dtype": dtype, f"{source} layout": "contiguous"}
-    others = {f"{other.name} alias": "none" for other in op.outputs if other.name != output}
-    return {**others, **wish, f"{output} alias": source}
+    there = {name: "yes", source: "yes", "x dtype": x, f"{source} dtype": dtype, f"{source} layout": "contiguous"}
+    return {**there, f"{name} dtype": dtype}

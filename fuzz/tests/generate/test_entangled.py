@@ -106,7 +106,7 @@ def test_a_search_ties_cases_that_some_kernel_is_given(op: str) -> None:
 
     def consume(cases: list[Case]) -> None:
         seen.extend(case for case in cases if not case.apart)
-        if len(seen) >= 25:
+        if len(seen) >= 50:
             raise StopSearch
 
     kernels = [kernel for kernel in KERNELS if kernel.op == op]

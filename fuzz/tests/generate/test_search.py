@@ -72,6 +72,9 @@ def test_the_ledger_counts_what_the_cases_really_are(many: list[Case]) -> None:
     for case in many:
         x, labels = case.inputs["x"], set(case.origin.labels)
         n, rank = _row_length(case), len(x.layout.shape)
+        if x.layout.size == 0:
+            assert labels == {("dtype", x.dtype), ("n", "0") if n == 0 else ("rows", "0")}
+            continue
         assert ("n", str(n)) in labels
         assert ("axis", f"{case.params['axis']} of rank {rank}") in labels
         assert (f"x alignment {x.dtype}", str(x.layout.alignment(ITEMSIZE[x.dtype]))) in labels
