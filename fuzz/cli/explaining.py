@@ -4,38 +4,103 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
+from rich.status import Status
 
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
-from fuzz.run.findings import FindingBook
+from fuzz.run.findings import Bucket, FindingBook
 from fuzz.run.interruption import Interruption
-from fuzz.triage.examination import Allowance, examine
+from fuzz.triage.examination import Allowance, Explained, examine
+from fuzz.triage.family import Family
+from fuzz.triage.rule import Rule
+from fuzz.triage.sorting import Cause, Sighting, causes_of, same_bug
 
 _FINDINGS = 4
 """findings that get all the time they may have; with more of them each gets less."""
+_LEAST_S = 2.0
+"""with less time left than that a finding is shown as it is."""
+
+
+@dataclass
+class _Desk:
+    """Examines one finding after the other while there is time."""
+
+    pool: WorkerPool
+    targets: Sequence[Target]
+    seconds: float
+    end: float
+    interruption: Interruption
+    status: Status
+    waiting: int
+    """piles that are still to be looked at."""
+    number: int = 0
+
+    def examine(self, sighting: Sighting, known: Sequence[Rule]) -> Explained | None:
+        left = self.end - time.monotonic()
+        if self.interruption.wanted or left < _LEAST_S:
+            return None
+        self.number += 1
+        head = f"shrinking {self.number} of {max(self.number, self.number - 1 + self.waiting)}"
+        self.status.update(head)
+        allowance = Allowance(
+            min(self.seconds, max(left / max(self.waiting, 1), _LEAST_S)),
+            stop=lambda: self.interruption.wanted,
+            say=lambda line: self.status.update(f"{head}: {line}"),
+        )
+        return examine(self.pool, self.targets, sighting.case, sighting.judgement, allowance, known)
 
 
 def explain_findings(
     book: FindingBook, pool: WorkerPool, targets: Sequence[Target], seconds: float, err: Console
 ) -> None:
-    """Examine every bucket of the book, whatever stopped the run; Ctrl-C keeps what is known by then."""
-    buckets = [bucket for bucket in book.buckets.values() if not bucket.note]
-    end = time.monotonic() + seconds * min(len(buckets), _FINDINGS)
-    if buckets:
-        many = f"{len(buckets)} findings" if len(buckets) > 1 else "the finding"
-        err.print(f"shrinking and explaining {many}, {seconds:.0f} s each at most; Ctrl-C skips the rest")
+    """Sort the book's findings by their causes, whatever stopped the run; Ctrl-C keeps what is known by then."""
+    piles = _piles(book)
+    if not piles:
+        return
+    allowed = seconds * min(len(piles) + 1, _FINDINGS)
+    err.print(f"shrinking and explaining the findings, {allowed:.0f} s at most; Ctrl-C skips the rest", highlight=False)
+    by_id = {target.id: target for target in targets}
     with Interruption("what is known of the findings is shown") as interruption, err.status("") as status:
-        for number, bucket in enumerate(buckets, start=1):
-            left = (end - time.monotonic()) / (len(buckets) - number + 1)
-            head = f"shrinking {number} of {len(buckets)} ({bucket.kernel} {bucket.verdict})"
-            allowance = Allowance(
-                min(seconds, max(left, 1.0)),
-                stop=lambda: interruption.wanted,
-                say=lambda line, head=head: status.update(f"{head}: {line}"),  # type: ignore[misc]
-            )
-            if interruption.wanted:
-                return
-            status.update(head)
-            book.settle(bucket, examine(pool, targets, bucket.case, bucket.judgement, allowance))
+        desk = _Desk(pool, targets, seconds, time.monotonic() + allowed, interruption, status, len(piles))
+        settled: list[tuple[list[Bucket], list[Cause]]] = []
+        for raw in piles:
+            sightings = [sighting for bucket in raw for sighting in bucket.pile.sightings]
+            causes = causes_of(sightings, by_id, desk.examine)
+            desk.waiting -= 1
+            if causes:
+                settled.append((raw, _new(causes, [cause for _, earlier in settled for cause in earlier], raw)))
+    for raw, causes in settled:
+        book.settle(raw, causes)
+
+
+def _piles(book: FindingBook) -> list[list[Bucket]]:
+    """Buckets whose verdicts one cause may mix; those that need other calls first are left as they are."""
+    piles: dict[tuple[str, str], list[Bucket]] = {}
+    for bucket in book.buckets.values():
+        if not bucket.note and not bucket.history:
+            piles.setdefault((bucket.kernel, Family.of(bucket.judgement).key), []).append(bucket)
+    return list(piles.values())
+
+
+def _new(causes: Sequence[Cause], earlier: Sequence[Cause], raw: Sequence[Bucket]) -> list[Cause]:
+    """Those causes that are not one of the earlier ones seen as another verdict; these get their sightings."""
+    fresh = []
+    for cause in causes:
+        kernel = raw[0].kernel
+        same = next(
+            (e for e in earlier if _kernel(e) == kernel and same_bug(e.explained, cause.explained)),
+            None,
+        )
+        if same is None:
+            fresh.append(cause)
+        else:
+            same.sightings += cause.sightings
+    return fresh
+
+
+def _kernel(cause: Cause) -> str:
+    """The kernel's part of a target's name."""
+    return cause.explained.target.partition("@")[0].partition("-")[2]

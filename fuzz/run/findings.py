@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from fuzz.case import Case
 from fuzz.judge.judgement import Judgement
 from fuzz.store.casefile import Found, save
 from fuzz.triage.examination import Explained
+from fuzz.triage.sorting import Cause, Pile, size_of
 from fuzz.verdict import Verdict
 
 
@@ -34,6 +36,8 @@ class Bucket:
     count: int = 0
     targets: set[str] = field(default_factory=set)
     explained: Explained | None = None
+    pile: Pile = field(default_factory=Pile, repr=False)
+    """its failing runs."""
 
 
 class FindingBook:
@@ -53,16 +57,29 @@ class FindingBook:
         if bucket is None:
             bucket = self.buckets[key] = Bucket(kernel, judgement.verdict.value, case, judgement)
             self._keep(bucket, case, judgement, everyone)
-        elif _size(case) < _size(bucket.case):
+        elif size_of(case) < size_of(bucket.case):
             self._keep(bucket, case, judgement, everyone)
         bucket.count += 1
+        bucket.pile.add(case, judgement)
         bucket.targets.add(judgement.target)
         return bucket
 
-    def settle(self, bucket: Bucket, explained: Explained) -> None:
-        """Keep the shrunk case with its explanation in place of the smallest that was found."""
-        bucket.explained = explained
-        self._keep(bucket, explained.case, explained.judgement, explained.verdicts)
+    def settle(self, raw: Sequence[Bucket], causes: Sequence[Cause]) -> None:
+        """Put one bucket for each cause in the place of those that were told apart by their verdicts only."""
+        beyond = sum(bucket.pile.more for bucket in raw)
+        keys = [key for key, bucket in self.buckets.items() if any(bucket is each for each in raw)]
+        before = [self.buckets.pop(key) for key in keys]
+        for number, cause in enumerate(causes):
+            explained = cause.explained
+            bucket = Bucket(before[0].kernel, "", explained.case, explained.judgement, explained=explained)
+            bucket.count = len(cause.sightings) + (beyond if number == 0 else 0)
+            bucket.targets = {sighting.judgement.target for sighting in cause.sightings}
+            self._keep(bucket, explained.case, explained.judgement, explained.verdicts)
+            self.buckets[(bucket.kernel, bucket.verdict, explained.case.digest)] = bucket
+        kept = {bucket.path for bucket in self.buckets.values()}
+        for bucket in before:
+            if bucket.path is not None and bucket.path not in kept and not self.trouble:
+                bucket.path.unlink(missing_ok=True)
 
     def kept(self) -> set[tuple[str, str]]:
         """Target and digest of every case that is kept."""
@@ -113,9 +130,3 @@ class FindingBook:
 
 def _broken_law(judgement: Judgement) -> str:
     return judgement.law.name if judgement.law is not None and judgement.verdict is Verdict.FAIL_LAW else ""
-
-
-def _size(case: Case) -> tuple[int, int]:
-    """Fewer elements first, then memory with fewer gaps."""
-    tensors = case.inputs.values()
-    return sum(t.layout.size for t in tensors), sum(t.layout.extent + t.layout.offset for t in tensors)

@@ -41,6 +41,28 @@ def explained_by(probes: Sequence[Traits], failed: Sequence[bool], given: int = 
     return max([*counted, _nearest(own_traits, probes, failed)], key=_worth)
 
 
+def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Rule:
+    """The rule without the conditions that only say what hides the failure now and then, such as a huge eps.
+
+    Where exactly they hide it depends on everything: to tell whether a failure is this one they are no use.
+    """
+
+    def pure(atoms: tuple[Atom, ...]) -> float:
+        held = [bad for traits, bad in zip(probes, failed, strict=True) if Rule(atoms).holds(traits)]
+        return sum(held) / max(len(held), 1)
+
+    atoms = rule.atoms
+    while len(atoms) > 1:
+        shorter = [tuple(atom for atom in atoms if atom is not left_out) for left_out in atoms]
+        best = max(shorter, key=pure)
+        if pure(best) < _PURE:
+            break
+        atoms = best
+    return Rule(atoms)
+
+
+_PURE = 0.85
+"""of the probes that a loosened rule holds of, those that fail."""
 _ATOM_WORTH, _RULE_WORTH = 0.0025, 0.01
 """of all probes: how many more must agree for another condition, and for another rule, to be worth reading."""
 

@@ -14,7 +14,7 @@ from fuzz.execute.target import Target
 from fuzz.judge.judgement import Judgement
 from fuzz.triage import probes
 from fuzz.triage.blueprint import Blueprint
-from fuzz.triage.cover import explained_by
+from fuzz.triage.cover import explained_by, loosened
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Learned, Rule, Traits
@@ -40,6 +40,8 @@ class Explanation:
     """None where no element is known to be bad: a fault, a broken law."""
     law: str = ""
     """the law that is broken."""
+    core: Rule | None = None
+    """what tells this failure from others: the rule without the conditions that only hide it; None without a rule."""
 
     @property
     def rule(self) -> Rule | None:
@@ -184,4 +186,9 @@ def _concluded(evidence: _Evidence, law: str) -> Explanation:
     # The case itself was probed first.
     failed = evidence.failed
     learned = explained_by(evidence.traits, failed, failed.index(True)) if any(failed) else None
-    return Explanation(learned, places_of(evidence.bad), law)
+    core = loosened(learned.rule, evidence.traits, failed) if learned is not None and learned.sound else None
+    own = evidence.bad
+    if learned is not None and learned.others:
+        shown = [traits for traits, bad in zip(evidence.traits, failed, strict=True) if bad]
+        own = [failure for failure, traits in zip(own, shown, strict=True) if learned.rule.holds(traits)]
+    return Explanation(learned, places_of(own), law, core if core is not None and core.atoms else None)

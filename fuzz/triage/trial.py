@@ -67,13 +67,8 @@ class Trials:
         return any(rule.holds(traits) for rule in self.explained)
 
     def traits(self, case: Case) -> Traits:
-        """Traits of a case on the target; where a law is broken, of what the law changes, and none of the values: on
-        which of them two ways to calculate differ is a matter of luck."""
-        law = self.family.law
-        if law is None:
-            return traits_of(case, self.target)
-        twins = twin_traits(case, law.twin(case)) if law.law.applies(case) else {}
-        return {**traits_of(case, self.target, values=False), **twins}
+        """Traits of a case on the target."""
+        return traits_for(case, self.target, self.family.law)
 
     def _run(self, cases: Sequence[Case]) -> dict[str, Judgement | None]:
         found: dict[str, Judgement | None] = {case.digest: None for case in cases}
@@ -117,3 +112,12 @@ def _keep(found: dict[str, Judgement | None], case: Case, judgement: Judgement, 
     """A twin's judgement counts for the case only where it is the finding that is looked for."""
     if case.digest in found and (found[case.digest] is None or family.holds(judgement)):
         found[case.digest] = judgement
+
+
+def traits_for(case: Case, target: Target, law: LawCheck | None) -> Traits:
+    """Traits of a case on a target; where a law is broken, of what the law changes, and none of the values: on which of
+    them two ways to calculate differ is a matter of luck."""
+    if law is None:
+        return traits_of(case, target)
+    twins = twin_traits(case, law.twin(case)) if law.law.applies(case) else {}
+    return {**traits_of(case, target, values=False), **twins}
