@@ -156,7 +156,7 @@ def _prepared(job: _Job, pool: WorkerPool, say: Callable[[str], None]) -> Night:
     pack_option = ("--pack", str(job.request.pack)) if job.request.pack else ()
     return Night(
         job.engine, job.opened, pool, job.targets, job.stopping, job.request.state / _FINDINGS,
-        corpora_of(job.pack.path), pack_option, job.pack.kernels, say,
+        corpora_of(job.pack.path), pack_option, job.pack.kernels, say, job.request.max_time, job.request.jobs,
     )  # fmt: skip
 
 

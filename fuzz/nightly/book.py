@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fuzz import __version__
@@ -14,6 +14,7 @@ from fuzz.report.failure import Origin, failure_text
 from fuzz.run.tally import whereabouts
 from fuzz.store.casefile import Found, save
 from fuzz.store.database_deltas import BucketDelta
+from fuzz.triage.examination import Explained
 from fuzz.verdict import Verdict
 
 
@@ -27,6 +28,12 @@ class Kept:
     case: Case | None = None
     """with the finding, in memory since it was found in this session."""
     judgement: Judgement | None = None
+    pending: bool = True
+    """not shrunk and explained yet."""
+    found_by: str = ""
+    """command that searches the same cases again."""
+    seed: int = 0
+    explained: Explained | None = None
 
 
 @dataclass
@@ -70,18 +77,31 @@ class NightBook:
         names = {}
         for name, kept in self.kept.items():
             if kept.path is None and kept.case is not None and kept.judgement is not None:
-                kept.path = self._written(name, kept.case, kept.judgement)
+                kept.path = self._written(name, kept.case, kept.judgement, kept.seed, kept.explained)
                 if kept.path is not None:
                     names[name] = kept.path.name
         return names
 
-    def _keep(self, name: str, kernel: str, case: Case, judgement: Judgement, others: Mapping[str, str]) -> None:
-        before = self.kept.get(name)
-        path = self._written(name, case, judgement)
+    def settle(self, name: str, explained: Explained) -> None:
+        """Keep the shrunk case with its explanation in place of the smallest that was found."""
+        kernel = self.targets[explained.target].kernel.name
+        others = {target: verdict for target, verdict in explained.verdicts.items() if target != explained.target}
+        self._keep(name, kernel, explained.case, explained.judgement, others, explained)
+
+    def _keep(
+        self, name: str, kernel: str, case: Case, judgement: Judgement, others: Mapping[str, str],
+        explained: Explained | None = None,
+    ) -> None:  # fmt: skip
+        before, origin = self.kept.get(name), self.origin()
+        if explained is not None and before is not None:  # it was not found by what runs now
+            origin = replace(origin, command=before.found_by, seed=before.seed)
+        path = self._written(name, case, judgement, origin.seed, explained)
         if before is not None and before.path is not None and path not in (None, before.path):
             self.obsolete.append(before.path)
-        self.kept[name] = Kept(size_of(case), path, case, judgement)
-        target, origin = self.targets[judgement.target], self.origin()
+        self.kept[name] = Kept(
+            size_of(case), path, case, judgement, explained is None, origin.command, origin.seed, explained
+        )
+        target = self.targets[judgement.target]
         shown = path or self._path(name, case)
         columns = {
             "kernel": kernel,
@@ -94,17 +114,25 @@ class NightBook:
             "size": size_of(case),
             "where": whereabouts(case),
             "text": failure_text(case, judgement, target, others, shown, origin),
-            "explanation": "",
+            "explanation": "\n".join(explained.lines()) if explained else "",
+            "triaged": case.digest if explained else "",
             "found_by": origin.command,
         }
         staged = self.staged.setdefault(name, BucketDelta(columns))
         staged.smallest = columns
 
-    def _written(self, name: str, case: Case, judgement: Judgement) -> Path | None:
+    def _written(
+        self, name: str, case: Case, judgement: Judgement, seed: int, explained: Explained | None
+    ) -> Path | None:
         path = self._path(name, case)
         law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
+        lines, original = (tuple(explained.lines()), explained.original.digest) if explained else ((), "")
+        found = Found(
+            judgement.target, judgement.verdict.value, seed, __version__, law,
+            explanation=lines, original=original,
+        )  # fmt: skip
         try:
-            save(path, case, Found(judgement.target, judgement.verdict.value, self.origin().seed, __version__, law))
+            save(path, case, found)
         except OSError as error:
             self.trouble = f"{path}: cannot be written: {error.strerror}"
             return None

@@ -22,8 +22,10 @@ from fuzz.nightly.book import NightBook
 from fuzz.nightly.earlier import known_cases, published, replays, until
 from fuzz.nightly.opening import Opened, begin_slice, end_slice, kept_buckets, slices_of
 from fuzz.nightly.recorder import Recorder
-from fuzz.nightly.schedule import REPLAY_SHARE, Turn, next_turn, slice_seed
+from fuzz.nightly.schedule import REPLAY_SHARE, Turn, next_turn, searching_time, slice_seed
+from fuzz.nightly.shares import FairShares
 from fuzz.nightly.stopping import Stopping
+from fuzz.nightly.triage import NightTriage
 from fuzz.report.failure import Origin
 from fuzz.run.runner import Limits, Observer, Runner
 
@@ -50,6 +52,9 @@ class Night:
     kernels: Sequence[Kernel]
     """all of the pack, whatever targets were chosen: they decide the cases."""
     say: Callable[[str], None]
+    limit_s: float
+    """of the whole night."""
+    jobs: int = 0
 
     def __post_init__(self) -> None:
         self._turn = Turn(0, _REPLAY, 0, 0.0)
@@ -63,6 +68,8 @@ class Night:
         self.recorder = Recorder(
             self.engine, book.targets, book, self.runner.tally, self.opened.place, self.stopping, self.say
         )
+
+        self.triage = NightTriage(self.pool, self.targets, book, self.opened.place, self.stopping, self.limit_s)
 
     @property
     def ops(self) -> list[str]:
@@ -79,11 +86,19 @@ class Night:
         if not any(part.done for part in earlier if part.op == _REPLAY):
             with self._slice(Turn(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
                 self._replay()
+                self._explain()
+        self.runner.resting = FairShares(lambda: self.pool.busy_s, self.jobs)
         while self.ops and self.stopping.left > 0:
             turn = self._next()
             with self._slice(turn):
-                self.runner.limits = Limits(min(turn.seconds, self.stopping.left))
+                self.runner.limits = Limits(searching_time(turn, self.stopping.left))
                 self.runner.run(turn.op, turn.seed)
+                self._explain()
+
+    def _explain(self) -> None:
+        """At the end of a slice, when no batch is on its way."""
+        if self.triage.examine_pending():
+            self.recorder.progress(0.0)
 
     def _next(self) -> Turn:
         parts = slices_of(self.engine, self.opened.night)

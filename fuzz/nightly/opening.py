@@ -122,7 +122,10 @@ def slices_of(engine: Engine, night: int) -> list[Slice]:
 def kept_buckets(engine: Engine) -> dict[str, tuple[Kept, str]]:
     """What every bucket keeps, and the name of its case file, by signature."""
     with Transaction(engine) as transaction:
-        return {row.signature: (Kept(row.size), row.case_file) for row in transaction.scalars(select(BucketRow))}
+        return {
+            row.signature: (Kept(row.size, pending=row.triaged != row.digest, found_by=row.found_by), row.case_file)
+            for row in transaction.scalars(select(BucketRow))
+        }
 
 
 def close(engine: Engine, place: Place, how: str) -> None:

@@ -37,6 +37,11 @@ def next_turn(
     return Turn(number, op, slice_seed(night_seed, number), seconds)
 
 
+def searching_time(turn: Turn, left: float) -> float:
+    """Seconds of search in a slice. While much is left of the night, some is kept for what the slice finds."""
+    return min(turn.seconds, left if left <= _FIRST_S else left * (1.0 - TRIAGE_SHARE))
+
+
 def slice_seed(night_seed: int, number: int) -> int:
     """The seed of one slice, as `kernelfuzz run --seed` takes it."""
     digest = hashlib.blake2b(f"{night_seed}/slice/{number}".encode(), digest_size=4).digest()

@@ -87,6 +87,10 @@ class BucketDelta:
     sightings: Counter[str] = field(default_factory=Counter)
     """by target."""
 
+    def replaces(self, size: int) -> bool:
+        """Whether it is kept in place of a case of that size: it is smaller, or the same with an explanation."""
+        return bool(self.smallest["size"] < size or (self.smallest["size"] == size and self.smallest.get("triaged")))
+
 
 @dataclass
 class Delta:
@@ -130,7 +134,7 @@ class Delta:
         for signature, bucket in other.buckets.items():
             earlier = self.buckets.setdefault(signature, BucketDelta(bucket.smallest))
             earlier.sightings.update(bucket.sightings)
-            if bucket.smallest["size"] < earlier.smallest["size"]:
+            if bucket.replaces(earlier.smallest["size"]):
                 earlier.smallest = bucket.smallest
         self.files.update(other.files)
         self.passed |= other.passed
@@ -219,7 +223,7 @@ def _write_bucket(transaction: Transaction, signature: str, bucket: BucketDelta,
         row = BucketRow(signature=signature, first_night=night, last_night=night, count=0, **bucket.smallest)
         transaction.add(row)
         transaction.flush()
-    elif bucket.smallest["size"] < row.size:
+    elif bucket.replaces(row.size):
         for name, value in bucket.smallest.items():
             setattr(row, name, value)
     row.last_night = night

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -121,6 +122,33 @@ def test_a_second_nightly_on_the_folder_is_refused(nights: Any) -> None:
     assert len(refusal.strip().splitlines()) == 1
 
 
+def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    """A file that may not grow fails like a full disk."""
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "pack.py").write_text(_PACK)
+    run = _start(tmp_path, "--max-time", "60s", "--seed", "3")
+    _until(lambda: _judged(tmp_path) > 100, run)
+    resource.prlimit(run.pid, resource.RLIMIT_FSIZE, (4096, 4096))
+    saved = _judged(tmp_path)
+    time.sleep(1.0)
+    run.send_signal(signal.SIGTERM)
+    _, progress = run.communicate(timeout=60)
+    assert run.returncode in (1, 3), progress
+    plain = " ".join(progress.split())
+    assert re.search(r"not saved: .*state\.sqlite: .*free some space", plain), progress
+    assert "then: kernelfuzz nightly --resume --state state" in plain
+    assert "Traceback" not in progress
+    assert _ask(tmp_path, "PRAGMA integrity_check") == [("ok",)]
+    assert _judged(tmp_path) >= saved
+    used = _ask(tmp_path, "SELECT used_s FROM night")[0][0]
+    last = _start(tmp_path, "--resume", "--max-time", f"{used + 1.5:.1f}s")
+    _, progress = last.communicate(timeout=60)
+    assert last.returncode == 1, progress
+    assert "night 1 goes on: seed 3" in progress
+    assert _judged(tmp_path) > saved
+    assert _ask(tmp_path, "SELECT ended FROM night") == [("limit",)]
+
+
 class _Page(HTMLParser):
     """What a browser would load, and whether every tag is closed."""
 
@@ -185,7 +213,9 @@ def test_the_next_night_replays_what_is_known_and_says_what_passes_now(nights: A
     assert run.returncode == 2, said
     assert "there was none to resume" in progress, "the night before had its whole time"
     assert "stopping" in progress
+    assert _ask(folder, "PRAGMA integrity_check") == [("ok",)]
     record = json.loads((folder / "second.json").read_text())
+    assert record["judged"] == _ask(folder, "SELECT sum(judged) FROM target WHERE night_id = 2")[0][0]
     assert {bucket["status"] for bucket in record["buckets"]} == {"passes now"}
     assert record["seed"] != 3, "fresh seeds every night"
     assert record["ended"] == "signal"

@@ -19,7 +19,8 @@ from fuzz.nightly import stopping as stopping_module
 from fuzz.nightly.accuracy import climb
 from fuzz.nightly.lock import locked
 from fuzz.nightly.opening import begin_slice, open_night
-from fuzz.nightly.schedule import Turn, next_turn, slice_seed
+from fuzz.nightly.schedule import Turn, next_turn, searching_time, slice_seed
+from fuzz.nightly.shares import FairShares
 from fuzz.nightly.stopping import OutOfTime, Stopping
 from fuzz.store.database import open_state
 from fuzz.store.database_deltas import Accuracy, BucketDelta, Delta, Point, TargetCounts, write
@@ -189,3 +190,23 @@ def test_the_worst_case_climbs_away_from_the_budget_as_n_grows() -> None:
     assert climb(sequential, 1, "f32") == 1
     assert climb(sequential, 64, "f32") < climb(sequential, 4096, "f32") < climb(sequential, 32768, "f32")
     assert climb(lanes, 4096, "f32") < climb(sequential, 4096, "f32")
+
+
+def test_a_slow_target_rests_when_it_had_its_part_of_the_time_and_never_for_good() -> None:
+    busy, now = {"slow": 0.0, "quick": 0.0}, [100.0]
+    shares = FairShares(lambda: busy, jobs=2, clock=lambda: now[0])
+    assert shares() == frozenset()
+    busy["slow"] = 5.5  # of the first tenth of a second, more than its head start and its half of two processors
+    now[0] = 100.1
+    assert shares() == {"slow"}
+    now[0] = 101.0
+    assert shares() == frozenset()
+    busy["slow"], now[0] = 60.0, 150.0
+    assert shares() == {"slow"}, "one of two targets on two processors may be at work all the time, and no more"
+
+
+def test_part_of_a_long_night_is_kept_for_what_a_slice_finds() -> None:
+    turn = Turn(0, "rms_norm", 5, 600.0)
+    assert searching_time(turn, 10_000.0) == 600.0
+    assert searching_time(turn, 100.0) == 80.0
+    assert searching_time(turn, 20.0) == 20.0
