@@ -13,6 +13,7 @@ from rich.table import Table
 
 from fuzz.case import Case
 from fuzz.cli.exits import Exit
+from fuzz.cli.scripts import chosen_for_script, write_script
 from fuzz.cli.starting import select_targets, started
 from fuzz.execute.accept import refusal
 from fuzz.execute.target import Target
@@ -42,6 +43,7 @@ class Request:
     case_limit: float | None
     sanitize: bool
     jobs: int
+    script: Path | None = None
 
 
 def replay(request: Request) -> Exit:
@@ -66,6 +68,11 @@ def replay(request: Request) -> Exit:
             judgement_text(shown.case, judgement, shown.outcome, by_id[judgement.target]),
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip
+    if request.script is not None:
+        told = chosen_for_script(request.script, judgements, by_id, found)
+        write_script(request.script, case, told, by_id[told.target], found)
+        line = f"{request.script}: shows it on {told.target}; how to run it is said at its top"
+        err.print(line, highlight=False, soft_wrap=True)
     if request.json:
         request.json.write_text(json.dumps(_record(case, judgements), indent=1) + "\n", encoding="utf-8")
     return _exit_code(judgements)

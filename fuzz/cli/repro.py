@@ -15,6 +15,10 @@ def repro(
     target: options.Targets = None,
     pack: options.Pack = None,
     json: options.Json = None,
+    script: Annotated[
+        Path | None,
+        typer.Option("--script", metavar="repro.c|repro.py", help="Write a program that shows it by itself."),
+    ] = None,
     case_limit: options.CaseLimit = None,
     sanitize: options.Sanitize = False,
     jobs: options.Jobs = 0,
@@ -25,4 +29,4 @@ def repro(
     """
     from fuzz.cli.replay import Request, replay
 
-    return replay(Request(case, tuple(target or ()), pack, json, case_limit, sanitize, jobs))
+    return replay(Request(case, tuple(target or ()), pack, json, case_limit, sanitize, jobs, script))

@@ -1,0 +1,58 @@
+"""What `kernelfuzz repro --script` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fuzz.case import Case
+from fuzz.cli.failures import UsageError
+from fuzz.execute.c_target import CTarget
+from fuzz.execute.python_target import PythonTarget
+from fuzz.execute.target import Target
+from fuzz.judge.judgement import Judgement
+from fuzz.script.c_script import c_script
+from fuzz.script.calls import ScriptError, calls_of
+from fuzz.script.python_script import python_script
+from fuzz.store.casefile import Found
+
+_LANGUAGES: Mapping[str, type[CTarget] | type[PythonTarget]] = {".c": CTarget, ".py": PythonTarget}
+
+
+def chosen_for_script(
+    path: Path, judgements: Sequence[Judgement], targets: Mapping[str, Target], found: Found | None
+) -> Judgement:
+    """The judgement that the program shows: a failure in its language, that of the file's target first."""
+    if path.suffix not in _LANGUAGES:
+        raise UsageError(f"--script {path}: the name must end in .c or .py")
+    fitting = [j for j in judgements if isinstance(targets[j.target], _LANGUAGES[path.suffix])]
+    if not fitting:
+        raise UsageError(f"--script {path}: no chosen kernel is written in that language; choose one with --target")
+
+    def rank(judgement: Judgement) -> tuple[bool, bool]:
+        return not judgement.verdict.is_finding, found is None or judgement.target != found.target
+
+    return min(fitting, key=rank)
+
+
+def write_script(path: Path, case: Case, judgement: Judgement, target: Target, found: Found | None) -> None:
+    """Write the program. Raises UsageError where none can show it."""
+    law, history = (found.law, found.history) if found is not None else (None, ())
+    failing = judgement if judgement.verdict.is_finding else None
+    try:
+        calls = calls_of(target, case, failing, law, history)
+    except ScriptError as error:
+        raise UsageError(str(error)) from error
+    about = [
+        f"{judgement.verdict.value} of {target.id}, case {case.digest[:12]}",
+        *([judgement.reason] if judgement.reason else []),
+        *(found.explanation if found is not None else ()),
+    ]
+    if isinstance(target, CTarget):
+        text = c_script(target, calls, about, path.name)
+    else:
+        text = python_script(target, calls, about, path.name)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--script {path}: cannot be written: {error.strerror}") from error
