@@ -56,8 +56,9 @@ class EntryJudge:
     def _by_law(self, judgement: Judgement, check: LawCheck, before: EntryJudge) -> Judgement:
         self.checked.append(judgement.target)
         case, name = before.entry.case, judgement.target
-        expected = check.expected(case, before.outcomes[name].outputs)
-        difference = first_difference(self.entry.case.outputs, expected, self.outcomes[name].outputs)
+        known = before.outcomes[name].outputs
+        expected, leeway = check.expected(case, known), check.leeway(case, known)
+        difference = first_difference(self.entry.case.outputs, expected, self.outcomes[name].outputs, leeway)
         if difference is None:
             return judgement
         reason = f"{check.name} ({check.law.summary}): {difference}"

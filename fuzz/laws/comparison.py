@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fuzz.case import Output
 from fuzz.generate.formats import from_bits
-from fuzz.laws.law import Outputs
+from fuzz.laws.law import STRICT, Leeway, Outputs
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,22 @@ class Difference:
         )
 
 
-def first_difference(outputs: Mapping[str, Output], expected: Outputs, got: Outputs) -> Difference | None:
-    """The first difference, or None. A NaN equals any NaN: its payload and sign come from the hardware, not from the
-    kernel. All else is compared bit for bit: a zero does not equal a zero of the other sign."""
+def first_difference(
+    outputs: Mapping[str, Output], expected: Outputs, got: Outputs, leeway: Leeway = STRICT
+) -> Difference | None:
+    """The first difference in what is expected, or None. A NaN equals any NaN: its payload and sign come from the
+    hardware, not from the kernel. All else is compared bit for bit, within the leeway: without any, a zero does not
+    equal a zero of the other sign."""
     for name, output in outputs.items():
-        if expected[name] == got[name]:
+        if name not in expected or expected[name] == got[name]:
             continue
         wanted = from_bits(expected[name], output.dtype, output.layout.shape)
         found = from_bits(got[name], output.dtype, output.layout.shape)
         differing = (_words(wanted) != _words(found)) & ~(_is_nan(wanted) & _is_nan(found))
+        if leeway.zeros:
+            differing &= ~(_is_zero(wanted) & _is_zero(found))
+        if name in leeway.elements:
+            differing &= ~leeway.elements[name].reshape(differing.shape)
         count = int(differing.sum())
         if count:
             index = tuple(int(i) for i in np.unravel_index(int(differing.argmax()), differing.shape))
@@ -58,6 +65,12 @@ def _words(values: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
 def _is_nan(values: NDArray[np.generic]) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN, and no reason for a warning
         return np.isnan(values.astype(np.float64))
+
+
+def _is_zero(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+    words = _words(values)
+    zeros: NDArray[np.bool_] = words << words.dtype.type(1) == 0  # all but the sign
+    return zeros
 
 
 def _shown(values: NDArray[np.generic], index: tuple[int, ...]) -> str:

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fuzz.case import Case
 from fuzz.generate.stream import Stream
 
 Outputs = Mapping[str, bytes]
 """logical elements of each output in C order, little-endian."""
+
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Leeway:
+    """What a law says nothing of."""
+
+    zeros: bool = False
+    """the signs of zeros."""
+    elements: Mapping[str, Mask] = field(default_factory=dict)
+    """of an output: these elements of the twin."""
+
+
+STRICT = Leeway()
 
 
 def unchanged(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
@@ -34,7 +53,9 @@ class Law:
     twin: Callable[[Case, Stream], Case]
     """the changed case; only for a case to which the law applies."""
     expected: Callable[[Case, Stream, Outputs], Outputs] = unchanged
-    """the twin's outputs, made of the case's."""
+    """the twin's outputs, made of the case's; an output that is not there may be anything."""
+    leeway: Callable[[Case, Stream, Outputs], Leeway] = lambda case, stream, outputs: STRICT
+    """what of these outputs may be anything."""
     tickets: int = 1
     """in the draw of the law that a case is checked by: laws that fit few cases hold more."""
 
@@ -57,6 +78,10 @@ class LawCheck:
     def expected(self, case: Case, outputs: Outputs) -> Outputs:
         """What the twin's outputs must be, given those of `case`."""
         return self.law.expected(case, self._stream, outputs)
+
+    def leeway(self, case: Case, outputs: Outputs) -> Leeway:
+        """What of the twin's outputs may be anything, given those of `case`."""
+        return self.law.leeway(case, self._stream, outputs)
 
     def seal(self, case: Case) -> str:
         """A digest of the law, the key and the twin. It differs where a file was altered, and where a later version's

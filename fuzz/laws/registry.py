@@ -11,7 +11,8 @@ from fuzz.kernel import Kernel
 from fuzz.laws.law import Law, LawCheck
 from fuzz.laws.places import ALIGNMENT, IN_PLACE, LAYOUT, SURROUNDINGS
 from fuzz.laws.rows import BATCH_APPEND, BATCH_SUBSET, ROW_PERMUTATION
-from fuzz.laws.values import RERUN, SCALING, SIGN_FLIP
+from fuzz.laws.scaling import SCALING
+from fuzz.laws.values import RERUN, SIGN_FLIP
 
 LAWS: Mapping[str, Law] = {
     law.name: law

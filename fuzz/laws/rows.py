@@ -1,8 +1,9 @@
 """Laws of rows: what becomes of a row does not depend on which other rows there are, or where among them it stands.
 
-All three pick rows along the outermost axis that is not normalised, and keep the strides. A permuted row lies at
-another address, so `row_permutation` also asks that a row's own alignment be of no influence; the two batch laws keep
-the alignment of every row.
+All three pick rows along the outermost axis that is not normalised, of all tensors with rows, and keep the strides.
+A permuted row lies at another address, so `row_permutation` also asks that a row's own alignment be of no influence;
+the two batch laws keep the alignment of every row. Nothing is said of dw: it is a sum over the rows, whose order and
+number are what changes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from fuzz.generate.formats import from_bits
 from fuzz.generate.stream import Stream
 from fuzz.laws.law import Law, Outputs
 from fuzz.laws.places import distinct, moved_to, placed, tensors_of
+from fuzz.op import OPS
 
 Rows = NDArray[np.int64]
 """for each row block of the twin, which one of the case it is."""
@@ -28,25 +30,36 @@ _MOST_APPENDED = 16384
 
 
 def row_axis(case: Case) -> int | None:
-    """The outermost axis along which rows follow one another; None where there are no rows to pick from.
+    """The outermost axis of x along which rows follow one another; None where there are no rows to pick from.
 
-    None too for an op with tensors of other shapes, such as a gradient summed over the rows: that depends on all rows.
-    A weight of rank 2 may have the shape of x by chance, but not its axes.
+    Not one along which each position has weights of its own.
     """
-    if "weight" in case.inputs and len(case.inputs["weight"].layout.shape) > 1:
-        return None
-    tensors = tensors_of(case)
-    shape = tensors[0].layout.shape
-    if "axis" not in case.params or any(tensor.layout.shape != shape for tensor in tensors) or 0 in shape:
+    shape = _grid(case)
+    if "axis" not in case.params or any(0 in tensor.layout.shape for tensor in tensors_of(case)):
         return None
     axes = [axis for axis in range(len(shape)) if axis != int(case.params["axis"])]
+    weight = case.inputs["weight"].layout.shape if "weight" in case.inputs else ()
+    if len(weight) > 1 and weight[0] > 1:
+        axes = axes[:-1]
     return next((axis for axis in axes if shape[axis] > 1), axes[0] if axes else None)
+
+
+def _grid(case: Case) -> tuple[int, ...]:
+    return case.inputs["x"].layout.shape
+
+
+def _axis_of(case: Case, name: str) -> int | None:
+    """The axis along which a tensor has the rows; None where it has no part in them, as weights and dw."""
+    axis, role = row_axis(case), OPS[case.op].operand(name).role
+    if axis is None or role == "columns":
+        return None
+    return axis if role == "grid" else axis - (axis > int(case.params["axis"]))
 
 
 def _extent(case: Case) -> int:
     """Row blocks to pick from."""
     axis = row_axis(case)
-    return 0 if axis is None else next(iter(case.inputs.values())).layout.shape[axis]
+    return 0 if axis is None else _grid(case)[axis]
 
 
 def _permuted(case: Case, stream: Stream) -> Rows:
@@ -67,7 +80,7 @@ def _subset(case: Case, stream: Stream) -> Rows:
 def _appended(case: Case, stream: Stream) -> Rows:
     """All rows, then copies of some: what the copies become is known as well."""
     extent = _extent(case)
-    block = next(iter(case.inputs.values())).layout.size // extent
+    block = case.inputs["x"].layout.size // extent
     most = max(1, min(extent + 8, _MOST_APPENDED // block))
     count = int(stream.child("count").integers(1, 1, most)[0])
     return np.concatenate([np.arange(extent, dtype=np.int64), stream.child("copies").integers(count, 0, extent - 1)])
@@ -88,41 +101,50 @@ def _picked_bits(tensor: Tensor | Output, bits: bytes, axis: int, rows: Rows) ->
 
 def _law(name: str, summary: str, applies: Callable[[Case], bool], pick: Pick, tickets: int = 1) -> Law:
     def twin(case: Case, stream: Stream) -> Case:
-        axis, rows = row_axis(case), pick(case, stream)
-        assert axis is not None
-        inputs = {
-            name: Tensor(
-                tensor.dtype,
-                _picked_layout(tensor.layout, axis, rows, ITEMSIZE[tensor.dtype]),
-                _picked_bits(tensor, tensor.bits, axis, rows),
-            )
-            for name, tensor in case.inputs.items()
-        }
-        outputs = {
-            name: replace(output, layout=_picked_layout(output.layout, axis, rows, ITEMSIZE[output.dtype]))
-            for name, output in case.outputs.items()
-        }
+        rows = pick(case, stream)
+
+        def layout_of(name: str, tensor: Tensor | Output) -> Layout:
+            axis = _axis_of(case, name)
+            if axis is None:
+                return tensor.layout
+            return _picked_layout(tensor.layout, axis, rows, ITEMSIZE[tensor.dtype])
+
+        def bits_of(name: str, tensor: Tensor) -> bytes:
+            axis = _axis_of(case, name)
+            return tensor.bits if axis is None else _picked_bits(tensor, tensor.bits, axis, rows)
+
+        inputs = {n: Tensor(t.dtype, layout_of(n, t), bits_of(n, t)) for n, t in case.inputs.items()}
+        outputs = {n: replace(output, layout=layout_of(n, output)) for n, output in case.outputs.items()}
         return moved_to(case, inputs, outputs)
 
     def expected(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
-        axis, rows = row_axis(case), pick(case, stream)
-        assert axis is not None
-        return {name: _picked_bits(output, outputs[name], axis, rows) for name, output in case.outputs.items()}
+        rows = pick(case, stream)
+        axes = {name: _axis_of(case, name) for name in case.outputs}
+        return {
+            name: _picked_bits(case.outputs[name], outputs[name], axis, rows)
+            for name, axis in axes.items()
+            if axis is not None
+        }
 
-    return Law(name, summary, applies, twin, expected, tickets)
+    return Law(name, summary, applies, twin, expected, tickets=tickets)
+
+
+def _with_rows(case: Case) -> list[tuple[Tensor | Output, int]]:
+    """The tensors that have rows, each with their axis."""
+    axes = [(tensor, _axis_of(case, name)) for name, tensor in case.tensors.items()]
+    return [(tensor, axis) for tensor, axis in axes if axis is not None]
 
 
 def _has_distinct_rows(case: Case) -> bool:
     """Several rows, none of which shares memory with another: expanded rows cannot hold different values."""
-    return _extent(case) > 1 and all(distinct(tensor.layout) for tensor in case.inputs.values())
+    return _extent(case) > 1 and all(distinct(tensor.layout) for tensor, _ in _with_rows(case))
 
 
 def _can_grow(case: Case) -> bool:
     """Rows can follow the last one at the same stride without running into what lies between the rows."""
-    axis = row_axis(case)
-    if axis is None:
-        return False
-    return all(distinct(_grown(tensor.layout, axis)) for tensor in tensors_of(case))
+    return row_axis(case) is not None and all(
+        distinct(_grown(tensor.layout, axis)) for tensor, axis in _with_rows(case)
+    )
 
 
 def _grown(layout: Layout, axis: int) -> Layout:
