@@ -146,6 +146,8 @@ class PythonKernel:
     """more keyword arguments, such as (("mode", "multi_wave_cached"),)."""
     devices: tuple[Device, ...] = ()
     """where it runs; by default wherever its framework does."""
+    slow: bool = False
+    """it takes seconds now and then, as to compile for another dtype: a search gives it fewer cases than others."""
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""

@@ -38,9 +38,9 @@ from fuzz.run.runner import Limits, Runner
 from fuzz.run.tally import Tally
 from fuzz.select import globs, matches_any
 
-_SLOW_EVERY = 8
+_SLOW_EVERY = 24
 """slow targets are given one batch of a search in so many, where quicker ones would have to wait for them."""
-_FOR_ALL = 4
+_FOR_ALL = 3
 """batches of each op that every target is given first: some kernels take few cases."""
 
 

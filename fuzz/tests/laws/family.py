@@ -1,0 +1,78 @@
+"""The four ops in a few lines of NumPy each, in float32, a row at a time in order: every law holds for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.case import Case
+from fuzz.generate.formats import NUMPY_DTYPE, from_bits
+
+F32 = NDArray[np.float32]
+
+
+def family(case: Case) -> Mapping[str, bytes]:
+    """The outputs of an honest kernel."""
+    with np.errstate(all="ignore"):
+        results = _backward(case) if case.op.endswith("backward") else _forward(case)
+        return {
+            name: np.ascontiguousarray(results[name].astype(NUMPY_DTYPE[output.dtype])).tobytes()
+            for name, output in case.outputs.items()
+        }
+
+
+def _read(case: Case, name: str) -> F32 | None:
+    """An input in float32; grids with the normalised axis last."""
+    if name not in case.inputs:
+        return None
+    tensor = case.inputs[name]
+    values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float32)
+    grid = tensor.layout.shape == case.inputs["x"].layout.shape and name not in ("weight", "rstd")
+    return np.moveaxis(values, int(case.params["axis"]), -1) if grid else values
+
+
+def _grid(case: Case, values: F32) -> F32:
+    return np.moveaxis(values, -1, int(case.params["axis"]))
+
+
+def _in_order(values: F32) -> F32:
+    return np.cumsum(values, axis=-1, dtype=np.float32)[..., -1:]
+
+
+def _x(case: Case) -> F32:
+    x = _read(case, "x")
+    assert x is not None
+    return x
+
+
+def _rstd(case: Case, x: F32) -> F32:
+    mean = _in_order(x * x) / np.float32(x.shape[-1])
+    root: F32 = np.float32(1) / np.sqrt(mean + np.float32(case.params["eps"]))
+    return root
+
+
+def _weighted(case: Case, values: F32) -> F32:
+    weight = _read(case, "weight")
+    return values if weight is None else values * (np.float32(case.params.get("offset", 0.0)) + weight)
+
+
+def _forward(case: Case) -> dict[str, F32]:
+    x, residual = _x(case), _read(case, "residual")
+    if residual is not None:
+        held = case.outputs["sum"].dtype if "sum" in case.outputs else case.inputs["x"].dtype
+        x = (x + residual).astype(NUMPY_DTYPE[held]).astype(np.float32)
+    rstd = _rstd(case, x)
+    return {"y": _grid(case, _weighted(case, x * rstd)), "sum": _grid(case, x), "rstd": rstd[..., 0]}
+
+
+def _backward(case: Case) -> dict[str, F32]:
+    x, dy, given, dsum = _x(case), _read(case, "dy"), _read(case, "rstd"), _read(case, "dsum")
+    assert dy is not None
+    rstd = _rstd(case, x) if given is None else given[..., None]
+    h, m = x * rstd, _weighted(case, dy)
+    dx = rstd * (m - h * (_in_order(h * m) / np.float32(x.shape[-1])))
+    dx = dx if dsum is None else dx + dsum
+    dw = np.cumsum((dy * h).reshape(-1, x.shape[-1]), axis=0, dtype=np.float32)[-1]
+    return {"dx": _grid(case, dx), "dresidual": _grid(case, dx), "dw": dw}
