@@ -101,8 +101,8 @@ class Weight:
         beside = others[-1] if others else 1
         if array.shape not in ((length,), (1, length), (beside, length)):
             raise ProblemError(f"inputs.weight: shape {array.shape}, expected {(length,)} or {(beside, length)}")
-        if array.ndim == 2:
-            array = array[np.arange(math.prod(others)) % max(len(array), 1)]
+        if array.ndim == 2:  # without columns there are no rows either, as of every operand
+            array = array[np.arange(math.prod(others) if length else 0) % max(len(array), 1)]
         offset = float(problem.params.get("offset", 0.0))
         if not math.isfinite(offset):
             raise ProblemError(f"params.offset: must be finite, not {offset}")

@@ -302,3 +302,12 @@ def test_rows_of_weights(op: str) -> None:
     gradient = {"x": x, "dy": x, "weight": weight}
     with pytest.raises(ProblemError, match=r"^inputs\.weight: gradients"):
         Truth(Problem("rms_norm_backward", {"eps": EPS}, gradient, {"dx": "f16"}))
+
+
+@pytest.mark.parametrize("op", ["rms_norm", "fused_add_rms_norm"])
+@pytest.mark.parametrize("shape", [(2, 0), (0, 3, 0), (0, 4)])
+def test_rows_of_weights_of_nothing(op: str, shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape, "f4")
+    inputs = {"x": x, "weight": np.ones(shape[-2:], "f4")} | ({"residual": x} if "add" in op else {})
+    problem = Problem(op, {"eps": EPS, "offset": 1.0}, inputs, {"y": "f32"})
+    assert result(problem, Numerics(), y=x) == {"pass"}
