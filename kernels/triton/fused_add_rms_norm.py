@@ -14,10 +14,8 @@ import triton.language as tl
 from .rows import INTERPRETED_PROGRAMS, UNSPECIALIZED, block_of, dense, launch, pitch, row_length, with_offset
 
 CASTS = ("gemma", "llama", "none")
-WHOLE_N = 8192
-"""longer rows are chunked, unless a path is asked for."""
 MAX_ROW = 16384
-"""elements of a row that registers hold."""
+"""elements of a row that registers hold; longer ones are chunked, unless a path is asked for."""
 CHUNK = 8192
 PROGRAMS = 65536
 """most programs that are started; beyond them rows are strided over."""
@@ -47,13 +45,14 @@ def _add(x, residual, CAST: tl.constexpr, ROUNDED: tl.constexpr):
 
 @triton.jit
 def _finish(total, rstd, weight_ptr, column, inside, offset, dtype: tl.constexpr, CAST: tl.constexpr,
-            HAS_WEIGHT: tl.constexpr):  # fmt: skip
+            HAS_WEIGHT: tl.constexpr, HAS_OFFSET: tl.constexpr):  # fmt: skip
     y = total * rstd
     if CAST == "llama":
         y = y.to(dtype).to(tl.float32)
     if HAS_WEIGHT:
         weight = tl.load(weight_ptr + column, mask=inside, other=0.0).to(total.dtype)
-        y = y * with_offset(weight, (tl.zeros_like(rstd).to(tl.float32) + offset).to(total.dtype))
+        added = (tl.zeros_like(rstd).to(tl.float32) + offset).to(total.dtype)
+        y = y * with_offset(weight, added, HAS_OFFSET)
     return y
 
 
@@ -61,7 +60,7 @@ def _finish(total, rstd, weight_ptr, column, inside, offset, dtype: tl.constexpr
 def whole_row(
     x_ptr, residual_ptr, weight_ptr, y_ptr, sum_ptr, rstd_ptr,
     x_pitch, residual_pitch, y_pitch, sum_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_SUM: tl.constexpr, HAS_RSTD: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_SUM: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
     CAST: tl.constexpr, ROUNDED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """ROWS whole rows at a time; the sum stays in registers."""
@@ -78,7 +77,7 @@ def whole_row(
         rstd = _reciprocal_rms(tl.sum(total * total, axis=1, keep_dims=True), n, eps)
         if HAS_RSTD:
             tl.store(rstd_ptr + row, rstd, mask=row < rows)
-        y = _finish(total, rstd, weight_ptr, column, columns, offset, x.dtype, CAST, HAS_WEIGHT)
+        y = _finish(total, rstd, weight_ptr, column, columns, offset, x.dtype, CAST, HAS_WEIGHT, HAS_OFFSET)
         tl.store(y_ptr + row * y_pitch + column, y, mask=inside)
 
 
@@ -86,7 +85,7 @@ def whole_row(
 def column_chunked(
     x_ptr, residual_ptr, weight_ptr, y_ptr, sum_ptr, rstd_ptr,
     x_pitch, residual_pitch, y_pitch, sum_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_SUM: tl.constexpr, HAS_RSTD: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_SUM: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
     CAST: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """One row at a time, in chunks of columns: the first pass stores the sum, the second loads it again.
@@ -120,7 +119,7 @@ def column_chunked(
                 residual = tl.load(residual_row + column, mask=column < n, other=0.0)
                 total = _add(x, residual, CAST, True)
             dtype: tl.constexpr = x_ptr.dtype.element_ty
-            y = _finish(total, rstd, weight_ptr, column, column < n, offset, dtype, CAST, HAS_WEIGHT)
+            y = _finish(total, rstd, weight_ptr, column, column < n, offset, dtype, CAST, HAS_WEIGHT, HAS_OFFSET)
             tl.store(y_row + column, y, mask=column < n)
 
 
@@ -136,7 +135,7 @@ def fused_add_rms_norm(
     if cast not in CASTS:
         raise ValueError(f"cast {cast!r} is not one of {', '.join(CASTS)}")
     rows, block = x.numel() // n, block_of(n)
-    path = path or ("whole_row" if n <= WHOLE_N else "column_chunked")
+    path = path or ("whole_row" if n <= MAX_ROW else "column_chunked")
     stored = dense(rstd)
     tensors = (
         x, residual, x if weight is None else weight.contiguous(), y, x if sum is None else sum,
@@ -146,14 +145,14 @@ def fused_add_rms_norm(
     scalars = (*pitches, rows, n, eps, offset)
     flags = {
         "HAS_WEIGHT": weight is not None, "HAS_SUM": sum is not None, "HAS_RSTD": rstd is not None,
-        "CAST": cast,
+        "HAS_OFFSET": offset != 0, "CAST": cast,
     }  # fmt: skip
     most = PROGRAMS if x.is_cuda else INTERPRETED_PROGRAMS
     if path == "whole_row":
         if n > MAX_ROW:
             raise ValueError(f"path whole_row: rows of {n} elements; it takes up to {MAX_ROW}")
         each = max(1, min(16, 2048 // block))
-        warps = 4 if block <= 2048 else 8 if block <= 4096 else 16
+        warps = 4 if block <= 2048 else 8 if block <= 4096 else 16 if block <= 8192 else 32
         programs = min(triton.cdiv(rows, each), most)
         launch(whole_row, programs, tensors, scalars, warps, **flags, ROUNDED=not unrounded, ROWS=each, BLOCK=block)
     elif path == "column_chunked":

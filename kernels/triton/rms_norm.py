@@ -14,7 +14,9 @@ from .rows import UNSPECIALIZED, block_of, dense, launch, pitch, reciprocal_rms,
 
 VECTOR_BYTES = 16
 TILE = 2048
-"""elements of the tile; twice as many in rows that those divide: the fewer rounds, the more is in flight."""
+"""elements of the smallest tile."""
+TILES = (8192, 4096, TILE)
+"""the first that divides the row is taken: the fewer rounds, the more is in flight."""
 SMALL_N = 2048
 """elements of the longest row that may share a program."""
 SMALL_BYTES = 4096
@@ -27,7 +29,7 @@ PATHS = ("small", "tile_fast", "vector_generic")
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def small(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """ROWS whole rows in registers."""
@@ -41,14 +43,14 @@ def small(
     y = x * rstd
     if HAS_WEIGHT:
         weight = tl.load(weight_ptr + column, mask=column < n, other=0.0).to(tl.float32)
-        y = x * rstd * with_offset(weight, offset)
+        y = x * rstd * with_offset(weight, offset, HAS_OFFSET)
     tl.store(y_ptr + row * y_pitch + column, y, mask=inside)
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def tile_fast(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
     TILE: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """One row in whole tiles, without any mask: once for the squares, once more for the result."""
@@ -66,15 +68,16 @@ def tile_fast(
         x = tl.load(x_row + start + column).to(tl.float32)
         y = x * rstd
         if HAS_WEIGHT:
-            weight = tl.load(weight_ptr + start + column).to(tl.float32)
-            y = x * rstd * with_offset(weight, offset)
-        tl.store(y_row + start + column, y)
+            weight = tl.load(weight_ptr + start + column, eviction_policy="evict_last").to(tl.float32)
+            y = x * rstd * with_offset(weight, offset, HAS_OFFSET)
+        # Nobody reads y here: it should not take the place of the row that is read again.
+        tl.store(y_row + start + column, y, cache_modifier=".cs")
 
 
 @triton.jit(do_not_specialize=[*UNSPECIALIZED, "n"])
 def vector_cached(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
     LANES: tl.constexpr, VEC: tl.constexpr,
 ):  # fmt: skip
     """One row of any length: vectors of VEC elements, kept in registers, and a tail of fewer than VEC."""
@@ -95,9 +98,9 @@ def vector_cached(
     y, end = x * rstd, tail * rstd
     if HAS_WEIGHT:
         weight = tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
-        y = x * rstd * with_offset(weight, offset)
+        y = x * rstd * with_offset(weight, offset, HAS_OFFSET)
         weight = tl.load(weight_ptr + last, mask=last < n, other=0.0).to(tl.float32)
-        end = tail * rstd * with_offset(weight, offset)
+        end = tail * rstd * with_offset(weight, offset, HAS_OFFSET)
     tl.store(y_row + column, y, mask=inside)
     tl.store(y_row + last, end, mask=last < n)
 
@@ -105,7 +108,7 @@ def vector_cached(
 @triton.jit(do_not_specialize=[*UNSPECIALIZED, "n"])
 def vector_generic(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
     LANES: tl.constexpr, VEC: tl.constexpr,
 ):  # fmt: skip
     """The same for rows that registers do not hold: read twice, two vectors of each lane at a time."""
@@ -134,13 +137,13 @@ def vector_generic(
         if HAS_WEIGHT:
             v = tl.load(weight_ptr + first * VEC + place, mask=first < vectors, other=0.0).to(tl.float32)
             w = tl.load(weight_ptr + second * VEC + place, mask=second < vectors, other=0.0).to(tl.float32)
-            y, z = a * rstd * with_offset(v, offset), b * rstd * with_offset(w, offset)
+            y, z = a * rstd * with_offset(v, offset, HAS_OFFSET), b * rstd * with_offset(w, offset, HAS_OFFSET)
         tl.store(y_row + first * VEC + place, y, mask=first < vectors)
         tl.store(y_row + second * VEC + place, z, mask=second < vectors)
     end = tail * rstd
     if HAS_WEIGHT:
         weight = tl.load(weight_ptr + last, mask=last < n, other=0.0).to(tl.float32)
-        end = tail * rstd * with_offset(weight, offset)
+        end = tail * rstd * with_offset(weight, offset, HAS_OFFSET)
     tl.store(y_row + last, end, mask=last < n)
 
 
@@ -158,7 +161,7 @@ def rms_norm(
     stored = dense(rstd)
     tensors = (x, x if weight is None else weight.contiguous(), y, x if stored is None else stored)
     scalars = (pitch(x, n), pitch(y, n), rows, n, eps, offset)
-    flags = {"HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None}
+    flags = {"HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None, "HAS_OFFSET": offset != 0}
     if path == "small":
         if n > SMALL_N:
             raise ValueError(f"path small: rows of {n} elements; it takes up to {SMALL_N}")
@@ -168,8 +171,8 @@ def rms_norm(
     elif path == "tile_fast":
         if n % TILE:
             raise ValueError(f"path tile_fast: rows of {n} elements; it takes multiples of {TILE}")
-        tile = 2 * TILE if n % (2 * TILE) == 0 else TILE
-        unroll = 1 if 8192 <= n < 16384 else 4
+        tile = next(tile for tile in TILES if n % tile == 0)
+        unroll = 4 if n >= 4 * tile else 1
         launch(tile_fast, rows, tensors, scalars, 16 if n >= 8192 else 8, **flags, TILE=tile, UNROLL=unroll)
     elif path == "vector_generic":
         if x.element_size() == 2 and n <= CACHED_N:

@@ -49,7 +49,7 @@ def persistent(
     x_ptr, dy_ptr, dsum_ptr, weight_ptr, rstd_ptr, dx_ptr, dresidual_ptr, partial_ptr,
     x_pitch, dy_pitch, dsum_pitch, dx_pitch, dresidual_pitch, rows, n, eps, offset,
     HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_DSUM: tl.constexpr, HAS_DRESIDUAL: tl.constexpr,
-    HAS_DW: tl.constexpr,
+    HAS_DW: tl.constexpr, HAS_OFFSET: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr, KEEP: tl.constexpr,
 ):  # fmt: skip
     """Tiles of whole rows, every num_programs-th one; the program's share of dw stays in registers until the end."""
@@ -73,7 +73,7 @@ def persistent(
                 scale = weight.to(tl.float32)
             else:
                 scale = tl.load(weight_ptr + column, mask=columns, other=0.0).to(tl.float32)
-            m = dy * with_offset(scale, offset)
+            m = dy * with_offset(scale, offset, HAS_OFFSET)
         dx, share = _row_gradient(x, dy, m, rstd, n)
         if HAS_DW:
             dw += share
@@ -92,7 +92,7 @@ def row_temporary(
     x_ptr, dy_ptr, dsum_ptr, weight_ptr, rstd_ptr, dx_ptr, dresidual_ptr, temporary_ptr,
     x_pitch, dy_pitch, dsum_pitch, dx_pitch, dresidual_pitch, rows, n, eps, offset,
     HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_DSUM: tl.constexpr, HAS_DRESIDUAL: tl.constexpr,
-    HAS_DW: tl.constexpr, BLOCK: tl.constexpr,
+    HAS_DW: tl.constexpr, HAS_OFFSET: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One row per program; every row's share of dw goes to memory."""
     row = tl.program_id(0).to(tl.int64) + tl.zeros([1, 1], tl.int64)
@@ -104,7 +104,7 @@ def row_temporary(
     m = dy
     if HAS_WEIGHT:
         scale = tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
-        m = dy * with_offset(scale, offset)
+        m = dy * with_offset(scale, offset, HAS_OFFSET)
     dx, share = _row_gradient(x, dy, m, rstd, n)
     if HAS_DW:
         tl.store(temporary_ptr + row * n + column, share, mask=inside)
@@ -175,7 +175,7 @@ def _backward(
     )  # fmt: skip
     flags = {
         "HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None, "HAS_DSUM": dsum is not None,
-        "HAS_DRESIDUAL": dresidual is not None, "HAS_DW": dw is not None,
+        "HAS_DRESIDUAL": dresidual is not None, "HAS_DW": dw is not None, "HAS_OFFSET": offset != 0,
     }  # fmt: skip
     if design == "persistent":
         keep = block <= 1024

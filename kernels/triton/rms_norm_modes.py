@@ -31,21 +31,21 @@ MODES = ("static_persistent", "multi_wave_reload", "multi_wave_cached")
 
 
 @triton.jit
-def _scale(weight_ptr, column, inside, offset):
-    return with_offset(tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32), offset)
+def _scale(weight_ptr, column, inside, offset, HAS_OFFSET: tl.constexpr):
+    return with_offset(tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32), offset, HAS_OFFSET)
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def static_persistent(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Tiles of whole rows, every num_programs-th one; the weight is loaded once."""
     column = tl.arange(0, BLOCK)[None, :]
     columns = column < n
     if HAS_WEIGHT:
-        scale = _scale(weight_ptr, column, columns, offset)
+        scale = _scale(weight_ptr, column, columns, offset, HAS_OFFSET)
     for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
         row = tile * ROWS + tl.arange(0, ROWS)[:, None].to(tl.int64)
         inside = (row < rows) & columns
@@ -62,7 +62,7 @@ def static_persistent(
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def multi_wave_reload(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
     TILE: tl.constexpr, WHOLE: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """One row by tiles, twice; no bounds are checked where the tiles end with the row."""
@@ -82,14 +82,15 @@ def multi_wave_reload(
         inside = (column < n) | WHOLE
         y = tl.load(x_row + column, mask=inside, other=0.0).to(tl.float32) * rstd
         if HAS_WEIGHT:
-            y = y * _scale(weight_ptr, column, inside, offset)
-        tl.store(y_row + column, y, mask=inside)
+            y = y * _scale(weight_ptr, column, inside, offset, HAS_OFFSET)
+        # Nobody reads y here: it should not take the place of the row that is read again.
+        tl.store(y_row + column, y, mask=inside, cache_modifier=".cs")
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def multi_wave_cached(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_pitch, y_pitch, rows, n, eps, offset,
-    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_OFFSET: tl.constexpr,
     BLOCK: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
     """One row in registers."""
@@ -102,7 +103,7 @@ def multi_wave_cached(
         tl.store(rstd_ptr + row + tl.arange(0, 1), rstd)
     y = x * rstd
     if HAS_WEIGHT:
-        y = y * _scale(weight_ptr, column, inside, offset)
+        y = y * _scale(weight_ptr, column, inside, offset, HAS_OFFSET)
     tl.store(y_ptr + row * y_pitch + column, y, mask=inside)
 
 
@@ -124,7 +125,7 @@ def rms_norm(
     stored = dense(rstd)
     tensors = (x, x if weight is None else weight.contiguous(), y, x if stored is None else stored)
     scalars = (pitch(x, n), pitch(y, n), rows, n, eps, offset)
-    flags = {"HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None}
+    flags = {"HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None, "HAS_OFFSET": offset != 0}
     if mode == "static_persistent":
         each = max(1, min(16, 1024 // block))
         programs = min(most * WAVES or INTERPRETED_PROGRAMS, triton.cdiv(rows, each))
@@ -155,4 +156,4 @@ def _tile(n: int, block: int, itemsize: int) -> tuple[int, int, int]:
         return min(1024, block), 4, 4
     if n < 8192:
         return 2048, 4 * itemsize, 1
-    return 4096, 16, 4 if n * itemsize >= 32768 else 1
+    return 8192, 16, 1

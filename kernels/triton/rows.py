@@ -32,9 +32,9 @@ def reciprocal_rms(total, n, eps):
 
 
 @triton.jit
-def with_offset(weight, offset):
-    """A zero offset is not added: it would take the sign from a weight of -0."""
-    return tl.where(offset == 0.0, weight, weight + offset)
+def with_offset(weight, offset, HAS_OFFSET: tl.constexpr):
+    """A zero offset is not added: it would take the sign from a weight of -0, and registers that long rows need."""
+    return weight + offset if HAS_OFFSET else weight
 
 
 def row_length(x: torch.Tensor, axis: int) -> int:
