@@ -42,8 +42,8 @@ FORWARD: tuple[Mutant, ...] = (
         "f32, n no multiple of 4", "scalar tail missing from the first of two passes",
     ),
     _planted(
-        "triton-tail-unwritten", "vector-generic", "offset)\n    tl.store(y_row + last, end, mask=last < n)",
-        "offset)\n    tl.store(y_row + last, end, mask=last < n - 1)",
+        "triton-tail-unwritten", "vector-generic", "OFFSET)\n    tl.store(y_row + last, end, mask=last < n)",
+        "OFFSET)\n    tl.store(y_row + last, end, mask=last < n - 1)",
         "f32, n no multiple of 4", "scalar tail missing from the second of two passes", _LOST,
     ),
     _planted(
