@@ -36,6 +36,8 @@ def gate(
     json: options.Json = None,
     report: options.Report = None,
     output: Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")] = Path("findings"),
+    no_shrink: options.NoShrink = False,
+    explain_time: options.ExplainTime = 5.0,
     case_limit: options.CaseLimit = None,
     jobs: options.Jobs = 0,
 ) -> int:
@@ -62,6 +64,7 @@ def gate(
             json=json,
             report=tuple(report or ()),
             output=output,
+            explain_time=None if no_shrink else explain_time,
             case_limit=case_limit,
             jobs=jobs,
         )

@@ -14,10 +14,12 @@ from pathlib import Path
 from rich.console import Console
 
 from fuzz.cli.exits import Exit
+from fuzz.cli.explaining import explain_findings
 from fuzz.cli.fuzzing import bucket_text, missing_targets, open_log, restarted, writable
 from fuzz.cli.histories import note_histories
 from fuzz.cli.starting import not_running, select_targets, started
 from fuzz.corpus import folder as corpus
+from fuzz.execute.pool import WorkerPool
 from fuzz.gate import accuracy as ratchet
 from fuzz.gate.accuracy import Accuracy, Key
 from fuzz.gate.changes import changes_since, touched
@@ -57,6 +59,7 @@ class Request:
     json: Path | None
     report: tuple[str, ...]
     output: Path
+    explain_time: float | None
     case_limit: float | None
     jobs: int
 
@@ -108,9 +111,7 @@ class _Gate:
             progress = stack.enter_context(Progress(self.err, self.session.tally, None, None))
             calls = Calls(self.session.book.kept)
             self.session.observers = [progress, twins, calls, *([log] if log else [])]
-            with self.session.interruption:
-                measured = self._judge(log)
-            note_histories(self.session.book, self.session, calls, self.request.case_limit)
+            measured = self._judge(log, progress, calls)
             self._look_at_accuracy(measured)
             self._look_at_the_rest()
             outline = self._outline(twins)
@@ -124,32 +125,41 @@ class _Gate:
         code = self._exit_code(outline)
         return Exit.INTERNAL if troubles and code is Exit.OK else code
 
-    def _judge(self, log: RecordLog | None) -> dict[Key, Accuracy]:
-        """The corpora, then a search, of what the change touches; unless it failed, the corpora on everything else.
-
-        A red gate is red soon: what the change does not touch is not waited for.
-        """
+    def _judge(self, log: RecordLog | None, progress: Progress, calls: Calls) -> dict[Key, Accuracy]:
+        """Run the plan in workers, and explain what it finds that nobody knew of."""
         request, session = self.request, self.session
-        touched = [target for target in self.targets if target.kernel.name in self.reasons]
-        first = touched or self.targets
-        rest = [target for target in self.targets if target not in first]
         with started(self.targets, request.jobs, self.err, request.case_limit) as pool:
             if log:
                 log.header(SEED, pool.statuses)
             session.note_missing(not_running(pool))
-            measured = session.replay(pool, first, self.plan)
-            if touched and session.unknown:
-                self.notes.append("not searched: the kept cases fail already")
-            elif touched and not session.interruption.wanted:
-                session.search(pool, touched)
-            self.cut = bool(rest and session.unknown)
-            if self.cut:
-                self.notes.append(
-                    f"not run on the {len(rest)} targets of kernels that were not changed: it fails already"
-                )
-            elif rest and not session.interruption.wanted:
-                measured |= session.replay(pool, rest, self.plan)
+            with session.interruption:
+                measured = self._run(pool)
+            note_histories(session.book, session, calls, request.case_limit)
+            if session.unknown and request.explain_time is not None and not session.interruption.wanted:
+                progress.stop()
+                explain_findings(session.book, pool, self.targets, request.explain_time, self.err)
             self._say(self.err, restarted(dict(pool.restarts)))
+        return measured
+
+    def _run(self, pool: WorkerPool) -> dict[Key, Accuracy]:
+        """The corpora, then a search, of what the change touches; unless it failed, the corpora on everything else.
+
+        A red gate is red soon: what the change does not touch is not waited for.
+        """
+        session = self.session
+        touched = [target for target in self.targets if target.kernel.name in self.reasons]
+        first = touched or self.targets
+        rest = [target for target in self.targets if target not in first]
+        measured = session.replay(pool, first, self.plan)
+        if touched and session.unknown:
+            self.notes.append("not searched: the kept cases fail already")
+        elif touched and not session.interruption.wanted:
+            session.search(pool, touched)
+        self.cut = bool(rest and session.unknown)
+        if self.cut:
+            self.notes.append(f"not run on the {len(rest)} targets of kernels that were not changed: it fails already")
+        elif rest and not session.interruption.wanted:
+            measured |= session.replay(pool, rest, self.plan)
         return measured
 
     def _look_at_accuracy(self, measured: Mapping[Key, Accuracy]) -> None:

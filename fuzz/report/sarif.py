@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -42,7 +44,7 @@ def sarif(outline: Outline) -> str:
     run = {
         "tool": {"driver": _driver(outline)},
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],
-        "results": [_result(problem) for problem in shown],
+        "results": [_result(problem, number) for problem, number in zip(shown, _numbered(shown), strict=True)],
         "columnKind": "unicodeCodePoints",
         "properties": {"seed": outline.seed, "cases": outline.cases, "judged": outline.judged},
     }
@@ -61,7 +63,15 @@ def _driver(outline: Outline) -> dict[str, Any]:
     return {"name": "kernelfuzz", "version": str(outline.environment.get("kernelfuzz", "0")), "rules": rules}
 
 
-def _result(problem: Problem) -> dict[str, Any]:
+def _numbered(problems: Sequence[Problem]) -> Iterator[int]:
+    """Which of the buckets with one fingerprint each is: one kernel may fail in one way for several causes."""
+    seen: Counter[str] = Counter()
+    for problem in problems:
+        seen[problem.fingerprint] += 1
+        yield seen[problem.fingerprint]
+
+
+def _result(problem: Problem, number: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": problem.verdict.value,
         "ruleIndex": _NUMBER[problem.verdict],
@@ -76,7 +86,7 @@ def _result(problem: Problem) -> dict[str, Any]:
                 "logicalLocations": [{"name": problem.kernel, "kind": "function"}],
             }
         ],
-        "partialFingerprints": {FINGERPRINT: problem.fingerprint},
+        "partialFingerprints": {FINGERPRINT: problem.fingerprint + (f":{number}" if number > 1 else "")},
         "properties": {"targets": list(problem.targets), "count": problem.count, "law": problem.law},
     }
     if problem.known:

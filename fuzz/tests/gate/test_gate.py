@@ -16,6 +16,7 @@ from fuzz.cli import app
 from fuzz.corpus.folder import built_in
 from fuzz.execute.c_target import CTarget
 from fuzz.tests.conftest import CHECKOUT, GENERIC, edited
+from fuzz.tests.report.validity import valid_sarif
 
 Cli = Callable[..., CompletedProcess[str]]
 
@@ -49,7 +50,9 @@ class Repository:
 
     def gate(self, *options: str, cases: int = 48, corpora: str = "corpora") -> Shown:
         """Run the gate in this process: starting one costs more than a small gate."""
-        given = ["gate", "--pack", "pack", "--corpora", corpora, "--max-cases", str(cases), *options]
+        given = ["gate", "--pack", "pack", "--corpora", corpora, "--max-cases", str(cases)]
+        given += [] if "--explain-time" in options else ["--no-shrink"]
+        given += options
         code = app(given, standalone_mode=False)
         return Shown(code, self.printed())
 
@@ -127,8 +130,12 @@ def test_a_planted_bug_is_named_with_its_kernel_and_what_it_breaks(
 ) -> None:
     repository.edit("second", _DROPS_EPS)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
-    shown = repository.gate("--base", "HEAD", "--report", "github", "--report", "json=out.json")
+    reports = ("--report", "github", "--report", "json=out.json", "--report", "sarif=out.sarif")
+    shown = repository.gate("--base", "HEAD", *reports, "--explain-time", "4s")
     assert shown.returncode == 1
+    assert "  cause         " in shown.stdout
+    [result] = valid_sarif((repository.folder / "out.sarif").read_text())["runs"][0]["results"]
+    assert "  cause         " in result["message"]["text"]
     assert "gate FAILED: second FAIL_NUMERIC" in shown.stdout
     assert "not searched: the kept cases fail already" in shown.stdout
     assert "not run on the 2 targets of kernels that were not changed: it fails already" in shown.stdout
