@@ -15,6 +15,7 @@ import pytest
 from fuzz.tests.conftest import CHECKOUT, GENERIC, edited
 
 Suite = Callable[..., pytest.RunResult]
+README = (CHECKOUT / "README.md").read_text()
 
 _PROFILE = """
 from hypothesis import settings
@@ -73,14 +74,15 @@ def test_nothing():
 
 def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pytester) -> None:
     pytester.makeconftest(_PROFILE)
-    pytester.makepyfile(test_mine=_FUNCTIONS)
+    [shown_there] = re.findall(r"## In your pytest suite\n.*?```python\n(.*?)```", README, re.DOTALL)
+    pytester.makepyfile(test_mine=_FUNCTIONS, test_readme=shown_there)
     shown = suite("-W", "error")
-    shown.assert_outcomes(passed=3, failed=7)
+    shown.assert_outcomes(passed=4, failed=7)
     text = shown.stdout.str()
     for expected in (
-        r"CheckFailed: FAIL_NUMERIC  lambda  torch-lambda@cpu",
+        r"CheckFailed: FAIL_N\w+  lambda  torch-lambda@cpu",
         r"found by      pytest 'test_mine.py::test_wrong' --kernelfuzz-seed \d+",
-        r"case file     .*\.pytest_cache/d/kernelfuzz/lambda-fail_numeric-[0-9a-f]{12}\.json, to be run first",
+        r"case file     .*\.pytest_cache/d/kernelfuzz/lambda-fail_n\w+-[0-9a-f]{12}\.json, to be run first",
         r"CheckFailed: FAIL_MEMORY  wild  torch-wild@cpu",
         r"what          wrote 4 bytes outside y: right after the end of y",
         r"CheckFailed: FAIL_UNWRITTEN  lambda",
@@ -128,7 +130,7 @@ def test_a_pack_is_one_test_per_target_also_on_many_processes(
             "kernelfuzz: targets *c-[*]@native:gcc-[*]*",
             "*PASSED*test_pack.py::test_kernels[[]c-right@native:gcc-O0]*",
             "*FAILED*test_pack.py::test_kernels[[]c-wrong@native:gcc-O2]*",
-            "*CheckFailed: FAIL_NUMERIC  wrong  c-wrong@native:gcc-O*",
+            "*CheckFailed: FAIL_N*  wrong  c-wrong@native:gcc-O*",
             "*reproduce     kernelfuzz repro *.json --pack * --target c-wrong@native:gcc-O2*",
         ]
     )
