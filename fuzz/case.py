@@ -149,6 +149,8 @@ class Origin:
     recipe: str = "manual"
     layout: str = "manual"
     seed: int = 0
+    number: int = field(default=0, compare=False)
+    """its place in the search that made it, from 1; 0 where none did."""
     labels: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
     """what the case visits of its op's space; not kept in case files."""
 

@@ -192,12 +192,18 @@ def _origin(request: Request, seed: int) -> Origin:
     words += [word for pattern in request.targets for word in ("--target", pattern)]
     words += ["-k", request.keyword] if request.keyword else []
     words += ["--op", request.op] if request.op != "*" else []
-    return Origin(seed, shlex.join(words), pack)
+    return Origin(seed, shlex.join(words), pack, numbered=True)
 
 
 def bucket_text(bucket: Bucket, target: Target, origin: Origin) -> str:
     """The failure text of a bucket, with how often and where it was seen."""
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
+    number = bucket.case.origin.number
+    if origin.numbered and number:
+        place = f"{origin.seed}:{bucket.case.op}:{number}"
+        text += (
+            f"\n  as found      kernelfuzz {shlex.join(['repro', place, *origin.pack_option, '--target', target.id])}"
+        )
     seen = f"  seen          {bucket.count:,} times on {len(bucket.targets)} targets"
     lines = [] if bucket.explained is None else bucket.explained.lines()
     told = [f"  {label + ' ':<13} {rest}" for label, _, rest in (line.partition(": ") for line in lines)]

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fuzz.case import Case
+from fuzz.cli.chosen_case import chosen_case
 from fuzz.cli.exits import Exit
 from fuzz.cli.scripts import chosen_for_script, write_script
 from fuzz.cli.starting import select_targets, started
@@ -36,7 +37,7 @@ from fuzz.verdict import Verdict
 class Request:
     """The options of `kernelfuzz repro`."""
 
-    case: Path
+    case: str
     targets: tuple[str, ...]
     pack: Path | None
     json: Path | None
@@ -44,19 +45,22 @@ class Request:
     sanitize: bool
     jobs: int
     script: Path | None = None
+    findings: Path = Path("findings")
 
 
 def replay(request: Request) -> Exit:
     """Run the case on every chosen target; print a table, then each distinct failure in full."""
     out, err = console.results(), console.progress()
-    case, found = casefile.load(request.case)
-    for each in (case, *(found.history if found else ())):
+    pack = load(request.pack or built_in())
+    chosen = chosen_case(request.case, request.findings, lambda: pack)
+    case, found = chosen.case, chosen.found
+    for each in (case, *chosen.history):
         check_case(each)
-    targets = _targets(load(request.pack or built_in()), case, request.targets)
+    targets = _targets(pack, case, request.targets)
     by_id = {target.id: target for target in targets}
     limit, sanitize = request.case_limit, request.sanitize
-    with started(targets, request.jobs, err, limit, sanitize=sanitize, bounded=False) as pool:
-        seen = replayed(pool, by_id, case, found.law if found else None, found.history if found else ())
+    with started(targets, request.jobs, err, limit, sanitize=sanitize, bounded=False) as workers:
+        seen = replayed(workers, by_id, case, chosen.law, chosen.history)
     judgements = [each.judgement for each in seen.values()]
     _print_found(out, case, found, seen)
     if len(targets) > 1:
@@ -70,7 +74,7 @@ def replay(request: Request) -> Exit:
         )  # fmt: skip
     if request.script is not None:
         told = chosen_for_script(request.script, judgements, by_id, found)
-        write_script(request.script, case, told, by_id[told.target], found)
+        write_script(request.script, chosen, told, by_id[told.target])
         line = f"{request.script}: shows it on {told.target}; how to run it is said at its top"
         err.print(line, highlight=False, soft_wrap=True)
     if request.json:

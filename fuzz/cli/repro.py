@@ -11,7 +11,16 @@ from fuzz.cli import options
 
 
 def repro(
-    case: Annotated[Path, typer.Argument(help="A case file, as written by run.", show_default=False)],
+    case: Annotated[
+        str,
+        typer.Argument(
+            help="A case file; how a finding's name or digest begins; or SEED:OP:NUMBER, a case of a search.",
+            show_default=False,
+        ),
+    ],
+    findings: Annotated[
+        Path, typer.Option("--findings", help="Where findings are looked up: a run's --output, or a nightly's --state.")
+    ] = Path("findings"),
     target: options.Targets = None,
     pack: options.Pack = None,
     json: options.Json = None,
@@ -23,10 +32,10 @@ def repro(
     sanitize: options.Sanitize = False,
     jobs: options.Jobs = 0,
 ) -> int:
-    """Replay a case file on one or all targets, and print the judgement in full.
+    """Replay a case on one or all targets, and print the judgement in full.
 
     Exit code 0: passes everywhere; 1: fails somewhere; 125: nothing could be judged, so that `git bisect run` skips.
     """
     from fuzz.cli.replay import Request, replay
 
-    return replay(Request(case, tuple(target or ()), pack, json, case_limit, sanitize, jobs, script))
+    return replay(Request(case, tuple(target or ()), pack, json, case_limit, sanitize, jobs, script, findings))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fuzz.case import Case
+from fuzz.cli.chosen_case import ChosenCase
 from fuzz.cli.failures import UsageError
 from fuzz.execute.c_target import CTarget
 from fuzz.execute.python_target import PythonTarget
@@ -35,12 +35,12 @@ def chosen_for_script(
     return min(fitting, key=rank)
 
 
-def write_script(path: Path, case: Case, judgement: Judgement, target: Target, found: Found | None) -> None:
+def write_script(path: Path, chosen: ChosenCase, judgement: Judgement, target: Target) -> None:
     """Write the program. Raises UsageError where none can show it."""
-    law, history = (found.law, found.history) if found is not None else (None, ())
+    case, found = chosen.case, chosen.found
     failing = judgement if judgement.verdict.is_finding else None
     try:
-        calls = calls_of(target, case, failing, law, history)
+        calls = calls_of(target, case, failing, chosen.law, chosen.history)
     except ScriptError as error:
         raise UsageError(str(error)) from error
     about = [

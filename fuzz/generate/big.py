@@ -87,7 +87,7 @@ def big_case(big: Big, op_name: str, optional: bool) -> Case:
     }
     outputs = {o.name: Output(_dtype(o, big.dtype), layouts[o.name]) for o in wanted if o in op.outputs}
     labels = (("big", big.name),)
-    return Case(op_name, {"eps": _EPS, "axis": 1}, inputs, outputs, origin=Origin(_RECIPE, big.name, 0, labels))
+    return Case(op_name, {"eps": _EPS, "axis": 1}, inputs, outputs, origin=Origin(_RECIPE, big.name, labels=labels))
 
 
 def _dtype(operand: Operand, x: str) -> str:

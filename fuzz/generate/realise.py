@@ -42,7 +42,7 @@ def realise(draw: Draw) -> Case:
         inputs=inputs,
         outputs=outputs,
         structured=_is_structured(draw, op, values),
-        origin=Origin(x.recipe, x.place.layout, draw.seed, labels),
+        origin=Origin(x.recipe, x.place.layout, draw.seed, labels=labels),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -65,7 +66,12 @@ def search(
     audience = takers(kernels, op) or (anything(op),)
     strategy = sketches(audience, trespassers(audience))
     wanted = {taker: Ledger(space_of([taker])) for taker in audience}
-    batches = 0
+    batches = made = 0
+
+    def hand_over(cases: list[Case]) -> None:
+        nonlocal made
+        consume([replace(c, origin=replace(c.origin, number=made + place)) for place, c in enumerate(cases, start=1)])
+        made += len(cases)
 
     def one_batch(data: st.DataObject) -> None:
         nonlocal batches
@@ -86,9 +92,9 @@ def search(
                     if taker.refusal(case) is None:
                         ledger.see(case.origin.labels)
         try:
-            consume(cases)
+            hand_over(cases)
             for case in due(op, audience, batches - 1, big_first):
-                consume([case])
+                hand_over([case])
         except Exception as error:
             raise _Escape(error) from error
 

@@ -32,6 +32,8 @@ class Origin:
     """such as 'kernelfuzz run --seed 7 --pack mine'."""
     pack_option: tuple[str, ...] = ()
     """('--pack', FOLDER) where the kernels are not the built-in ones."""
+    numbered: bool = False
+    """a case of it can be named by seed, op and number."""
 
 
 def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: Target) -> str:

@@ -87,7 +87,7 @@ def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
         "structured": case.structured,
         "inputs": {name: _tensor(tensor) for name, tensor in case.inputs.items()},
         "outputs": {name: _output(output) for name, output in case.outputs.items()},
-        "origin": {"recipe": case.origin.recipe, "layout": case.origin.layout, "seed": case.origin.seed},
+        "origin": _origin(case.origin),
     }
     if found is not None:
         record["found"] = {
@@ -136,6 +136,11 @@ def from_json(record: object) -> tuple[Case, Found | None]:
     if claimed != case.digest:
         raise CaseError(f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered")
     return case, _parse_found(top.get("found"), case)
+
+
+def _origin(origin: Origin) -> dict[str, Any]:
+    number = {"number": origin.number} if origin.number else {}
+    return {"recipe": origin.recipe, "layout": origin.layout, "seed": origin.seed, **number}
 
 
 def _on_one_line(numbers: re.Match[str]) -> str:
@@ -249,7 +254,10 @@ def _parse_number(value: object, where: str) -> float | int:
 
 def _parse_origin(record: Mapping[str, Any]) -> Origin:
     return Origin(
-        str(record.get("recipe", "")), str(record.get("layout", "")), _integer(record.get("seed", 0), "origin")
+        str(record.get("recipe", "")),
+        str(record.get("layout", "")),
+        _integer(record.get("seed", 0), "origin"),
+        _integer(record.get("number", 0), "origin.number"),
     )
 
 

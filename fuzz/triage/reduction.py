@@ -109,7 +109,7 @@ def reduced(case: Case, how: Reduction) -> Case:
         outputs=outputs,
         # Plain values are no random ones: only the worst case is sound for them.
         structured=case.structured or kinds != {DRAWN},
-        origin=Origin(recipe, case.origin.layout, case.origin.seed),
+        origin=Origin(recipe, case.origin.layout, case.origin.seed, case.origin.number),
     )
 
 

@@ -95,6 +95,13 @@ def test_a_planted_bug_is_found_explained_kept_and_replayed(cli: Cli, planted: P
     printed = cli(*shlex.split(command[1]))
     assert printed.returncode == 1, "the command must work as it is printed"
     assert "FAIL_NUMERIC" in printed.stdout
+    place = re.search(r"as found +kernelfuzz (repro 1:rms_norm:\d+ .*)", found.stdout)
+    assert place is not None
+    by_place = cli(*shlex.split(place[1]))
+    assert (by_place.returncode, "FAIL_NUMERIC" in by_place.stdout) == (1, True), by_place.stderr
+    by_digest = cli("repro", path.stem[-12:-5], "--pack", str(pack), "--script", "shown.c")
+    assert by_digest.returncode == 1, by_digest.stderr
+    assert (tmp_path / "shown.c").read_text().startswith("/* FAIL_NUMERIC of c-planted@native")
     assert f"kernelfuzz run --seed 1 --pack {pack}" in found.stdout
     assert any(record["kind"] == "finding" for record in _records(tmp_path / "out.jsonl"))
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from fuzz.case import Case, Output, Tensor
+from fuzz.cli.chosen_case import ChosenCase
 from fuzz.cli.failures import UsageError
 from fuzz.cli.scripts import chosen_for_script, write_script
 from fuzz.execute.pool import WorkerPool
@@ -34,7 +35,8 @@ def _target(kernel: Kernel, ending: str) -> Target:
 
 def _written(folder: Path, name: str, case: Case, judgement: Judgement, target: Target) -> Path:
     law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
-    write_script(folder / name, case, judgement, target, Found(target.id, judgement.verdict.value, 1, "0", law))
+    found = Found(target.id, judgement.verdict.value, 1, "0", law)
+    write_script(folder / name, ChosenCase(case, found, law), judgement, target)
     return folder / name
 
 
@@ -64,7 +66,7 @@ def _shown_and_corrected(folder: Path, wrong: Kernel, right: Kernel, ending: str
     code, said = _run_c(_written(folder / "wrong", "repro.c", case, judgement, target))
     assert code == 1, said
     passing = Judgement(target.id, case.digest, Verdict.PASS)
-    write_script(folder / "right" / "repro.c", case, passing, _target(right, ending), None)
+    write_script(folder / "right" / "repro.c", ChosenCase(case, None), passing, _target(right, ending))
     assert _run_c(folder / "right" / "repro.c") == (0, "passed\n")
     return said
 
@@ -116,7 +118,7 @@ def test_a_triton_failure_is_shown_by_a_python_program(tmp_path: Path) -> None:
     assert "FAILS: y[0] = " in said
     passing = Judgement(target.id, case.digest, Verdict.PASS)
     base = next(k for k in PACK.kernels if k.name == "vector-generic")
-    write_script(path, case, passing, _target(base, "@interpret"), None)
+    write_script(path, ChosenCase(case, None), passing, _target(base, "@interpret"))
     assert _run([sys.executable, "-I", "repro.py"], tmp_path) == (0, "passed\n")
 
 
