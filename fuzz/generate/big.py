@@ -48,8 +48,10 @@ class Big:
 
 SERIES: tuple[Big, ...] = (
     Big("rows65536", 64, rows=65536, n=3),
+    Big("rows65537", 68, rows=65537, n=1),
     Big("pitch2^31", 72, rows=2, n=33, pitch=2**31 + 37),
     Big("rows70000", 80, rows=70000, n=4),
+    Big("rows70001", 84, rows=70001, n=2),
     Big("pitch-2^31", 88, rows=2, n=33, pitch=-(2**31) - 37),
     Big("pitch2^29", 96, rows=2, n=33, pitch=2**29 + 37),  # 2^31 bytes
     Big("pitch2^32", 104, rows=2, n=33, pitch=2**32 + 37),

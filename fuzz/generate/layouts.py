@@ -24,12 +24,15 @@ TRANSPOSED = LayoutClass("transposed", "the row axis is not the fastest in memor
 REVERSED = LayoutClass("reversed", "the row, the outermost axis, or both run backwards in memory")
 EXPANDED = LayoutClass("expanded", "all rows are one and the same memory (stride 0)")
 EXPANDED_ROW = LayoutClass("expanded_row", "all elements of a row are one and the same memory (stride 0)")
+EXPANDED_ALL = LayoutClass(
+    "expanded_all", "all elements are one and the same memory, as the gradient of a plain sum is"
+)
 
 LAYOUT_CLASSES: Mapping[str, LayoutClass] = {
     layout.name: layout
-    for layout in (CONTIGUOUS, PITCHED, PADDED, COLUMN_STEP, TRANSPOSED, REVERSED, EXPANDED, EXPANDED_ROW)
+    for layout in (CONTIGUOUS, PITCHED, PADDED, COLUMN_STEP, TRANSPOSED, REVERSED, EXPANDED, EXPANDED_ROW, EXPANDED_ALL)
 }
-OVERLAPPING = frozenset({EXPANDED.name, EXPANDED_ROW.name})
+OVERLAPPING = frozenset({EXPANDED.name, EXPANDED_ROW.name, EXPANDED_ALL.name})
 """classes in which elements share memory: for inputs only."""
 
 
@@ -56,6 +59,8 @@ def lay_out(name: str, shape: tuple[int, ...], axis: int, spread: int, guard: Gu
     elif name == "expanded_row":
         strides = _nest(shape, others)
         strides[axis] = 0
+    elif name == "expanded_all":
+        strides = [0] * len(shape)
     else:
         strides = _nest(shape, list(reversed(range(len(shape)))))
     return Layout(shape, tuple(strides), guard, offset)

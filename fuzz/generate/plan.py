@@ -32,6 +32,8 @@ STACKS = ("one", "many")
 
 _GUARDS: tuple[Guard, ...] = ("after", "before")
 _ROW_WISE = ("contiguous", "pitched")
+_GAPPED = ("pitched", "padded")
+"""layouts whose spread is the gap between rows."""
 
 
 @lru_cache(maxsize=1024)
@@ -53,7 +55,7 @@ def layouts_of(taker: Taker, role: Role, is_input: bool) -> tuple[str, ...]:
 
 def plan(sketch: Sketch, wish: Wish | None = None) -> Draw:
     """The draw of a sketch; what `wish` names is not left to chance."""
-    even = not wish and not sketch.odd and Dice(Stream(sketch.seed).child("even")).one_in(EVEN_ONE_IN)
+    even = wish is None and not sketch.odd and Dice(Stream(sketch.seed).child("even")).one_in(EVEN_ONE_IN)
     if even:
         sketch = replace(sketch, n=fitting_n(sketch.taker, -(-sketch.n // EVEN) * EVEN))
     able = sketch.taker.able
@@ -71,6 +73,7 @@ class _Planner:
         self.op: Op = OPS[sketch.taker.op]
         self.dice = Dice(Stream(sketch.seed).child("plan"))
         self.parts: dict[str, Part] = {}
+        self.gaps: set[int] = set()
 
     def draw(self) -> Draw:
         """All of it."""
@@ -132,7 +135,8 @@ class _Planner:
     def _alias(self, name: str) -> str | None:
         """The input in whose memory the output is, where that is allowed, possible and so decided."""
         shared = {part.alias for part in self.parts.values()}
-        allowed = self._allowed(name)
+        wished = self.wish.get(f"{name} dtype")
+        allowed = self._allowed(name) if wished is None else (wished,)
         sources = [
             source
             for output, source in self.op.aliases
@@ -161,7 +165,7 @@ class _Planner:
         return self.wish.get(f"{operand.name} stack", dice.pick(("", "", "", *STACKS)))
 
     def _place(self, operand: Operand, dtype: str) -> Placement:
-        """Where a tensor goes. Each has dice of its own, so that no two share a pitch but by chance."""
+        """Where a tensor goes. Each has dice of its own, and no two share the gap between their rows."""
         name, sketch, able = operand.name, self.sketch, self.able
         possible = layouts_of(sketch.taker, operand.role, operand in self.op.inputs)
         beyond = sketch.odd or (able.strides != "any" and self.dice.one_in(6))
@@ -179,8 +183,18 @@ class _Planner:
         if self.even:
             layout = layout if layout in _ROW_WISE else "contiguous"
             place = Placement(layout, EVEN * (1 + spread % 4), "before", offset // EVEN * EVEN)
-        aligned = able.alignment > 1 and operand.role == "grid"
-        return _aligned(place, sketch.n, max(1, able.alignment // ITEMSIZE[dtype]), steps) if aligned else place
+        step = max(1, able.alignment // ITEMSIZE[dtype]) if operand.role == "grid" else 1
+        place = _aligned(place, sketch.n, step, steps) if step > 1 else place
+        return self._apart(place, max(step, EVEN if self.even else 1))
+
+    def _apart(self, place: Placement, step: int) -> Placement:
+        """The placement with a gap between rows that no other tensor has, by so many elements more."""
+        if place.layout not in _GAPPED:
+            return place
+        while place.spread in self.gaps:
+            place = replace(place, spread=place.spread + step)
+        self.gaps.add(place.spread)
+        return place
 
 
 def _aligned(place: Placement, n: int, step: int, steps: int) -> Placement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-LARGEST_ROW = 32768
+LARGEST_ROW = 2**16 + 2
 """elements; the longest row that is drawn."""
 SWEPT_ROWS = 70
 """every row length from 1 to this is visited in turn, not left to chance."""
@@ -31,18 +31,28 @@ def row_lengths() -> st.SearchStrategy[int]:
     small = st.integers(1, SWEPT_ROWS)
     powers = st.builds(lambda k, d: max(2**k + d, 1), st.integers(1, 12), _NEAR)
     models = st.builds(lambda width, d: width + d, st.sampled_from(MODEL_WIDTHS), _NEAR)
-    longest = st.builds(lambda k, d: min(2**k + d, LARGEST_ROW), st.integers(13, 15), _NEAR)
+    longest = st.builds(lambda k, d: min(2**k + d, LARGEST_ROW), st.integers(13, 16), _NEAR)
     blocks = [_around_blocks(block) for block in BLOCKS]
     return st.one_of(small, small, small, small, *blocks, powers, powers, models, models, longest)
 
 
-_ROW_COUNTS = st.one_of(st.integers(1, 4), st.integers(1, 17))
+MANY_ROWS = (131, 132, 133, 255, 256, 257, 263, 264, 265)
+"""around the sizes of blocks, and once and twice the processors of a large GPU, which persistent kernels stride by."""
+SHORT = 32
+"""elements of a row of which there are many."""
+THRESHOLDS = tuple(2**k + d for k in (9, 11, 13, 16) for d in (-1, 0, 1))
+"""row lengths around which kernels are known to change their ways; each is visited."""
+
+_FEW_ROWS = st.one_of(st.integers(1, 4), st.integers(1, 17))
+_ROW_COUNTS = st.integers(0, 31).flatmap(lambda i: st.sampled_from(MANY_ROWS) if i == 31 else _FEW_ROWS)
 
 
 def row_counts(n: int) -> st.SearchStrategy[int]:
     """rows, such that the tensor stays within LARGEST_CASE elements."""
     most = max(1, LARGEST_CASE // n)
-    return _ROW_COUNTS if most >= 17 else st.integers(1, min(4, most))
+    if most >= MANY_ROWS[-1]:
+        return _ROW_COUNTS
+    return _FEW_ROWS if most >= 17 else st.integers(1, min(4, most))
 
 
 def offsets(itemsize: int) -> st.SearchStrategy[int]:

@@ -13,7 +13,7 @@ from fuzz.generate.freedom import dtype_pairs, may_share, presence
 from fuzz.generate.labels import POSITIONS
 from fuzz.generate.menus import MENUS, PLACED
 from fuzz.generate.plan import OFFSETS, STACKS, layouts_of
-from fuzz.generate.shapes import BLOCKS, SWEPT_ROWS
+from fuzz.generate.shapes import BLOCKS, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS
 from fuzz.op import OPS, Operand
 
 Space = Mapping[str, tuple[str, ...]]
@@ -35,10 +35,11 @@ def _labels(taker: Taker) -> Iterator[Label]:
     for operand in op.operands:
         if operand.optional:
             yield from ((operand.name, value) for value in presence(taker, operand))
-    yield from (("n", str(n)) for n in range(SWEPT_ROWS + 1) if _takes_n(taker, n))
+    yield from (("n", str(n)) for n in (*range(SWEPT_ROWS + 1), *THRESHOLDS) if _takes_n(taker, n))
     for block in BLOCKS:
         yield from ((f"tail of {block}", str(residue)) for residue in _tails(taker, block))
-    yield from (("rows", rows) for rows in ("0", "1", "2", "17"))
+    most = LARGEST_CASE // max(SHORT, able.multiple_of)
+    yield from (("rows", str(rows)) for rows in (0, 1, 2, 17, *MANY_ROWS) if rows <= max(most, 17))
     axes = [(axis, rank) for rank in range(1, 6) for axis in range(rank) if able.axis == "any" or axis == rank - 1]
     yield from (("axis", f"{axis} of rank {rank}") for axis, rank in axes)
     yield from (("eps", repr(eps)) for eps in EPS)

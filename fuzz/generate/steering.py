@@ -11,7 +11,7 @@ from fuzz.generate.draw import Draw
 from fuzz.generate.freedom import dtype_pairs
 from fuzz.generate.labels import length_labels
 from fuzz.generate.plan import plan
-from fuzz.generate.shapes import LARGEST_CASE
+from fuzz.generate.shapes import LARGEST_CASE, MANY_ROWS, SHORT
 from fuzz.generate.sketch import Sketch, fitting_n
 from fuzz.op import OPS
 
@@ -36,9 +36,16 @@ def steer(sketch: Sketch, taker: Taker, ledger: Ledger, holes: Sequence[Label], 
     wish: Wish = {}
     for hole in holes if holes[0][0] != "memory" else holes[:1]:
         asked = _asked(taker, ledger, hole, wish, turn)
-        if asked is not None and all(wish.get(key, value) == value for key, value in asked.items()):
+        if asked is None or any(wish.get(key, value) != value for key, value in asked.items()):
+            continue
+        if not wish or _is_small({**wish, **asked}):
             wish.update(asked)
     return plan(_shaped(sketch, taker, wish), wish)
+
+
+def _is_small(wish: Wish) -> bool:
+    """Whether what is wished for is no larger than other drawn cases."""
+    return int(wish.get("n", "0")) * int(wish.get("rows", "1")) <= LARGEST_CASE or wish.get("rows", "1") == "1"
 
 
 def nudged(sketch: Sketch, ledger: Ledger) -> Sketch:
@@ -77,6 +84,8 @@ def _asked(taker: Taker, ledger: Ledger, hole: Label, wish: Mapping[str, str], t
     if kind in ("n", "rows", "axis"):
         if value == "0" and wish:
             return None  # a case without elements visits nothing else
+        if kind == "rows" and int(value) in MANY_ROWS and "n" not in wish:
+            return {kind: value, "n": str(fitting_n(taker, 1 + turn % SHORT))}
         return {kind: value, **({"rows": "1"} if value.endswith("rank 1") else {})}
     if kind == "eps":
         return {"eps": value}

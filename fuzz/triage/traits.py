@@ -149,7 +149,9 @@ def layout_class(layout: Layout, axis: int) -> str:
     along = next((stride for _, stride, is_row in steps if is_row), 1)
     across = [(extent, stride) for extent, stride, is_row in steps if not is_row]
     if along == 0 or any(stride == 0 for _, stride in across):
-        return "expanded_row" if along == 0 else "expanded"
+        if along:
+            return "expanded"
+        return "expanded_all" if across and not any(stride for _, stride in across) else "expanded_row"
     if any(stride < 0 for _, stride, _ in steps):
         return "reversed"
     dense = contiguous(layout.shape).strides

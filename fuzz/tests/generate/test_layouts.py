@@ -63,6 +63,7 @@ def test_padded_axes_do_not_collapse() -> None:
 def test_expanded_layouts_share_memory() -> None:
     assert lay_out("expanded", (2, 3, 5), 2, 1, "after", 0).strides == (0, 0, 1)
     assert lay_out("expanded_row", (2, 3, 5), 2, 1, "after", 0).strides == (3, 1, 0)
+    assert lay_out("expanded_all", (2, 3, 5), 2, 1, "after", 0).strides == (0, 0, 0)
     assert lay_out("expanded", (2, 3, 5), 2, 1, "after", 0).extent == 5
 
 

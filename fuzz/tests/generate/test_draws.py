@@ -1,0 +1,101 @@
+"""Whatever is drawn, or steered to, is within what the kernel that it is meant for takes, and visits what it should."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuzz.case import Case, Layout
+from fuzz.execute.accept import Taker, takers
+from fuzz.generate.coverage import Ledger
+from fuzz.generate.entangled import entangled_as
+from fuzz.generate.layouts import LAYOUT_CLASSES
+from fuzz.generate.plan import plan
+from fuzz.generate.realise import realise
+from fuzz.generate.shapes import LARGEST_CASE
+from fuzz.generate.sketch import Sketch, sketches
+from fuzz.generate.space import space_of
+from fuzz.generate.steering import steer
+from fuzz.generate.weights import WEIGHTS
+from fuzz.op import OPS
+from fuzz.pack import built_in, load
+
+KERNELS = load(built_in()).kernels
+TAKERS = [taker for op in OPS for taker in takers(KERNELS, op)]
+LARGE = ("n", "rows", "tail of 256")
+CHANCY = ("x recipe", "eps")
+"""kinds that values decide, or that a recipe overrules."""
+
+
+@pytest.mark.parametrize("op", list(OPS))
+@given(st.data())
+@settings(max_examples=60)
+def test_every_draw_is_accepted_by_its_taker(op: str, data: st.DataObject) -> None:
+    sketch = data.draw(sketches(takers(KERNELS, op)))
+    case = realise(plan(sketch))
+    assert sketch.taker.refusal(case) is None
+    _check_pitches(case)
+
+
+def _check_pitches(case: Case) -> None:
+    """No two tensors with gaps between their rows have them at one distance, but those that share memory."""
+    labels = dict(case.origin.labels)
+    pitched = [
+        (name, _pitch(tensor.layout, int(case.params["axis"])))
+        for name, tensor in case.tensors.items()
+        if labels.get(f"{name} layout") in ("pitched", "padded") and OPS[case.op].operand(name).role == "grid"
+        if any(extent > 1 for a, extent in enumerate(tensor.layout.shape) if a != case.params["axis"])
+    ]
+    for (one, first), (two, second) in combinations(pitched, 2):
+        assert first != second, (one, two)
+
+
+def _pitch(layout: Layout, axis: int) -> int:
+    """From a row to the next one."""
+    strides = zip(layout.shape, layout.strides, strict=True)
+    return min(abs(stride) for a, (extent, stride) in enumerate(strides) if a != axis and extent > 1)
+
+
+def _sketch(taker: Taker, seed: int) -> Sketch:
+    return Sketch(taker, 40 * taker.able.multiple_of, 3, 2, 1, False, 1e-5, "normal", seed)
+
+
+@pytest.mark.parametrize("op", list(OPS))
+def test_every_hole_can_be_filled(op: str) -> None:
+    """For each declaration of the pack: one in five labels of its space, none for long rows."""
+    for place, taker in enumerate(takers(KERNELS, op)):
+        ledger = Ledger(space_of([taker]))
+        labels = [(kind, value) for kind, values in ledger.space.items() for value in values]
+        for turn, (kind, value) in enumerate(labels):
+            if kind in CHANCY or (kind in LARGE and int(value) > 300) or (turn + place) % 5:
+                continue
+            case = realise(steer(_sketch(taker, turn), taker, ledger, [(kind, value)], turn))
+            if kind == "memory":
+                case = entangled_as(case, value, turn)
+            assert taker.refusal(case) is None, (kind, value)
+            assert (kind, value) in case.origin.labels, (kind, value)
+
+
+def test_the_space_names_every_layout_and_every_recipe_for_weights() -> None:
+    free = next(taker for taker in TAKERS if taker.op == "rms_norm" and taker.able.weight_rows)
+    space = space_of([free])
+    assert set(space["x layout"]) == set(space["weight layout"]) == set(LAYOUT_CLASSES)
+    assert set(space["weight recipe"]) == set(WEIGHTS)
+    assert set(space["weight stack"]) == {"one", "many"}
+    assert {"131", "132", "255", "256", "257", "265"} <= set(space["rows"])
+    assert {"511", "2049", "8193", "65536", "65537"} <= set(space["n"])
+
+
+def test_many_wishes_at_once_do_not_make_a_huge_case() -> None:
+    """Many rows are wished for, and long ones, and several axes: never all of it."""
+    taker = next(taker for taker in TAKERS if taker.op == "rms_norm" and taker.able.weight_rows)
+    ledger = Ledger(space_of([taker]))
+    holes = [("n", "65537"), ("rows", "265"), ("x layout", "padded"), ("tail of 256", "7")]
+    for order in permutations(holes):
+        draw = steer(_sketch(taker, 1), taker, ledger, order, 1)
+        assert order[0][0] != "n" or draw.n == 65537
+        assert order[0][0] != "rows" or draw.rows == 265
+        assert draw.rows == 1 or draw.rows * draw.n <= LARGEST_CASE
