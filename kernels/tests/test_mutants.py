@@ -17,6 +17,7 @@ from fuzz.execute.toolchain import this_host
 from fuzz.judge.twin import EntryJudge
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS, Entry, twin_of
+from fuzz.op import OPS
 from fuzz.outcome import Status
 from fuzz.pack import load
 from fuzz.verdict import Verdict
@@ -34,6 +35,17 @@ BY_LAW = {
     "generic-order-by-place": "in_place",
     "generic-order-by-eps": "scaling",
     "generic-order-by-pitch": "layout",
+    "generic-order-by-even-rows": "batch_subset",
+    "generic-order-by-line": "surroundings",
+    "generic-order-by-row-number": "row_permutation",
+    "generic-order-by-sign": "sign_flip",
+    "add-order-by-rows": "batch_append",
+    "add-order-by-place": "in_place",
+    "add-order-by-eps": "scaling",
+    "backward-order-by-row-number": "row_permutation",
+    "backward-order-by-alignment": "alignment",
+    "backward-order-by-call": "rerun",
+    "backward-order-by-eps": "scaling",
 }
 """the law that each mutant is made to break; no tolerance shows it."""
 LENGTH = 127
@@ -88,7 +100,7 @@ def test_only_its_law_shows_a_mutant_whose_values_are_right(mutant: Mutant) -> N
     """The oracle passes every run; the law fails some twins of the mutant and none of its base."""
     targets = expand([mutant.apply(BASES[mutant.base]), BASES[mutant.base]], this_host())
     law = LAWS[BY_LAW[mutant.name]]
-    case = _law_trigger(law.name)
+    case = _law_trigger(law.name, BASES[mutant.base].op)
     entries = [Entry(case)]
     for key in range(24):
         entries += [twin_of(case, LawCheck(law, key)), Entry(case)]
@@ -104,12 +116,20 @@ def test_only_its_law_shows_a_mutant_whose_values_are_right(mutant: Mutant) -> N
         assert set(seen[target.id]) == wanted, target.id
 
 
-def _law_trigger(law: str) -> Case:
+def _law_trigger(law: str, op: str) -> Case:
     """Rows with gaps, at a multiple of 64 bytes; two of them, a batch that is small."""
-    layout = Layout((2, 1000), (1024, 1), "before")
-    x = np.random.default_rng(2).standard_normal(layout.shape).astype("<f4") * np.float32(0.01)
-    y = Output("f32", layout, "x" if law == "in_place" else None)
-    return Case("rms_norm", {"axis": 1, "eps": 2.0**-14}, {"x": Tensor("f32", layout, x.tobytes())}, {"y": y})
+    layout, dice = Layout((2, 1000), (1024, 1), "before"), np.random.default_rng(2)
+    inputs = {
+        operand.name: Tensor("f32", layout, (dice.standard_normal(layout.shape) * 0.01).astype("<f4").tobytes())
+        for operand in OPS[op].inputs
+        if not operand.optional
+    }
+    output, source = OPS[op].aliases[0]
+    outputs = {operand.name: Output("f32", layout) for operand in OPS[op].outputs if operand.role == "grid"}
+    if law == "in_place":
+        output, source = ("sum", "residual") if "residual" in inputs else (output, source)
+        outputs[output] = Output("f32", layout, source)
+    return Case(op, {"axis": 1, "eps": 2.0**-14}, inputs, outputs)
 
 
 def test_the_mutant_that_takes_any_strides_takes_what_its_base_rejects() -> None:
