@@ -19,10 +19,12 @@ def print_coverage(console: Console, tally: Tally) -> None:
     for op, ledger in tally.coverage.items():
         console.print(f"\ncoverage of {op}:", highlight=False)
         print_table(PlainTable(("kind", "visited", "of", "rarest", "holes"), _rows(ledger)), markdown=False)
-    idle = [target.target for target in tally.targets.values() if target.judged == 0]
-    holes = sum(len(names) for ledger in tally.coverage.values() for names in ledger.holes().values()) + len(idle)
-    for target in idle:
-        console.print(f"hole: target {target} judged no case", highlight=False, soft_wrap=True)
+    holes = sum(ledger.size for ledger in tally.coverage.values())
+    able = {target for targets in tally.running.values() for target in targets}
+    unable = [target for target in tally.targets if target not in able]
+    if unable:
+        more = f" and {len(unable) - 1} more" if len(unable) > 1 else ""
+        console.print(f"cannot run here, and visited nothing: {unable[0]}{more}", highlight=False, soft_wrap=True)
     console.print("no hole" if holes == 0 else f"{holes} holes: run longer, or see the table", highlight=False)
 
 

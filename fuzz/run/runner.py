@@ -91,8 +91,11 @@ class Runner:
     def __post_init__(self) -> None:
         self._by_id: Mapping[str, Target] = {target.id: target for target in self.targets}
         self.kernels = self.kernels or tuple(dict.fromkeys(target.kernel for target in self.targets))
-        running = [t.kernel for t in self.targets if not isinstance(self.pool.statuses.get(t.id), NotRun)]
-        self.tally.kernels = tuple(dict.fromkeys(running))
+        running = [target for target in self.targets if not isinstance(self.pool.statuses.get(target.id), NotRun)]
+        self.tally.kernels = tuple(dict.fromkeys(target.kernel for target in running))
+        self.tally.running = {
+            op: [target.id for target in running if target.kernel.op == op] for op in {t.kernel.op for t in running}
+        }
         for target in self.targets:
             self.tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
         for law in self.laws:
@@ -168,8 +171,9 @@ class Runner:
         self.tally.cases += 1
         if entry.check is not None and judge.checked:
             self.tally.laws[entry.check.name] += len(judge.checked)
-        if any(judgement.verdict is not Verdict.NOT_RUN for judgement in judgements):
-            self.tally.cover(case)
+        ran = [judgement.target for judgement in judgements if judgement.verdict is not Verdict.NOT_RUN]
+        if ran:
+            self.tally.cover(case, ran)
         for judgement in judgements:
             self.tally.targets[judgement.target].add(case, judgement)
         found = [judgement for judgement in judgements if judgement.verdict.is_finding]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuzz.case import ITEMSIZE, Case
@@ -70,12 +70,15 @@ class Tally:
     """by op: what judged cases have visited."""
     kernels: Sequence[Kernel] = ()
     """those that really run: what is a hole depends on what they take."""
+    running: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """by op: the targets that can run here."""
 
-    def cover(self, case: Case) -> None:
-        """Count what a judged case visits."""
+    def cover(self, case: Case, targets: Sequence[str]) -> None:
+        """Count what a case visits that was judged on these targets, and them."""
         if case.op not in self.coverage:
-            self.coverage[case.op] = Ledger(space_of(takers(self.kernels, case.op)))
-        self.coverage[case.op].see(case.origin.labels)
+            visited = {**space_of(takers(self.kernels, case.op)), "target": tuple(self.running.get(case.op, ()))}
+            self.coverage[case.op] = Ledger(visited)
+        self.coverage[case.op].see([*case.origin.labels, *(("target", target) for target in targets)])
 
     @property
     def judged(self) -> int:

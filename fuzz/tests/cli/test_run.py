@@ -301,5 +301,7 @@ def test_coverage_names_its_holes_and_has_none_after_a_while(cli: Cli, tmp_path:
     recorded = records[-1]["coverage"]["rms_norm"]
     assert recorded["tail of 256"]["holes"]
     assert sum(recorded["dtype"]["counts"].values()) == len(drawn), "a twin visits nothing of its own"
+    judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}
+    assert recorded["target"] == {"counts": judged, "holes": []}
     whole = cli("run", "--max-cases", "2000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
     assert "no hole" in whole.stdout, whole.stdout
