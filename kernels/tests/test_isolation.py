@@ -13,6 +13,7 @@ from fuzz.execute.accept import refusal
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
+from fuzz.generate.big import Big, big_case
 from fuzz.judge.judge import Judge
 from fuzz.outcome import Outcome
 from fuzz.pack import load
@@ -49,6 +50,11 @@ def stacked(case: Case, rows: int) -> Case:
     return replace(case, inputs={**case.inputs, "weight": held})
 
 
+def far(pitch: int) -> Case:
+    """Two rows so many elements apart, of a storage that is sparse."""
+    return big_case(Big("far", 0, rows=2, n=33, pitch=pitch), "rms_norm", True)
+
+
 forward = partial(a_case, "rms_norm", ("weight", "rstd"), layout=dense)
 added = partial(a_case, "fused_add_rms_norm", ("weight", "sum"), layout=dense)
 backward = partial(a_case, "rms_norm_backward", ("weight", "rstd", "dw"), layout=dense)
@@ -58,6 +64,8 @@ NEEDED: dict[str, tuple[str, Case, Case]] = {
     "weighted-writes-into-gaps": ("gaps", forward(grid=(9,)), forward(grid=(9,), layouts={"y": stepped})),
     "weighted-second-pass-ignores-stride": ("a stride along the row", forward(), forward(layouts={"x": stepped})),
     "weighted-offset-in-16-bits": ("distance", forward(grid=(2, 16384)), forward(grid=(3, 16384))),
+    "weighted-offset-in-32-bits": ("more distance", far(2**31 - 64), far(2**31 + 64)),
+    "weighted-rows-of-a-grid": ("many rows", forward(grid=(65535, 1)), forward(grid=(65537, 1))),
     "weighted-rstd-unwritten": ("a stored rstd", a_case("rms_norm", grid=(2, 3)), forward(grid=(2, 3))),
     "weighted-reads-weight-as-x": ("mixed dtypes", forward(dtype="f16"), forward(dtype="f16", mixed={"weight": "f32"})),
     "weighted-ignores-weight-stride": ("a strided weight", forward(), forward(layouts={"weight": padded})),
@@ -79,11 +87,20 @@ NEEDED: dict[str, tuple[str, Case, Case]] = {
 }
 """by mutant: what it takes, a case without it and one with it."""
 
+PLAIN = {"backward-projection-dropped", "backward-projection-halved", "backward-mean-over-n-plus-1"}
+"""mutants that any random gradient shows."""
+
 
 def _judged(case: Case, outcome: Outcome, target: Target) -> str:
     why, judge = refusal(target.kernel, case), Judge(case)
     judgement = judge.judge(outcome, target.numerics) if why is None else judge.judge_invalid(outcome, why)
     return judgement.verdict.value
+
+
+def test_every_mutant_of_these_kernels_that_one_case_shows_is_here() -> None:
+    bases = {MUTANTS[name].base for name in NEEDED}
+    alone = [mutant for mutant in PACK.mutants if mutant.base in bases and not mutant.needs_history]
+    assert {mutant.name for mutant in alone if mutant.caught_as != ("FAIL_LAW",)} == {*NEEDED, *PLAIN}
 
 
 @pytest.mark.parametrize("name", list(NEEDED))
