@@ -82,12 +82,12 @@ class Night:
 
     def work(self) -> None:
         """Replay, then search, until a stop is wanted. Raises CannotSave where the disk is full for too long."""
+        self.runner.resting = FairShares(lambda: self.pool.busy_s, self.jobs)
         earlier = slices_of(self.engine, self.opened.night)
         if not any(part.done for part in earlier if part.op == _REPLAY):
             with self._slice(Turn(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
                 self._replay()
                 self._explain()
-        self.runner.resting = FairShares(lambda: self.pool.busy_s, self.jobs)
         while self.ops and self.stopping.left > 0:
             turn = self._next()
             with self._slice(turn):

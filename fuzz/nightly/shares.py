@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-_HEAD_START_S = 5.0
+_HEAD_START_S = 2.0
 """of work that every target may do, however short the night is so far."""
 
 
