@@ -35,6 +35,11 @@ class Ledger:
         return bool(self._open)
 
     @property
+    def breadth(self) -> int:
+        """How many labels the space has."""
+        return sum(map(len, self.space.values()))
+
+    @property
     def size(self) -> int:
         """How many holes there are."""
         return sum(map(len, self._open.values()))

@@ -27,7 +27,7 @@ BATCH = 16
 """cases in one batch: enough to amortise a draw and a message, few enough to keep the progress line moving."""
 FAN = 4
 """cases that one draw fans out to."""
-STEERED = 8
+STEERED = 10
 """cases of a batch that fill holes of the coverage, while there are any; the others only go near them."""
 SEQUENCE_EVERY = 2
 """batches of which one begins with a call sequence in place of its first fan."""
@@ -106,7 +106,8 @@ def search(
         waiting = [taker for taker, ledger in wanted.items() if ledger.is_open]
         if not waiting:
             return realise(plan(sketch))
-        taker = max(waiting, key=lambda each: wanted[each].size) if turn % 2 else waiting[turn // 2 % len(waiting)]
+        # By turns the one who takes most, whose cases most others are given too, and the one who lacks most.
+        taker = max(waiting, key=lambda each: wanted[each].size if turn % 2 else wanted[each].breadth)
         holes = wanted[taker].wanted(turn)
         case = realise(steer(sketch, taker, wanted[taker], holes, turn))
         kind, value = holes[0]
