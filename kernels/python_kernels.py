@@ -25,6 +25,8 @@ _SUMS = ("rerun", "surroundings")
 
 _WEIGHT = ("weight", ("x", "f32"))
 _LONGEST, _KEPT = 131072, 16384
+_LONGEST_F16 = 32768
+"""where f16 has to hold the length too."""
 _FORWARD = Capabilities(
     dtypes=("f32", "f16", "bf16"), strides="pitched", aliases=(("y", "x"),), takes=("weight", "rstd"),
     mixed=(_WEIGHT, ("y", ("x", "f32"))), offset=True, max_n=_LONGEST,
@@ -59,11 +61,13 @@ def _mode(name: str, mode: str, numerics: Numerics, laws: tuple[str, ...], longe
 
 
 def _add(name: str, path: str, cast: str, numerics: Numerics, summary: str) -> PythonKernel:
-    able = _NONE if cast == "none" else _ADD
+    able, longest = (_NONE, _LONGEST_F16) if cast == "none" else (_ADD, _LONGEST)
+    # In f16 a scaled mean of squares soon has fewer bits, or none.
+    laws = tuple(law for law in _ROWS if cast != "none" or law != "scaling")
     return PythonKernel(
         name, "fused_add_rms_norm", _TRITON / "fused_add_rms_norm.py", "triton", numerics,
-        able if path == "whole_row" else replace(able, max_n=_LONGEST),
-        options=(("path", path), ("cast", cast)), laws=_ROWS, summary=summary,
+        able if path == "whole_row" else replace(able, max_n=longest),
+        options=(("path", path), ("cast", cast)), laws=laws, summary=summary,
     )  # fmt: skip
 
 
@@ -118,14 +122,20 @@ _TORCH_ADD = replace(_TORCH_FORWARD, takes=("weight", "sum", "rstd"), mixed=(_WE
 _TORCH_BACKWARD = replace(
     _TORCH_FORWARD, takes=("weight", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), aliases=_BACKWARD.aliases
 )
+_FUNCTIONAL = replace(_TORCH_FORWARD, axis="last", takes=("weight",), mixed=(), offset=False)
 _SOURCE = _TORCH / "rms_norm.py"
 
 _TORCH_KERNELS = (
     PythonKernel("eager", "rms_norm", _SOURCE, "torch", _FREE, _TORCH_FORWARD, summary="four operations"),
     PythonKernel(
-        "functional", "rms_norm", _SOURCE, "torch", replace(_FREE, rsqrt_ulp=2.0),
-        replace(_TORCH_FORWARD, axis="last", takes=("weight",), mixed=(), offset=False), entry="functional",
-        summary="torch.nn.functional.rms_norm",
+        "functional", "rms_norm", _SOURCE, "torch", replace(_FREE, rsqrt_ulp=2.0), _FUNCTIONAL, entry="functional",
+        devices=("cpu",), summary="torch.nn.functional.rms_norm",
+    ),
+    PythonKernel(
+        # corpora/historical, torch-infinity: inf - inf in its running mean makes NaN of a row with an infinity.
+        "functional-running-mean", "rms_norm", _SOURCE, "torch",
+        replace(_FREE, rsqrt_ulp=2.0, nonfinite="unspecified"), _FUNCTIONAL, entry="functional",
+        devices=("cuda",), summary="the same, as it is on a GPU",
     ),
     PythonKernel(
         "compiled", "rms_norm", _SOURCE, "torch", replace(_FREE, rsqrt_ulp=2.0), _TORCH_FORWARD,

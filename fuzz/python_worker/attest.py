@@ -15,7 +15,21 @@ def attested(spec: Spec, kernel: Kernel, torch: Any) -> str:
     if spec.device == "cuda" and not torch.cuda.is_available():
         built = f"torch {torch.__version__} is built without it" if torch.version.cuda is None else "torch finds none"
         return f"missing=no CUDA device: {built}"
+    if spec.device == "interpret" and (fault := _loop_fault()):
+        return f"missing={fault}"
     return "\n".join(f"{name}={value}" for name, value in _facts(spec, kernel, torch))
+
+
+def _loop_fault() -> str:
+    """Why Triton's interpreter is of no use here."""
+    import numpy as np
+    import triton
+
+    from fuzz.python_worker.probe import loop_fault
+
+    fault = loop_fault()
+    versions = f"Triton {triton.__version__}'s interpreter cannot loop with NumPy {np.__version__}"
+    return f"{versions} ({fault}): install an older NumPy or a newer Triton" if fault else ""
 
 
 def _facts(spec: Spec, kernel: Kernel, torch: Any) -> Iterator[tuple[str, str]]:

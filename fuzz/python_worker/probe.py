@@ -37,6 +37,13 @@ def _widen(x, y, out, SIZE: tl.constexpr):
 
 
 @triton.jit
+def _copy_in_steps(x, out, count, SIZE: tl.constexpr):
+    for start in range(0, count, SIZE):
+        place = start + tl.arange(0, SIZE)
+        tl.store(out + place, tl.load(x + place))
+
+
+@triton.jit
 def _round(x, y, out, SIZE: tl.constexpr):
     place = tl.arange(0, SIZE)
     product = tl.load(x + place).to(tl.float32) * tl.load(y + place).to(tl.float32)
@@ -62,6 +69,17 @@ def launched(device: str) -> Any:
     if not torch.equal(x, out):
         raise RuntimeError("a program that copies 16 numbers does not")
     return compiled
+
+
+def loop_fault() -> str:
+    """What is wrong with loops whose ends are arguments, as old interpreters have it with a new NumPy; or nothing."""
+    x, out = torch.ones(2 * _SIZE), torch.zeros(2 * _SIZE)
+    try:
+        _copy_in_steps[(1,)](x, out, 2 * _SIZE, SIZE=_SIZE)
+    except Exception as error:  # whatever it is, no kernel with a loop runs
+        cause = error.__cause__ or error
+        return f"{type(cause).__name__}: {' '.join(str(cause).split())}"
+    return "" if torch.equal(x, out) else "it stops early"
 
 
 def bf16_faults() -> list[str]:

@@ -311,3 +311,12 @@ def test_rows_of_weights_of_nothing(op: str, shape: tuple[int, ...]) -> None:
     inputs = {"x": x, "weight": np.ones(shape[-2:], "f4")} | ({"residual": x} if "add" in op else {})
     problem = Problem(op, {"eps": EPS, "offset": 1.0}, inputs, {"y": "f32"})
     assert result(problem, Numerics(), y=x) == {"pass"}
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0, 4)])
+def test_a_given_rstd_of_rows_without_elements_is_nothing_to_judge(shape: tuple[int, int]) -> None:
+    x, weight, rstd = np.zeros(shape, "<f4"), np.zeros(shape[1], "<f4"), np.ones(shape[0], "<f4")
+    inputs = {"x": x, "dy": x, "weight": weight, "rstd": rstd}
+    problem = Problem("rms_norm_backward", {"eps": 0.5}, inputs, {"dx": "f32", "dw": "f32"})
+    checks = Truth(problem).check(Numerics(), {"dx": x, "dw": weight})
+    assert [check.result for check in checks] == ["pass", "pass"]
