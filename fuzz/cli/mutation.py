@@ -23,6 +23,7 @@ from fuzz.execute.toolchain import this_host
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.twin import EntryJudge
+from fuzz.kernel import Kernel
 from fuzz.laws.registry import declared, with_twins
 from fuzz.mutant import Mutant
 from fuzz.pack import Pack, built_in, load
@@ -32,7 +33,7 @@ from fuzz.run.alone import FreshProcess
 from fuzz.run.calls import Calls
 from fuzz.run.tally import whereabouts
 from fuzz.select import SelectionError, keyword
-from fuzz.triage.examination import Allowance, examine
+from fuzz.triage.examination import Allowance, Explained, examine
 from fuzz.triage.history import Need, history_line, recognise
 from fuzz.verdict import Verdict
 
@@ -180,7 +181,7 @@ def _try(pack: Pack, mutant: Mutant, request: Request, err: Console) -> Trials:
         _hunt(pool, base.op, result.trials, request)
         shown = next((trial for trial in result.trials if trial.ok), None)
         if request.explain and shown is not None and shown.evidence is not None and shown.killed_by is not None:
-            explained = examine(pool, targets, shown.evidence, shown.killed_by, Allowance(_EXPLAIN_S))
+            explained = _explained(base, shown.target, shown.evidence, shown.killed_by)
             result.told = Told(mutant, explained, time.monotonic() - began)
     for trial in result.trials:
         if trial.killed_by is None and not trial.trouble:
@@ -188,6 +189,13 @@ def _try(pack: Pack, mutant: Mutant, request: Request, err: Console) -> Trials:
         elif mutant.needs_history:
             trial.explain()
     return result
+
+
+def _explained(base: Kernel, target: Target, case: Case, judgement: Judgement) -> Explained:
+    """Beside the base, and on all targets: also on those where the mutant need not be killed."""
+    everywhere = [each for each in expand([target.kernel, base], this_host()) if each.unavailable() is None]
+    with WorkerPool(everywhere) as pool:
+        return examine(pool, everywhere, case, judgement, Allowance(_EXPLAIN_S))
 
 
 def _hunt(pool: WorkerPool, op: str, trials: Sequence[Trial], request: Request) -> None:

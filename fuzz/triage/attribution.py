@@ -33,8 +33,14 @@ class Attribution:
         return f"{self.cause}: {self.evidence}"
 
 
-def attributed(target: Target, targets: Sequence[Target], judgements: Mapping[str, Judgement]) -> Attribution:
-    """What the failure on `target` is tied to, given the judgements of the same case on all targets."""
+def attributed(
+    target: Target, targets: Sequence[Target], judgements: Mapping[str, Judgement], rule: Rule | None = None
+) -> Attribution:
+    """What the failure on `target` is tied to, given the judgements of the same case on all targets.
+
+    Which targets fail on one case may depend on the case, as short rows fail on short vectors only: a `rule` that was
+    found by probing all targets knows better what matters of them.
+    """
     name = target.kernel.name
     told = [(each, judgements[each.id].verdict) for each in targets if each.id in judgements]
     own = [(each, verdict) for each, verdict in told if each.kernel.name == name and _says(verdict)]
@@ -48,6 +54,8 @@ def attributed(target: Target, targets: Sequence[Target], judgements: Mapping[st
             "the oracle or the case", f"all {len(others) + 1} kernels that take the case fail on it, {name} among them"
         )
     cause, evidence = _within(name, failing, passing)
+    if rule is not None and passing and rule.atoms:
+        cause = _cause(rule)
     agreeing = sum(not fails for fails in others.values())
     if agreeing:
         kernels = "another kernel agrees" if agreeing == 1 else f"{agreeing} other kernels agree"
@@ -84,4 +92,5 @@ def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> 
 
 
 def _cause(rule: Rule) -> str:
-    return " with ".join(dict.fromkeys(_CAUSES.get(atom.trait, atom.trait) for atom in rule.atoms))
+    named = dict.fromkeys(_CAUSES[atom.trait] for atom in rule.atoms if atom.trait in _CAUSES)
+    return " with ".join(named) or "the kernel's source"

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from fuzz.triage.rule import Atom, Learned, Rule, Trait, Traits, learn, number_cost
+from fuzz.triage.rule import Atom, Learned, Rule, Trait, Traits, learn, number_cost, word_cost
+from fuzz.triage.values import is_about_values
 
 _WIDTH = 24
 """conjunctions that are kept of each length."""
@@ -53,9 +54,10 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
 
     atoms = rule.atoms
     while len(atoms) > 1:
-        shorter = [tuple(atom for atom in atoms if atom is not left_out) for left_out in atoms]
-        best = max(shorter, key=pure)
-        if pure(best) < _PURE:
+        hiding = [atom for atom in atoms if is_about_values(atom.trait)]
+        shorter = [tuple(atom for atom in atoms if atom is not left_out) for left_out in hiding]
+        best = max(shorter, key=pure, default=())
+        if pure(best) < _PURE or not best:
             break
         atoms = best
     return Rule(atoms)
@@ -175,9 +177,9 @@ def _bits(atom: Atom, probes: Sequence[Traits]) -> int:
 def _atoms(own: Traits, failures: Sequence[Traits], passes: Sequence[Traits]) -> Iterator[Atom]:
     for trait, value in own.items():
         if isinstance(value, str):
-            yield Atom(trait, "=", (value,), 1.0)
+            yield Atom(trait, "=", (value,), word_cost(trait))
             others = {traits.get(trait) for traits in passes} - {value, None}
-            yield from (Atom(trait, "!=", (str(other),), 1.1) for other in sorted(map(str, others)))
+            yield from (Atom(trait, "!=", (str(other),), word_cost(trait) + 0.1) for other in sorted(map(str, others)))
         else:
             yield from _number_atoms(trait, value, failures, passes)
 

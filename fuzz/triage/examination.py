@@ -138,7 +138,8 @@ def examine(
         return Explained(
             judgement.target, case, case, judgement, verdicts, None, Explanation(None, None), len(trials.known)
         )
-    attribution = attributed(target, targets, {name: each.judgement for name, each in seen.items()})
+    judgements = {name: each.judgement for name, each in seen.items()}
+    attribution = attributed(target, targets, judgements, explanation.rule)
     return Explained(
         target.id, case, small, shown, verdicts, attribution, explanation, len(trials.known), not clock.stopped
     )

@@ -19,6 +19,7 @@ from fuzz.triage.places import Places, places_of
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
+from fuzz.triage.values import is_about_values
 
 _BATCH = 16
 _VARIANTS = (3, 9)
@@ -68,7 +69,16 @@ def _rule_line(learned: Learned, fails: str) -> str:
 
 
 def _stated(learned: Learned) -> str:
-    return "; or ".join(str(rule) or "always" for rule in (learned.rule, *learned.others))
+    return "; or ".join(rule_text(rule) for rule in (learned.rule, *learned.others))
+
+
+def rule_text(rule: Rule) -> str:
+    """The rule; what only hides the failure comes last and is said to do so."""
+    hiding = [atom for atom in rule.atoms if is_about_values(atom.trait)]
+    if not hiding or len(hiding) == len(rule.atoms):
+        return str(rule) or "always"
+    core = Rule(tuple(atom for atom in rule.atoms if atom not in hiding))
+    return f"{core} [hidden unless {Rule(tuple(hiding))}]"
 
 
 @dataclass
@@ -90,7 +100,7 @@ def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Expl
     """Probe around a shrunk case, on its target and on the kernel's other ones, until the trials' time is over."""
     evidence, law = _Evidence(), trials.family.law.name if trials.family.law is not None else ""
     # Around the failure a boundary case fails as well.
-    anyhow = replace(trials, family=replace(trials.family, clear=0.0))
+    anyhow = replace(trials, family=replace(trials.family, clear=0.0, wide=True))
     with contextlib.suppress(OutOfTimeError):
         _probe(anyhow, [case], evidence)
         if not Frame(case).fits() or not case.inputs["x"].layout.size:

@@ -28,6 +28,8 @@ _FAMILIES: Mapping[Verdict, str] = {
     Verdict.REJECTED: "rejected",
 }
 
+_CHANCE = frozenset({"values", "memory", "crash"})
+
 
 @dataclass(frozen=True)
 class Family:
@@ -35,6 +37,8 @@ class Family:
 
     name: str
     law: LawCheck | None = None
+    wide: bool = False
+    """wrong values, stray accesses and crashes are one way of failing: which of them a wrong index shows is chance."""
     clear: float = 0.0
     """least err/budget of a failure that is told by its values."""
 
@@ -43,16 +47,19 @@ class Family:
         """The family of a finding. Cases that fail clearly stay with cases that fail clearly."""
         law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
         numeric = judgement.verdict is Verdict.FAIL_NUMERIC
-        return cls(_FAMILIES[judgement.verdict], law, min(CLEAR, judgement.ratio) if numeric else 0.0)
+        return cls(_FAMILIES[judgement.verdict], law, clear=min(CLEAR, judgement.ratio) if numeric else 0.0)
 
     @property
     def key(self) -> str:
-        """What findings of one bucket have in common: 'values', 'memory', 'law rerun'."""
-        return f"{self.name} {self.law.name}" if self.law is not None else self.name
+        """What failures of one cause may have in common: 'values', 'law rerun'."""
+        if self.law is not None:
+            return f"{self.name} {self.law.name}"
+        return "values" if self.name in _CHANCE else self.name
 
     def holds(self, judgement: Judgement) -> bool:
         """True when the judgement is a failure of this family, and a clear one."""
-        if _FAMILIES.get(judgement.verdict) != self.name:
+        name = _FAMILIES.get(judgement.verdict)
+        if name != self.name and not (self.wide and {name, self.name} <= _CHANCE):
             return False
         if self.law is not None:
             return judgement.law is not None and judgement.law.name == self.law.name

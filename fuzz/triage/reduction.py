@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -83,6 +83,23 @@ class Frame:
         return set(tensors) <= known and all(
             tensor.layout.shape == op.shape(name, self.grid, self.axis) for name, tensor in tensors.items()
         )
+
+
+def unstacked(case: Case) -> Iterator[Case]:
+    """The case with one row of each stack of weights: what is left can be reduced."""
+    for row in range(max((t.layout.shape[0] for n, t in case.inputs.items() if _is_stack(case, n)), default=0)):
+        inputs = {name: _row_of(t, row) if _is_stack(case, name) else t for name, t in case.inputs.items()}
+        yield replace(case, inputs=inputs)
+
+
+def _is_stack(case: Case, name: str) -> bool:
+    return OPS[case.op].operand(name).role == "columns" and len(case.inputs[name].layout.shape) == 2
+
+
+def _row_of(stack: Tensor, row: int) -> Tensor:
+    values = from_bits(stack.bits, stack.dtype, stack.layout.shape)[row % stack.layout.shape[0]]
+    layout = Layout(values.shape, stack.layout.strides[1:], stack.layout.guard, stack.layout.offset)
+    return Tensor(stack.dtype, layout, np.ascontiguousarray(values).tobytes())
 
 
 def reduced(case: Case, how: Reduction) -> Case:

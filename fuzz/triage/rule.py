@@ -182,9 +182,9 @@ def _atoms(failures: Sequence[Traits], passes: Sequence[Traits]) -> Iterator[Ato
 
 def _word_atoms(trait: str, bad: set[str], good: set[str]) -> Iterator[Atom]:
     if len(bad) == 1:
-        yield Atom(trait, "=", tuple(bad), 1.0)
+        yield Atom(trait, "=", tuple(bad), word_cost(trait))
     for word in sorted(good):
-        yield Atom(trait, "!=", (word,), 1.1)
+        yield Atom(trait, "!=", (word,), word_cost(trait) + 0.1)
     if 1 < len(bad) <= 4:
         yield Atom(trait, "in", tuple(sorted(bad)), 2.0)
     if 1 < len(good) <= 4:
@@ -205,8 +205,16 @@ def _number_atoms(trait: str, bad: set[float | int], good: set[float | int]) -> 
 
 
 def number_cost(trait: str) -> float:
-    """A residue is a reason of its own, and rather of the smaller modulus; a threshold of a residue is a rarer one."""
+    """A residue is a reason of its own, and rather of the smaller modulus; a ratio is a reason only where
+    nothing plainer is."""
+    if trait.startswith("log2 of "):
+        return 1.3
     if " mod " not in trait:
         return 1.0
     modulus = trait.rpartition(" mod ")[2]
     return 1.2 + (int(modulus) if modulus.isdigit() else 8) / 1000
+
+
+def word_cost(trait: str) -> float:
+    """That a tensor is there says more than that it has a dtype or an address."""
+    return 1.05 if trait.startswith(("dtype of ", "layout of ", "address of ")) else 1.0

@@ -20,6 +20,17 @@ _NEVER, _ALWAYS = -999, 999
 _LARGEST_SQUARE = float(np.finfo(np.float32).max)
 
 
+_ABOUT_VALUES = (
+    "a NaN", "an infinity", "a zero row", "an ordinary row", "a subnormal", "a sum of squares beyond f32",
+    "log2 of the mean square", "log2 of eps in ulp of the mean square", "eps",
+)  # fmt: skip
+
+
+def is_about_values(trait: str) -> bool:
+    """True for traits that hide a failure more often than they cause one: a huge eps, a row of zeros."""
+    return trait in _ABOUT_VALUES
+
+
 def value_traits(case: Case, frame: Frame) -> Iterator[tuple[str, Trait]]:
     """Of x first, then of the weight."""
     rows = _rows(case, "x", frame)
