@@ -15,6 +15,7 @@ from fuzz.run.tally import whereabouts
 from fuzz.store.casefile import Found, save
 from fuzz.store.database_deltas import BucketDelta
 from fuzz.triage.examination import Explained
+from fuzz.triage.family import Family
 from fuzz.verdict import Verdict
 
 
@@ -143,8 +144,8 @@ class NightBook:
 
 
 def signature(kernel: str, judgement: Judgement) -> str:
-    """Which bucket a finding belongs to."""
-    return "-".join(word for word in (kernel, judgement.verdict.value.lower(), broken_law(judgement)) if word)
+    """Which bucket a finding belongs to: verdicts that one cause mixes are one, such as a wrong value and a NaN."""
+    return "-".join([kernel, *Family.of(judgement).key.split()])
 
 
 def broken_law(judgement: Judgement) -> str:

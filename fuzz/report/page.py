@@ -117,7 +117,8 @@ def _first_words(bucket: Bucket) -> str:
     """What is wrong in one line: the explanation, else what the judgement says, else where it was seen."""
     row = bucket.row
     if row.explanation:
-        return row.explanation.splitlines()[0]
+        lines = row.explanation.splitlines()
+        return next((line for line in lines if line.startswith("fails")), lines[0])
     what = next((line for line in row.text.splitlines() if line.startswith(("  what ", "  failing "))), "")
     words = what.strip().partition(" ")[2].strip() or f"smallest case: {row.where}"
     return re.sub(r"^(\d+ of \d+ elements of \w+);", r"\1 fail:", words)

@@ -23,6 +23,7 @@ from fuzz.pack import built_in, load
 from fuzz.report.failure import Origin
 from fuzz.store import casefile
 from fuzz.tests.execute.planted import a_case
+from fuzz.verdict import Verdict
 
 
 def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_path: Path) -> None:
@@ -38,6 +39,7 @@ def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_pa
         [outcomes] = pool.collect(pool.submit([case]))
         judgement = EntryJudge(Entry(case), outcomes).judge(target)
         name = book.add("no-eps", case, judgement, {})
+        assert book.add("no-eps", case, replace(judgement, verdict=Verdict.FAIL_NONFINITE), {}) == name
         origins.pop(0)
         place = Place(1, 1, 0.0, time.monotonic())
         triage = NightTriage(pool, [target], book, place, stopping, limit_s=40.0)
