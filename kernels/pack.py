@@ -8,11 +8,11 @@ from pathlib import Path
 from fuzz import Capabilities, CKernel, Lanes, Numerics, PythonKernel, Sequential, VectorLanes
 
 from . import python_kernels
-from .mutants import history, laws, operands, rms_norm, triton
+from .mutants import accuracy, history, laws, operands, rms_norm, triton
 
 __all__ = ["KERNELS", "MUTANTS"]
 
-MUTANTS = (*rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS)
+MUTANTS = (*rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS)
 
 _C = Path(__file__).resolve().parent / "c"
 

@@ -15,6 +15,7 @@ class Benched(StrEnum):
 
     ORACLE = "oracle"
     KERNELS = "kernels"
+    GUIDANCE = "guidance"
 
 
 def bench(
@@ -22,14 +23,17 @@ def bench(
         Benched,
         typer.Argument(
             help="oracle: the fast tier against the precise one. "
-            "kernels: C kernels against the plain composition, Python kernels on a GPU against torch."
+            "kernels: C kernels against the plain composition, Python kernels on a GPU against torch. "
+            "guidance: cases to find planted losses of accuracy, with guidance and without."
         ),
     ],
     dtype: Annotated[
         list[str] | None,
         typer.Option("--dtype", help="f64, f32, f16 or bf16. Default: f32; for kernels bf16, f16, f32. Repeatable."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the oracle's values.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the values; the first of several.")] = 1,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds of guidance.")] = 20,
+    max_cases: Annotated[int, typer.Option("--max-cases", min=1, help="Cases of guidance per bug and seed.")] = 1000,
     op: options.Op = "*",
     target: options.Targets = None,
     keyword: options.Keyword = None,
@@ -42,11 +46,16 @@ def bench(
     pack: options.Pack = None,
     json: options.Json = None,
 ) -> int:
-    """Measure the oracle, both tiers side by side, or kernels beside what they are to be faster than."""
+    """Measure the oracle, both tiers side by side, kernels beside what they are to be faster than, or guidance."""
     if what is Benched.ORACLE:
         from fuzz.cli.benching import bench_oracle
 
         return bench_oracle((dtype or ["f32"])[0], seed, json)
+    if what is Benched.GUIDANCE:
+        from fuzz.cli.guiding import Request as Guidance
+        from fuzz.cli.guiding import bench_guidance
+
+        return bench_guidance(Guidance(seed, seeds, max_cases, keyword, pack, json))
     from fuzz.cli.benching_kernels import Request, bench_kernels
 
     return bench_kernels(

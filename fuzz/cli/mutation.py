@@ -31,6 +31,7 @@ from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.run.alone import FreshProcess
 from fuzz.run.calls import Calls
+from fuzz.run.guide import Guide
 from fuzz.run.tally import whereabouts
 from fuzz.select import SelectionError, keyword
 from fuzz.triage.examination import Allowance, Explained, examine
@@ -68,6 +69,8 @@ class Trial:
     evidence: Case | None = None
     """the case that killed it."""
     calls: Calls = field(default_factory=lambda: Calls(tuple))
+    guide: Guide | None = None
+    """told of what is judged, where the mutant is a loss of accuracy."""
     where: str = ""
     trouble: str = ""
     """why this trial fails although, or because, of what was seen."""
@@ -86,6 +89,8 @@ class Trial:
         self.cases += 1
         judgement = judge.judge(self.target)
         self.calls.judged(judge.entry.case, [judgement])
+        if self.guide is not None:
+            self.guide.judged(judge.entry.case, [judgement])
         if not judgement.verdict.is_finding:
             return
         base = judge.judge(self.base)
@@ -201,6 +206,9 @@ def _explained(base: Kernel, target: Target, case: Case, judgement: Judgement) -
 def _hunt(pool: WorkerPool, op: str, trials: Sequence[Trial], request: Request) -> None:
     sent = 0
     laws = declared(trial.target.kernel for trial in trials)
+    guide = Guide(request.seed) if trials and trials[0].mutant.of_size else None
+    for trial in trials:
+        trial.guide = guide
 
     def consume(cases: list[Case]) -> None:
         nonlocal sent
@@ -216,7 +224,8 @@ def _hunt(pool: WorkerPool, op: str, trials: Sequence[Trial], request: Request) 
                 trial.see(before)
 
     if trials:
-        search(op, request.seed, consume, [trial.base.kernel for trial in trials], trials[0].mutant.big)
+        kernels = [trial.base.kernel for trial in trials]
+        search(op, request.seed, consume, kernels, trials[0].mutant.big, guide=guide)
 
 
 def _passed(result: Trials) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from fuzz.case import Case
-from fuzz.execute.accept import takers
+from fuzz.execute.accept import Taker, takers
 from fuzz.generate.audience import anything, trespassers
 from fuzz.generate.big import due
 from fuzz.generate.coverage import Ledger
+from fuzz.generate.draw import Draw
 from fuzz.generate.entangled import entangled, entangled_as
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
@@ -32,6 +34,18 @@ STEERED = 10
 SEQUENCE_EVERY = 2
 """batches of which one begins with a call sequence in place of its first fan."""
 _BATCHES_PER_ROUND = 1000
+
+
+class Guide(Protocol):
+    """Knows from earlier cases which ones to try next."""
+
+    def drawn(self, case: Case, draw: Draw, taker: Taker) -> None:
+        """Told of a case that is about to be run, and how it was made."""
+        ...
+
+    def relatives(self, count: int) -> list[tuple[Draw, Taker]]:
+        """Up to `count` draws that are worth a try."""
+        ...
 
 
 class StopSearch(BaseException):
@@ -53,6 +67,7 @@ def search(
     kernels: Iterable[Kernel] = (),
     big_first: bool = False,
     sequences: bool = True,
+    guide: Guide | None = None,
 ) -> None:
     """Hand batches of cases of `op` to `consume` until it raises StopSearch.
 
@@ -61,17 +76,19 @@ def search(
     and whichever kernels really run. The last cases of each batch are steered towards what no case for that
     declaration has visited yet, so that nothing is left to chance. Cases that are big in one coordinate come once,
     after the batches that `fuzz.generate.big` names or, with `big_first`, at once. Without `sequences` all cases are
-    drawn one by one.
+    drawn one by one. With a `guide`, which is told of every draw, each batch ends with up to FAN cases more: these have
+    no number, and follow from the judgements that the guide was told of. All others stay as they are.
     """
     audience = takers(kernels, op) or (anything(op),)
     strategy = sketches(audience, trespassers(audience))
     wanted = {taker: Ledger(space_of([taker])) for taker in audience}
     batches = made = 0
 
-    def hand_over(cases: list[Case]) -> None:
+    def hand_over(cases: list[Case], more: Sequence[Case] = ()) -> None:
         nonlocal made
-        consume([replace(c, origin=replace(c.origin, number=made + place)) for place, c in enumerate(cases, start=1)])
+        numbered = [replace(c, origin=replace(c.origin, number=made + place)) for place, c in enumerate(cases, start=1)]
         made += len(cases)
+        consume([*numbered, *more])
 
     def one_batch(data: st.DataObject) -> None:
         nonlocal batches
@@ -83,7 +100,7 @@ def search(
         cases, plain = list[Case](), drawn[:-STEERED]
         if sequences and batches % SEQUENCE_EVERY == 0:
             cases, plain = sequence(plan(plain[0]), plain[0].taker, batches // SEQUENCE_EVERY), plain[LENGTH:]
-        cases += [entangled(realise(plan(_nudged(sketch))), audience) for sketch in plain]
+        cases += [_told(plan(_nudged(sketch)), sketch.taker) for sketch in plain]
         cases += [_steered(sketch, batches * STEERED + place) for place, sketch in enumerate(drawn[-STEERED:])]
         batches += 1
         for taker, ledger in wanted.items():
@@ -91,12 +108,20 @@ def search(
                 for case in cases:
                     if taker.refusal(case) is None:
                         ledger.see(case.origin.labels)
+        # The guide's own have no number and fill no hole: the others must not depend on what was judged.
+        relatives = guide.relatives(FAN) if guide is not None else []
         try:
-            hand_over(cases)
+            hand_over(cases, [_told(draw, taker) for draw, taker in relatives])
             for case in due(op, audience, batches - 1, big_first):
                 hand_over([case])
         except Exception as error:
             raise _Escape(error) from error
+
+    def _told(draw: Draw, taker: Taker) -> Case:
+        case = entangled(realise(draw), audience)
+        if guide is not None:
+            guide.drawn(case, draw, taker)
+        return case
 
     def _nudged(sketch: Sketch) -> Sketch:
         ledger = wanted.get(sketch.taker)
@@ -105,13 +130,17 @@ def search(
     def _steered(sketch: Sketch, turn: int) -> Case:
         waiting = [taker for taker, ledger in wanted.items() if ledger.is_open]
         if not waiting:
-            return realise(plan(sketch))
+            return _told(plan(sketch), sketch.taker)
         # By turns the one who takes most, whose cases most others are given too, and the one who lacks most.
         taker = max(waiting, key=lambda each: wanted[each].size if turn % 2 else wanted[each].breadth)
         holes = wanted[taker].wanted(turn)
-        case = realise(steer(sketch, taker, wanted[taker], holes, turn))
+        draw = steer(sketch, taker, wanted[taker], holes, turn)
         kind, value = holes[0]
-        return entangled_as(case, value, turn) if kind == "memory" else case
+        case = realise(draw)
+        case = entangled_as(case, value, turn) if kind == "memory" else case
+        if guide is not None:
+            guide.drawn(case, draw, taker)
+        return case
 
     quiet = settings(
         max_examples=_BATCHES_PER_ROUND,

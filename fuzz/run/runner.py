@@ -20,6 +20,7 @@ from fuzz.judge.twin import EntryJudge
 from fuzz.kernel import Kernel
 from fuzz.laws.registry import Entry, with_twins
 from fuzz.outcome import Outcome
+from fuzz.run.guide import Guide
 from fuzz.run.interruption import Interruption
 from fuzz.run.tally import Tally, TargetTally
 from fuzz.verdict import Verdict
@@ -80,6 +81,8 @@ class Runner:
     """the kernels that cases are made for: those of the whole pack, so that the choice of targets does not change the
     cases. By default those of the targets."""
     observers: Sequence[Observer] = ()
+    guided: bool = True
+    """there are some cases more, which follow from what was judged before: these depend on which targets run."""
     enough: Callable[[Tally], bool] = lambda tally: False
     """asked before each batch of a search: whether to stop early."""
     resting: Callable[[], Collection[str]] = lambda: ()
@@ -101,6 +104,7 @@ class Runner:
         for law in self.laws:
             if any(law in target.kernel.laws for target in self.targets):
                 self.tally.laws.setdefault(law, 0)
+        self._guide = Guide(0)
         self._waiting: deque[tuple[list[Entry], Batch]] = deque()
         self._sent = 0
         self._ends = (math.inf, math.inf)
@@ -113,7 +117,8 @@ class Runner:
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
         """Search until `share` of the limits is used up or a stop is wanted. What was already sent is still judged."""
         self._ends = self._end_of(share)
-        search(op, run_seed, self._take, self.kernels)
+        self._guide = Guide(run_seed)
+        search(op, run_seed, self._take, self.kernels, guide=self._guide if self.guided else None)
         self._drain()
         return self.tally
 
@@ -182,6 +187,7 @@ class Runner:
             for judgement in found:
                 kernel = self._by_id[judgement.target].kernel.name
                 self.book.add(kernel, judge.evidence(judgement), judgement, everyone)
-        for observer in self.observers:
+        # Batches are judged in the order and at the distance of their sending: no clock decides what the guide knows.
+        for observer in (self._guide, *self.observers):
             observer.judged(case, judgements)
         return judge

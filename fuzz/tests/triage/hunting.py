@@ -82,5 +82,5 @@ def failures(pool: WorkerPool, target: Target, count: int, seed: int = 7, most: 
         if len(found) >= count or sent > most:
             raise StopSearch
 
-    search(target.kernel.op, seed, consume)
+    search(target.kernel.op, seed, consume, [target.kernel])
     return found[:count]
