@@ -99,7 +99,9 @@ def _judged(case: Case, outcome: Outcome, target: Target) -> str:
 
 def test_every_mutant_of_these_kernels_that_one_case_shows_is_here() -> None:
     bases = {MUTANTS[name].base for name in NEEDED}
-    alone = [mutant for mutant in PACK.mutants if mutant.base in bases and not mutant.needs_history]
+    # One bit less in a result is shown by luck with its rounding, not by a feature of the case.
+    fitting = [mutant for mutant in PACK.mutants if mutant.base in bases and not mutant.of_size]
+    alone = [mutant for mutant in fitting if not mutant.needs_history]
     assert {mutant.name for mutant in alone if mutant.caught_as != ("FAIL_LAW",)} == {*NEEDED, *PLAIN}
 
 
