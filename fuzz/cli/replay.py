@@ -103,6 +103,7 @@ def _print_found(out: Console, case: Case, found: Found | None, seen: Mapping[st
     lines = [f"found as {found.verdict} on {found.target} by kernelfuzz {found.version}, run seed {found.run_seed}"]
     if found.history:
         lines.append(history_line(found.history, case, "replayed in one new process"))
+    lines += [f"  {line}" for line in found.explanation]
     if found.target not in seen:
         lines.append(f"{found.target} is not among the targets here: name its kernels with --pack FOLDER")
     elif seen[found.target].judgement.verdict is Verdict.PASS:

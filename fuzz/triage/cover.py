@@ -53,11 +53,9 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
         return sum(held) / max(len(held), 1)
 
     atoms = rule.atoms
-    while len(atoms) > 1:
-        hiding = [atom for atom in atoms if is_about_values(atom.trait)]
-        shorter = [tuple(atom for atom in atoms if atom is not left_out) for left_out in hiding]
-        best = max(shorter, key=pure, default=())
-        if pure(best) < _PURE or not best:
+    while hiding := [atom for atom in atoms if is_about_values(atom.trait)]:
+        best = max((tuple(atom for atom in atoms if atom is not left_out) for left_out in hiding), key=pure)
+        if pure(best) < _PURE:
             break
         atoms = best
     return Rule(atoms)

@@ -94,6 +94,7 @@ def test_a_planted_bug_is_found_explained_kept_and_replayed(cli: Cli, planted: P
     assert path.name in command[1]
     printed = cli(*shlex.split(command[1]))
     assert printed.returncode == 1, "the command must work as it is printed"
+    assert "probes agree" in printed.stdout, "the file says when it fails"
     assert "FAIL_NUMERIC" in printed.stdout
     place = re.search(r"as found +kernelfuzz (repro 1:rms_norm:\d+ .*)", found.stdout)
     assert place is not None
