@@ -152,30 +152,27 @@ class Columns:
         if infinite:
             return Bounds(target, mpf(0), mpmath.inf, -mpmath.inf, None, nonfinite=True)
         centre, low, high, size = mpf(0), mpf(0), mpf(0), mpf(0)
+        points = self.numerics.cast == "llama"
+        exact = points and self.x.dtype == self.multiply
+        operations = self.narrowed + (not exact)
+        first = rounding(self.multiply, self.numerics, operations) if operations else None
+        second = None if exact else rounding(self.multiply, self.numerics, 1)
         for i, row in enumerate(rows):
             x, dy = float(self.x.values[i, column]), float(self.dy.values[i, column])
             if row.dead or not x or not dy:
                 continue
-            term = self._term(abs(mpf(x)), abs(mpf(dy)), row)
-            size += term[2]
+            term = row.root.times(abs(mpf(x)))
+            term = term if first is None else term.inexact(first)
+            term = (term.point(self.x.dtype) if points else term).times(abs(mpf(dy)))
+            term = term if second is None else term.inexact(second)
+            term = term.point(self.x.dtype) if points else term
+            size += term.high
             sign = 1 if (x > 0) == (dy > 0) else -1
-            centre += sign * term[0]
-            low += term[1] if sign > 0 else -term[2]
-            high += term[2] if sign > 0 else -term[1]
+            centre += sign * term.centre
+            low += term.low if sign > 0 else -term.high
+            high += term.high if sign > 0 else -term.low
         width = mpf(self.delta) * size + mpf(self.lost)
         return Bounds(target, centre, low - width, high + width, None, saturate=self.numerics.saturate)
-
-    def _term(self, x: mpf, dy: mpf, row: RowBounds) -> tuple[mpf, mpf, mpf]:
-        points = self.numerics.cast == "llama"
-        exact = points and self.x.dtype == self.multiply
-        value = row.root.times(x)
-        if operations := self.narrowed + (not exact):
-            value = value.inexact(rounding(self.multiply, self.numerics, operations))
-        value = (value.point(self.x.dtype) if points else value).times(dy)
-        if not exact:
-            value = value.inexact(rounding(self.multiply, self.numerics, 1))
-        value = value.point(self.x.dtype) if points else value
-        return value.centre, value.low, value.high
 
 
 def _stacked(parts: list[Real], like: Real) -> Real:

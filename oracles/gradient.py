@@ -18,7 +18,7 @@ from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, any_of, rounded
 from oracles.numerics import Numerics
 from oracles.operand import Operand, Weight
-from oracles.precise import EXACT, Bounds, RowBounds
+from oracles.precise import EXACT, Bounds, Interval, RowBounds
 from oracles.rows import DOUBLE_DOUBLE, OWN, SIDE, Roots
 
 SAFE = (2.0**-250, 2.0**250)
@@ -53,6 +53,9 @@ class Gradient:
     extra: Operand | None
     """gradient of the residual sum, added at the end."""
     _sums: dict[tuple[int, str], tuple[mpf, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _facts: dict[tuple[object, ...], tuple[Mapping[str, mpf], mpf, mpf]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def scale(self, numerics: Numerics) -> F64 | float:
         """offset + weight, (n,), or 1."""
@@ -171,22 +174,33 @@ class Gradient:
         if status.infinite[i] or not mpmath.isfinite(extra):
             # An empty interval: only NaN and infinities conform.
             return Bounds(target, mpf(0), mpmath.inf, -mpmath.inf, None, nonfinite=True)
-        r, n = row.root.centre, len(self.x.values[i])
-        rho = max(row.root.high / r - 1, 1 - row.root.low / r)
-        x, m = mpf(float(self.x.values[index])), self._m(index, numerics)
-        total, absolute_total, m_total, x_total = self._row_sums(i, numerics)
+        means, e1, e2 = self._row_facts(i, numerics, row.root, budget)
+        r, x, m = row.root.centre, mpf(float(self.x.values[index])), self._m(index, numerics)
         h = x * r
-        centre = r * (m - h * (r * total / n))
-        hm = r * absolute_total / n
-        u = mpf(budget.u)
-        e1 = (1 + rho) ** 2 * (1 + u) ** budget.first - 1
-        e2 = (1 + rho) ** 3 * (1 + u) ** budget.second * (1 + mpf(budget.sum)) * (1 + mpf(budget.mean)) - 1
-        sizes = {"r": r, "x": abs(x), "h": abs(h), "hm": hm, "m_mean": m_total / n, "h_mean": r * x_total / n}
-        width = abs(r * m) * e1 + abs(r * h) * hm * e2 + lost_to_underflow(budget, numerics.dx == "rstd3", sizes)
+        centre = r * (m - h * means["product"])
+        sizes = {**means, "r": r, "x": abs(x), "h": abs(h)}
+        width = abs(r * m) * e1 + abs(r * h) * means["hm"] * e2
+        width += lost_to_underflow(budget, numerics.dx == "rstd3", sizes)
         if self.extra is not None:
+            u = mpf(budget.u)
             centre += extra
             width = width * (1 + 2 * u) + 2 * u * abs(centre)
         return Bounds(target, centre, centre - width, centre + width, None, saturate=numerics.saturate)
+
+    def _row_facts(
+        self, row: int, numerics: Numerics, root: Interval, budget: GradientBudget
+    ) -> tuple[Mapping[str, mpf], mpf, mpf]:
+        """Means over a row, and relative budgets of the two parts of dx, at the current working precision."""
+        key = row, numerics, root, budget, mpmath.mp.prec
+        if key not in self._facts:
+            r, n, u = root.centre, len(self.x.values[row]), mpf(budget.u)
+            rho = max(root.high / r - 1, 1 - root.low / r)
+            total, absolute_total, m_total, x_total = self._row_sums(row, numerics)
+            means = {"product": r * total / n, "hm": r * absolute_total / n, "m_mean": m_total / n}
+            e1 = (1 + rho) ** 2 * (1 + u) ** budget.first - 1
+            e2 = (1 + rho) ** 3 * (1 + u) ** budget.second * (1 + mpf(budget.sum)) * (1 + mpf(budget.mean)) - 1
+            self._facts[key] = {**means, "h_mean": r * x_total / n}, e1, e2
+        return self._facts[key]
 
     def _m(self, index: tuple[int, ...], numerics: Numerics) -> mpf:
         dy = mpf(float(self.dy.values[index]))
@@ -220,5 +234,6 @@ def _sums_of(budget: GradientBudget) -> float:
 
 
 def _unsafe(values: F64) -> Mask:
+    """Finite numbers whose products may leave the range; what NaN and infinities do is known without arithmetic."""
     size = np.abs(values)
-    return (size > SAFE[1]) | ((size < SAFE[0]) & (size > 0))
+    return ((size > SAFE[1]) & (size < np.inf)) | ((size < SAFE[0]) & (size > 0))
