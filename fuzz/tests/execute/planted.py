@@ -20,6 +20,7 @@ ANYTHING = Capabilities(
     aliases=(("y", "x"), ("rstd", "weight")),
     overlap=(("y", "x"),),
     takes=("weight", "rstd"),
+    weight_rows=True,
 )
 
 HEAD = """
