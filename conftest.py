@@ -1,4 +1,4 @@
-"""Slow tests run only when asked for: `pytest -m slow`."""
+"""Tests of minutes run only when asked for: `pytest -m slow`, and `pytest -m nightly` for what the gate has no time for."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ pytest_plugins = ("pytester",)  # users' suites, for the tests of the pytest plu
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: minutes of work; run with -m slow")
+    config.addinivalue_line("markers", "nightly: more minutes than the gate has; run with -m nightly")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("markexpr"):
         return
-    kept = [item for item in items if item.get_closest_marker("slow") is None]
+    kept = [item for item in items if not {mark.name for mark in item.iter_markers()} & {"slow", "nightly"}]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept

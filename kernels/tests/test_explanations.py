@@ -15,7 +15,7 @@ _MORE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*_FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in _MORE)])
+@pytest.mark.parametrize("name", [*_FEW, *(pytest.param(name, marks=pytest.mark.nightly) for name in _MORE)])
 def test_the_explanation_names_what_was_planted(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     code = run_selftest(Request(1, 4000, name, None, None, 0, explain=True))
     told = capfd.readouterr().out

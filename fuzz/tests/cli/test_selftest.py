@@ -13,6 +13,7 @@ from fuzz.tests.conftest import GENERIC, Cli
 Planted = Callable[..., Path]
 
 
+@pytest.mark.slow
 def test_every_mutant_is_killed_for_the_right_reason(cli: Cli, tmp_path: Path) -> None:
     done = cli("selftest", "--json", "selftest.json")
     mutants = json.loads((tmp_path / "selftest.json").read_text())["mutants"]

@@ -32,7 +32,7 @@ _THREE = with_edits(
 )
 
 
-@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.nightly)])
 def test_failures_of_three_bugs_end_in_three_buckets(count: int, tmp_path: Path) -> None:
     target = target_of(_THREE, "O2")
     book = FindingBook(tmp_path, 1)
