@@ -1,4 +1,4 @@
-"""Tests of minutes run only when asked for: `pytest -m slow`, and `pytest -m nightly` for what the gate has no time for."""
+"""Tests of minutes run only when asked for: `-m slow`, and `-m nightly` for what the gate has no time for."""
 
 from __future__ import annotations
 

@@ -35,6 +35,6 @@ def test_hardly_any_element_is_escalated() -> None:
     assert escalated / elements < 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_false_alarm_in_a_million_rows() -> None:
     assert sum(each.alarms for each in calibrate(1_000_000, 7)) == 0

@@ -64,7 +64,7 @@ def test_tiers_agree_backward(op: str, recipe: str, dtype: str) -> None:
         assert not wrong, f"{names[number % len(names)]}: {wrong[0]}"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
 def test_tiers_agree_on_many_elements(dtype: str) -> None:
     """Every op under every contract; at least 200,000 elements for each dtype."""
