@@ -15,8 +15,7 @@ from .rows import INTERPRETED_PROGRAMS, UNSPECIALIZED, block_of, dense, launch, 
 
 CASTS = ("gemma", "llama", "none")
 MAX_ROW = 16384
-"""elements of a row that registers hold; longer ones are chunked, unless a path is asked for."""
-CHUNK = 8192
+"""elements of a row that registers hold."""
 PROGRAMS = 65536
 """most programs that are started; beyond them rows are strided over."""
 
@@ -99,12 +98,14 @@ def column_chunked(
         squares = tl.zeros([CHUNK], x_ptr.dtype.element_ty if CAST == "none" else tl.float32)
         for start in range(0, n, CHUNK):
             column = start + tl.arange(0, CHUNK)
-            x = tl.load(x_row + column, mask=column < n, other=0.0)
-            residual = tl.load(residual_row + column, mask=column < n, other=0.0)
+            # What is read again should stay in the cache, and what will not be should leave it.
+            keep: tl.constexpr = "evict_first" if HAS_SUM else "evict_last"
+            x = tl.load(x_row + column, mask=column < n, other=0.0, eviction_policy=keep)
+            residual = tl.load(residual_row + column, mask=column < n, other=0.0, eviction_policy=keep)
             total = _add(x, residual, CAST, True)
             squares += total * total
             if HAS_SUM:
-                tl.store(sum_row + column, total, mask=column < n)
+                tl.store(sum_row + column, total, mask=column < n, eviction_policy="evict_last")
         rstd = _reciprocal_rms(tl.sum(squares, axis=0, keep_dims=True), n, eps)
         if HAS_RSTD:
             tl.store(rstd_ptr + row, rstd)
@@ -113,7 +114,8 @@ def column_chunked(
         for start in range(0, n, CHUNK):
             column = start + tl.arange(0, CHUNK)
             if HAS_SUM:
-                total = tl.load(sum_row + column, mask=column < n, other=0.0).to(squares.dtype)
+                total = tl.load(sum_row + column, mask=column < n, other=0.0, eviction_policy="evict_first")
+                total = total.to(squares.dtype)
             else:
                 x = tl.load(x_row + column, mask=column < n, other=0.0)
                 residual = tl.load(residual_row + column, mask=column < n, other=0.0)
@@ -135,7 +137,7 @@ def fused_add_rms_norm(
     if cast not in CASTS:
         raise ValueError(f"cast {cast!r} is not one of {', '.join(CASTS)}")
     rows, block = x.numel() // n, block_of(n)
-    path = path or ("whole_row" if n <= MAX_ROW else "column_chunked")
+    path = path or ("whole_row" if unrounded or n < _chunked_from(x.element_size()) else "column_chunked")
     stored = dense(rstd)
     tensors = (
         x, residual, x if weight is None else weight.contiguous(), y, x if sum is None else sum,
@@ -158,8 +160,14 @@ def fused_add_rms_norm(
     elif path == "column_chunked":
         if unrounded:
             raise ValueError("path column_chunked normalises the sum as it is stored: rounded")
-        launch(column_chunked, min(rows, most), tensors, scalars, 16, **flags, CHUNK=min(CHUNK, block))
+        chunk, warps = (2048, 16) if x.element_size() == 2 and n <= 32768 else (8192, 32)
+        launch(column_chunked, min(rows, most), tensors, scalars, warps, **flags, CHUNK=min(chunk, block))
     else:
         raise ValueError(f"path {path!r} is not one of whole_row, column_chunked")
     if rstd is not None and stored is not rstd:
         rstd.copy_(stored)
+
+
+def _chunked_from(itemsize: int) -> int:
+    """Shortest row for which chunks are quicker than registers."""
+    return 8192 if itemsize == 2 else 8193

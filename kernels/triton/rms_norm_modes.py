@@ -25,6 +25,8 @@ from .rows import (
 
 MAX_ROW = 16384
 """elements of a row that registers hold."""
+KEPT = 8192
+"""elements of a row up to which that is the quickest way."""
 WAVES = 8
 """persistent programs per multiprocessor."""
 MODES = ("static_persistent", "multi_wave_reload", "multi_wave_cached")
@@ -72,7 +74,8 @@ def multi_wave_reload(
     for start in tl.range(0, n, TILE, loop_unroll_factor=UNROLL):
         column = start + tl.arange(0, TILE)
         inside = (column < n) | WHOLE
-        x = tl.load(x_row + column, mask=inside, other=0.0).to(tl.float32)
+        # What is read again should stay in the cache, and what will not be should leave it.
+        x = tl.load(x_row + column, mask=inside, other=0.0, eviction_policy="evict_last").to(tl.float32)
         squares += x * x
     rstd = reciprocal_rms(tl.sum(squares, axis=0, keep_dims=True), n, eps)
     if HAS_RSTD:
@@ -80,11 +83,10 @@ def multi_wave_reload(
     for start in tl.range(0, n, TILE, loop_unroll_factor=UNROLL):
         column = start + tl.arange(0, TILE)
         inside = (column < n) | WHOLE
-        y = tl.load(x_row + column, mask=inside, other=0.0).to(tl.float32) * rstd
+        y = tl.load(x_row + column, mask=inside, other=0.0, eviction_policy="evict_first").to(tl.float32) * rstd
         if HAS_WEIGHT:
             y = y * _scale(weight_ptr, column, inside, offset, HAS_OFFSET)
-        # Nobody reads y here: it should not take the place of the row that is read again.
-        tl.store(y_row + column, y, mask=inside, cache_modifier=".cs")
+        tl.store(y_row + column, y, mask=inside)
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
@@ -143,8 +145,8 @@ def rms_norm(
 
 
 def _mode(rows: int, n: int, itemsize: int, most: int) -> str:
-    """Rows that registers hold are kept there; a few waves of middling rows gain from programs that load ahead."""
-    if n > MAX_ROW:
+    """Rows of which registers hold several are kept there; some waves of middling rows gain from loading ahead."""
+    if n > KEPT:
         return "multi_wave_reload"
     few = rows <= 64 * most and 4096 <= n * itemsize <= 8192
     return "static_persistent" if few and rows > 2 * most else "multi_wave_cached"
@@ -156,4 +158,6 @@ def _tile(n: int, block: int, itemsize: int) -> tuple[int, int, int]:
         return min(1024, block), 4, 4
     if n < 8192:
         return 2048, 4 * itemsize, 1
+    if KEPT < n <= 32768:
+        return (2048, 16, 1) if itemsize == 2 else (4096, 32, 1)
     return 8192, 16, 1
