@@ -148,6 +148,8 @@ class PythonKernel:
     """where it runs; by default wherever its framework does."""
     slow: bool = False
     """it takes seconds now and then, as to compile for another dtype: a search gives it fewer cases than others."""
+    programs: tuple[str, ...] = ()
+    """what must be installed for it to run on a processor, such as the compiler that torch.compile calls."""
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""

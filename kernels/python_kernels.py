@@ -140,7 +140,7 @@ _TORCH_KERNELS = (
     ),
     PythonKernel(
         "compiled", "rms_norm", _SOURCE, "torch", replace(_FREE, rsqrt_ulp=2.0), _TORCH_FORWARD,
-        options=(("compiled", True),), slow=True, summary="torch.compile of the composition",
+        options=(("compiled", True),), slow=True, programs=("g++",), summary="torch.compile of the composition",
     ),
     PythonKernel("add-eager", "fused_add_rms_norm", _SOURCE, "torch", _FREE, _TORCH_ADD, summary="the sum, then it"),
     PythonKernel("autograd", "rms_norm_backward", _SOURCE, "torch", _DOUBLE, _TORCH_BACKWARD, summary="by autograd"),

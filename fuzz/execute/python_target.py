@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -68,7 +69,12 @@ class PythonTarget:
         for package in dict.fromkeys(("torch", self.kernel.framework)):
             if find_spec(package) is None:
                 return f"{package} is not installed: {INSTALL}"
-        return no_cuda_device() if self.device == "cuda" else None
+        if self.device == "cuda":
+            return no_cuda_device()
+        for program in self.kernel.programs:
+            if shutil.which(program) is None:
+                return f"{program} is not installed (apt-get install {program})"
+        return None
 
 
 def python_targets(kernels: Iterable[PythonKernel]) -> tuple[PythonTarget, ...]:

@@ -15,11 +15,11 @@ from fuzz.execute.attestation import AttestationError, NotRun
 from fuzz.execute.build import BuildError
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.python_program import PythonAttestation
-from fuzz.execute.python_target import no_cuda_device
+from fuzz.execute.python_target import no_cuda_device, python_targets
 from fuzz.execute.target import expand
 from fuzz.execute.toolchain import this_host
 from fuzz.judge.judge import Judge
-from fuzz.kernel import PLAIN, Device
+from fuzz.kernel import PLAIN, Device, PythonKernel
 from fuzz.mutant import Mutant
 from fuzz.outcome import Damage, Outcome, Status, Unwritten
 from fuzz.tests.execute.planted import ANYTHING, a_case
@@ -422,3 +422,11 @@ def test_a_missing_package_says_how_to_get_it(tmp_path: Path, monkeypatch: pytes
     assert target.unavailable() == "triton is not installed: pip install 'kernelfuzz[torch]'"
     monkeypatch.setattr("fuzz.execute.python_target.find_spec", lambda name: None)
     assert target.unavailable() == "torch is not installed: pip install 'kernelfuzz[torch]'"
+
+
+def test_a_program_that_a_kernel_needs_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = PythonKernel("k", "rms_norm", Path("k.py"), "torch", devices=("cpu",), programs=("g++",))
+    (target,) = python_targets([kernel])
+    assert target.unavailable() is None
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert target.unavailable() == "g++ is not installed (apt-get install g++)"
