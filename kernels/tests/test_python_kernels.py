@@ -21,6 +21,7 @@ CASES, MOST = 24, 320
 """as many as it takes until every kernel was given one."""
 
 
+@pytest.mark.nightly  # the gate searches them for three minutes, and requires each
 @pytest.mark.parametrize("op", OPS)
 def test_nothing_is_found(op: str, tmp_path: Path) -> None:
     """On a processor: Triton's interpreter and torch. Each kernel is really run and judged."""
