@@ -33,6 +33,8 @@ class Operand:
 
     values: F64
     dtype: Format
+    wide: bool = False
+    """what is made of them is so exact that float64 cannot enclose it, whatever their dtype."""
     _totals: dict[int, mpf] = field(default_factory=dict, repr=False, compare=False)
     _underflows: dict[tuple[int, str], int] = field(default_factory=dict, repr=False, compare=False)
     _rows: dict[tuple[int, RowBudget, int], RowBounds] = field(default_factory=dict, repr=False, compare=False)
@@ -48,7 +50,7 @@ class Operand:
     @cached_property
     def squares(self) -> Squares:
         """Sums of squares for the fast tier."""
-        return Squares(self.values, DOUBLE_DOUBLE if self.dtype.name == "f64" else FLOAT64)
+        return Squares(self.values, DOUBLE_DOUBLE if self.wide or self.dtype.name == "f64" else FLOAT64)
 
     @cached_property
     def negative(self) -> Mask:

@@ -15,6 +15,7 @@ Not judged: rows whose rstd may be 0 or infinite, or in which an intermediate re
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -61,6 +62,8 @@ class RmsNormBackward:
             raise ProblemError("inputs.weight: gradients are of a weight of rank 1")
         extra = Operand.of(problem, "dsum") if "dsum" in problem.inputs else None
         self.gradient = Gradient(self.x, self.dy, weight, extra)
+        # A kernel that adds in float64 strays no further than the fast tier would, if it did so too.
+        self.wide_gradient = Gradient(replace(self.x, wide=True), self.dy, weight, extra)
         self.rstd = self._given_rstd()
         self._prepared: dict[tuple[Numerics, bool], Columns] = {}
         for output in problem.outputs:
@@ -104,11 +107,16 @@ class RmsNormBackward:
         """Roundings of rstd on its way to the multiplications."""
         return narrowing(numerics, None if self.rstd is None else self.problem.form_of("rstd"))
 
+    def gradient_in(self, numerics: Numerics) -> Gradient:
+        """dx, in an arithmetic that is exact enough for a settled contract."""
+        return self.wide_gradient if numerics.accumulate == "f64" else self.gradient
+
     def roots(self, numerics: Numerics, structured: bool) -> Roots:
         """Fast tier: rstd of every row."""
+        squares = self.gradient_in(numerics).x.squares
         if self.rstd is None:
-            return roots(self.x.squares, self.budget(numerics, structured))
-        return Roots(self.x.squares.arithmetic.lift(np.repeat(self.rstd[None], 5, axis=0)))
+            return roots(squares, self.budget(numerics, structured))
+        return Roots(squares.arithmetic.lift(np.repeat(self.rstd[None], 5, axis=0)))
 
     def row(self, row: int, numerics: Numerics, structured: bool) -> RowBounds:
         """Precise tier: rstd of one row."""
@@ -126,7 +134,7 @@ class RmsNormBackward:
         return {
             name: columns.enclose(form(dtype))
             if name == "dw"
-            else self.gradient.enclose(form(dtype), numerics, columns.found, columns.status, budget)
+            else self.gradient_in(numerics).enclose(form(dtype), numerics, columns.found, columns.status, budget)
             for name, dtype in self.problem.outputs.items()
         }
 
@@ -135,9 +143,10 @@ class RmsNormBackward:
         key = numerics, structured
         if key not in self._prepared:
             found = self.roots(numerics, structured)
-            status = self.gradient.status(numerics, found)
+            gradient = self.gradient_in(numerics)
+            status = gradient.status(numerics, found)
             self._prepared[key] = Columns(
-                self.x, self.dy, found, status, numerics, self.narrowing(numerics), structured
+                gradient.x, self.dy, found, status, numerics, self.narrowing(numerics), structured
             )
         return self._prepared[key]
 
@@ -150,7 +159,7 @@ class RmsNormBackward:
             rows = [self.row(i, numerics, structured) for i in range(self.rows)]
             return columns.bounds(target, index[0], rows)
         row, budget = self.row(index[0], numerics, structured), self.gradient_budget(numerics, structured)
-        return self.gradient.bounds(target, index, numerics, row, columns.status, budget)
+        return self.gradient_in(numerics).bounds(target, index, numerics, row, columns.status, budget)
 
     def terms(self, output: str, index: tuple[int, ...], numerics: Numerics, structured: bool) -> tuple[Term, ...]:
         """The budget of one element, in units of the output."""

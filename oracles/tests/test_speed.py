@@ -38,3 +38,20 @@ def test_hardly_any_element_is_escalated() -> None:
 @pytest.mark.nightly
 def test_no_false_alarm_in_a_million_rows() -> None:
     assert sum(each.alarms for each in calibrate(1_000_000, 7)) == 0
+
+
+def test_what_is_added_in_float64_is_decided_by_the_fast_tier() -> None:
+    """A row whose gradient cancels: float64 could not tell what a kernel in it may return from its own error."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((4, 724)).astype(np.float32)
+    inputs = {
+        "x": x,
+        "dy": (x * np.float32(1.5) + rng.standard_normal(x.shape).astype(np.float32) * 1e-6).astype("<f4"),
+    }
+    numerics = Numerics(accumulate="f64", multiply="f64")
+    problem = Problem("rms_norm_backward", {"eps": 0.0}, inputs, {"dx": "f32"}, structured=True)
+    values, dy = x.astype(np.float64), inputs["dy"].astype(np.float64)
+    r = 1.0 / np.sqrt((values * values).mean(1, keepdims=True))
+    dx = r * (dy - values * r * (values * r * dy).mean(1, keepdims=True))
+    (check,) = Truth(problem).check(numerics, {"dx": dx.astype(np.float32)})
+    assert (check.result, check.escalated) == ("pass", 0)
