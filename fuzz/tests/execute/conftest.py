@@ -1,4 +1,4 @@
-"""Fixtures that build and run a kernel written inside a test, natively and emulated."""
+"""Fixtures that build and run a kernel written inside a test: C natively and emulated, Python on each device."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from fuzz.case import Case
 from fuzz.execute.c_target import CTarget
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.toolchain import this_host
-from fuzz.kernel import CKernel
+from fuzz.kernel import CKernel, Device
 from fuzz.outcome import Outcome
 from fuzz.tests.execute.planted import ANYTHING, HEAD, Run, emulated_arch
+from fuzz.tests.execute.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target
 
 
 @pytest.fixture(scope="session")
@@ -50,5 +51,21 @@ def run(make_target: Callable[[str], CTarget], cache: Path) -> Run:
         target = make_target(body)
         with WorkerPool([target], limit=limit, second_run=second_run, cache=cache, bounded=False) as pool:
             return [outcomes[target.id] for outcomes in pool.collect(pool.submit(cases))]
+
+    return go
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request: pytest.FixtureRequest) -> Device:
+    found: Device = request.param
+    return found
+
+
+@pytest.fixture
+def run_python(tmp_path: Path, cache: Path, device: Device) -> RunPython:
+    """Outcomes of a torch kernel's body on cases."""
+
+    def go(body: str, *cases: Case, head: str = TORCH_HEAD, **options: object) -> list[Outcome]:
+        return outcomes(python_target(tmp_path, head + indented(body), device=device), cache, *cases, **options)
 
     return go

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from fuzz.cli.starting import select_targets
 from fuzz.execute.c_target import CTarget
@@ -14,8 +15,6 @@ from fuzz.speed import peers
 from fuzz.speed.native import ROWS, time_native
 from fuzz.speed.timing import EPS, MOVED, Shape, Timing
 from fuzz.tests.conftest import Cli
-
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'kernelfuzz[torch]'")
 
 
 def test_the_bytes_that_must_move_are_counted_over_the_time() -> None:
