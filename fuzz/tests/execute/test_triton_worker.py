@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.case import Case, Output, Tensor, contiguous
+from fuzz.cli.starting import sanitizer
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.python_program import PythonAttestation
 from fuzz.kernel import Device
@@ -62,6 +63,17 @@ def test_a_wild_address_is_the_cases_outcome(tmp_path: Path, cache: Path, triton
     assert [outcome.status for outcome in found] == [Status.RAN, Status.DIED, Status.RAN, Status.DIED]
     assert ("illegal memory access" if triton_device == "cuda" else "SIGSEGV") in found[1].detail
     assert found[2].outputs == {"y": a_case().inputs["x"].bits}
+
+
+def test_a_stray_read_is_seen_by_the_sanitizer(tmp_path: Path, cache: Path) -> None:
+    """The load has no mask: what lies behind x is read, and never used."""
+    defect = TRITON.replace("column, mask=column < n, other=0.0)", "column)")
+    for text, status in ((TRITON, Status.RAN), (defect, Status.DIED)):
+        target = python_target(tmp_path, TRITON_HEAD + text, "triton", "cuda")
+        assert outcomes(target, cache, a_case())[0].damage == ()
+        (checked,) = outcomes(target, cache, a_case(), tool=sanitizer())
+        assert checked.status is status, checked.detail
+        assert ("Invalid __global__ read" in checked.detail) is (status is Status.DIED)
 
 
 def test_what_the_interpreter_gets_wrong_is_said_and_not_run(tmp_path: Path, cache: Path) -> None:
