@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from fuzz.case import ITEMSIZE
+from fuzz.op import OPS
 from oracles.numerics import Numerics
 from oracles.summation import Summation
 
@@ -55,7 +56,8 @@ class Capabilities:
     offset: bool = False
     """a non-zero offset may be added to the weight."""
     weight_rows: bool = False
-    """the weight may also have rank 2, as `Operand.stackable` says: row r of x takes its row r mod rows."""
+    """the weight may also have rank 2, as `Operand.stackable` says: row r of x takes its row r mod rows. Not of
+    gradients, whose weight has rank 1."""
     max_n: int | None = None
     """elements of the longest row."""
     multiple_of: int = 1
@@ -170,5 +172,8 @@ def _check_declaration(kernel: Kernel) -> None:
         raise DeclarationError(f"name: {kernel.name!r} may hold letters, digits, '_', '.' and '-' only")
     if not isinstance(kernel.source, Path):
         raise DeclarationError(f"source: write a path, Path(__file__).parent / {str(kernel.source)!r}")
+    operands = OPS[kernel.op].operands if kernel.op in OPS else ()
+    if operands and kernel.capabilities.weight_rows and not any(operand.stackable for operand in operands):
+        raise DeclarationError(f"capabilities.weight_rows: {kernel.op} has no weight of rank 2")
     if not isinstance(kernel.numerics.summation, get_args(Summation)):
         raise DeclarationError(f"numerics.summation: {kernel.numerics.summation!r} is not a summation structure")

@@ -29,8 +29,9 @@ class Operand:
     only_with: str = ""
     """another operand without which this one makes no sense."""
     stackable: bool = False
-    """of 'columns': may have rank 2, with one row for all rows of x or one for each position along the axis beside the
-    normalised one, which is the innermost of the others."""
+    """of 'columns': kernels may take rank 2, with one row for all rows of x or one for each position along the axis
+    beside the normalised one, which is the innermost of the others. A weight that is not stackable, as that of a
+    gradient, has rank 1, and rank 2 is invalid input."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ class Op:
         return (grid[axis],) if role == "columns" else (*grid[:axis], *grid[axis + 1 :])
 
     def shapes(self, name: str, grid: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], ...]:
-        """All shapes that an operand may have, the usual one first."""
+        """All shapes that an operand of a case may have, the usual one first; of a weight also invalid ones."""
         usual = self.shape(name, grid, axis)
-        if not self.operand(name).stackable:
+        if self.operand(name).menu != "weight":
             return (usual,)
         return usual, (1, *usual), (beside(grid, axis), *usual)
 

@@ -40,6 +40,7 @@ _DX = (("dx", "dy"), ("dx", "x"))
 _BACKWARD = Capabilities(
     dtypes=_FLOATS, axis="any", strides="any", aliases=_DX, overlap=_DX,
     takes=("weight", "rstd", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), offset=True,
+    outside="rejects",
 )  # fmt: skip
 _DSUMS = (("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy"))
 _ADD_BACKWARD = replace(

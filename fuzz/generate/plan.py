@@ -110,7 +110,7 @@ class _Planner:
     def _input(self, operand: Operand) -> Part:
         dtype = self._dtype(operand.name)
         part = Part(operand.name, dtype, self._place(operand, dtype), self._recipe(operand))
-        return replace(part, stack=self._stack(operand)) if operand.stackable and self.able.weight_rows else part
+        return replace(part, stack=self._stack(operand)) if operand.menu == "weight" and self.able.weight_rows else part
 
     def _output(self, operand: Operand) -> Part:
         dtype, source = self._dtype(operand.name), self._alias(operand.name)

@@ -107,8 +107,11 @@ class _Values:
         self.arrays[part.name] = _folded(values.reshape(layout.shape), layout)
 
     def rows(self, name: str) -> Reals:
-        """An input as float64: (rows, n) of a grid, (n,) of the weight."""
+        """An input as float64: (rows, n) of a grid and of a weight of rank 2, otherwise (n,) of the weight."""
         values = self.arrays[name].astype(np.float64)
+        if self.draw.part(name).stack:
+            stacked: Reals = values[np.arange(self.draw.rows) % len(values)]
+            return stacked
         if self.op.operand(name).role != "grid":
             return values.reshape(-1)
         return np.moveaxis(values, self.draw.axis, -1).reshape(self.draw.rows, self.draw.n)

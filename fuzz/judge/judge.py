@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from fuzz.case import Case
 from fuzz.generate.formats import from_bits
@@ -48,8 +49,12 @@ class Judge:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        self.truth = Truth(problem_of(case))
         self._checked: dict[tuple[Numerics, tuple[bytes, ...]], OutputCheck] = {}
+
+    @cached_property
+    def truth(self) -> Truth:
+        """Formed when a value is judged: of what is only ever rejected, the op may know none."""
+        return Truth(problem_of(self.case))
 
     def judge(self, outcome: Outcome, numerics: Numerics) -> Judgement:
         """The verdict on one target's outcome under the contract that it declared."""

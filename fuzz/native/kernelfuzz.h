@@ -42,7 +42,8 @@ typedef struct {
  *
  * Shapes: that of x, unless a comment says "columns" (one axis, n elements) or "rows" (the shape of x without `axis`).
  * A weight of a forward op may also have rank 2, (1, n) or (m, n) with m the extent of the innermost axis other than
- * `axis`, where the kernel declares so: row number r of x, counted in C order, takes row r mod m of it.
+ * `axis`, where the kernel declares so: row number r of x, counted in C order, takes row r mod m of it. The gradients are
+ * of a weight of rank 1; one of rank 2 is invalid there, and kernels that promise to reject what is get it on purpose.
  * Dtypes may differ from tensor to tensor. Outputs may lie in the memory of inputs where the kernel declares so. */
 
 /* y = x * rstd * (offset + weight), rstd = 1/sqrt(sum(x^2)/n + eps). Without a weight y = x * rstd, whatever the offset. */

@@ -33,6 +33,9 @@ MISTAKES = {
     "Capabilities(dtypes='f32')": "capabilities.dtypes: write a tuple",
     "Capabilities(alignment=7)": "capabilities.alignment: 7",
     "Capabilities(axis='first')": "capabilities.axis: 'first'",
+    "KERNELS = (CKernel('k', 'rms_norm_backward', SOURCE, capabilities=Capabilities(weight_rows=True)),)": (
+        "capabilities.weight_rows: rms_norm_backward has no weight of rank 2"
+    ),
     "Lanes(0, 4, 'scalar')": "lanes",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE),) * 2": "declares k more than once",
     "raise SystemExit(7)": "line 5: SystemExit: 7",

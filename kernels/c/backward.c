@@ -1,6 +1,6 @@
 /* backward.c: the gradients of rms_norm, row by row, one element at a time. Element i of a row is read for the last time
- * right before element i of the outputs is written, so that these may lie in the memory of inputs. Any dtypes, axis and
- * strides. add_backward.c has the fused form. */
+ * right before element i of the outputs is written, so that these may lie in the memory of inputs. Any axis and strides,
+ * and of dtypes and weights what is_taken says. add_backward.c has the fused form. */
 #include "overlap.h"
 
 /* Absent tensors have no data, as in the calls. */
@@ -70,7 +70,23 @@ static bool detach_inputs(gradient_call *call, void *copies[3]) {
            detach(&call->dsum, &call->dx, &call->dresidual, &copies[2]);
 }
 
+static bool is_of(const kf_tensor *t, kf_dtype dtype) { return !is_present(t) || t->dtype == dtype; }
+
+static bool is_x_or_f32(const gradient_call *call, const kf_tensor *t) {
+    return is_of(t, call->x.dtype) || is_of(t, KF_F32);
+}
+
+/* Of dtypes, what `real` can hold and is not rounded twice on its way; of weights those of rank 1, whose gradient dw is. */
+static bool is_taken(const gradient_call *call) {
+    const kf_dtype x = call->x.dtype;
+    if (sizeof(real) == sizeof(float) ? x == KF_F64 : x != KF_F64 && x != KF_F32) return false;
+    if (!is_of(&call->dy, x) || !is_of(&call->dsum, x) || !is_of(&call->dx, x) || !is_of(&call->dresidual, x)) return false;
+    if (!is_of(&call->rstd, KF_F32) || !is_x_or_f32(call, &call->weight) || !is_x_or_f32(call, &call->dw)) return false;
+    return !is_present(&call->weight) || call->weight.rank == 1;
+}
+
 static int differentiate(const gradient_call *given) {
+    if (!is_taken(given)) return KF_REJECTED;
     gradient_call call = *given;
     void *copies[3] = {NULL, NULL, NULL};
     real *dw = is_present(&call.dw) ? calloc((size_t)call.x.shape[call.axis] + 1, sizeof *dw) : NULL;

@@ -146,6 +146,12 @@ BACKWARD: tuple[Mutant, ...] = (
         explained_as=("rstd = there", "rows >= 2"),
     ),
     _planted(
+        "backward-takes-any-weight", "backward-generic",
+        "return !is_present(&call->weight) || call->weight.rank == 1;", "return true;",
+        "a weight of rank 2, which gradients do not have", "B064: a weight's shape that nobody checks",
+        ("FAIL_ACCEPTED_INVALID",),
+    ),
+    _planted(
         "backward-projection-dropped", "backward-generic", _DX, "real dx = rstd * weighted_dy(call, r, i);",
         "dy that is not orthogonal to x", "gradients that forget that the scale depends on x",
     ),

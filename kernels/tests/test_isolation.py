@@ -77,6 +77,7 @@ NEEDED: dict[str, tuple[str, Case, Case]] = {
     "add-residual-at-pitch-of-x": ("two pitches", added(layout=padded), added(layouts={"residual": padded})),
     "add-sum-unwritten": ("a sum without a weight", added(), a_case("fused_add_rms_norm", ("sum",))),
     "add-modifies-residual": ("no sum", added(), a_case("fused_add_rms_norm")),
+    "backward-takes-any-weight": ("rows of weights", backward(), stacked(backward(), 3)),
     "backward-rstd-of-first-row": ("a second row", backward(grid=(1, 37)), backward(grid=(2, 37))),
     "backward-weight-twice": ("a weight", a_case("rms_norm_backward", ("dw",)), backward()),
     "backward-dw-loses-last-row": ("dw", a_case("rms_norm_backward"), backward()),

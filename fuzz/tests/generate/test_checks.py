@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from fuzz.case import Case, CaseError, Tensor, contiguous
+from fuzz.execute.accept import refusal
 from fuzz.generate.checks import check_case
+from fuzz.pack import built_in, load
 from fuzz.tests.handmade import a_case
 
 
@@ -30,6 +32,10 @@ def test_other_shapes_are_refused_with_what_they_may_be(shape: tuple[int, ...]) 
         check_case(_with_weight(shape))
 
 
-def test_gradients_take_one_row_of_weights() -> None:
-    with pytest.raises(CaseError, match=r"must be \(5,\)$"):
-        check_case(_with_weight((3, 5), "rms_norm_backward"))
+def test_a_case_may_give_a_gradient_the_rows_of_weights_that_it_must_reject() -> None:
+    case = a_case("rms_norm_backward", ("weight",), grid=(2, 3, 5), layout=contiguous)
+    case = replace(case, inputs={**case.inputs, "weight": Tensor("f32", contiguous((3, 5)), bytes(60))})
+    check_case(case)
+    for kernel in load(built_in()).kernels:
+        if kernel.op == case.op and "weight" in kernel.capabilities.takes:
+            assert refusal(kernel, case) == "weight: rank 2", kernel.name

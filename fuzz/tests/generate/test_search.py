@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fuzz.case import ITEMSIZE, Case
 from fuzz.execute.accept import takers
+from fuzz.generate.audience import trespassers
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.draw import EPS
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import recipes
+from fuzz.generate.plan import plan
+from fuzz.generate.realise import realise
 from fuzz.generate.search import StopSearch, search
+from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
 from fuzz.pack import built_in, load
 
@@ -136,3 +141,34 @@ def test_what_a_kernel_promises_to_reject_is_given_to_it_in_every_way(drawn: lis
     plain, llama = next(taker for taker in strict if not taker.able.takes), strict[-1]
     assert {"x: dtype f64", "x: dtype bf16", "y: dtype f64"} < refused[strict.index(plain)]
     assert {"x: dtype f64", "weight: dtype f64", "rstd: dtype f16", "weight: rank 2"} < refused[strict.index(llama)]
+
+
+@pytest.mark.parametrize("op", ["rms_norm_backward", "fused_add_rms_norm_backward"])
+def test_weights_of_rank_2_are_given_to_gradients_that_must_reject_them_and_to_no_other(op: str) -> None:
+    audience = takers(KERNELS, op)
+    strict = [taker for taker in audience if taker.able.outside == "rejects"]
+    only = [
+        taker for taker in trespassers(audience) if replace(taker.able, weight_rows=False) in [s.able for s in strict]
+    ]
+    assert len(only) == len(strict) > 0
+    for taker in only:
+        drawn = [realise(plan(Sketch(taker, 9, 6, 3, 2, False, 1e-5, "normal", seed))) for seed in range(40)]
+        stacked = [case for case in drawn if "weight" in case.inputs and len(case.inputs["weight"].layout.shape) == 2]
+        assert {case.inputs["weight"].layout.shape[0] for case in stacked} == {1, 3}
+        for case in stacked:
+            given = {each: each.refusal(case) for each in audience if each.gets(case)}
+            assert "weight: rank 2" in given.values()
+            assert {*given} <= {*strict}
+            assert None not in given.values()
+
+
+def test_without_kernels_gradients_get_only_weights_that_the_oracle_takes() -> None:
+    seen: list[Case] = []
+
+    def consume(batch: list[Case]) -> None:
+        seen.extend(batch)
+        if len(seen) >= 200:
+            raise StopSearch
+
+    search("rms_norm_backward", 1, consume)
+    assert {len(case.inputs["weight"].layout.shape) for case in seen if "weight" in case.inputs} == {1}
