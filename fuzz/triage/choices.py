@@ -8,8 +8,9 @@ from functools import cached_property
 
 from fuzz.case import Case
 from fuzz.op import OPS
+from fuzz.triage.memory import WAYS, lies_over
 from fuzz.triage.plain import KINDS
-from fuzz.triage.reduction import PLACES, PLAIN_EPS, STRIDES, Frame, Reduction, Span, reduced
+from fuzz.triage.reduction import PLACES, PLAIN_EPS, STACKS, STRIDES, Frame, Reduction, Span, reduced
 
 Vector = tuple[int, ...]
 Label = tuple[str, str]
@@ -60,7 +61,9 @@ class Choices:
             rows=tuple(block(extent, "rows", "row start", str(a)) for a, extent in enumerate(frame.outer)),
             columns=block(frame.n, "n", "column start", ""),
             dropped=frozenset(name for name in names if ("there", name) in chosen and not of("there", name)),
-            apart=frozenset(name for name in case.outputs if ("in place", name) in chosen and not of("in place", name)),
+            memory={name: WAYS[of("memory", name)] for name in case.outputs if ("memory", name) in chosen},
+            unshared=frozenset(name for name in case.inputs if ("shared", name) in chosen and not of("shared", name)),
+            stacks={name: STACKS[of("stack", name)] for name in case.inputs if ("stack", name) in chosen},
             collapsed=not of("axes"),
             strides={name: STRIDES[of("strides", name)] for name in names if ("strides", name) in chosen},
             places={name: PLACES[of("place", name)] for name in names},
@@ -86,7 +89,11 @@ class Choices:
         yield from ((("rows", str(axis)), extent - 1) for axis, extent in enumerate(frame.outer))
         yield ("n", ""), frame.n - 1
         yield from ((("there", name), 1) for name in names if name in optional)
-        yield from ((("in place", name), 1) for name, output in case.outputs.items() if output.alias is not None)
+        yield from ((("shared", name), 1) for name, tensor in case.inputs.items() if tensor.alias is not None)
+        for name, output in case.outputs.items():
+            if output.alias is not None:
+                yield ("memory", name), len(WAYS) - 1 if lies_over(case, name) else 1
+        yield from ((("stack", name), len(STACKS) - 1) for name in case.inputs if frame.stack(name))
         yield ("axes", ""), 1
         yield from ((("strides", name), len(STRIDES) - 1) for name in names)
         yield from ((("place", name), len(PLACES) - 1) for name in names)

@@ -13,13 +13,14 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
 from fuzz.judge.judgement import Judgement
 from fuzz.triage import probes
-from fuzz.triage.blueprint import Blueprint
+from fuzz.triage.blueprint import BASE, Blueprint
 from fuzz.triage.cover import explained_by, loosened
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
 from fuzz.triage.values import is_about_values
+from fuzz.verdict import Verdict
 
 _BATCH = 16
 _VARIANTS = (3, 9)
@@ -29,6 +30,10 @@ _STEADY = 8
 """row lengths in a row that all fail: there a law's other conditions are probed, where it is no matter of luck."""
 _LARGEST = 1 << 16
 """elements of a probe."""
+_CLEARLY = 100.0
+"""err/budget of a failure that is not hidden by a row a few times as long."""
+_PLAINLY = (BASE, "ones", "integers", "normal")
+"""values with which a failure may be clearer."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,8 @@ def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Expl
         if not Frame(case).fits() or not case.inputs["x"].layout.size:
             return _concluded(evidence, law)
         base = Blueprint.of(case)
+        if trials.family.name == "values":
+            base = _clearest(anyhow, base)
         _probe_around(anyhow, base, evidence)
         others = [target for target in siblings if target.id != trials.target.id]
         failing = _failing_lengths(evidence, base.n)
@@ -122,9 +129,29 @@ def _probe_around(trials: Trials, base: Blueprint, evidence: _Evidence) -> None:
         steady = (n for n in failing if {*range(n, n + _STEADY)} <= {*failing})
         base = replace(base, n=next(steady, base.n))
         failing = [n for n in failing if n >= base.n]
-    _probe_all(trials, probes.changed(base, target), evidence)
+    _probe_all(trials, probes.changed(base, target, law=law), evidence)
     failing = failing if law else _failing_lengths(evidence, base.n)
     _probe_all(trials, probes.mixed(base, target, failing, int(base.base.digest[:15], 16), few=law), evidence)
+
+
+def _clearest(trials: Trials, base: Blueprint) -> Blueprint:
+    """The base, or what of it fails most clearly with another eps or other values where it fails by little itself: else
+    a slightly longer row would hide the failure, and the rule would be about what hides it.
+
+    Where tensors share memory the values are rather drawn ones: of plain ones many are the same when written over.
+    """
+    own = trials.judge([base.base])[0]
+    if own is None or own.verdict is not Verdict.FAIL_NUMERIC or (own.ratio >= _CLEARLY and base.base.apart):
+        return base
+    clear = [(own.ratio, base)]
+    for variant in (replace(base, eps=eps, values=values) for values in _PLAINLY for eps in (base.eps, 0.0, 1.0)):
+        for case in _built([variant], trials):
+            judgement = trials.judge([case])[0]
+            if judgement is not None and judgement.verdict is own.verdict and trials.holds(case, judgement):
+                clear.append((judgement.ratio, variant))
+    if not base.base.apart:
+        clear = [found for found in clear if found[1].values == "normal" and found[0] >= _CLEARLY] or clear
+    return max(clear, key=lambda found: found[0])[1]
 
 
 def _probe_elsewhere(

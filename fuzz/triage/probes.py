@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from fuzz.generate.draw import EPS
 from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.generate.stream import Stream
 from fuzz.op import OPS
-from fuzz.triage.blueprint import VALUES, Blueprint
+from fuzz.triage.blueprint import UNEVEN, VALUES, Blueprint, Shift
 
 _SWEPT = 260
 """every n up to this is probed: twice each block of 128, and one of 256."""
@@ -23,6 +23,10 @@ _LONG = (320, 383, 384, 385, 511, 512, 513, 575, 639, 640, 767, 768, 1023, 1024,
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
 _MIXED = 200
 """probes with several things changed at once."""
+
+Memory = tuple[frozenset[tuple[str, str]], Mapping[str, tuple[str, Shift]]]
+"""outputs exactly in place of inputs, and those that overlap one."""
+_SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (3, 0), (-3, 0), (0, 1), (0, -1))
 
 _T = TypeVar("_T")
 
@@ -40,7 +44,7 @@ def swept(base: Blueprint, target: Target, *, few: bool = False) -> Iterator[Blu
         yield from (replace(base, n=n) for n in (*_LONG, base.n + 1, base.n - 1, 2 * base.n) if n > _SWEPT)
 
 
-def changed(base: Blueprint, target: Target) -> Iterator[Blueprint]:
+def changed(base: Blueprint, target: Target, *, law: bool = False) -> Iterator[Blueprint]:
     """One thing changed at a time, for the rows' number also two."""
     yield from (replace(base, rows=rows) for rows in _ROWS)
     yield from (replace(base, dtype=dtype) for dtype in target.kernel.capabilities.dtypes)
@@ -53,7 +57,10 @@ def changed(base: Blueprint, target: Target) -> Iterator[Blueprint]:
     yield from (replace(base, values=values, seed=seed) for values in VALUES for seed in (1, 2))
     for eps in EPS:
         yield from (replace(base, eps=eps, values=values) for values in (base.values, "tiny", "large"))
-    yield from (replace(base, aliases=aliases, rows=rows) for aliases in _aliases(base, target) for rows in (1, 3))
+    for rows in (1, 3):
+        yield from (_in_memory(replace(base, rows=rows), memory) for memory in _memories(base, target, law=law))
+        yield from (replace(base, shared=shared, rows=rows) for shared in _shared(base, law=law))
+        yield from (replace(base, stacks=stacks, rows=rows) for stacks in _stacks(base, target))
     yield from (replace(base, dropped=frozenset([name])) for name in _optional(base))
     yield from (replace(base, dtypes=dtypes) for dtypes in _dtypes(base, target))
     yield from (replace(base, steps=steps, rows=3) for steps in _steps(base))
@@ -75,11 +82,12 @@ def mixed(
     """Several things changed at once; half of the time to one of the row lengths that are known to fail."""
     stream = Stream(key)
     able = target.kernel.capabilities
-    aliases, dropped = _aliases(base, target), [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
+    memories, shared, stacks = _memories(base, target, law=few), _shared(base, law=few), _stacks(base, target)
+    dropped = [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
     steps = _steps(base)
     dtypes, names = _dtypes(base, target), [frozenset([name]) for name in base.base.inputs]
     for number in range(_MIXED // (5 if is_slow(target) else 2 if few else 1)):
-        words = iter(stream.child(str(number)).words(24).tolist())
+        words = iter(stream.child(str(number)).words(28).tolist())
 
         def pick(kept: _T, others: Sequence[_T], words: Iterator[int] = words) -> _T:
             """What the base has, every second time."""
@@ -88,7 +96,7 @@ def mixed(
 
         rank = pick(base.rank, (1, 2, 3))
         guard, offset = pick((base.guard, base.offset), [("before", place) for place in range(16)])
-        yield replace(
+        varied = replace(
             base,
             n=pick(failing[next(words) % len(failing)], range(1, _SWEPT_SLOWLY if is_slow(target) else _SWEPT)),
             rows=1 if rank == 1 else pick(base.rows, _ROWS[:8]),
@@ -98,15 +106,17 @@ def mixed(
             layouts={name: pick(layout, tuple(LAYOUT_CLASSES)) for name, layout in base.layouts.items()},
             guard=guard,
             offset=offset,
-            values=pick(base.values, VALUES),
+            values=pick(base.values, VALUES if base.base.apart else UNEVEN),
             seed=number,
             eps=pick(base.eps, EPS),
-            aliases=pick(base.aliases, aliases),
             dropped=pick(frozenset(), dropped),
             dtypes=pick({}, dtypes),
             ones=pick(frozenset(), names),
             steps=pick(base.steps, steps),
+            shared=pick(base.shared, shared),
+            stacks=pick(base.stacks, stacks),
         )
+        yield _in_memory(varied, pick((base.aliases, base.overlaps), memories))
 
 
 def elsewhere(base: Blueprint, failing: Sequence[int]) -> Iterator[Blueprint]:
@@ -117,10 +127,42 @@ def elsewhere(base: Blueprint, failing: Sequence[int]) -> Iterator[Blueprint]:
     yield from (replace(base, n=n) for n in sorted(lengths))
 
 
-def _aliases(base: Blueprint, target: Target) -> list[frozenset[tuple[str, str]]]:
-    """Each permitted pair alone, and none."""
-    pairs = [p for p in target.kernel.capabilities.aliases if p[0] in base.base.outputs and p[1] in base.base.inputs]
-    return [frozenset(), *(frozenset([pair]) for pair in pairs)]
+def _memories(base: Blueprint, target: Target, *, law: bool) -> list[Memory]:
+    """No output in the memory of an input; each permitted pair, in place and, where that is permitted, overlapping.
+
+    A law is about tensors that lie apart, or exactly in place.
+    """
+    able, there = target.kernel.capabilities, {*base.base.inputs, *base.base.outputs}
+
+    def of(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [pair for pair in dict.fromkeys(pairs) if {*pair} <= there]
+
+    own = ((output, source) for output, (source, _) in base.overlaps.items())
+    over = [] if law else of([*own, *able.overlap])
+    return [
+        (frozenset(), {}),
+        *((frozenset([pair]), {}) for pair in of([*base.aliases, *able.aliases])),
+        *((frozenset[tuple[str, str]](), {output: (source, shift)}) for output, source in over for shift in _SHIFTS),
+    ]
+
+
+def _in_memory(base: Blueprint, memory: Memory) -> Blueprint:
+    aliases, overlaps = memory
+    return replace(base, aliases=aliases, overlaps=overlaps)
+
+
+def _shared(base: Blueprint, *, law: bool) -> list[frozenset[str]]:
+    """x given a second time, as each of the other inputs of its shape; and no input twice."""
+    op = OPS[base.base.op]
+    names = [o.name for o in op.inputs if o.role == "grid" and o.name != "x" and o.name in base.base.inputs]
+    return [frozenset(), *(frozenset([name]) for name in names if not law)]
+
+
+def _stacks(base: Blueprint, target: Target) -> list[dict[str, str]]:
+    """A weight of rank 1, and of rank 2 with one row and with many."""
+    op, able = OPS[base.base.op], target.kernel.capabilities
+    names = [o.name for o in op.inputs if o.stackable and o.name in base.base.inputs]
+    return [{}, *({name: how} for name in names if able.weight_rows or base.stacks for how in ("one", "many"))]
 
 
 def _dtypes(base: Blueprint, target: Target) -> list[dict[str, str]]:

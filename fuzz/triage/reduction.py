@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -15,6 +15,7 @@ from fuzz.generate.formats import from_bits
 from fuzz.generate.layouts import lay_out
 from fuzz.laws.places import placed
 from fuzz.op import OPS
+from fuzz.triage.memory import APART, IN_PLACE, KEPT, by, lies_over, shift, with_overlap
 from fuzz.triage.plain import DRAWN, plain
 
 Span = tuple[int, int]
@@ -22,6 +23,8 @@ Span = tuple[int, int]
 
 STRIDES = ("contiguous", "pitched", "kept")
 PLACES = ("aligned", "flush", "kept")
+STACKS = ("one row", "stack of one", "kept")
+"""what a stack of weights may become: of rank 1, of rank 2 with a single row."""
 PLAIN_EPS = tuple(float(np.float32(eps)) for eps in (1e-5, 0.0, 1.0))
 """what eps may become; past the last one it is kept."""
 
@@ -33,8 +36,11 @@ class Reduction:
     rows: tuple[Span, ...]
     columns: Span
     dropped: frozenset[str] = frozenset()
-    apart: frozenset[str] = frozenset()
-    """outputs that get memory of their own."""
+    memory: Mapping[str, str] = field(default_factory=dict)
+    """by output that lies in the memory of an input, one of `memory.WAYS`; what is not named is kept."""
+    unshared: frozenset[str] = frozenset()
+    """inputs that get memory of their own."""
+    stacks: Mapping[str, str] = field(default_factory=dict)
     collapsed: bool = False
     """rows as one axis, the normalised one last."""
     strides: Mapping[str, str] = field(default_factory=dict)
@@ -81,36 +87,19 @@ class Frame:
         tensors: dict[str, Tensor | Output] = {**self.case.inputs, **self.case.outputs}
         known = {operand.name for operand in (*op.inputs, *op.outputs)}
         return set(tensors) <= known and all(
-            tensor.layout.shape == op.shape(name, self.grid, self.axis) for name, tensor in tensors.items()
+            tensor.layout.shape in op.shapes(name, self.grid, self.axis) for name, tensor in tensors.items()
         )
 
-
-def unstacked(case: Case) -> Iterator[Case]:
-    """The case with one row of each stack of weights: what is left can be reduced."""
-    for row in range(max((t.layout.shape[0] for n, t in case.inputs.items() if _is_stack(case, n)), default=0)):
-        inputs = {name: _row_of(t, row) if _is_stack(case, name) else t for name, t in case.inputs.items()}
-        yield replace(case, inputs=inputs)
-
-
-def _is_stack(case: Case, name: str) -> bool:
-    return OPS[case.op].operand(name).role == "columns" and len(case.inputs[name].layout.shape) == 2
-
-
-def _row_of(stack: Tensor, row: int) -> Tensor:
-    values = from_bits(stack.bits, stack.dtype, stack.layout.shape)[row % stack.layout.shape[0]]
-    layout = Layout(values.shape, stack.layout.strides[1:], stack.layout.guard, stack.layout.offset)
-    return Tensor(stack.dtype, layout, np.ascontiguousarray(values).tobytes())
+    def stack(self, name: str) -> int:
+        """Rows of a stack of weights; 0 of any other tensor."""
+        shape = self.case.tensors[name].layout.shape
+        return shape[0] if self.role(name) == "columns" and len(shape) == 2 else 0
 
 
 def reduced(case: Case, how: Reduction) -> Case:
     """The reduced case. Raises CaseError where its layout cannot be kept."""
     frame = Frame(case)
-    inputs = {name: _input(frame, name, tensor, how) for name, tensor in case.inputs.items() if name not in how.dropped}
-    outputs = {
-        name: _output(frame, name, output, how, inputs)
-        for name, output in case.outputs.items()
-        if name not in how.dropped
-    }
+    inputs, outputs = _tensors(frame, how)
     params = dict(case.params)
     params["axis"] = _axis(frame, how)
     if how.eps is not None:
@@ -134,9 +123,50 @@ def _axis(frame: Frame, how: Reduction) -> int:
     return 1 if how.collapsed else int(frame.case.params["axis"])
 
 
+def _tensors(frame: Frame, how: Reduction) -> tuple[dict[str, Tensor], dict[str, Output]]:
+    """Inputs with what they share; then the outputs that overlap one, which may move it; then the others."""
+    case = frame.case
+    inputs = {name: _input(frame, name, tensor, how) for name, tensor in case.inputs.items() if name not in how.dropped}
+    for name, tensor in case.inputs.items():
+        if name in inputs and tensor.alias in inputs and name not in how.unshared:
+            inputs[name] = replace(inputs[tensor.alias], alias=tensor.alias)
+    over: dict[str, Output] = {}
+    for name, output in case.outputs.items():
+        if name not in how.dropped and _overlaps(frame, name, how):
+            assert output.alias is not None
+            distance = by(how.memory.get(name, KEPT), _shift(frame, name, how), how.columns[1])
+            inputs, over[name] = with_overlap(inputs, _output(frame, name, how), output.alias, distance)
+    outputs = {}
+    for name, output in case.outputs.items():
+        in_place = output.alias is not None and how.memory.get(name) != APART
+        if name not in how.dropped:
+            outputs[name] = over.get(name) or _output(frame, name, how)
+            if name not in over and in_place and output.alias in inputs:
+                outputs[name] = replace(output, layout=inputs[output.alias].layout)
+    return inputs, outputs
+
+
+def _overlaps(frame: Frame, name: str, how: Reduction) -> bool:
+    """True where the output overlaps an input in part, and is to go on doing so."""
+    kept = lies_over(frame.case, name) and frame.case.outputs[name].alias not in how.dropped
+    return kept and how.memory.get(name) not in (APART, IN_PLACE)
+
+
+def _shift(frame: Frame, name: str, how: Reduction) -> int:
+    """Elements from the first one that is kept of the input to the first one of the output."""
+    output = frame.case.outputs[name]
+    assert output.alias is not None
+    source = frame.case.inputs[output.alias].layout
+    steps = zip(_spans(frame, name, how), source.strides, output.layout.strides, strict=True)
+    return shift(source, output.layout) + sum(first * (theirs - own) for (first, _), own, theirs in steps)
+
+
 def _spans(frame: Frame, name: str, how: Reduction) -> tuple[Span, ...]:
     """The span of each of a tensor's axes."""
-    role = frame.role(name)
+    role, stack = frame.role(name), frame.stack(name)
+    if stack:
+        # A row for each position along the innermost of the other axes, or one for all.
+        return (how.rows[-1] if stack == frame.outer[-1] else (0, 1)) if frame.outer else (0, 1), how.columns
     if role == "columns":
         return (how.columns,)
     if role == "rows":
@@ -148,16 +178,23 @@ def _input(frame: Frame, name: str, tensor: Tensor, how: Reduction) -> Tensor:
     layout = _layout(frame, name, tensor, how)
     values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape)
     block = values[tuple(slice(first, first + count) for first, count in _spans(frame, name, how))]
+    if frame.stack(name):
+        block = _stacked(block, layout.shape)
     # Along the row, so that rows have levels; then back or, collapsed, row after row.
     along = frame.role(name) == "grid"
     rows = np.moveaxis(block, frame.axis, -1) if along else block
     rows = plain(how.values.get(name, DRAWN), np.ascontiguousarray(rows), tensor.dtype)
     block = np.moveaxis(rows, -1, frame.axis) if along and not how.collapsed else rows
-    block = _shared(np.ascontiguousarray(block).reshape(layout.shape), layout)
+    block = folded(np.ascontiguousarray(block).reshape(layout.shape), layout)
     return Tensor(tensor.dtype, layout, np.ascontiguousarray(block).tobytes())
 
 
-def _shared(values: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
+def _stacked(rows: NDArray[np.generic], shape: tuple[int, ...]) -> NDArray[np.generic]:
+    """The rows of a stack of weights: the first, or all, by turns where there are more rows of x along its axis now."""
+    return rows[0] if len(shape) == 1 else rows[np.arange(shape[0]) % len(rows)]
+
+
+def folded(values: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
     """The same value wherever a stride of 0 makes elements one and the same memory."""
     for axis, stride in enumerate(layout.strides):
         if stride == 0 and values.shape[axis] > 1:
@@ -165,9 +202,9 @@ def _shared(values: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
     return values
 
 
-def _output(frame: Frame, name: str, output: Output, how: Reduction, inputs: Mapping[str, Tensor]) -> Output:
-    if output.alias is not None and name not in how.apart and output.alias in inputs:
-        return replace(output, layout=inputs[output.alias].layout)
+def _output(frame: Frame, name: str, how: Reduction) -> Output:
+    """In memory of its own."""
+    output = frame.case.outputs[name]
     return Output(output.dtype, _layout(frame, name, output, how))
 
 
@@ -175,15 +212,12 @@ def _layout(frame: Frame, name: str, tensor: Tensor | Output, how: Reduction) ->
     """Where a reduced tensor lies."""
     kept = tensor.layout
     spans = _spans(frame, name, how)
-    shape = tuple(count for _, count in spans)
-    block = replace(kept, shape=shape)
-    if how.collapsed:
-        block = _collapsed(frame, name, block)
+    block = _stack_block(frame, name, kept, how) if frame.stack(name) else _block(frame, name, kept, how)
     way = how.strides.get(name, "kept")
     if way == "contiguous" or (way == "pitched" and len(block.shape) < 2):
         block = contiguous(block.shape, block.guard, block.offset)
     elif way == "pitched":
-        axis = _axis(frame, how) % len(block.shape)
+        axis = _axis(frame, how) % len(block.shape) if frame.role(name) == "grid" else len(block.shape) - 1
         block = lay_out("pitched", block.shape, axis, 1, block.guard, block.offset)
     place = how.places.get(name, "kept")
     if place == "aligned":
@@ -195,6 +229,25 @@ def _layout(frame: Frame, name: str, tensor: Tensor | Output, how: Reduction) ->
     size = ITEMSIZE[tensor.dtype]
     start = sum(first * stride for (first, _), stride in zip(spans, kept.strides, strict=True))
     return placed(block, size, (kept.alignment(size) + start * size) % 64)
+
+
+def _block(frame: Frame, name: str, kept: Layout, how: Reduction) -> Layout:
+    """The memory of what is kept of a tensor."""
+    block = replace(kept, shape=tuple(count for _, count in _spans(frame, name, how)))
+    return _collapsed(frame, name, block) if how.collapsed else block
+
+
+def _stack_block(frame: Frame, name: str, kept: Layout, how: Reduction) -> Layout:
+    """The same of a stack of weights; with all rows of x along one axis it has a row for each of them."""
+    (_, rows), (_, n) = _spans(frame, name, how)
+    way = how.stacks.get(name, "kept")
+    if way == "one row":
+        return replace(kept, shape=(n,), strides=kept.strides[1:])
+    every = math.prod(count for _, count in how.rows)
+    wanted = 1 if way == "stack of one" or rows == 1 else every if how.collapsed else rows
+    if wanted > rows:
+        return contiguous((wanted, n), kept.guard, kept.offset)
+    return replace(kept, shape=(wanted, n))
 
 
 def _collapsed(frame: Frame, name: str, block: Layout) -> Layout:

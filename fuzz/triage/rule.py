@@ -6,6 +6,7 @@ smallest failing n. So a rule can only err by being true of something that passe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -46,10 +47,19 @@ class Atom:
         return value >= limit if self.relation == ">=" else value <= limit
 
     def __str__(self) -> str:
-        said = _WORDS.get((self.trait, self.relation, *self.values))
+        said = _WORDS.get((self.trait, self.relation, *self.values)) or self._of_memory()
         if said is None and self.trait in _POWERS:
             said = f"{_POWERS[self.trait].format(f'{self.relation} 2^{self._listed()}')}"
         return said or f"{self.trait} {self.relation} {self._listed()}"
+
+    def _of_memory(self) -> str | None:
+        """In words, where the trait is about what two tensors have in common."""
+        holds = (self.relation == "=") == (self.values == ("yes",))
+        for pattern, yes, no in _MEMORY:
+            if found := pattern.fullmatch(self.trait):
+                names = found.groups()
+                return (yes if holds else no).format(*names, limit=f"{self.relation} {self._listed()}")
+        return None
 
     def _listed(self) -> str:
         shown = [value if isinstance(value, str) else f"{value:.9g}" for value in self.values]
@@ -72,6 +82,15 @@ _WORDS: Mapping[tuple[Trait, ...], str] = {
     for trait, (yes, no) in _YES_NO.items()
     for relation, word, said in (("=", "yes", yes), ("!=", "no", yes), ("=", "no", no), ("!=", "yes", no))
 }
+_MEMORY = tuple(
+    (re.compile(pattern), yes, no)
+    for pattern, yes, no in (
+        (r"(\w+) over (\w+) in part", "{0} overlaps {1} in part", "{0} does not overlap {1} in part"),
+        (r"(\w+) is x", "{0} and x are one buffer", "{0} and x are two buffers"),
+        (r"shift of (\w+) over (\w+)", *["{0} overlaps {1} in part, {limit} elements further on"] * 2),
+    )
+)
+"""traits of memory that tensors share: how they are said where they hold, and where not."""
 _POWERS = {
     "log2 of eps in ulp of the mean square": "eps {} ulp of the mean square",
     "log2 of the change of eps in the dtype of x in ulp": (

@@ -13,7 +13,7 @@ from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 from fuzz.case import Case, CaseError
 from fuzz.judge.judgement import Judgement
 from fuzz.triage.choices import Choices, Label, Vector
-from fuzz.triage.reduction import Frame, unstacked
+from fuzz.triage.reduction import Frame
 from fuzz.triage.trial import OutOfTimeError, Trials
 
 _KEY = b"case"
@@ -31,10 +31,6 @@ def shrink(trials: Trials, case: Case, judgement: Judgement) -> Case:
     Where time runs out it is the smallest found by then. A case that does not fail on its own is returned as it is.
     """
     if not Frame(case).fits():
-        with contextlib.suppress(OutOfTimeError):
-            for simpler in unstacked(case):
-                if trials.fails(simpler):
-                    return shrink(trials, simpler, judgement)
         return case
     choices = Choices(case)
     best = choices.whole

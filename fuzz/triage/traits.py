@@ -12,6 +12,7 @@ from fuzz.case import ITEMSIZE, Case, Layout, Output, Tensor, contiguous
 from fuzz.execute.c_target import CTarget
 from fuzz.execute.target import Target
 from fuzz.op import OPS
+from fuzz.triage.memory import meets, shift
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Trait, Traits
 from fuzz.triage.values import value_traits
@@ -81,7 +82,7 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
     if name != "x":
         yield f"dtype of {name} and that of x", _word(tensor.dtype == x.dtype, "same", "differ")
     if frame.role(name) != "grid":
-        yield f"step of {name}", _step(tensor.layout, 0)
+        yield f"step of {name}", _step(tensor.layout, -1)
     else:
         yield from _layout_traits(name, tensor.layout, frame, x.layout)
         yield f"layout of {name}", layout_class(tensor.layout, frame.axis)
@@ -94,11 +95,37 @@ def _optional_traits(case: Case) -> Iterator[tuple[str, Trait]]:
     for operand in (*op.inputs, *op.outputs):
         if operand.optional:
             yield operand.name, "there" if operand.name in (*case.inputs, *case.outputs) else "absent"
-    for output, source in op.aliases:
-        if output in case.outputs and source in case.inputs:
-            yield f"{output} in place of {source}", "yes" if case.outputs[output].alias == source else "no"
+    yield from _memory_traits(case)
     if "offset" in case.params:
         yield "weight offset", float(case.params["offset"])
+
+
+def _memory_traits(case: Case) -> Iterator[tuple[str, Trait]]:
+    """What tensors have in common: an output with an input, an input with x; and the rows of a stack of weights."""
+    op, meetings = OPS[case.op], {(output, source): how for output, source, how in case.meetings()}
+    for output, source in op.aliases:
+        if output in case.outputs and source in case.inputs:
+            over, under = case.outputs[output].layout, case.inputs[source].layout
+            how = meetings.get((output, source), "apart")
+            part = how == "overlap" and meets(under, over)
+            yield f"{output} in place of {source}", _word(how == "same", "yes", "no")
+            yield f"{output} over {source} in part", _word(part, "yes", "no")
+            if part:
+                # In the direction in which the elements of a row follow each other.
+                yield f"shift of {output} over {source}", shift(under, over) * (-1 if _is_backwards(under, case) else 1)
+    for operand in op.inputs:
+        if operand.name in case.inputs and operand.role == "grid" and operand.name != "x":
+            yield f"{operand.name} is x", _word(case.inputs[operand.name].alias == "x", "yes", "no")
+        if operand.name in case.inputs and operand.stackable:
+            shape = case.inputs[operand.name].layout.shape
+            yield f"rank of {operand.name}", str(len(shape))
+            yield f"rows of {operand.name}", shape[0] if len(shape) == 2 else 1
+
+
+def _is_backwards(layout: Layout, case: Case) -> bool:
+    axis = int(case.params["axis"])
+    steps = [stride for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
+    return layout.strides[axis] < 0 if layout.shape[axis] > 1 else bool(steps) and steps[0] < 0
 
 
 def _layout_traits(name: str, layout: Layout, frame: Frame, x: Layout) -> Iterator[tuple[str, Trait]]:

@@ -97,11 +97,13 @@ FORWARD: tuple[Mutant, ...] = (
         "{\n            kf_tensor weight = call->weight;\n            if (weight.rank == 2) weight.shape[0] = 1;\n"
         "            y *= scale_of(r, &weight, i, call->offset);\n        }",
         "a weight of several rows", "C3, B044: the first row of the weight serves every row",
+        explained_as=("rows of weight >= 2",),
     ),
     _planted(
         "weighted-llama-takes-any-weight", "weighted-llama", "weight.rank <= WEIGHT_RANK", "weight.rank <= 2",
         "a weight of rank 2, which is declared to be rejected", "B064: a weight's shape that nobody checks",
         ("FAIL_ACCEPTED_INVALID",),
+        explained_as=("rank of weight = 2",),
     ),
     _planted(
         "weighted-eps-as-x", "weighted", "(real)call->eps", "rounded(call->x.dtype, (real)call->eps)",
@@ -113,11 +115,13 @@ FORWARD: tuple[Mutant, ...] = (
         "weighted-overlap-forgotten", "weighted",
         "if (!detach(&call.x, &call.y, &call.y, &copy)) return KF_REJECTED;", "copy = NULL;",
         "y that overlaps x in part", "B053: memcpy where memmove is wanted, on a larger scale", _PLACE,
+        explained_as=("y overlaps x in part, >= 1 elements further on",),
     ),
     _planted(
         "add-same-buffer-added-once", "add-generic", "x + load(&call->residual, at(r, &call->residual, i))",
         "x + (call->x.data == call->residual.data ? 0 : load(&call->residual, at(r, &call->residual, i)))",
         "x and residual one buffer", "a pointer comparison that stands for 'there is no residual'",
+        explained_as=("residual and x are one buffer",),
     ),
     _planted(
         "add-residual-at-pitch-of-x", "add-generic", "at(r, &call->residual, i)", "at(r, &call->x, i)",

@@ -7,11 +7,12 @@ import pytest
 from fuzz.cli.exits import Exit
 from fuzz.cli.mutation import Request, run_selftest
 
-_FEW = ("avx2-tail-dropped-at-31", "weighted-eps-as-x", "backward-dw-unwritten")
+_FEW = ("avx2-tail-dropped-at-31", "weighted-eps-as-x", "backward-dw-unwritten", "weighted-overlap-forgotten")
 _MORE = (
     "sve-tail-dont-care", "avx2-drops-eps", "generic-writes-past-row", "generic-order-by-rows",
     "weighted-rstd-unwritten", "weighted-reads-weight-as-x", "weighted-second-pass-ignores-stride",
     "add-residual-at-pitch-of-x", "backward-rstd-of-first-row", "backward-dx-over-dy-too-early",
+    "weighted-first-row-of-weights", "weighted-llama-takes-any-weight", "add-same-buffer-added-once",
 )  # fmt: skip
 
 
