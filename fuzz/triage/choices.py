@@ -17,12 +17,16 @@ Label = tuple[str, str]
 """what is chosen, and of which tensor or axis."""
 
 
+KNOTS = ("over", "shared", "stack")
+"""choices of what ties tensors together."""
+
+
 @dataclass(frozen=True)
 class Choices:
     """All reductions of one case as vectors of integers.
 
-    Hypothesis makes the first integers small before the later ones: rows before columns, both before the layout, and
-    values last.
+    Hypothesis makes the first integers small before the later ones: memory that tensors share in part, whose distance
+    decides how few rows and columns will do; rows before columns, both before the layout, and values last.
     """
 
     case: Case
@@ -61,7 +65,7 @@ class Choices:
             rows=tuple(block(extent, "rows", "row start", str(a)) for a, extent in enumerate(frame.outer)),
             columns=block(frame.n, "n", "column start", ""),
             dropped=frozenset(name for name in names if ("there", name) in chosen and not of("there", name)),
-            memory={name: WAYS[of("memory", name)] for name in case.outputs if ("memory", name) in chosen},
+            memory={name: WAYS[most] for (kind, name), most in chosen.items() if kind in ("over", "in place")},
             unshared=frozenset(name for name in case.inputs if ("shared", name) in chosen and not of("shared", name)),
             stacks={name: STACKS[of("stack", name)] for name in case.inputs if ("stack", name) in chosen},
             collapsed=not of("axes"),
@@ -86,14 +90,14 @@ class Choices:
         case, frame = self.case, self._frame
         optional = {operand.name for operand in (*OPS[case.op].inputs, *OPS[case.op].outputs) if operand.optional}
         names = (*case.inputs, *case.outputs)
+        over = [name for name in case.outputs if lies_over(case, name)]
+        yield from ((("over", name), len(WAYS) - 1) for name in over)
+        yield from ((("shared", name), 1) for name, tensor in case.inputs.items() if tensor.alias is not None)
+        yield from ((("stack", name), len(STACKS) - 1) for name in case.inputs if frame.stack(name))
         yield from ((("rows", str(axis)), extent - 1) for axis, extent in enumerate(frame.outer))
         yield ("n", ""), frame.n - 1
         yield from ((("there", name), 1) for name in names if name in optional)
-        yield from ((("shared", name), 1) for name, tensor in case.inputs.items() if tensor.alias is not None)
-        for name, output in case.outputs.items():
-            if output.alias is not None:
-                yield ("memory", name), len(WAYS) - 1 if lies_over(case, name) else 1
-        yield from ((("stack", name), len(STACKS) - 1) for name in case.inputs if frame.stack(name))
+        yield from ((("in place", name), 1) for name, out in case.outputs.items() if out.alias and name not in over)
         yield ("axes", ""), 1
         yield from ((("strides", name), len(STRIDES) - 1) for name in names)
         yield from ((("place", name), len(PLACES) - 1) for name in names)

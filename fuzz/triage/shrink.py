@@ -12,7 +12,7 @@ from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 
 from fuzz.case import Case, CaseError
 from fuzz.judge.judgement import Judgement
-from fuzz.triage.choices import Choices, Label, Vector
+from fuzz.triage.choices import KNOTS, Choices, Label, Vector
 from fuzz.triage.reduction import Frame
 from fuzz.triage.trial import OutOfTimeError, Trials
 
@@ -37,13 +37,29 @@ def shrink(trials: Trials, case: Case, judgement: Judgement) -> Case:
     with contextlib.suppress(OutOfTimeError):
         if not trials.fails(case):
             return case
+        best = _disentangled(trials, choices, best)
         for _ in range(_ROUNDS):
-            best = _by_hypothesis(trials, choices, [best, choices.starting(*_worst(case, judgement))])
+            best = _by_hypothesis(trials, choices, [best, _beginning(choices, best, _worst(case, judgement))])
             smaller = _swept(trials, choices, best)
             if smaller == best:
                 break
             best = smaller
     return choices.apply(best)
+
+
+def _disentangled(trials: Trials, choices: Choices, best: Vector) -> Vector:
+    """With the plainest memory that the failure allows; later, few rows or columns might be tied to another."""
+    for place, label in enumerate(choices.ranges):
+        if label[0] in KNOTS:
+            plainer = ((*best[:place], value, *best[place + 1 :]) for value in range(best[place]))
+            best = next((vector for vector in plainer if _fails(trials, choices, vector)), best)
+    return best
+
+
+def _beginning(choices: Choices, best: Vector, worst: tuple[tuple[int, ...], int]) -> Vector:
+    """The whole case with the memory of `best`, whose blocks begin at the worst element."""
+    labels = zip(choices.ranges, best, choices.starting(*worst), strict=True)
+    return tuple(kept if label[0] in KNOTS else started for label, kept, started in labels)
 
 
 def _worst(case: Case, judgement: Judgement) -> tuple[tuple[int, ...], int]:

@@ -15,7 +15,7 @@ from fuzz.kernel import Kernel
 from fuzz.tests.handmade import a_case, dense
 from fuzz.tests.triage.hunting import PACK, failing, mutant, target_of
 from fuzz.triage.blueprint import Blueprint
-from fuzz.triage.choices import Choices
+from fuzz.triage.choices import KNOTS, Choices
 from fuzz.triage.explain import Explanation, explain
 from fuzz.triage.family import Family
 from fuzz.triage.memory import meets, overlapping, shift
@@ -142,7 +142,7 @@ def test_every_choice_of_a_reduction_gives_a_sound_case(case: Case) -> None:
     kernel = PACK.kernel("weighted" if case.op == "rms_norm" else "add-generic")
     built = 0
     for place, (label, most) in enumerate(choices.ranges.items()):
-        for value in range(most + 1 if label[0] in ("memory", "shared", "stack", "axes", "rows", "n") else 1):
+        for value in range(most + 1 if label[0] in (*KNOTS, "axes", "rows", "n") else 1):
             vector = list(choices.whole)
             vector[place] = value
             try:
