@@ -20,7 +20,7 @@ def nightly(
         bool, typer.Option("--resume", help="Go on with the latest night where it was stopped or killed.")
     ] = False,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Only write the page again, from what the state holds.")
+        bool, typer.Option("--report-only", help="Only write page and reports again, from what the state holds.")
     ] = False,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Repeat the night of this seed.")] = None,
     op: options.Op = "*",
@@ -32,6 +32,7 @@ def nightly(
     ] = None,
     pack: options.Pack = None,
     json: options.Json = None,
+    report: options.Report = None,
     case_limit: options.CaseLimit = None,
     jobs: options.Jobs = 0,
 ) -> int:
@@ -40,23 +41,24 @@ def nightly(
     Findings, counts and coverage are saved with every batch, so that a kill or a full disk loses nothing: go on with
     --resume. The night ends with STATE/report.html.
     """
+    from fuzz.cli.night_results import leave
     from fuzz.cli.nights import Request, render_again, run_night
 
-    if report_only:
-        return render_again(state, json)
-    return run_night(
-        Request(
-            state=state,
-            max_time=max_time,
-            resume=resume,
-            seed=seed,
-            op=op,
-            targets=tuple(target or ()),
-            keyword=keyword,
-            require=tuple(require or ()),
-            pack=pack,
-            json=json,
-            case_limit=case_limit,
-            jobs=jobs,
-        )
+    request = Request(
+        state=state,
+        max_time=max_time,
+        resume=resume,
+        seed=seed,
+        op=op,
+        targets=tuple(target or ()),
+        keyword=keyword,
+        require=tuple(require or ()),
+        pack=pack,
+        json=json,
+        report=tuple(report or ()),
+        case_limit=case_limit,
+        jobs=jobs,
     )
+    if not report_only:
+        leave(run_night(request))
+    return render_again(request)

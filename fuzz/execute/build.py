@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import tempfile
 import threading
@@ -53,6 +55,11 @@ class Builder:
         self.cache = cache or cache_directory()
         self._compiling = threading.Semaphore(jobs or os.cpu_count() or 1)
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._compilers = Compilers()
+
+    def stop(self) -> None:
+        """Kill every compiler; builds that are waiting raise BuildError."""
+        self._compilers.stop()
 
     def build(self, target: CTarget) -> Binary:
         """The executable of `target`, compiled unless the cache has it. Raises BuildError."""
@@ -73,7 +80,9 @@ class Builder:
         texts = [path.read_text() for path in [*sources, *sorted(NATIVE.glob("*.h"))]]
         digest = _digest([tool.command, tool.version, WORKER_FLAGS, *texts])
         command = [*tool.command, *WORKER_FLAGS, "-r", "-nostdlib", *map(str, sources)]
-        return Binary(self._cached("parts", digest, lambda output: _compile([*command, "-o", str(output)])), digest)
+        return Binary(
+            self._cached("parts", digest, lambda output: self._compilers.run([*command, "-o", str(output)])), digest
+        )
 
     def _link(self, target: CTarget, worker: Binary, source: str, digest: str, output: Path) -> None:
         """Compiles the kernel's source text and links it to the worker."""
@@ -87,7 +96,7 @@ class Builder:
             identity += ["-include", str(NATIVE / "identity.h")]
             includes = ["-iquote", str(kernel.source.parent), f"-I{NATIVE}"]
             static = ["-static"] if target.emulated else []
-            _compile([
+            self._compilers.run([
                 *target.compiler_tool.command, "-std=gnu11", *target.flags, *identity, *includes, str(path),
                 str(worker.path), *static, "-lm", "-o", str(output),
             ])  # fmt: skip
@@ -165,12 +174,37 @@ def included_files(source: str, directory: Path) -> dict[Path, str]:
     return texts
 
 
-def _compile(command: Sequence[str]) -> None:
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        raise BuildError(
-            f"compiler failed with exit code {answer.returncode}:\n$ {shlex.join(command)}\n{answer.stderr}"
-        )
+class Compilers:
+    """Compilers that are running. Each leads a process group, so that a kill reaches what it has started."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def run(self, command: Sequence[str]) -> None:
+        """Compile. Raises BuildError with what the compiler says."""
+        with self._lock:
+            if self._stopped:
+                raise BuildError("the build was stopped")
+            pipe = subprocess.PIPE
+            compiler = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+            self._running.add(compiler)
+        try:
+            _, said = compiler.communicate()
+        finally:
+            with self._lock:
+                self._running.discard(compiler)
+        if compiler.returncode != 0:
+            raise BuildError(f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}")
+
+    def stop(self) -> None:
+        """Kill them, from any thread; none is started any more."""
+        with self._lock:
+            self._stopped = True
+            for compiler in self._running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(compiler.pid, signal.SIGKILL)
 
 
 def _digest(parts: Iterable[object]) -> str:

@@ -44,11 +44,14 @@ class _Lane:
         self._running = running
         self._limit = limit
         self.worker: Worker | None = None
+        self._stopped = False
         self.busy_s = 0.0
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=target.id)
 
     def start(self, programs: Programs) -> Attestation | NotRun:
         self.worker = Worker(self.target, programs.program(self.target), self._limit)
+        if self._stopped:
+            self.worker.stop()
         try:
             return self.worker.start()
         except LostError as error:
@@ -69,6 +72,7 @@ class _Lane:
         self.worker.renew()
 
     def stop(self) -> None:
+        self._stopped = True
         self.thread.shutdown(wait=False, cancel_futures=True)
         if self.worker is not None:
             self.worker.stop()
@@ -176,6 +180,12 @@ class WorkerPool:
                 batch.parts.append((lane.target.id, indices, lane.thread.submit(lane.run, frames)))
         return batch
 
+    def stop(self) -> None:
+        """Kill every worker and compiler, and wait for none of them. What they have not finished becomes NOT_RUN."""
+        self._programs.stop()
+        for lane in self._lanes:
+            lane.stop()
+
     def renew(self) -> None:
         """Give every target a new process: what is submitted next are its first calls."""
         for renewed in [lane.thread.submit(lane.renew) for lane in self._lanes]:
@@ -200,8 +210,7 @@ class WorkerPool:
         return outcomes_of(batch)
 
     def _close(self) -> None:
-        for lane in self._lanes:
-            lane.stop()
+        self.stop()
         for lane in self._lanes:
             lane.close()
 

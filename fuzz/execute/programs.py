@@ -54,6 +54,10 @@ class Programs:
         self._builder = Builder(cache, jobs)
         self._tool = tool
 
+    def stop(self) -> None:
+        """Kill what is building."""
+        self._builder.stop()
+
     def program(self, target: Target) -> Program:
         """The program of `target`, built unless the cache has it. Raises BuildError."""
         if isinstance(target, CTarget):

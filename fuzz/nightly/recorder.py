@@ -82,6 +82,8 @@ class Recorder:
             counts.judged += 1
             counts.findings += judgement.verdict.is_finding
             counts.gave_up += judgement.verdict is Verdict.ORACLE_GAVE_UP
+            if judgement.law is not None and judgement.law.name in self.targets[judgement.target].kernel.laws:
+                batch.twins[judgement.target, judgement.law.name] += 1
             if judgement.verdict is Verdict.PASS:
                 self._note_accuracy(case, judgement)
         if ran:

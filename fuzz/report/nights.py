@@ -20,7 +20,7 @@ def print_night(console: Console, seen: NightView, page: Path) -> None:
         console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
     for bucket in seen.buckets:
         console.print()
-        console.print(_bucket_text(bucket), highlight=False, markup=False, soft_wrap=True)
+        console.print(bucket_text(bucket), highlight=False, markup=False, soft_wrap=True)
     console.print()
     failing = len(seen.failing)
     found = f"{failing} bucket{'s' if failing != 1 else ''} failing" if failing else "nothing found"
@@ -90,7 +90,7 @@ def night_record(seen: NightView) -> dict[str, Any]:
             for row in seen.targets
         ],
         "laws": {row.name: row.compared for row in seen.laws},
-        "holes": [[row.op, row.kind, row.value] for row in seen.coverage if row.wanted and row.count == 0],
+        "holes": [[row.op, row.kind, row.value] for row in seen.coverage if row.wanted and row.visits == 0],
         "slices": [
             {"number": p.number, "op": p.op, "seed": p.seed, "seconds": round(p.seconds, 3), "cases": p.cases}
             for p in seen.slices
@@ -120,7 +120,8 @@ def _table(seen: NightView) -> Table:
     return table
 
 
-def _bucket_text(bucket: Bucket) -> str:
+def bucket_text(bucket: Bucket) -> str:
+    """A finding as it is printed: the failure, its explanation, how often it was seen."""
     row = bucket.row
     seen = sum(bucket.sightings.values())
     lines = [f"{bucket.status.upper()}: {row.text}"]

@@ -16,8 +16,8 @@ from fuzz.report.nights import idle_reason
 from fuzz.report.page_accuracy import kernels
 from fuzz.report.page_charts import bars
 from fuzz.report.progress import minutes
-from fuzz.store.database import CoverageRow, TargetRow
-from fuzz.store.database_views import Bucket, NightView
+from fuzz.store.database import TargetRow
+from fuzz.store.database_views import Bucket, NightView, Place
 
 _HERE = Path(__file__).parent
 _ENDINGS = {
@@ -150,12 +150,12 @@ def _idle(targets: Iterable[TargetRow]) -> list[Idle]:
     return [Idle(reason, names) for reason, names in by_reason.items()]
 
 
-def _coverage(rows: Sequence[CoverageRow]) -> list[Kind]:
+def _coverage(rows: Sequence[Place]) -> list[Kind]:
     """Kinds with holes first: what is whole needs no attention."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
         if row.wanted:
-            counts.setdefault((row.op, row.kind), Counter())[row.value] = row.count
+            counts.setdefault((row.op, row.kind), Counter())[row.value] = row.visits
     found = [
         Kind(
             op, kind, sum(1 for count in values.values() if count), len(values), min(values.values()),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fuzz.case import ITEMSIZE
 from fuzz.nightly.accuracy import BINS_PER_OCTAVE
 from fuzz.report.page_charts import Curve, Series, accuracy_chart, sparkline
-from fuzz.store.database import AccuracyRow, TargetRow
+from fuzz.store.database import TargetRow
+from fuzz.store.database_views import Mark
 
 _COLOURS = 8
 
@@ -46,9 +47,9 @@ class KernelAccuracy:
     targets: Sequence[TargetAccuracy]
 
 
-def kernels(targets: Sequence[TargetRow], points: Sequence[AccuracyRow]) -> list[KernelAccuracy]:
+def kernels(targets: Sequence[TargetRow], points: Sequence[Mark]) -> list[KernelAccuracy]:
     """Every kernel with a passing run, in the order of the targets."""
-    by_target: dict[str, list[AccuracyRow]] = {}
+    by_target: dict[str, list[Mark]] = {}
     for point in points:
         by_target.setdefault(point.target, []).append(point)
     found = []
@@ -59,7 +60,7 @@ def kernels(targets: Sequence[TargetRow], points: Sequence[AccuracyRow]) -> list
     return found
 
 
-def _kernel(kernel: str, op: str, points: dict[str, list[AccuracyRow]]) -> KernelAccuracy:
+def _kernel(kernel: str, op: str, points: dict[str, list[Mark]]) -> KernelAccuracy:
     everything = [point for rows in points.values() for point in rows]
     dtypes = sorted({point.dtype for point in everything}, key=lambda dtype: (-ITEMSIZE.get(dtype, 0), dtype))
     panels = [_panel(kernel, dtype, points) for dtype in dtypes]
@@ -72,9 +73,9 @@ def _kernel(kernel: str, op: str, points: dict[str, list[AccuracyRow]]) -> Kerne
     return KernelAccuracy(kernel, op, f"{max(point.ratio for point in everything):.3f}", panels, lines)
 
 
-def _panel(kernel: str, dtype: str, points: dict[str, list[AccuracyRow]]) -> Panel:
+def _panel(kernel: str, dtype: str, points: dict[str, list[Mark]]) -> Panel:
     """Targets that differ only in compiler and optimisation share a line: the table tells them apart."""
-    places: dict[str, list[AccuracyRow]] = {}
+    places: dict[str, list[Mark]] = {}
     for name, rows in points.items():
         places.setdefault(_place(name), []).extend(point for point in rows if point.dtype == dtype)
     series = [
@@ -94,7 +95,7 @@ def _place(target: str) -> str:
     return " ".join([where, *(part for part in details.split(",") if "=" in part)])
 
 
-def _highest(points: Iterable[AccuracyRow], worst_case: bool) -> Curve:
+def _highest(points: Iterable[Mark], worst_case: bool) -> Curve:
     """The worst of each octave, in units of the sqrt(n) budget."""
     worst: dict[int, tuple[float, float]] = {}
     for point in points:
@@ -105,7 +106,7 @@ def _highest(points: Iterable[AccuracyRow], worst_case: bool) -> Curve:
     return sorted(worst.values())
 
 
-def _lowest_climb(points: Iterable[AccuracyRow]) -> Curve:
+def _lowest_climb(points: Iterable[Mark]) -> Curve:
     """The strictest worst case of the targets in a chart, by n."""
     lowest: dict[int, tuple[float, float]] = {}
     for point in points:
@@ -114,9 +115,9 @@ def _lowest_climb(points: Iterable[AccuracyRow]) -> Curve:
     return sorted(lowest.values())
 
 
-def _target(name: str, dtype: str, points: Sequence[AccuracyRow]) -> TargetAccuracy:
+def _target(name: str, dtype: str, points: Sequence[Mark]) -> TargetAccuracy:
     worst = max(points, key=lambda point: point.ratio)
-    by_bin: dict[int, AccuracyRow] = {}
+    by_bin: dict[int, Mark] = {}
     for point in points:
         if point.bin not in by_bin or point.ratio > by_bin[point.bin].ratio:
             by_bin[point.bin] = point

@@ -47,8 +47,12 @@ _TICKS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
 def _element(tag: str, text: str = "", **attributes: object) -> str:
-    names = "".join(f" {name.rstrip('_').replace('_', '-')}={quoteattr(str(v))}" for name, v in attributes.items())
+    names = "".join(f" {name.rstrip('_').replace('_', '-')}={_quoted(v)}" for name, v in attributes.items())
     return f"<{tag}{names}>{text}</{tag}>" if text else f"<{tag}{names}/>"
+
+
+def _quoted(value: object) -> str:
+    return quoteattr(value) if isinstance(value, str) else f'"{value}"'
 
 
 def _text(x: float, y: float, words: str, css: str, anchor: str = "middle") -> str:

@@ -114,6 +114,11 @@ class Runner:
         """The target of that id."""
         return self._by_id[name]
 
+    @property
+    def in_flight(self) -> int:
+        """Cases of the batches that were sent and are not judged whole."""
+        return sum(len(entries) for entries, _ in self._waiting)
+
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
         """Search until `share` of the limits is used up or a stop is wanted. What was already sent is still judged."""
         self._ends = self._end_of(share)
@@ -159,10 +164,11 @@ class Runner:
             self._judge_oldest()
 
     def _judge_oldest(self) -> None:
-        entries, batch = self._waiting.popleft()
+        entries, batch = self._waiting[0]
         before = None
         for entry, outcomes in zip(entries, self.pool.collect(batch), strict=True):
             before = self._judge(entry, outcomes, before)
+        self._waiting.popleft()
         for observer in self.observers:
             observer.progress(self.clock() - self._started)
 

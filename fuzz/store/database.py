@@ -98,6 +98,16 @@ class LawRow(Base):
     compared: Mapped[int] = mapped_column(default=0)
 
 
+class TwinRow(Base):
+    """How often outputs of one target were compared by one law in one night."""
+
+    __tablename__ = "twin"
+    night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), primary_key=True)
+    target: Mapped[str] = mapped_column(primary_key=True)
+    law: Mapped[str] = mapped_column(primary_key=True)
+    compared: Mapped[int] = mapped_column(default=0)
+
+
 class CoverageRow(Base):
     """How often one label of an op's space was visited in one night."""
 

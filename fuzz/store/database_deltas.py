@@ -29,6 +29,7 @@ from fuzz.store.database import (
     SightingRow,
     Slice,
     TargetRow,
+    TwinRow,
 )
 
 
@@ -99,6 +100,8 @@ class Delta:
     cases: int = 0
     targets: dict[str, TargetCounts] = field(default_factory=dict)
     laws: Counter[str] = field(default_factory=Counter)
+    twins: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """by target and law."""
     coverage: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """by op, kind and value."""
     accuracy: dict[Point, Accuracy] = field(default_factory=dict)
@@ -121,6 +124,7 @@ class Delta:
         for name, counts in other.targets.items():
             self.targets.setdefault(name, TargetCounts()).add(counts)
         self.laws.update(other.laws)
+        self.twins.update(other.twins)
         self.coverage.update(other.coverage)
         for point, accuracy in other.accuracy.items():
             if point in self.accuracy:
@@ -171,6 +175,8 @@ def write(transaction: Transaction, delta: Delta, clock: Clock) -> None:
         row.reason = counts.reason or row.reason
     keyed = {"night_id": clock.night}
     _count(transaction, LawRow, [{**keyed, "name": n, "compared": c} for n, c in delta.laws.items()], "compared")
+    twins = [{**keyed, "target": name, "law": law, "compared": count} for (name, law), count in delta.twins.items()]
+    _count(transaction, TwinRow, twins, "compared")
     visits = [
         {**keyed, "op": op, "kind": kind, "value": value, "count": count}
         for (op, kind, value), count in delta.coverage.items()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session as Transaction
@@ -22,10 +22,35 @@ from fuzz.store.database import (
     SightingRow,
     Slice,
     TargetRow,
+    TwinRow,
 )
 from fuzz.store.state import StateError
 
 _Row = TypeVar("_Row", bound=Base)
+
+
+class Place(NamedTuple):
+    """One row of `CoverageRow`. There are thousands: as objects of SQLAlchemy they would take seconds to read."""
+
+    op: str
+    kind: str
+    value: str
+    wanted: bool
+    visits: int
+
+
+class Mark(NamedTuple):
+    """One row of `AccuracyRow`, of which a long night has tens of thousands."""
+
+    target: str
+    dtype: str
+    bin: int
+    worst_case: bool
+    n: int
+    ratio: float
+    climb: float
+    where: str
+    runs: int
 
 
 @dataclass(frozen=True)
@@ -59,8 +84,10 @@ class NightView:
     slices: Sequence[Slice]
     targets: Sequence[TargetRow]
     laws: Sequence[LawRow]
-    coverage: Sequence[CoverageRow]
-    accuracy: Sequence[AccuracyRow]
+    twins: Mapping[str, Mapping[str, int]]
+    """comparisons by target and law."""
+    coverage: Sequence[Place]
+    accuracy: Sequence[Mark]
     pace: Sequence[PaceRow]
     buckets: Sequence[Bucket]
     history: Sequence[Past]
@@ -93,8 +120,9 @@ def view(engine: Engine, night: int | None = None) -> NightView:
             slices=_rows(transaction, found.id, Slice, Slice.number),
             targets=_rows(transaction, found.id, TargetRow, TargetRow.op, TargetRow.kernel, TargetRow.name),
             laws=_rows(transaction, found.id, LawRow, LawRow.name),
-            coverage=_rows(transaction, found.id, CoverageRow, CoverageRow.op),
-            accuracy=_rows(transaction, found.id, AccuracyRow, AccuracyRow.target, AccuracyRow.dtype, AccuracyRow.bin),
+            twins=_twins(transaction, found.id),
+            coverage=_places(transaction, found.id),
+            accuracy=[Mark(*row) for row in _columns(transaction, found.id, AccuracyRow, Mark._fields)],
             pace=_rows(transaction, found.id, PaceRow, PaceRow.minute),
             buckets=_buckets(transaction, found.id),
             history=_history(transaction, found.id),
@@ -103,6 +131,25 @@ def view(engine: Engine, night: int | None = None) -> NightView:
 
 def _rows(transaction: Transaction, night: int, table: type[_Row], *order: Any) -> Sequence[_Row]:
     return transaction.scalars(select(table).filter_by(night_id=night).order_by(*order)).all()
+
+
+def _twins(transaction: Transaction, night: int) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for target, law, compared in _columns(transaction, night, TwinRow, ("target", "law", "compared")):
+        found.setdefault(target, {})[law] = compared
+    return found
+
+
+def _places(transaction: Transaction, night: int) -> list[Place]:
+    names = ("op", "kind", "value", "wanted", "count")
+    return [Place(*row) for row in _columns(transaction, night, CoverageRow, names)]
+
+
+def _columns(transaction: Transaction, night: int, table: type[Base], names: Sequence[str]) -> Iterable[Any]:
+    """Plain rows, in the order of the table's key."""
+    columns = table.__table__.columns
+    chosen = select(*(columns[name] for name in names)).where(columns["night_id"] == night)
+    return transaction.execute(chosen.order_by(*table.__table__.primary_key))
 
 
 def _buckets(transaction: Transaction, night: int) -> list[Bucket]:

@@ -30,7 +30,7 @@ def target(tmp_path: Path) -> CTarget:
 
 def test_a_cache_hit_does_not_compile(target: CTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = Builder(tmp_path / "cache").build(target)
-    monkeypatch.setattr(build, "_compile", lambda command: pytest.fail(f"compiled again: {command}"))
+    monkeypatch.setattr(build.Compilers, "run", lambda _, command: pytest.fail(f"compiled again: {command}"))
     assert Builder(tmp_path / "cache").build(target) == built
 
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import resource
 import signal
-import sqlite3
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fuzz.tests.conftest import CHECKOUT, Cli
+from fuzz.tests.conftest import Cli
+from fuzz.tests.nightly.running import ask, judged, start, until
+from fuzz.tests.report.validity import valid_junit, valid_sarif
 
 _ROW = "    for (size_t i = 0; i < n; i++) total += x[i] * x[i];"
 _PACK = """
@@ -40,34 +36,6 @@ KERNELS = (GENERIC, replace(GENERIC, name="loses-tail"), replace(GENERIC, name="
 """
 
 
-def _start(folder: Path, *options: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "fuzz", "nightly", "--state", "state", "--pack", "pack", *options],
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-
-
-def _ask(folder: Path, question: str) -> list[tuple[Any, ...]]:
-    path = folder / "state" / "state.sqlite"
-    if not path.exists():
-        return []
-    with contextlib.closing(sqlite3.connect(path)) as connection, contextlib.suppress(sqlite3.OperationalError):
-        return connection.execute(question).fetchall()
-    return []
-
-
-def _judged(folder: Path) -> int:
-    return next(iter(_ask(folder, "SELECT coalesce(sum(judged), 0) FROM target")), (0,))[0]  # type: ignore[no-any-return]
-
-
-def _until(condition: Callable[[], bool], run: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition() and run.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert condition(), run.communicate()[1] if run.poll() is not None else "too slow"
-
-
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int], str, str]:
     """One night with two planted bugs, killed twice; a second nightly tried on the same folder; what each said."""
@@ -76,44 +44,68 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int], s
     (folder / "pack" / "pack.py").write_text(_PACK)
     saved = [0]
     for options in (("--seed", "3"), ("--resume",)):
-        run = _start(folder, "--max-time", "60s", *options)
-        _until(lambda: _judged(folder) > saved[-1] + 100, run)
+        run = start(folder, "--max-time", "60s", *options)
+        until(lambda: judged(folder) > saved[-1] + 100, run)
         if options == ("--resume",):
-            refused = _start(folder)
+            refused = start(folder)
             _, refusal = refused.communicate(timeout=60)
             assert refused.returncode == 4
         run.send_signal(signal.SIGKILL)
         run.communicate(timeout=60)
-        assert _ask(folder, "PRAGMA integrity_check") == [("ok",)]
-        saved.append(_judged(folder))
-    used = _ask(folder, "SELECT used_s FROM night")[0][0]
-    last = _start(folder, "--resume", "--max-time", f"{used + 2.5:.1f}s", "--json", "night.json")
+        assert ask(folder, "PRAGMA integrity_check") == [("ok",)]
+        saved.append(judged(folder))
+    used = ask(folder, "SELECT used_s FROM night")[0][0]
+    reports = ("--report", "junit=night.xml", "--report", "sarif=night.sarif", "--report", "github=night.md")
+    last = start(folder, "--resume", "--max-time", f"{used + 2.5:.1f}s", "--json", "night.json", *reports)
     said, _ = last.communicate(timeout=120)
     assert last.returncode == 1, said
-    return folder, [*saved, _judged(folder)], refusal, said
+    return folder, [*saved, judged(folder)], refusal, said
 
 
 def test_nothing_that_was_saved_is_lost_to_a_kill(nights: Any) -> None:
-    folder, judged, _, _ = nights
-    assert judged == sorted(set(judged)), "each session goes on from what the one before had saved"
-    assert _ask(folder, "SELECT ended FROM session ORDER BY id") == [("",), ("",), ("limit",)]
-    assert _ask(folder, "SELECT id, seed, ended FROM night") == [(1, 3, "limit")]
-    seeds = _ask(folder, "SELECT seed FROM slice")
+    folder, counts, _, _ = nights
+    assert counts == sorted(set(counts)), "each session goes on from what the one before had saved"
+    assert ask(folder, "SELECT ended FROM session ORDER BY id") == [("",), ("",), ("limit",)]
+    assert ask(folder, "SELECT id, seed, ended FROM night") == [(1, 3, "limit")]
+    seeds = ask(folder, "SELECT seed FROM slice")
     assert len(set(seeds)) == len(seeds), "no session repeats what another has searched"
 
 
 def test_both_bugs_are_there_once_at_the_end(nights: Any) -> None:
     folder, _, _, said = nights
-    rows = _ask(folder, "SELECT kernel, verdict, case_file, count FROM bucket ORDER BY kernel")
+    rows = ask(folder, "SELECT kernel, verdict, case_file, count FROM bucket ORDER BY kernel")
     assert {row[0] for row in rows} == {"loses-eps", "loses-tail"}
     assert len({row[:2] for row in rows}) == len(rows), "a bucket is there once, however many sessions saw it"
     files = {path.name for path in (folder / "state" / "findings").iterdir()}
     assert files == {row[2] for row in rows}, "one case file per bucket, and nothing left over"
     record = json.loads((folder / "night.json").read_text())
-    assert record["judged"] == _judged(folder)
+    assert record["judged"] == judged(folder)
     assert record["sessions"] == 3
     assert {bucket["status"] for bucket in record["buckets"]} == {"new"}
     assert "NEW: FAIL_NUMERIC  loses-tail" in said
+
+
+def test_the_reports_of_a_night_are_those_that_run_and_gate_write(nights: Any) -> None:
+    """Valid by their schemas, with both bugs where their source is; and the same again from the state alone."""
+    folder, _, _, said = nights
+    suites = valid_junit((folder / "night.xml").read_text())
+    failing = {suite.get("name") for suite in suites if suite.get("failures") != "0"}
+    assert failing == {"loses-eps", "loses-tail"}
+    assert any(case.find("skipped") is None for case in suites.iter("testcase") if "law" in (case.get("name") or ""))
+    [run] = valid_sarif((folder / "night.sarif").read_text())["runs"]
+    places = {
+        (result["locations"][0]["logicalLocations"][0]["name"],
+         result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
+        for result in run["results"]
+    }  # fmt: skip
+    assert places == {(name, "kernels/c/generic.c") for name in failing}
+    assert "## kernelfuzz nightly: FAILED" in (folder / "night.md").read_text()
+    assert said.count("::error file=kernels/c/generic.c,line=") == len(run["results"])
+    again = start(folder, "--report-only", "--report", "sarif=again.sarif", "--report", "text=again.txt")
+    again.communicate(timeout=60)
+    assert (folder / "again.sarif").read_bytes() == (folder / "night.sarif").read_bytes()
+    assert "kernelfuzz nightly: FAILED" in (folder / "again.txt").read_text()
+    assert "::error" not in (folder / "again.txt").read_text()
 
 
 def test_a_second_nightly_on_the_folder_is_refused(nights: Any) -> None:
@@ -126,10 +118,10 @@ def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
     """A file that may not grow fails like a full disk."""
     (tmp_path / "pack").mkdir()
     (tmp_path / "pack" / "pack.py").write_text(_PACK)
-    run = _start(tmp_path, "--max-time", "60s", "--seed", "3")
-    _until(lambda: _judged(tmp_path) > 100, run)
+    run = start(tmp_path, "--max-time", "60s", "--seed", "3")
+    until(lambda: judged(tmp_path) > 100, run)
     resource.prlimit(run.pid, resource.RLIMIT_FSIZE, (4096, 4096))
-    saved = _judged(tmp_path)
+    saved = judged(tmp_path)
     time.sleep(1.0)
     run.send_signal(signal.SIGTERM)
     _, progress = run.communicate(timeout=60)
@@ -138,15 +130,15 @@ def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
     assert re.search(r"not saved: .*state\.sqlite: .*free some space", plain), progress
     assert "then: kernelfuzz nightly --resume --state state" in plain
     assert "Traceback" not in progress
-    assert _ask(tmp_path, "PRAGMA integrity_check") == [("ok",)]
-    assert _judged(tmp_path) >= saved
-    used = _ask(tmp_path, "SELECT used_s FROM night")[0][0]
-    last = _start(tmp_path, "--resume", "--max-time", f"{used + 1.5:.1f}s")
+    assert ask(tmp_path, "PRAGMA integrity_check") == [("ok",)]
+    assert judged(tmp_path) >= saved
+    used = ask(tmp_path, "SELECT used_s FROM night")[0][0]
+    last = start(tmp_path, "--resume", "--max-time", f"{used + 1.5:.1f}s")
     _, progress = last.communicate(timeout=60)
     assert last.returncode == 1, progress
     assert "night 1 goes on: seed 3" in progress
-    assert _judged(tmp_path) > saved
-    assert _ask(tmp_path, "SELECT ended FROM night") == [("limit",)]
+    assert judged(tmp_path) > saved
+    assert ask(tmp_path, "SELECT ended FROM night") == [("limit",)]
 
 
 class _Page(HTMLParser):
@@ -195,7 +187,7 @@ def test_the_page_shows_them_and_needs_nothing_from_outside(nights: Any) -> None
     assert page.charts > 3
     before = path.read_bytes()
     path.unlink()
-    again = _start(folder, "--report-only")
+    again = start(folder, "--report-only")
     again.communicate(timeout=60)
     assert again.returncode == 1
     assert path.read_bytes() == before
@@ -206,16 +198,16 @@ def test_the_next_night_replays_what_is_known_and_says_what_passes_now(nights: A
     (folder / "pack" / "pack.py").write_text(_MENDED)
     orphan = folder / "state" / "findings" / "left-behind.json"
     orphan.write_bytes(next((folder / "state" / "findings").glob("loses-tail-*.json")).read_bytes())
-    run = _start(folder, "--resume", "--json", "second.json")
-    _until(lambda: bool(_ask(folder, "SELECT 1 FROM slice WHERE night_id = 2 AND op != '' AND judged > 0")), run)
+    run = start(folder, "--resume", "--json", "second.json")
+    until(lambda: bool(ask(folder, "SELECT 1 FROM slice WHERE night_id = 2 AND op != '' AND judged > 0")), run)
     run.send_signal(signal.SIGTERM)
     said, progress = run.communicate(timeout=60)
     assert run.returncode == 2, said
     assert "there was none to resume" in progress, "the night before had its whole time"
     assert "stopping" in progress
-    assert _ask(folder, "PRAGMA integrity_check") == [("ok",)]
+    assert ask(folder, "PRAGMA integrity_check") == [("ok",)]
     record = json.loads((folder / "second.json").read_text())
-    assert record["judged"] == _ask(folder, "SELECT sum(judged) FROM target WHERE night_id = 2")[0][0]
+    assert record["judged"] == ask(folder, "SELECT sum(judged) FROM target WHERE night_id = 2")[0][0]
     assert {bucket["status"] for bucket in record["buckets"]} == {"passes now"}
     assert record["seed"] != 3, "fresh seeds every night"
     assert record["ended"] == "signal"

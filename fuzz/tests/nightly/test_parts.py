@@ -104,6 +104,21 @@ def test_what_runs_too_long_is_cut_off_but_never_inside_a_shield(monkeypatch: py
     assert not issubclass(OutOfTime, Exception), "Hypothesis and kernels catch Exception"
 
 
+def test_a_second_signal_cuts_off_at_once_and_only_what_is_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopping_module, "GRACE_S", 3600.0)
+    steps = []
+    with Stopping(3600) as stopping:
+        with stopping.abortable():
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
+            _run_on()
+            steps.append("judged")
+        with stopping.abortable(3600.0):
+            time.sleep(0.3)
+            steps.append("page")
+    assert steps == ["page"]
+
+
 def _delta(count: int, size: int) -> Delta:
     columns = {
         "kernel": "k", "op": "rms_norm", "verdict": "FAIL_NUMERIC", "law": "", "target": "c-k@native:gcc-O2",
@@ -140,7 +155,7 @@ def test_deltas_add_up_alike_in_memory_and_in_the_tables(tmp_path: Path) -> None
         (bucket,), (point,), (law,) = found.buckets, found.accuracy, found.laws
         seen.append((bucket.row.count, bucket.row.size, bucket.row.case_file, bucket.sightings, found.cases))
         assert (round(point.ratio, 9), point.where, point.runs) == (0.9, "9", 12)
-        assert law.compared == found.coverage[0].count == found.pace[0].judged == 12
+        assert law.compared == found.coverage[0].visits == found.pace[0].judged == 12
     assert seen[0] == seen[1] == (12, 2, "2.json", {"c-k@native:gcc-O2": 12}, 12)
 
 
