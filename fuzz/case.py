@@ -20,6 +20,10 @@ CACHE_LINE = 64
 STORAGE_LIMIT = 1 << 28
 """bytes; a larger storage is sparse: only what is near its elements is there."""
 
+THREADS = "threads"
+"""param of a case: processor threads that the framework may use. The kernel is not told of it; without it the worker
+uses one."""
+
 Guard = Literal["after", "before"]
 Relation = Literal["apart", "same", "overlap"]
 """of two storages: no byte in common; the same elements at the same places; anything else."""

@@ -114,7 +114,7 @@ _TRITON_KERNELS = (
     _backward("add-backward-row-temporary", "fused_add_rms_norm_backward", "row_temporary", "a row per program"),
 )  # fmt: skip
 
-# torch adds in an order that depends on device, layout and thread count.
+# torch adds in an order that depends on device, layout and, for one row of 32768 elements or more, thread count.
 _FREE = Numerics(summation=Sequential(), dw_summation=Sequential(), mean="reciprocal")
 # From float64 torch rounds to 16 bits by way of float32.
 _DOUBLE = replace(_FREE, accumulate="f64", multiply="f32", dw_accumulate="f64", dx="rstd3")
@@ -137,6 +137,12 @@ _TORCH_KERNELS = (
         "functional-running-mean", "rms_norm", _SOURCE, "torch",
         replace(_FREE, rsqrt_ulp=2.0, nonfinite="unspecified"), _FUNCTIONAL, entry="functional",
         devices=("cuda",), summary="the same, as it is on a GPU",
+    ),
+    PythonKernel(
+        # Only elementwise operations, each rounded correctly: nothing about a row depends on anything but the row.
+        "fixed-order", "rms_norm", _SOURCE, "torch", Numerics(summation=Pairwise()), _TORCH_FORWARD,
+        laws=(*_ROWS, "batch_subset", "layout", "in_place", "alignment", "threads"), devices=("cpu",),
+        entry="fixed_order", summary="squares added in an order that the length alone decides",
     ),
     PythonKernel(
         "compiled", "rms_norm", _SOURCE, "torch", replace(_FREE, rsqrt_ulp=2.0), _TORCH_FORWARD,

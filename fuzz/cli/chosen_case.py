@@ -76,5 +76,5 @@ def _searched(run_seed: int, op: str, number: int, pack: Pack) -> ChosenCase:
             raise StopSearch
 
     search(op, run_seed, consume, pack.kernels)
-    twins = with_twins(found, declared(pack.kernels))[1:]
+    twins = with_twins(found, declared(kernel for kernel in pack.kernels if kernel.op == op))[1:]
     return ChosenCase(found[0], None, twins[0].check if twins else None)

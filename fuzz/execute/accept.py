@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from fuzz.case import ITEMSIZE, Case, Layout, Output, Tensor, contiguous
+from fuzz.case import ITEMSIZE, THREADS, Case, Layout, Output, Tensor, contiguous
 from fuzz.kernel import Capabilities, Kernel, PythonKernel
 from fuzz.op import OPS, Role
 
@@ -24,6 +24,8 @@ class Taker:
     backwards: bool = True
     """strides may be negative, and one input may be another's memory, or an output overlap it, and storages be sparse;
     torch has none of it."""
+    threads: bool = False
+    """it can be told how many threads to use: torch can."""
 
     def refusal(self, case: Case) -> str | None:
         """Why `case` is outside the capabilities, in plain words, or None when it is within."""
@@ -42,6 +44,8 @@ class Taker:
                 return f"{name} is missing"
         if case.params.get("offset", 0.0) and not self.able.offset:
             return f"offset {case.params['offset']}"
+        if THREADS in case.params and not self.threads:
+            return f"{case.params[THREADS]} threads"
         if not self.backwards and not case.apart:
             return "tensors that share memory"
         if not self.backwards and case.reaches_far:
@@ -102,7 +106,9 @@ class Taker:
 
 def taker(kernel: Kernel) -> Taker:
     """What a kernel takes."""
-    return Taker(kernel.op, kernel.capabilities, backwards=not isinstance(kernel, PythonKernel))
+    in_python = isinstance(kernel, PythonKernel)
+    in_torch = isinstance(kernel, PythonKernel) and kernel.framework == "torch"
+    return Taker(kernel.op, kernel.capabilities, backwards=not in_python, threads=in_torch)
 
 
 def takers(kernels: Iterable[Kernel], op: str) -> tuple[Taker, ...]:

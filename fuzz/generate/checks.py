@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fuzz.case import Case, CaseError, Output, Tensor
+from fuzz.case import THREADS, Case, CaseError, Output, Tensor
 from fuzz.op import OPS, Op, Operand
+
+_MOST_THREADS = 64
 
 
 def check_case(case: Case) -> None:
@@ -40,7 +42,7 @@ def _check_names(op: Op, kind: str, found: Mapping[str, object], operands: Seque
 
 
 def _check_params(op: Op, params: Mapping[str, float | int], rank: int) -> None:
-    unknown = sorted({*params} - {*op.params})
+    unknown = sorted({*params} - {*op.params, THREADS})
     if unknown:
         raise CaseError(f"params.{unknown[0]}: {op.name} has {', '.join(op.params)}")
     axis, eps, offset = params.get("axis"), params.get("eps"), params.get("offset", 0.0)
@@ -48,6 +50,9 @@ def _check_params(op: Op, params: Mapping[str, float | int], rank: int) -> None:
         raise CaseError(f"params.axis: {axis!r} is not an axis of a tensor of rank {rank}")
     if not isinstance(eps, float) or not (eps >= 0 and _is_float32(eps)):
         raise CaseError(f"params.eps: {eps!r} is not a finite float32 number of 0 or more")
+    threads = params.get(THREADS, 1)
+    if not isinstance(threads, int) or not 1 <= threads <= _MOST_THREADS:
+        raise CaseError(f"params.{THREADS}: {threads!r} is not an integer from 1 to {_MOST_THREADS}")
     if not isinstance(offset, float) or not _is_float32(offset):
         raise CaseError(f"params.offset: {offset!r} is not a finite float32 number")
 

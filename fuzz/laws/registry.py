@@ -12,13 +12,13 @@ from fuzz.laws.law import Law, LawCheck
 from fuzz.laws.places import ALIGNMENT, IN_PLACE, LAYOUT, SURROUNDINGS
 from fuzz.laws.rows import BATCH_APPEND, BATCH_SUBSET, ROW_PERMUTATION
 from fuzz.laws.scaling import SCALING
-from fuzz.laws.values import RERUN, SIGN_FLIP
+from fuzz.laws.values import RERUN, SIGN_FLIP, THREADS_COUNT
 
 LAWS: Mapping[str, Law] = {
     law.name: law
     for law in (
         RERUN, ROW_PERMUTATION, BATCH_SUBSET, BATCH_APPEND, SCALING, SIGN_FLIP,
-        LAYOUT, IN_PLACE, SURROUNDINGS, ALIGNMENT,
+        LAYOUT, IN_PLACE, SURROUNDINGS, ALIGNMENT, THREADS_COUNT,
     )
 }  # fmt: skip
 ONE_IN = 8

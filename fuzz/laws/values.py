@@ -1,4 +1,4 @@
-"""Laws of values: the same case again, and changes of sign, which pass through every rounding unchanged.
+"""Laws of values: the same case again, or on more threads; changes of sign, which pass every rounding unchanged.
 
 Rounding to nearest even is symmetric, and so is every step of these ops, but for one thing: a sum that cancels to zero
 is +0 whatever the signs of its terms. With x (and residual) of the other sign,
@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import Case
+from fuzz.case import THREADS, Case
 from fuzz.generate.formats import NUMPY_DTYPE, from_bits
 from fuzz.generate.stream import Stream
 from fuzz.laws.law import STRICT, Law, Leeway, Outputs
@@ -76,6 +76,13 @@ def _of_sums(case: Case, stream: Stream, outputs: Outputs) -> Leeway:
     return STRICT if case.op == "rms_norm" else Leeway(zeros=True)
 
 
+_TWO = 2
+
+
+def _on_two_threads(case: Case, stream: Stream) -> Case:
+    return replace(case, params={**case.params, THREADS: _TWO})
+
+
 RERUN = Law("rerun", "the same case a second time", lambda case: True, lambda case, stream: case)
 SIGN_FLIP = Law(
     "sign_flip",
@@ -84,4 +91,12 @@ SIGN_FLIP = Law(
     _of_other_sign,
     _negated,
     _of_sums,
+)
+# Where threads share the elements of a result, nothing changes. Where they share the terms of a sum, its order does,
+# and with it the roundings.
+THREADS_COUNT = Law(
+    "threads",
+    "two threads instead of one",
+    lambda case: THREADS not in case.params and has_elements(case),
+    _on_two_threads,
 )

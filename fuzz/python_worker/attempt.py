@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from fuzz.case import Case, Output
+from fuzz.case import THREADS, Case, Output
 from fuzz.execute import records
 from fuzz.python_worker.kernel import Ended
 from fuzz.python_worker.slab import OUTPUT_POISONS, Slab, poisoned, slabs
@@ -56,7 +57,9 @@ class Attempt:
             for name, tensor in self._case.tensors.items()
             if name in self._case.inputs or self._kernel.takes(name)
         }
-        self._returned = self._kernel.call(tensors, self._case.params)
+        params = {name: value for name, value in self._case.params.items() if name != THREADS}
+        with _with_threads(self._torch, self._case.params.get(THREADS)):
+            self._returned = self._kernel.call(tensors, params)
 
     def collect(self) -> Answer:
         """What the kernel left behind. On a GPU only after everything queued is done."""
@@ -104,6 +107,19 @@ class Attempt:
                 f"not {output.dtype}"
             )
         return None
+
+
+@contextmanager
+def _with_threads(torch: Any, wanted: float | int | None) -> Iterator[None]:
+    """Torch with so many threads; without a wish with as many as it has."""
+    before = torch.get_num_threads()
+    if wanted is not None:
+        torch.set_num_threads(int(wanted))
+    try:
+        yield
+    finally:
+        if wanted is not None:
+            torch.set_num_threads(before)
 
 
 def torch_dtypes(torch: Any) -> Mapping[str, Any]:

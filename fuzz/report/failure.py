@@ -77,7 +77,7 @@ def _twin_lines(case: Case, check: LawCheck) -> Iterator[str]:
     """What the law's twin changes."""
     twin = check.twin(case)
     for name, value in twin.params.items():
-        if value != case.params[name]:
+        if value != case.params.get(name):
             yield f"  twin's {name:<6} {_param(value)}"
     for name, tensor in twin.inputs.items():
         before = case.inputs[name]

@@ -18,7 +18,7 @@ from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.twin import EntryJudge
 from fuzz.kernel import Kernel
-from fuzz.laws.registry import Entry, with_twins
+from fuzz.laws.registry import Entry, declared, with_twins
 from fuzz.outcome import Outcome
 from fuzz.run.guide import Guide
 from fuzz.run.interruption import Interruption
@@ -105,6 +105,7 @@ class Runner:
             if any(law in target.kernel.laws for target in self.targets):
                 self.tally.laws.setdefault(law, 0)
         self._guide = Guide(0)
+        self._laws: tuple[str, ...] = ()
         self._waiting: deque[tuple[list[Entry], Batch]] = deque()
         self._sent = 0
         self._ends = (math.inf, math.inf)
@@ -123,6 +124,9 @@ class Runner:
         """Search until `share` of the limits is used up or a stop is wanted. What was already sent is still judged."""
         self._ends = self._end_of(share)
         self._guide = Guide(run_seed)
+        # A twin by a law that no kernel of the op declares would show nothing.
+        of_op = declared(kernel for kernel in self.kernels if kernel.op == op)
+        self._laws = tuple(law for law in self.laws if law in of_op)
         search(op, run_seed, self._take, self.kernels, guide=self._guide if self.guided else None)
         self._drain()
         return self.tally
@@ -146,7 +150,7 @@ class Runner:
 
     def _take(self, cases: list[Case]) -> None:
         until, last = self._ends
-        entries = with_twins(cases, self.laws)
+        entries = with_twins(cases, self._laws)
         entries = entries[: int(min(last - self._sent, len(entries)))]
         if not entries or self.clock() >= until or self.interruption.wanted or self.enough(self.tally):
             raise StopSearch

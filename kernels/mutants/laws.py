@@ -207,4 +207,19 @@ MUTANTS: tuple[Mutant, ...] = (
         "eps on both sides of 1e-4 at two scales of x",
         "a fast path tuned for the usual eps",
     ),
+    Mutant(
+        name="torch-partial-sum-per-thread",
+        base="fixed-order",
+        edits=(
+            (
+                "total = _halved(squares.movedim(axis, -1))",
+                "parts = squares.movedim(axis, -1).tensor_split(torch.get_num_threads(), -1)\n"
+                "    total = sum(_halved(part) for part in parts if part.shape[-1])",
+            ),
+        ),
+        targets=("torch-*@cpu",),
+        trigger="another number of threads; a row long enough that the two orders round differently",
+        caught_as=("FAIL_LAW",),
+        provenance="a reduction split between threads: torch's own, of one long row",
+    ),
 )

@@ -5,6 +5,7 @@ Where the arithmetic has a dtype to be chosen it is float32, as models do it, an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -28,6 +29,17 @@ def functional(x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: floa
     if axis not in (-1, x.ndim - 1):
         raise ValueError("torch normalises the last axis")
     y.copy_(torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps))
+
+
+def fixed_order(
+    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, offset: float = 0.0,
+    y: torch.Tensor, rstd: torch.Tensor | None = None,
+) -> None:  # fmt: skip
+    """The composition, with squares added in an order that the length of the row alone decides."""
+    result, root = _composed(x, weight, eps, axis, offset, _mean_in_fixed_order)
+    y.copy_(result)
+    if rstd is not None:
+        rstd.copy_(root.squeeze(axis))
 
 
 def fused_add_rms_norm(
@@ -62,17 +74,36 @@ def fused_add_rms_norm_backward(
 
 
 def _composed(
-    x: torch.Tensor, weight: torch.Tensor | None, eps: float, axis: int, offset: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+    x: torch.Tensor, weight: torch.Tensor | None, eps: float, axis: int, offset: float,
+    mean: Callable[[torch.Tensor, int], torch.Tensor] = lambda squares, axis: squares.mean(axis, keepdim=True),
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     wide = x if x.dtype == torch.float64 else x.float()
     # The root is taken, then inverted: torch's rsqrt is an estimate on some machines.
-    root = 1.0 / torch.sqrt(wide.square().mean(axis, keepdim=True) + eps)
+    root = 1.0 / torch.sqrt(mean(wide.square(), axis) + eps)
     result = wide * root
     if weight is not None:
         scale = weight.to(wide.dtype)
         scale = scale + offset if offset else scale
         result = result * scale.reshape([-1] + [1] * (x.ndim - 1 - axis % x.ndim))
     return result, root
+
+
+def _mean_in_fixed_order(squares: torch.Tensor, axis: int) -> torch.Tensor:
+    total = _halved(squares.movedim(axis, -1))
+    return (total / squares.shape[axis]).movedim(-1, axis)
+
+
+def _halved(terms: torch.Tensor) -> torch.Tensor:
+    """The sum along the last axis: one half is added to the other, element by element, until one is left.
+
+    Each step's elements are independent of one another, so that it matters to none of them how they are shared between
+    threads or vectors. torch's own sum of one long row is shared term by term, and depends on the number of threads.
+    """
+    while (n := terms.shape[-1]) > 1:
+        half = n // 2
+        added = terms[..., :half] + terms[..., n - half :]
+        terms = torch.cat([added, terms[..., half : n - half]], -1)
+    return terms
 
 
 def _differentiate(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.case import Case, Layout, contiguous
-from fuzz.execute.accept import accepts, refusal
-from fuzz.kernel import Capabilities, CKernel
+from fuzz.case import THREADS, Case, Layout, contiguous
+from fuzz.execute.accept import accepts, is_given, refusal
+from fuzz.kernel import Capabilities, CKernel, PythonKernel
 from fuzz.tests.execute.planted import a_case
 
 DENSE = contiguous((3, 4))
@@ -47,6 +47,16 @@ def test_extents_of_one_and_none_have_no_stride() -> None:
 
 def test_the_output_counts_too() -> None:
     assert refusal(_kernel(), a_case(DENSE, PITCHED)) == "y: strides (7, 1)"
+
+
+def test_a_number_of_threads_is_given_to_torch_alone() -> None:
+    case = _case(DENSE)
+    case = replace(case, params={**case.params, THREADS: 2})
+    python = PythonKernel("k", "rms_norm", Path("k.py"), "torch")
+    assert accepts(python, case)
+    assert refusal(replace(python, framework="triton"), case) == "2 threads"
+    assert refusal(_kernel(), case) == "2 threads"
+    assert not is_given(_kernel(outside="rejects"), case), "C kernels do not hear of it, and cannot reject it"
 
 
 def test_op_dtype_axis_and_rank() -> None:

@@ -39,3 +39,11 @@ def test_a_case_may_give_a_gradient_the_rows_of_weights_that_it_must_reject() ->
     for kernel in load(built_in()).kernels:
         if kernel.op == case.op and "weight" in kernel.capabilities.takes:
             assert refusal(kernel, case) == "weight: rank 2", kernel.name
+
+
+@pytest.mark.parametrize("threads", [0, 65, 2.0, -1])
+def test_a_number_of_threads_is_a_small_integer(threads: float) -> None:
+    case = a_case("rms_norm")
+    check_case(replace(case, params={**case.params, "threads": 2}))
+    with pytest.raises(CaseError, match=r"params\.threads: .* is not an integer from 1 to 64$"):
+        check_case(replace(case, params={**case.params, "threads": threads}))

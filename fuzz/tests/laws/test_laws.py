@@ -43,6 +43,8 @@ def test_an_honest_kernel_keeps_the_law_wherever_it_applies(some_cases: list[Cas
         twin = check.twin(case)
         check_case(twin)
         assert twin == check.twin(case)
+        if name == "threads":
+            assert twin == replace(case, params={**case.params, "threads": 2})
         if name != "row_permutation":  # which has nothing to show where all rows are equal
             assert (twin.digest == case.digest) == (name == "rerun")
         assert distinct(twin.outputs["y"].layout)
@@ -70,6 +72,7 @@ SECRETS: Mapping[str, Callable[[Case], object]] = {
     "in_place": lambda case: case.outputs["y"].alias is None,
     "surroundings": lambda case: case.inputs["x"].layout.guard == "before",
     "alignment": lambda case: case.inputs["x"].layout.alignment(ITEMSIZE[case.inputs["x"].dtype]) == 0,
+    "threads": lambda case: case.params.get("threads", 1) > 1,
 }
 """of a kernel, what its last bit depends on and must not."""
 
