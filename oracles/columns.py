@@ -16,7 +16,7 @@ import numpy as np
 from mpmath import mpf
 
 from oracles.budget import are_coarse, rounding, sum_budget, underflow
-from oracles.doubledouble import Real, head, zeroed
+from oracles.doubledouble import Real, chosen, head, stacked, zeroed
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, rounded
 from oracles.gradient import Status
@@ -88,20 +88,17 @@ class Columns:
         """Fast tier: (n,) enclosure of dw."""
         arithmetic = self.x.squares.arithmetic
         terms = self._terms()
-        positive = (self.x.negative == self.dy.negative).astype(np.float64)
-        negative = 1.0 - positive
-        totals = terms.sum(1)
+        positive = self.x.negative == self.dy.negative
+        inner, total = head(terms[3:].sum(1))
         ends = [
-            (terms[plus] * positive - terms[minus] * negative).sum(0)
+            chosen(positive, terms[plus], -terms[minus]).sum(0)
             for plus, minus in ((0, 0), (1, 4), (2, 3), (3, 2), (4, 1))
         ]
-        total = head(totals[4])
         width = self.delta * total + self.lost
         own = arithmetic.ulp * (len(self.x.values) + 40) * total + width * 2.0**-40
         # The inner budget must not use the outer sum: it is smaller by the fast tier's own error of the terms.
-        own = own + self.delta * np.abs(total - head(totals[3]))
-        shift = arithmetic.lift(SIDE * width + OWN * own)
-        stack = _stacked([end + shift[k] for k, end in enumerate(ends)], arithmetic.lift(np.zeros(shift.shape)))
+        own = own + self.delta * np.abs(total - inner)
+        stack = stacked(ends) + (SIDE * width + OWN * own)
         return self._patched(rounded(target, stack, self.numerics.saturate))
 
     def _terms(self) -> Real:
@@ -173,12 +170,3 @@ class Columns:
             high += term.high if sign > 0 else -term.low
         width = mpf(self.delta) * size + mpf(self.lost)
         return Bounds(target, centre, low - width, high + width, None, saturate=self.numerics.saturate)
-
-
-def _stacked(parts: list[Real], like: Real) -> Real:
-    """The five arrays of a stack as one, in the arithmetic of `like` (5, 1) or (5, n)."""
-    rows = np.eye(5)[:, :, None]
-    total = like + rows[:, 0] * parts[0]
-    for k in range(1, 5):
-        total = total + rows[:, k] * parts[k]
-    return total

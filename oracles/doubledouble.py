@@ -2,12 +2,14 @@
 
 Algorithms and bounds: Joldes, Muller, Popescu, "Tight and rigorous error bounds for basic building blocks of
 double-word arithmetic", ACM TOMS 44 (2017). Addition is their AccurateDWPlusDW (3u^2), multiplication DWTimesDW1
-(5u^2), division DWDivDW1 (10u^2), square root one Newton step from the float64 root. All are within `ULP`, as long as
-no product of two low parts underflows and no `SPLITTER` product overflows; callers keep magnitudes inside `SAFE`.
+(5u^2), with a float64 number DWPlusFP (2u^2) and DWTimesFP2 (3u^2), division DWDivDW1 (10u^2), square root one Newton
+step from the float64 root. All are within `ULP`, as long as no product of two low parts underflows and no `SPLITTER`
+product overflows; callers keep magnitudes inside `SAFE`, or add what underflow costs: at most `LOST` for a product.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,15 +23,22 @@ ULP = 2.0**-101
 SAFE = (2.0**-400, 2.0**480)
 """magnitudes (zero apart) for which squares and their low parts neither underflow nor overflow."""
 
+LOST = 2.0**-1070
+"""absolute error that underflow adds to a product: five partial products, each within half of 2^-1074. Sums have none,
+since what is added of subnormal numbers is exact."""
+
 SPLITTER = 2.0**27 + 1
 
 
 class DoubleDouble:
-    """`high + low`, with high = fl(high + low). Python's operators apply, with float64 arrays on either side."""
+    """`high + low` of one shape, with high = fl(high + low); without `low` it is zero.
 
-    def __init__(self, high: Any, low: Any = 0.0) -> None:
+    Python's operators apply, with float64 arrays on either side.
+    """
+
+    def __init__(self, high: Any, low: Any = None) -> None:
         self.high: F64 = np.asarray(high, dtype=np.float64)
-        self.low: F64 = np.broadcast_to(np.asarray(low, dtype=np.float64), self.high.shape)
+        self.low: F64 = np.zeros(self.high.shape) if low is None else np.asarray(low, dtype=np.float64)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -43,25 +52,25 @@ class DoubleDouble:
     __array_ufunc__ = None
 
     def __add__(self, other: Any) -> DoubleDouble:
-        return _add(self, _lifted(other))
+        return _add(self, other) if isinstance(other, DoubleDouble) else _add_float(self, other)
 
     def __sub__(self, other: Any) -> DoubleDouble:
-        return _add(self, -_lifted(other))
+        return _add(self, -other) if isinstance(other, DoubleDouble) else _add_float(self, -np.asarray(other))
 
     def __mul__(self, other: Any) -> DoubleDouble:
-        return _multiply(self, _lifted(other))
+        return _multiply(self, other) if isinstance(other, DoubleDouble) else _multiply_float(self, other)
 
     def __truediv__(self, other: Any) -> DoubleDouble:
         return _divide(self, _lifted(other))
 
     def __radd__(self, other: Any) -> DoubleDouble:
-        return _add(_lifted(other), self)
+        return _add_float(self, other)
 
     def __rsub__(self, other: Any) -> DoubleDouble:
-        return _add(_lifted(other), -self)
+        return _add_float(-self, other)
 
     def __rmul__(self, other: Any) -> DoubleDouble:
-        return _multiply(_lifted(other), self)
+        return _multiply_float(self, other)
 
     def __rtruediv__(self, other: Any) -> DoubleDouble:
         return _divide(_lifted(other), self)
@@ -114,6 +123,36 @@ def not_negative(value: Real) -> Real:
     return np.maximum(value, 0.0)
 
 
+def chosen(mask: NDArray[np.bool_], value: Real, other: Real) -> Real:
+    """`value` where `mask` is set, else `other`; all of one shape."""
+    if isinstance(value, DoubleDouble) and isinstance(other, DoubleDouble):
+        return DoubleDouble(np.where(mask, value.high, other.high), np.where(mask, value.low, other.low))
+    return np.where(mask, head(value), head(other))
+
+
+def stacked(values: Sequence[Real]) -> Real:
+    """Values of one shape and arithmetic along a new first axis."""
+    if isinstance(values[0], DoubleDouble):
+        doubled = [value for value in values if isinstance(value, DoubleDouble)]
+        return DoubleDouble(np.stack([value.high for value in doubled]), np.stack([value.low for value in doubled]))
+    return np.stack([head(value) for value in values])
+
+
+def shifted(value: Real, by: NDArray[np.int64]) -> Real:
+    """The value times 2^by (broadcast): exact, but for what falls below 2^-1074."""
+    if isinstance(value, DoubleDouble):
+        return DoubleDouble(np.ldexp(value.high, by), np.ldexp(value.low, by))
+    return np.ldexp(value, by)
+
+
+def exponents(values: F64, axis: int) -> NDArray[np.int64]:
+    """Along `axis`, e of the largest finite magnitude, which lies in [2^(e-1), 2^e); 0 where all are zero."""
+    size = np.abs(values)
+    largest = np.maximum.reduce(size, axis=axis, initial=0.0, where=size < np.inf)
+    found: NDArray[np.int64] = np.frexp(largest)[1].astype(np.int64)
+    return found
+
+
 def zeroed(value: Real, mask: NDArray[np.bool_]) -> Real:
     """The value with zeros where `mask` (broadcast) is set."""
     if isinstance(value, DoubleDouble):
@@ -157,6 +196,8 @@ def _finished(first: F64, second: F64) -> DoubleDouble:
     """Like `_quick_sum`, but inf and NaN in `first` stay what they are."""
     total = first + second
     finite = np.isfinite(total)
+    if finite.all():
+        return DoubleDouble(total, second - (total - first))
     return DoubleDouble(np.where(finite, total, first), np.where(finite, second - (total - first), 0.0))
 
 
@@ -168,6 +209,17 @@ def _add(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     high, low = two_sum(a.high, b.high), two_sum(a.low, b.low)
     first = _quick_sum(high.high, high.low + low.high)
     return _quick_sum(first.high, low.low + first.low)
+
+
+def _add_float(a: DoubleDouble, b: Any) -> DoubleDouble:
+    high = two_sum(a.high, np.asarray(b, dtype=np.float64))
+    return _quick_sum(high.high, a.low + high.low)
+
+
+def _multiply_float(a: DoubleDouble, b: Any) -> DoubleDouble:
+    factor = np.asarray(b, dtype=np.float64)
+    product = two_product(a.high, factor)
+    return _finished(product.high, product.low + a.low * factor)
 
 
 def _multiply(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:

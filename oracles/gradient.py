@@ -99,7 +99,7 @@ class Gradient:
         n = max(self.x.values.shape[1], 1)
         m = arithmetic.lift(self.dy.values) * self.scale(numerics)
         r = found.stack[0][:, None]
-        h = arithmetic.lift(self.x.values) * r
+        h = r * self.x.values
         products = h * m
         mean = (products.sum(1) / float(n))[:, None]
         centre = r * (m - h * mean)
@@ -119,7 +119,7 @@ class Gradient:
             widths = [width * (1 + 2 * budget.u) + 2 * budget.u * np.abs(head(centre)) for width in widths]
         own = own + SLACK * widths[0]
         width = np.stack([np.zeros(widths[0].shape), widths[0], widths[1], widths[1], widths[0]])
-        stack = centre + arithmetic.lift(SIDE[:, :, None] * width + OWN[:, :, None] * own)
+        stack = centre + (SIDE[:, :, None] * width + OWN[:, :, None] * own)
         return self._patched(rounded(target, stack, numerics.saturate), status)
 
     def _sizes(self, r: F64, h: F64, m: F64, products: F64, n: int) -> Mapping[str, F64]:
