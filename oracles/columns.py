@@ -16,15 +16,19 @@ import numpy as np
 from mpmath import mpf
 
 from oracles.budget import are_coarse, rounding, sum_budget, underflow
-from oracles.doubledouble import Real, chosen, head, stacked, zeroed
+from oracles.doubledouble import Real, chosen, exponents, head, stacked, zeroed
 from oracles.dtypes import Format, form
-from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, rounded
+from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, doubtful, rounded
 from oracles.gradient import Status
 from oracles.numerics import Numerics
 from oracles.operand import Operand
 from oracles.precise import Bounds, RowBounds
-from oracles.rows import OWN, SIDE, Roots
+from oracles.rows import FLOAT64, OWN, SIDE, Roots
+from oracles.scaling import LOST, LOWEST, ScaledRows, Shift, scaled_rows, times, times_float
 from oracles.steps import inexact, point
+
+_LEAST = -500
+"""smallest exponent by which dy is scaled: what is added for underflow then stays finite."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +88,16 @@ class Columns:
             unjudged = ~nan & ~infinite & (bool(rows.any()) | ~(sizes < limit))
         return nan, infinite, unjudged
 
+    @cached_property
+    def scale(self) -> Shift:
+        """Exponent by which dy is scaled, in double-double arithmetic and without declared rounding points."""
+        if self.x.squares.arithmetic is FLOAT64 or self.numerics.cast == "llama":
+            return 0
+        return np.maximum(exponents(self.dy.values.reshape(-1), 0), _LEAST)
+
     def enclose(self, target: Format) -> Enclosure:
         """Fast tier: (n,) enclosure of dw."""
-        arithmetic = self.x.squares.arithmetic
+        arithmetic, scale = self.x.squares.arithmetic, self.scale
         terms = self._terms()
         positive = self.x.negative == self.dy.negative
         inner, total = head(terms[3:].sum(1))
@@ -94,19 +105,31 @@ class Columns:
             chosen(positive, terms[plus], -terms[minus]).sum(0)
             for plus, minus in ((0, 0), (1, 4), (2, 3), (3, 2), (4, 1))
         ]
-        width = self.delta * total + self.lost
+        width = self.delta * total
         own = arithmetic.ulp * (len(self.x.values) + 40) * total + width * 2.0**-40
         # The inner budget must not use the outer sum: it is smaller by the fast tier's own error of the terms.
         own = own + self.delta * np.abs(total - inner)
-        stack = stacked(ends) + (SIDE * width + OWN * own)
-        return self._patched(rounded(target, stack, self.numerics.saturate))
+        rest = np.full(len(total), self.lost * 2.0**-40)
+        if not isinstance(scale, int):
+            # In every term what the contract allows to underflow may itself have been lost in scaling.
+            own, rest = own + self._live * LOST, rest + self._live * (LOWEST * (len(self.x.values) + 1))
+        stack = times(stacked(ends) + (SIDE * width + OWN * own), scale) + (SIDE * self.lost + OWN * rest)
+        return self._patched(doubtful(rounded(target, stack, self.numerics.saturate)))
+
+    @property
+    def _live(self) -> Mask:
+        """(n,) columns with a term that is not zero by itself: the others are exactly zero, whatever underflows."""
+        r = head(self.found.stack)[0] != 0 if self.found.dead is None else ~self.found.dead
+        live: Mask = np.logical_or.reduce((self.x.values != 0) & (self.dy.values != 0) & r[:, None], axis=0)
+        return live
 
     def _terms(self) -> Real:
-        """(5, rows, n) stack of |dy h|."""
-        arithmetic, numerics = self.x.squares.arithmetic, self.numerics
+        """(5, rows, n) stack of |dy h|, over 2^scale."""
+        arithmetic, numerics, scale = self.x.squares.arithmetic, self.numerics, self.scale
         step = rounding(self.multiply, numerics, 1)
         roots = self.found.stack if self.found.dead is None else zeroed(self.found.stack, self.found.dead)
-        stack = (roots * arithmetic.own(12))[:, :, None] * np.abs(self.x.values)
+        rows = ScaledRows(self.x.values, roots, 0, 0) if isinstance(scale, int) else scaled_rows(self.x.values, roots)
+        stack = times((rows.r * arithmetic.own(12))[:, :, None] * np.abs(rows.x), rows.h)
         points = numerics.cast == "llama"
         exact = points and self.x.dtype == self.multiply
         live = np.asarray(self.x.live * (head(roots)[0] != 0)[:, None], dtype=np.float64)
@@ -115,8 +138,9 @@ class Columns:
             stack = inexact(stack, rounding(self.multiply, numerics, operations), arithmetic, live)
         if points:
             stack = point(stack, self.x.dtype, arithmetic)
-        stack = stack * np.abs(self.dy.values)
+        stack = stack * np.abs(times_float(self.dy.values, -scale))
         if not exact:
+            step = replace(step, absolute=float(times_float(step.absolute, -scale)))
             stack = inexact(stack, step, arithmetic, np.asarray(live * self.dy.live, dtype=np.float64))
         return point(stack, self.x.dtype, arithmetic) if points else stack
 

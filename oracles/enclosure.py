@@ -8,7 +8,7 @@ Inside the inner ends is a pass, outside the outer ends a failure, and between t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,14 @@ def rounded(form: Format, stack: Real, saturate: bool = False) -> Enclosure:
         nan=nan,
         unsure=None if nan is None else np.isinf(ends[3]) != np.isinf(ends[2]),
     )
+
+
+def doubtful(enclosure: Enclosure) -> Enclosure:
+    """The enclosure with elements unsure whose ends are NaN: a budget beyond the arithmetic's range, not a verdict."""
+    lost = np.isnan(enclosure.outer[0]) | np.isnan(enclosure.outer[1])
+    if not lost.any():
+        return enclosure
+    return replace(enclosure, unsure=lost if enclosure.unsure is None else lost | enclosure.unsure)
 
 
 def passes(enclosure: Enclosure, got: F64) -> bool:

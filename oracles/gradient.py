@@ -13,13 +13,14 @@ import numpy as np
 from mpmath import mpf
 
 from oracles.budget import GradientBudget, lost_to_underflow
-from oracles.doubledouble import F64, Real, head
+from oracles.doubledouble import F64, Real, exponents, head
 from oracles.dtypes import Format, form
-from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, any_of, rounded
+from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, any_of, doubtful, rounded
 from oracles.numerics import Numerics
 from oracles.operand import Operand, Weight
 from oracles.precise import EXACT, Bounds, Interval, RowBounds
 from oracles.rows import DOUBLE_DOUBLE, OWN, SIDE, Roots
+from oracles.scaling import LOST, LOWEST, ScaledRows, Shift, scaled_rows, times, times_float
 
 SAFE = (2.0**-250, 2.0**250)
 """magnitudes for which products of a few numbers stay within the range of double-double arithmetic."""
@@ -77,7 +78,9 @@ class Gradient:
             unjudged |= ~nan & ~infinite & ~(self._largest(r, m, numerics) < form(numerics.multiply or "f32").max / 4)
             unsure = rows if found.unsure is None else found.unsure
             if self.x.squares.arithmetic is DOUBLE_DOUBLE:
-                unsure = unsure | any_of(_unsafe(self.x.values) | _unsafe(m)) | _unsafe(r)
+                unsure = unsure | scaled_rows(self.x.values, found.stack).unsafe
+                if numerics.cast == "llama":  # declared rounding points are of numbers as they are
+                    unsure = unsure | any_of(_unsafe(self.x.values) | _unsafe(m)) | _unsafe(r)
         return Status(nan, infinite, unjudged, unsure, unsure & ~nan & ~infinite & ~unjudged)
 
     def _largest(self, r: F64, m: F64, numerics: Numerics) -> F64:
@@ -97,22 +100,28 @@ class Gradient:
         """Fast tier: (rows, n) enclosure of dx."""
         arithmetic = self.x.squares.arithmetic
         n = max(self.x.values.shape[1], 1)
-        m = arithmetic.lift(self.dy.values) * self.scale(numerics)
-        r = found.stack[0][:, None]
-        h = r * self.x.values
+        rows, (m, of_m) = scaled_rows(self.x.values, found.stack), self._scaled_m(numerics)
+        r = rows.r[0][:, None]
+        h = r * rows.x
         products = h * m
         mean = (products.sum(1) / float(n))[:, None]
-        centre = r * (m - h * mean)
-        sizes = self._sizes(head(r), head(h), head(m), head(products), n)
-        first, second = np.abs(head(r) * head(m)), np.abs(head(r) * head(h)) * sizes["hm"]
+        centre = r * (m - times(h * mean, 2 * rows.h))
+        size = np.add.reduce(np.abs(head(products)), axis=1, keepdims=True) / n
+        first = np.abs(head(r) * head(m))
+        second = times_float(np.abs(head(r) * head(h)) * size, 2 * rows.h)
         own = arithmetic.ulp * (n + 60) * (first + second)
-        lost = lost_to_underflow(budget, numerics.dx == "rstd3", sizes)
+        back = rows.root + of_m
+        lost = lost_to_underflow(budget, numerics.dx == "rstd3", self._sizes(rows, h, m, of_m, size))
         widths = [
             first * np.expm1(2 * np.log1p(rho) + budget.first * np.log1p(budget.u))
             + second * np.expm1(3 * np.log1p(rho) + budget.second * np.log1p(budget.u) + _sums_of(budget))
-            + lost
-            for rho in (_deviation(found.stack, 4, 1), _deviation(found.stack, 3, 2))
+            for rho in (_deviation(rows.r, 4, 1), _deviation(rows.r, 3, 2))
         ]
+        if not isinstance(back, int):
+            live = self._live(numerics)
+            own = times_float(own + LOST * live, back) + LOWEST * live
+            centre = times(centre, back)
+        widths = [times_float(width, back) + lost for width in widths]
         if self.extra is not None:
             centre = centre + self.extra.values
             own = own + arithmetic.ulp * 4 * (np.abs(self.extra.values) + np.abs(head(centre)))
@@ -120,16 +129,34 @@ class Gradient:
         own = own + SLACK * widths[0]
         width = np.stack([np.zeros(widths[0].shape), widths[0], widths[1], widths[1], widths[0]])
         stack = centre + (SIDE[:, :, None] * width + OWN[:, :, None] * own)
-        return self._patched(rounded(target, stack, numerics.saturate), status)
+        return self._patched(doubtful(rounded(target, stack, numerics.saturate)), status)
 
-    def _sizes(self, r: F64, h: F64, m: F64, products: F64, n: int) -> Mapping[str, F64]:
+    def _live(self, numerics: Numerics) -> Mask:
+        """(rows, n) elements that some product takes part in: all others are exactly zero, whatever underflows."""
+        m, x = (self.dy.values != 0) & (np.asarray(self.scale(numerics)) != 0), self.x.values != 0
+        live: Mask = m | (x & any_of(m & x)[:, None])
+        return live
+
+    def _scaled_m(self, numerics: Numerics) -> tuple[Real, Shift]:
+        """(rows, n) m over 2^k, and k, (rows, 1)."""
+        arithmetic, scale = self.x.squares.arithmetic, self.scale(numerics)
+        if arithmetic is not DOUBLE_DOUBLE:
+            return self.dy.values * scale, 0
+        of_dy, of_scale = exponents(self.dy.values, 1)[:, None], exponents(np.atleast_1d(scale), 0)
+        m = arithmetic.lift(np.ldexp(self.dy.values, -of_dy)) * np.ldexp(scale, -of_scale)
+        return m, of_dy + of_scale
+
+    def _sizes(self, rows: ScaledRows, h: Real, m: Real, of_m: Shift, size: F64) -> Mapping[str, F64]:
+        """What `lost_to_underflow` asks for, no longer scaled; `size` is the mean of |h m|, scaled."""
+        n = max(self.x.values.shape[1], 1)
+        h_size, m_size = np.abs(times_float(head(h), rows.h)), np.abs(times_float(head(m), of_m))
         return {
-            "r": r,
+            "r": times_float(head(rows.r)[0][:, None], rows.root),
             "x": np.abs(self.x.values),
-            "h": np.abs(h),
-            "hm": np.add.reduce(np.abs(products), axis=1, keepdims=True) / n,
-            "m_mean": np.add.reduce(np.abs(m), axis=1, keepdims=True) / n,
-            "h_mean": np.add.reduce(np.abs(h), axis=1, keepdims=True) / n,
+            "h": h_size,
+            "hm": times_float(size, rows.h + of_m),
+            "m_mean": np.add.reduce(m_size, axis=1, keepdims=True) / n,
+            "h_mean": np.add.reduce(h_size, axis=1, keepdims=True) / n,
         }
 
     def _patched(self, enclosure: Enclosure, status: Status) -> Enclosure:

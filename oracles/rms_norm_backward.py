@@ -115,7 +115,7 @@ class RmsNormBackward:
         """Fast tier: rstd of every row."""
         squares = self.gradient_in(numerics).x.squares
         if self.rstd is None:
-            return roots(squares, self.budget(numerics, structured))
+            return roots(squares, self.budget(numerics, structured), scaled=True)
         return Roots(squares.arithmetic.lift(np.repeat(self.rstd[None], 5, axis=0)))
 
     def row(self, row: int, numerics: Numerics, structured: bool) -> RowBounds:

@@ -8,15 +8,17 @@ float64 rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracles import doubledouble
 from oracles.budget import RowBudget
-from oracles.doubledouble import F64, DoubleDouble, Real, head, not_negative, root, two_product
+from oracles.doubledouble import F64, DoubleDouble, Real, exponents, head, not_negative, root, shifted, two_product
 from oracles.enclosure import Mask, any_of
 
 CENTRE, LOW_OUTER, LOW_INNER, HIGH_INNER, HIGH_OUTER = range(5)
@@ -26,6 +28,13 @@ SIDE = np.array([[0.0], [-1.0], [-1.0], [1.0], [1.0]])
 
 OWN = np.array([[0.0], [-1.0], [1.0], [-1.0], [1.0]])
 """which way the fast tier's own error moves each array of a stack."""
+
+_LEAST = -500
+"""smallest exponent by which rows are scaled: what underflow adds to a sum then stays far below 1."""
+_FAINT = 2.0**-800
+"""smallest scaled mean whose relative error is that of the arithmetic: what underflows is below n 2^-1070."""
+_LARGEST = 900
+"""largest exponent of a row whose root has both its parts in the normal range."""
 
 FALLING = [CENTRE, HIGH_OUTER, HIGH_INNER, LOW_INNER, LOW_OUTER]
 """order of a stack after a decreasing function."""
@@ -82,11 +91,24 @@ class Squares:
 
     @cached_property
     def sums(self) -> Real:
-        """(rows,) sums of squares, within `error` relative; NaN or inf where an input is."""
+        """(rows,) sums of squares over 4^exponents, within `error` relative; NaN or inf where an input is."""
         if self.arithmetic is DOUBLE_DOUBLE:
-            return two_product(self.x, self.x).sum(1)
+            scaled = np.ldexp(self.x, -self.exponents[:, None])
+            return two_product(scaled, scaled).sum(1)
         sums: F64 = np.einsum("ij,ij->i", self.x, self.x)
         return sums
+
+    @cached_property
+    def exponents(self) -> NDArray[np.int64]:
+        """(rows,) that of the largest magnitude, see `doubledouble.exponents`; 0 in float64 arithmetic."""
+        return exponents(self.x, 1) if self.arithmetic is DOUBLE_DOUBLE else np.zeros(len(self.x), np.int64)
+
+    def scale(self, eps: float) -> NDArray[np.int64]:
+        """(rows,) k such that the mean of squares plus eps, over 4^k, is about 1, as far as k >= `_LEAST`; 0 in float64
+        arithmetic."""
+        if self.arithmetic is FLOAT64:
+            return self.exponents
+        return np.maximum(self.exponents, max(_LEAST, math.frexp(eps)[1] // 2 + 1 if eps else _LEAST))
 
     @property
     def error(self) -> float:
@@ -107,7 +129,7 @@ class Squares:
 
     @cached_property
     def unsafe(self) -> Mask | None:
-        """(rows,) where double-double arithmetic could itself underflow or overflow; None where nowhere."""
+        """(rows,) where double-double arithmetic on single elements could underflow or overflow; None where nowhere."""
         if self.arithmetic is FLOAT64:
             return None
         low, high = doubledouble.SAFE
@@ -116,38 +138,46 @@ class Squares:
 
     def underflows(self, tiny: float) -> F64 | float:
         """(rows,) number of non-zero elements whose square lies below `tiny`; 0.0 where no row has any."""
-        # In double-double arithmetic such rows are unsafe, and left to the precise tier.
-        if self.arithmetic is DOUBLE_DOUBLE or self.smallest**2 >= tiny:
+        if self.smallest * self.smallest >= tiny:
             return 0.0
         counted = (self.x * self.x < tiny) & (self.x != 0)
         return np.asarray(np.count_nonzero(counted, axis=1), dtype=np.float64)
 
 
-def roots(squares: Squares, budget: RowBudget) -> Roots:
+def roots(squares: Squares, budget: RowBudget, *, scaled: bool = False) -> Roots:
     """Interval of the reciprocal root of every row under `budget` (formulas: `RowBudget`).
 
     Each group of steps gets one factor for the fast tier's own error: every step is correct to within one ulp, and
-    monotone evaluation carries the errors of earlier steps along.
+    monotone evaluation carries the errors of earlier steps along. In double-double arithmetic all of it is about
+    numbers over 4^scale, so that what underflows is nothing beside their sum, which is about 1.
+
+    `scaled`: what follows scales the elements too (`oracles.scaling`), so that these may have any size.
     """
-    own, factor = squares.arithmetic.own, squares.arithmetic.factor
-    lost = budget.quantum * squares.underflows(budget.form.tiny) if budget.quantum else 0.0
-    sums = squares.sums * own(squares.error)
+    own, factor, scale = squares.arithmetic.own, squares.arithmetic.factor, squares.scale(budget.eps)
+    quantum, eps = np.ldexp(budget.quantum, -2 * scale), np.ldexp(budget.eps, -2 * scale)
+    lost = quantum * squares.underflows(budget.form.tiny) if budget.quantum else 0.0
+    sums = shifted(squares.sums, 2 * (squares.exponents - scale)) * own(squares.error)
     if np.any(lost):
         sums = not_negative(sums + SIDE * lost)
     sums = sums * factor(budget.sum_down, budget.sum_up)
     means = sums * (factor(budget.mean, budget.mean) * own(8) / budget.count)
-    means = not_negative(means + (head(sums) > 0) * (SIDE * budget.quantum))
-    values = (means + budget.eps) * factor(budget.add, budget.add)
-    stack = factor(budget.root, budget.root) * own(16) / root(values)[FALLING]
+    live = head(squares.sums) > 0
+    means = not_negative(means + SIDE * (live * quantum))
+    values = (means + eps) * factor(budget.add, budget.add)
+    stack = shifted(factor(budget.root, budget.root) * own(16) / root(values)[FALLING], -scale)
     mantissa, exponent = budget.form.overflow
-    limit = np.inf if budget.exact_range or budget.form.name == "f64" else mantissa * 2.0**exponent
-    usual = head(stack[HIGH_OUTER]).max(initial=0.0) < np.inf and head(sums[HIGH_OUTER]).max(initial=0.0) < limit
-    if usual and squares.unsafe is None:
+    limit = np.full(len(scale), np.inf) if budget.exact_range else np.ldexp(float(mantissa), exponent - 2 * scale)
+    unsafe = None if scaled else squares.unsafe
+    if squares.arithmetic is DOUBLE_DOUBLE:
+        faint = live & ((head(values)[CENTRE] < _FAINT) | (scale > _LARGEST))
+        unsafe = (faint if unsafe is None else faint | unsafe) if faint.any() else unsafe
+    usual = bool((head(stack[HIGH_OUTER]) < np.inf).all() and (head(sums[HIGH_OUTER]) < limit).all())
+    if usual and unsafe is None:
         return Roots(stack)
-    return _special(stack, squares, head(sums), limit)
+    return _special(stack, squares, head(sums), limit, unsafe)
 
 
-def _special(stack: Real, squares: Squares, sums: F64, limit: float) -> Roots:
+def _special(stack: Real, squares: Squares, sums: F64, limit: F64, unsafe: Mask | None) -> Roots:
     """Sort out rows with NaN, inf, sums that reach the overflow `limit`, and means that may be zero."""
     nan = any_of(np.isnan(squares.x))
     infinite = ~nan & any_of(np.isinf(squares.x))
@@ -160,7 +190,7 @@ def _special(stack: Real, squares: Squares, sums: F64, limit: float) -> Roots:
         | (must != (sums[LOW_INNER] >= limit))
         | (pole != np.isinf(head(stack[HIGH_INNER])))
     )
-    if squares.unsafe is not None:
-        unsure |= squares.unsafe
+    if unsafe is not None:
+        unsure |= unsafe
     dead = infinite | (finite & must)
     return Roots(stack, zero=finite & may & ~must, dead=dead, nan=nan, pole=finite & pole, unsure=finite & unsure)
