@@ -15,7 +15,8 @@ from .rows import INTERPRETED_PROGRAMS, UNSPECIALIZED, block_of, dense, launch, 
 
 CASTS = ("gemma", "llama", "none")
 MAX_ROW = 16384
-"""elements of a row that registers hold."""
+"""elements of a row that registers hold; longer ones are chunked, unless a path is asked for."""
+CHUNK = 8192
 PROGRAMS = 65536
 """most programs that are started; beyond them rows are strided over."""
 
@@ -98,8 +99,8 @@ def column_chunked(
         squares = tl.zeros([CHUNK], x_ptr.dtype.element_ty if CAST == "none" else tl.float32)
         for start in range(0, n, CHUNK):
             column = start + tl.arange(0, CHUNK)
-            # What is read again should stay in the cache, and what will not be should leave it.
-            keep: tl.constexpr = "evict_first" if HAS_SUM else "evict_last"
+            # What is read again should stay in the cache.
+            keep: tl.constexpr = "" if HAS_SUM else "evict_last"
             x = tl.load(x_row + column, mask=column < n, other=0.0, eviction_policy=keep)
             residual = tl.load(residual_row + column, mask=column < n, other=0.0, eviction_policy=keep)
             total = _add(x, residual, CAST, True)
@@ -114,8 +115,7 @@ def column_chunked(
         for start in range(0, n, CHUNK):
             column = start + tl.arange(0, CHUNK)
             if HAS_SUM:
-                total = tl.load(sum_row + column, mask=column < n, other=0.0, eviction_policy="evict_first")
-                total = total.to(squares.dtype)
+                total = tl.load(sum_row + column, mask=column < n, other=0.0).to(squares.dtype)
             else:
                 x = tl.load(x_row + column, mask=column < n, other=0.0)
                 residual = tl.load(residual_row + column, mask=column < n, other=0.0)
@@ -137,7 +137,7 @@ def fused_add_rms_norm(
     if cast not in CASTS:
         raise ValueError(f"cast {cast!r} is not one of {', '.join(CASTS)}")
     rows, block = x.numel() // n, block_of(n)
-    path = path or ("whole_row" if unrounded or n < _chunked_from(x.element_size()) else "column_chunked")
+    path = path or ("whole_row" if n <= MAX_ROW else "column_chunked")
     stored = dense(rstd)
     tensors = (
         x, residual, x if weight is None else weight.contiguous(), y, x if sum is None else sum,
@@ -160,14 +160,9 @@ def fused_add_rms_norm(
     elif path == "column_chunked":
         if unrounded:
             raise ValueError("path column_chunked normalises the sum as it is stored: rounded")
-        chunk, warps = (2048, 16) if x.element_size() == 2 and n <= 32768 else (8192, 32)
-        launch(column_chunked, min(rows, most), tensors, scalars, warps, **flags, CHUNK=min(chunk, block))
+        warps = 32 if block >= CHUNK else 16
+        launch(column_chunked, min(rows, most), tensors, scalars, warps, **flags, CHUNK=min(CHUNK, block))
     else:
         raise ValueError(f"path {path!r} is not one of whole_row, column_chunked")
     if rstd is not None and stored is not rstd:
         rstd.copy_(stored)
-
-
-def _chunked_from(itemsize: int) -> int:
-    """Shortest row for which chunks are quicker than registers."""
-    return 8192 if itemsize == 2 else 8193

@@ -16,7 +16,7 @@ VECTOR_BYTES = 16
 TILE = 2048
 """elements of the smallest tile."""
 TILES = (8192, 4096, TILE)
-"""the first that divides the row is taken: the fewer rounds, the more is in flight."""
+"""the first that divides the row is taken."""
 SMALL_N = 2048
 """elements of the longest row that may share a program."""
 SMALL_BYTES = 4096
@@ -59,19 +59,19 @@ def tile_fast(
     column = tl.arange(0, TILE)
     squares = tl.zeros([TILE], tl.float32)
     for start in tl.range(0, n, TILE, loop_unroll_factor=UNROLL):
-        x = tl.load(x_row + start + column).to(tl.float32)
+        # What is read again should stay in the cache, and what will not be should leave it.
+        x = tl.load(x_row + start + column, eviction_policy="evict_last").to(tl.float32)
         squares += x * x
     rstd = reciprocal_rms(tl.sum(squares, axis=0, keep_dims=True), n, eps)
     if HAS_RSTD:
         tl.store(rstd_ptr + row + tl.arange(0, 1), rstd)
     for start in tl.range(0, n, TILE, loop_unroll_factor=UNROLL):
-        x = tl.load(x_row + start + column).to(tl.float32)
+        x = tl.load(x_row + start + column, eviction_policy="evict_first").to(tl.float32)
         y = x * rstd
         if HAS_WEIGHT:
-            weight = tl.load(weight_ptr + start + column, eviction_policy="evict_last").to(tl.float32)
+            weight = tl.load(weight_ptr + start + column).to(tl.float32)
             y = x * rstd * with_offset(weight, offset, HAS_OFFSET)
-        # Nobody reads y here: it should not take the place of the row that is read again.
-        tl.store(y_row + start + column, y, cache_modifier=".cs")
+        tl.store(y_row + start + column, y)
 
 
 @triton.jit(do_not_specialize=[*UNSPECIALIZED, "n"])
@@ -171,9 +171,8 @@ def rms_norm(
     elif path == "tile_fast":
         if n % TILE:
             raise ValueError(f"path tile_fast: rows of {n} elements; it takes multiples of {TILE}")
-        tile = next(tile for tile in TILES if n % tile == 0)
-        unroll = 4 if n >= 4 * tile else 1
-        launch(tile_fast, rows, tensors, scalars, 16 if n >= 8192 else 8, **flags, TILE=tile, UNROLL=unroll)
+        tile, warps, unroll = _tile(n, x.element_size())
+        launch(tile_fast, rows, tensors, scalars, warps, **flags, TILE=tile, UNROLL=unroll)
     elif path == "vector_generic":
         if x.element_size() == 2 and n <= CACHED_N:
             lanes = triton.next_power_of_2(triton.cdiv(n, vector))
@@ -186,3 +185,11 @@ def rms_norm(
         raise ValueError(f"path {path!r} is not one of {', '.join(PATHS)}")
     if rstd is not None and stored is not rstd:
         rstd.copy_(stored)
+
+
+def _tile(n: int, itemsize: int) -> tuple[int, int, int]:
+    """Tile, warps and unrolling: the fewer rounds, the more is in flight, as long as the cache holds what is."""
+    if 8192 < n <= 32768:
+        return (TILE, 16, 1) if itemsize == 2 or n % 4096 else (4096, 32, 1)
+    tile = next(tile for tile in TILES if n % tile == 0)
+    return tile, 16 if n >= 8192 else 8, 4 if n >= 4 * tile else 1

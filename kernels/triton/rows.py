@@ -20,7 +20,7 @@ _MULTIPLE = 16
 """what the compiler may be told that an address or a distance is a multiple of: a vector's load needs no more."""
 LEAST_BLOCK = 128
 """elements of the smallest block: shorter rows have no program of their own to be compiled."""
-UNSPECIALIZED = ("rows", "eps", "offset")
+UNSPECIALIZED = ("rows", "eps", "offset", "rstd_ptr")
 """arguments of which the compiler is told nothing: no program is the better for it."""
 
 
@@ -49,12 +49,12 @@ def pitch(tensor: torch.Tensor, n: int) -> int:
     strides = tensor.stride()
     if n > 1 and strides[-1] != 1:
         raise ValueError("the elements of a row must be neighbours")
-    if len(strides) == 2:
-        return strides[0]
+    if len(strides) < 3:
+        return strides[0] if len(strides) == 2 else n
     steps = [(extent, step) for extent, step in zip(tensor.shape[:-1], strides[:-1], strict=True) if extent != 1]
     if any(outer[1] != inner[0] * inner[1] for outer, inner in pairwise(steps)):
         raise ValueError("the rows must lie at one distance from each other")
-    return steps[-1][1] if steps else n
+    return steps[-1][1] if steps else strides[-2]
 
 
 def dense(tensor: torch.Tensor | None) -> torch.Tensor | None:
@@ -90,16 +90,16 @@ def launch(
     """Run `kernel` with `grid` programs; `options` are its compile-time constants, in the order of its parameters.
 
     There are two programs for given dtypes and constants, whatever the shapes: one where everything is aligned, whose
-    compiler is told so, and one for all else. A program that was compiled before is called directly: that triton binds
-    and inspects the arguments of every launch costs more than a small kernel takes.
+    compiler is told so and loads vectors, and one for all else, which adds a row in another order. A program that was
+    compiled before is called directly: that triton binds and inspects the arguments of every launch costs more than a
+    small kernel takes.
     """
     device = tensors[0].device
     if device.type != "cuda":
         kernel[(grid,)](*tensors, *scalars, **options)
         return
     pointers = [tensor.data_ptr() for tensor in tensors]
-    numbers = (*pointers, *scalars)
-    aligned = not any(numbers[place] % _MULTIPLE for place in _specialized(kernel))
+    aligned = is_aligned(kernel, tensors, (*pointers, *scalars))
     key = (
         kernel, device.index, warps, aligned, *[tensor.dtype for tensor in tensors],
         *[number >= 1 << 31 for number in scalars], *options.values(),
@@ -116,6 +116,16 @@ def launch(
         grid, 1, 1, stream, compiled.function, compiled.packed_metadata, None, None, None,
         *pointers, *scalars, *options.values(),
     )  # fmt: skip
+
+
+def is_aligned(kernel: Any, tensors: tuple[Any, ...], numbers: tuple[Any, ...]) -> bool:
+    """True where all that the compiler is told about is a multiple of 16.
+
+    Strides of axes of one element count too, though nothing lies there: a row alone has the program of its batch.
+    """
+    places = _specialized(kernel)
+    strides = (step for place in places if place < len(tensors) for step in tensors[place].stride()[:-1])
+    return not any(numbers[place] % _MULTIPLE for place in places) and not any(step % _MULTIPLE for step in strides)
 
 
 @cache
