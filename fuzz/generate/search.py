@@ -18,6 +18,7 @@ from fuzz.generate.coverage import Ledger
 from fuzz.generate.draw import Draw
 from fuzz.generate.entangled import entangled, entangled_as
 from fuzz.generate.plan import plan
+from fuzz.generate.provider import BACKEND
 from fuzz.generate.realise import realise
 from fuzz.generate.sequences import LENGTH, sequence
 from fuzz.generate.sketch import Sketch, fan_out, sketches
@@ -143,6 +144,7 @@ def search(
         return case
 
     quiet = settings(
+        backend=BACKEND,
         max_examples=_BATCHES_PER_ROUND,
         database=None,
         derandomize=False,

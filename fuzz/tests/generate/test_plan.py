@@ -33,4 +33,4 @@ def test_some_cases_are_even_in_every_tensor() -> None:
         if case.inputs["x"].layout.shape[-1:] and case.inputs["x"].layout.shape[-1] % EVEN == 0
         if all(_is_even(tensor) for name, tensor in case.tensors.items() if name in ("x", "residual", "y", "sum"))
     ]
-    assert 20 < len(even) < 160
+    assert 10 < len(even) < 160  # one in EVEN_ONE_IN of those that are not steered

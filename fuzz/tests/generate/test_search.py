@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,6 +62,16 @@ def test_the_same_seed_gives_the_same_cases_in_the_same_order() -> None:
     first, second = _cases(7, 200), _cases(7, 200)
     assert [case.digest for case in first] == [case.digest for case in second]
     assert [case.digest for case in first] != [case.digest for case in _cases(8, 200)]
+
+
+def test_what_else_is_imported_changes_no_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypothesis by itself draws the constants of every module that is neither installed nor a test."""
+    before = [case.digest for case in _cases(1, 256)]
+    (tmp_path / "beside.py").write_text(f"NUMBERS = {[*range(101, 1024, 10)]}\n")
+    spec = spec_from_file_location("beside", tmp_path / "beside.py")
+    assert spec is not None
+    monkeypatch.setitem(sys.modules, "beside", module_from_spec(spec))
+    assert [case.digest for case in _cases(1, 256)] == before
 
 
 def test_most_cases_differ(many: list[Case]) -> None:
