@@ -55,19 +55,19 @@ class Layout:
         if self.offset < 0:
             raise CaseError(f"offset: {self.offset} is negative")
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of logical elements."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def lowest(self) -> int:
         """Smallest element offset touched, relative to element [0, ..., 0]; zero or negative."""
         if self.size == 0:
             return 0
         return sum(min(0, (extent - 1) * stride) for extent, stride in zip(self.shape, self.strides, strict=True))
 
-    @property
+    @cached_property
     def extent(self) -> int:
         """Elements from the lowest to the highest one touched, gaps included."""
         if self.size == 0:
@@ -210,13 +210,13 @@ class Case:
                 if relation != "apart":
                     yield name, other, relation
 
-    @property
+    @cached_property
     def reaches_far(self) -> bool:
         """True where some tensor's storage, gaps included, is too large to be held in memory."""
         tensors: list[Tensor | Output] = [*self.inputs.values(), *self.outputs.values()]
         return any(tensor.layout.extent * ITEMSIZE[tensor.dtype] > STORAGE_LIMIT for tensor in tensors)
 
-    @property
+    @cached_property
     def apart(self) -> bool:
         """True where every tensor has memory of its own, or is written exactly in place of one input."""
         shared = any(tensor.alias is not None for tensor in self.inputs.values())

@@ -6,6 +6,7 @@ only the numbers of the budget (`oracles.budget`) and the table of formats.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -119,10 +120,10 @@ def add_exactly(a: float, b: float) -> mpf:
 
 
 def count_underflows(row: Sequence[float], form: Format) -> int:
-    """Non-zero elements whose square lies below the smallest normal number of `form`."""
-    with mpmath.workprec(START):
-        tiny = mpmath.ldexp(1, form.emin)
-        return sum(1 for x in row if x and mpf(x) * mpf(x) < tiny)
+    """Non-zero elements whose square lies below the smallest normal number of `form`, 2^emin."""
+    assert form.emin % 2 == 0, "its root is a float"
+    root = math.ldexp(1.0, form.emin // 2)
+    return sum(0.0 < abs(x) < root for x in row)
 
 
 def row_bounds(total: mpf, underflowing: int, budget: RowBudget) -> RowBounds:

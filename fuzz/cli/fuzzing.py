@@ -94,7 +94,7 @@ def fuzz(request: Request) -> Exit:
         runner.observers = [progress, twins, calls, *([log] if log else [])]
         began = time.monotonic()
         with runner.interruption:
-            _search(runner, targets, seed)
+            _search(runner, targets, seed, limits)
         elapsed = time.monotonic() - began
         note_histories(book, runner, calls, request.case_limit)
         if request.explain_time is not None:
@@ -138,14 +138,16 @@ def open_log(path: Path) -> RecordLog:
         raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from error
 
 
-def _search(runner: Runner, targets: Sequence[Target], seed: int) -> None:
-    """Search every op in turn, each with the same share of the limits."""
+def _search(runner: Runner, targets: Sequence[Target], seed: int, limits: Limits) -> None:
+    """Search every op in turn, each with the same share of what those before it left of the limits."""
     ops = sorted({target.kernel.op for target in targets})
     idle = {name for name, status in runner.pool.statuses.items() if isinstance(status, NotRun)}
-    for op in ops:
+    began = time.monotonic()
+    for to_come, op in zip(range(len(ops), 0, -1), ops, strict=True):
         running = [target for target in targets if target.kernel.op == op and target.id not in idle]
         runner.resting = Resting(frozenset(), slow_ones(running), _SLOW_EVERY, _FOR_ALL)
-        runner.run(op, seed, share=1 / len(ops))
+        runner.limits = limits.less(time.monotonic() - began, runner.tally.cases)
+        runner.run(op, seed, share=1 / to_come)
 
 
 def _report(

@@ -38,6 +38,11 @@ class Limits:
     """seconds."""
     max_cases: int | None = None
 
+    def less(self, seconds: float, cases: int) -> Limits:
+        """What is left of them once so much is used up."""
+        time_left = None if self.max_time is None else max(self.max_time - seconds, 0.0)
+        return Limits(time_left, None if self.max_cases is None else max(self.max_cases - cases, 0))
+
 
 class Observer(Protocol):
     """Told of everything that happens, as it happens."""
