@@ -17,8 +17,8 @@ from fuzz.cli.exits import Exit
 from fuzz.execute import toolchain
 from fuzz.execute.attestation import Attestation, NotRun
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.python_target import INSTALL, no_cuda_device
-from fuzz.execute.target import expand
+from fuzz.execute.python_target import INSTALL, PythonTarget, no_cuda_device
+from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import Tool, this_host
 from fuzz.pack import built_in, load
 from fuzz.report import console
@@ -30,24 +30,31 @@ from fuzz.report.tables import PlainTable, print_table
 def examine(*, install: bool, as_json: bool, pack: Path | None) -> Exit:
     """Report tools and targets; with `install`, get what is missing first. Exit 5 if no target can run."""
     out, err = console.results(), console.progress()
-    if install and not _install([tool for tool in tools() if tool.path is None and tool.name != "clang"], err):
-        return Exit.INTERNAL
     targets = expand(load(pack or built_in()).kernels, this_host())
+    if install and not _install(_wanted(tools(targets)), err):
+        return Exit.INTERNAL
+    found = tools(targets)
     with err.status(f"Building and starting {len(targets)} targets ..."), WorkerPool(targets) as pool:
         statuses = dict(pool.statuses)
     if as_json:
-        print(json.dumps(_record(statuses), indent=1))
+        print(json.dumps(_record(found, statuses), indent=1))
     else:
-        _print(out, statuses)
+        _print(out, found, statuses)
     return Exit.OK if any(isinstance(status, Attestation) for status in statuses.values()) else Exit.NOTHING_RAN
 
 
-def tools() -> tuple[Tool, ...]:
-    """Every compiler and emulator that some target uses, each once."""
+def tools(targets: Sequence[Target]) -> tuple[Tool, ...]:
+    """Every compiler and emulator of C kernels, and every program that some Python target needs, each once."""
     host = this_host()
     compilers = [toolchain.compiler(family, arch, host) for family in toolchain.FAMILIES for arch in toolchain.ARCHES]
     emulators = [toolchain.emulator(arch) for arch in toolchain.ARCHES]
-    return tuple({(tool.name, tool.prefix): tool for tool in (*compilers, *emulators)}.values())
+    programs = [tool for target in targets if isinstance(target, PythonTarget) for tool in target.programs]
+    return tuple({(tool.name, tool.prefix): tool for tool in (*compilers, *emulators, *programs)}.values())
+
+
+def _wanted(found: Sequence[Tool]) -> list[Tool]:
+    """What is missing and not optional."""
+    return [tool for tool in found if tool.path is None and tool.name != "clang"]
 
 
 def _install(missing: Sequence[Tool], err: Console) -> bool:
@@ -70,8 +77,8 @@ def _install(missing: Sequence[Tool], err: Console) -> bool:
     return True
 
 
-def _print(out: Console, statuses: dict[str, Attestation | NotRun]) -> None:
-    rows = [(tool.name + " ".join(("", *tool.prefix)), tool.version or _missing(tool)) for tool in tools()]
+def _print(out: Console, found: Sequence[Tool], statuses: dict[str, Attestation | NotRun]) -> None:
+    rows = [(tool.name + " ".join(("", *tool.prefix)), tool.version or _missing(tool)) for tool in found]
     versions = environment()["packages"]
     rows += [(name, versions[name] or f"optional: {name} is not installed: {INSTALL}") for name in ("torch", "triton")]
     rows.append(("CUDA", no_cuda_device() or "a device is there"))
@@ -83,7 +90,7 @@ def _print(out: Console, statuses: dict[str, Attestation | NotRun]) -> None:
     running = sum(1 for status in statuses.values() if isinstance(status, Attestation))
     out.print()
     out.print(f"{running} of {len(statuses)} targets run here", highlight=False)
-    if any(tool.path is None and tool.name != "clang" for tool in tools()):
+    if _wanted(found):
         out.print(Text("next: kernelfuzz doctor --install"))
     else:
         out.print(Text("next: kernelfuzz run --max-time 1m"))
@@ -105,7 +112,7 @@ def _words(status: Attestation | NotRun) -> str:
     return status.words
 
 
-def _record(statuses: dict[str, Attestation | NotRun]) -> dict[str, Any]:
+def _record(found: Sequence[Tool], statuses: dict[str, Attestation | NotRun]) -> dict[str, Any]:
     return {
         "environment": environment(),
         "tools": [
@@ -115,7 +122,7 @@ def _record(statuses: dict[str, Attestation | NotRun]) -> dict[str, Any]:
                 "package": tool.package,
                 "optional": tool.name == "clang",
             }
-            for tool in tools()
+            for tool in found
         ],
         "targets": [{"target": name, **status_record(status)} for name, status in statuses.items()],
     }

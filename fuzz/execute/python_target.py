@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 
 from fuzz.execute.giving import Largest
+from fuzz.execute.toolchain import Tool, program
 from fuzz.kernel import DEVICES, Device, PythonKernel
 from oracles.numerics import Numerics
 
@@ -64,16 +64,23 @@ class PythonTarget:
         """Tools that check device memory are of use to it."""
         return self.device == "cuda"
 
+    @property
+    def programs(self) -> tuple[Tool, ...]:
+        """What it needs beside its packages; of no use without these."""
+        wanted = () if self.device == "cuda" or self._missing_package() is not None else self.kernel.programs
+        return tuple(program(name) for name in wanted)
+
     def unavailable(self) -> str | None:
         """Why this target cannot run here and how to get it, or None when it can."""
+        missing = self._missing_package()
+        if missing is None and self.device == "cuda":
+            missing = no_cuda_device()
+        return missing or next((tool.missing for tool in self.programs if tool.missing), None)
+
+    def _missing_package(self) -> str | None:
         for package in dict.fromkeys(("torch", self.kernel.framework)):
             if find_spec(package) is None:
                 return f"{package} is not installed: {INSTALL}"
-        if self.device == "cuda":
-            return no_cuda_device()
-        for program in self.kernel.programs:
-            if shutil.which(program) is None:
-                return f"{program} is not installed (apt-get install {program})"
         return None
 
 

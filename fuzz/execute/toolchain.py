@@ -75,6 +75,11 @@ def emulator(arch: Arch) -> Tool:
     return plain if static.path is None and plain.path is not None else static
 
 
+def program(name: str) -> Tool:
+    """A program whose package has its name, such as g++."""
+    return _find(name, name)
+
+
 def families(host: Host) -> tuple[Family, ...]:
     """Compiler families to build with: gcc always, so that its absence shows; clang where it is installed."""
     return tuple(family for family in FAMILIES if family == "gcc" or compiler(family, host.arch, host).path is not None)

@@ -225,6 +225,7 @@ def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_co
     assert "nothing found" not in nothing.stdout
     doctor = cli("doctor", **without)
     assert "qemu-user-static" in doctor.stdout
+    assert re.search(r"^g\+\+ +missing: g\+\+ is not installed", doctor.stdout, re.MULTILINE), "torch.compile needs it"
     assert "kernelfuzz doctor --install" in doctor.stdout
 
 
