@@ -9,7 +9,7 @@ from fuzz.execute.target import Target
 from fuzz.run.alone import FreshProcess
 from fuzz.run.calls import Calls
 from fuzz.run.findings import Bucket, FindingBook
-from fuzz.triage.history import Need, Recognised, history_line, recognise
+from fuzz.triage.history import Recognised, need_line, recognise
 from fuzz.verdict import Verdict
 
 
@@ -29,22 +29,10 @@ def note_histories(book: FindingBook, run: Runs, calls: Calls, case_limit: float
             found = _recognised(bucket, run.target(bucket.judgement.target), calls, case_limit)
             if found.history:
                 book.keep_history(bucket, found.history)
-            bucket.note = _note(found, bucket) or bucket.note
+            bucket.note = need_line(found, bucket.case) or bucket.note
 
 
 def _recognised(bucket: Bucket, target: Target, calls: Calls, case_limit: float | None) -> Recognised:
     with WorkerPool([target], limit=case_limit, bounded=False) as pool:
         trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
         return recognise(trial.fails, bucket.case, calls.before(bucket.judgement))
-
-
-def _note(found: Recognised, bucket: Bucket) -> str:
-    if found.need is Need.HISTORY:
-        how = "needs history: passes alone in a fresh process, fails there"
-        return f"{history_line(found.history, bucket.case, how)}; so the kernel keeps state from call to call"
-    if found.need is Need.UNKNOWN:
-        after = f", and after the {found.calls} calls before it that are kept" if found.calls else ""
-        return (
-            f"does not repeat: passes alone in a fresh process{after}; it comes and goes, or needs still earlier calls"
-        )
-    return ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,36 +11,30 @@ from fuzz import __version__
 from fuzz.case import Case
 from fuzz.execute.target import Target
 from fuzz.judge.judgement import Judgement
+from fuzz.nightly.kept import Kept, family_of, signature
 from fuzz.report.failure import Origin, failure_text
 from fuzz.run.tally import whereabouts
 from fuzz.store.casefile import Found, save
-from fuzz.store.database_deltas import BucketDelta
+from fuzz.store.database_deltas import BucketDelta, Move
+from fuzz.store.rules import rule_to_text
 from fuzz.triage.examination import Explained
 from fuzz.triage.family import Family
+from fuzz.triage.history import Need, Recognised
+from fuzz.triage.sorting import Sighting
+from fuzz.triage.trial import traits_for
 from fuzz.verdict import Verdict
 
-
-@dataclass
-class Kept:
-    """The smallest case of a bucket, and where it is."""
-
-    size: int
-    path: Path | None = None
-    """None while it could not be written."""
-    case: Case | None = None
-    """with the finding, in memory since it was found in this session."""
-    judgement: Judgement | None = None
-    pending: bool = True
-    """not shrunk and explained yet."""
-    found_by: str = ""
-    """command that searches the same cases again."""
-    seed: int = 0
-    explained: Explained | None = None
+_MOST_CAUSES = 6
+"""buckets of one kernel and family: one that is wrong everywhere in a different way each time is not told in pieces."""
 
 
 @dataclass
 class NightBook:
-    """Keeps the smallest case of every bucket as a file in `folder`."""
+    """Keeps the smallest case of every bucket as a file in `folder`.
+
+    What fails in the same way on one kernel waits in one bucket, until it is examined and sorted by its causes; from
+    then on each cause has a bucket, and what the rule of none holds of waits in a further one.
+    """
 
     folder: Path
     targets: Mapping[str, Target]
@@ -49,6 +44,12 @@ class NightBook:
     """by signature, of all nights."""
     staged: dict[str, BucketDelta] = field(default_factory=dict)
     """seen since the last batch was handed over."""
+    moves: list[Move] = field(default_factory=list)
+    """sightings that turned out to be of another bucket since then."""
+    replaying: dict[str, str] = field(default_factory=dict)
+    """while kept cases are replayed: the signature that each case's digest stands for."""
+    gone: set[str] = field(default_factory=set)
+    """signatures that are not given again in this session, since moves may still speak of them."""
     obsolete: list[Path] = field(default_factory=list)
     """files to remove once the database no longer names them."""
     trouble: str = ""
@@ -56,15 +57,22 @@ class NightBook:
 
     def add(self, kernel: str, case: Case, judgement: Judgement, everyone: dict[str, str]) -> str:
         """Count a finding; keep its case if it is the first of its bucket or smaller. Returns the signature."""
-        name = signature(kernel, judgement)
+        family, known = signature(kernel, judgement), self.replaying.get(case.digest, "")
+        name = known if family_of(known) == family else self._bucket_of(family, case, judgement)
         kept = self.kept.get(name)
-        if kept is None or size_of(case) < kept.size:
-            others = {target: verdict for target, verdict in everyone.items() if target != judgement.target}
-            self._keep(name, kernel, case, judgement, others)
-        elif name not in self.staged:
-            self.staged[name] = BucketDelta({"size": kept.size})
-        self.staged[name].sightings[judgement.target] += 1
+        if kept is None or (kept.alone and size_of(case) < kept.size):
+            kept = self._keep(name, case, judgement, everyone)
+        elif kept.case is None and size_of(case) == kept.size:
+            kept.case, kept.judgement = case, judgement
+        if not kept.examined:
+            kept.pile.add(case, judgement)
+        self.count(name, judgement.target)
         return name
+
+    def count(self, name: str, target: str) -> None:
+        """A finding of a bucket that is kept already."""
+        staged = self.staged.setdefault(name, BucketDelta({"size": self.kept[name].size}))
+        staged.sightings[target] += 1
 
     def keep_evidence(self, case: Case) -> Path:
         """Write the case of an internal error; where it went."""
@@ -78,62 +86,133 @@ class NightBook:
         names = {}
         for name, kept in self.kept.items():
             if kept.path is None and kept.case is not None and kept.judgement is not None:
-                kept.path = self._written(name, kept.case, kept.judgement, kept.seed, kept.explained)
+                kept.path = self._written(name, kept)
                 if kept.path is not None:
                     names[name] = kept.path.name
         return names
 
+    def siblings(self, name: str) -> dict[str, Kept]:
+        """The other buckets of its kernel and family."""
+        family = family_of(name)
+        return {other: kept for other, kept in self.kept.items() if family_of(other) == family and other != name}
+
+    def open(self, name: str, sightings: Sequence[Sighting]) -> str:
+        """A further bucket for findings that were counted in the one of that name. Returns its signature."""
+        fresh = self._further(family_of(name))
+        smallest = min(sightings, key=lambda sighting: size_of(sighting.case))
+        unexamined = replace(self.kept[name].forgotten(), need=None, core=None)
+        kept = self._keep(fresh, smallest.case, smallest.judgement, {}, unexamined)
+        for sighting in sightings:
+            kept.pile.add(sighting.case, sighting.judgement)
+        self.move(name, fresh, sightings)
+        return fresh
+
+    def move(self, source: str, into: str, sightings: Iterable[Sighting]) -> None:
+        """Count these findings in another bucket than they were counted in."""
+        self.moves.append(Move(source, into, Counter(sighting.judgement.target for sighting in sightings)))
+
+    def merge(self, source: str, into: str) -> None:
+        """The findings of one bucket are those of another."""
+        gone = self.kept.pop(source)
+        self.gone.add(source)
+        if gone.path is not None:
+            self.obsolete.append(gone.path)
+        self.moves.append(Move(source, into, None))
+
     def settle(self, name: str, explained: Explained) -> None:
         """Keep the shrunk case with its explanation in place of the smallest that was found."""
-        kernel = self.targets[explained.target].kernel.name
         others = {target: verdict for target, verdict in explained.verdicts.items() if target != explained.target}
-        self._keep(name, kernel, explained.case, explained.judgement, others, explained)
+        before = self.kept[name]
+        told = replace(
+            before.forgotten(), explanation=tuple(explained.lines()), original=explained.original.digest,
+            need=Need.NOTHING, core=explained.explanation.core or before.core,
+        )  # fmt: skip
+        self._keep(name, explained.case, explained.judgement, others, told)
+
+    def settle_history(self, name: str, found: Recognised, note: str) -> None:
+        """Keep with the case the calls that must come before it, or that none are known to make it fail again."""
+        before = self.kept[name]
+        assert before.case is not None
+        assert before.judgement is not None
+        told = replace(before.forgotten(), explanation=(note,), need=found.need, history=found.history)
+        self._keep(name, before.case, before.judgement, {}, told)
+
+    def _bucket_of(self, family: str, case: Case, judgement: Judgement) -> str:
+        """The bucket whose rule holds of the case, else the one that waits to be examined, else one of no rule that
+        fails by itself: nothing tells its failures from others. Else a further one."""
+        mine = {name: kept for name, kept in self.kept.items() if family_of(name) == family}
+        if any(kept.core is not None for kept in mine.values()):
+            traits = traits_for(case, self.targets[judgement.target], Family.of(judgement).law)
+            told = next((name for name, kept in mine.items() if kept.core and kept.core.holds(traits)), None)
+            if told is not None:
+                return told
+        open_ = [name for name, kept in mine.items() if not kept.examined]
+        vague = [name for name, kept in mine.items() if kept.examined and kept.core is None and kept.alone]
+        if open_ or vague:
+            return [*open_, *vague][0]
+        return next(iter(mine)) if len(mine) >= _MOST_CAUSES else self._further(family)
+
+    def _further(self, family: str) -> str:
+        """A signature that no bucket has."""
+        names = [family, *(f"{family}+{number}" for number in range(2, len(self.kept) + len(self.gone) + 3))]
+        return next(name for name in names if name not in self.kept and name not in self.gone)
 
     def _keep(
-        self, name: str, kernel: str, case: Case, judgement: Judgement, others: Mapping[str, str],
-        explained: Explained | None = None,
-    ) -> None:  # fmt: skip
+        self, name: str, case: Case, judgement: Judgement, everyone: Mapping[str, str], told: Kept | None = None
+    ) -> Kept:
+        """Keep this case in the bucket, with what `told` knows of it: nothing, unless it was examined."""
         before, origin = self.kept.get(name), self.origin()
-        if explained is not None and before is not None:  # it was not found by what runs now
-            origin = replace(origin, command=before.found_by, seed=before.seed)
-        path = self._written(name, case, judgement, origin.seed, explained)
-        if before is not None and before.path is not None and path not in (None, before.path):
+        if told is not None:  # it was not found by what runs now
+            origin = replace(origin, command=told.found_by, seed=told.seed)
+        kept = replace(
+            told or (before or Kept(0)).forgotten(), size=size_of(case), path=None, case=case, judgement=judgement,
+            found_by=origin.command, seed=origin.seed,
+        )  # fmt: skip
+        kept.pile = (before or Kept(0)).pile
+        kept.pending = told is None or told.need is None
+        kept.path = self._written(name, kept)
+        if before is not None and before.path is not None and kept.path not in (None, before.path):
             self.obsolete.append(before.path)
-        self.kept[name] = Kept(
-            size_of(case), path, case, judgement, explained is None, origin.command, origin.seed, explained
-        )
-        target = self.targets[judgement.target]
-        shown = path or self._path(name, case)
+        self.kept[name] = kept
         columns = {
-            "kernel": kernel,
+            "kernel": self.targets[judgement.target].kernel.name,
             "op": case.op,
             "verdict": judgement.verdict.value,
             "law": broken_law(judgement),
             "target": judgement.target,
-            "case_file": path.name if path else "",
+            "case_file": kept.path.name if kept.path else "",
             "digest": case.digest,
-            "size": size_of(case),
+            "size": kept.size,
             "where": whereabouts(case),
-            "text": failure_text(case, judgement, target, others, shown, origin),
-            "explanation": "\n".join(explained.lines()) if explained else "",
-            "triaged": case.digest if explained else "",
+            "text": self._text(name, kept, everyone, origin),
+            "explanation": "\n".join(kept.explanation),
+            "triaged": "" if kept.pending else case.digest,
             "found_by": origin.command,
+            "need": kept.need.value if kept.need else "",
+            "core": rule_to_text(kept.core),
         }
-        staged = self.staged.setdefault(name, BucketDelta(columns))
-        staged.smallest = columns
+        self.staged.setdefault(name, BucketDelta(columns)).smallest = columns
+        return kept
 
-    def _written(
-        self, name: str, case: Case, judgement: Judgement, seed: int, explained: Explained | None
-    ) -> Path | None:
-        path = self._path(name, case)
+    def _text(self, name: str, kept: Kept, everyone: Mapping[str, str], origin: Origin) -> str:
+        assert kept.case is not None
+        assert kept.judgement is not None
+        target = self.targets[kept.judgement.target]
+        others = {each: verdict for each, verdict in everyone.items() if each != target.id}
+        shown = kept.path or self._path(name, kept.case)
+        return failure_text(kept.case, kept.judgement, target, others, shown, origin)
+
+    def _written(self, name: str, kept: Kept) -> Path | None:
+        assert kept.case is not None
+        assert kept.judgement is not None
+        path, judgement = self._path(name, kept.case), kept.judgement
         law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
-        lines, original = (tuple(explained.lines()), explained.original.digest) if explained else ((), "")
         found = Found(
-            judgement.target, judgement.verdict.value, seed, __version__, law,
-            explanation=lines, original=original,
+            judgement.target, judgement.verdict.value, kept.seed, __version__, law,
+            explanation=kept.explanation, original=kept.original, history=kept.history,
         )  # fmt: skip
         try:
-            save(path, case, found)
+            save(path, kept.case, found)
         except OSError as error:
             self.trouble = f"{path}: cannot be written: {error.strerror}"
             return None
@@ -141,11 +220,6 @@ class NightBook:
 
     def _path(self, name: str, case: Case) -> Path:
         return self.folder / f"{name}-{case.digest[:12]}.json"
-
-
-def signature(kernel: str, judgement: Judgement) -> str:
-    """Which bucket a finding belongs to: verdicts that one cause mixes are one, such as a wrong value and a NaN."""
-    return "-".join([kernel, *Family.of(judgement).key.split()])
 
 
 def broken_law(judgement: Judgement) -> str:

@@ -78,7 +78,7 @@ class Night:
 
     def watch(self, *more: Observer) -> None:
         """Tell the recorder of everything, and these."""
-        self.runner.observers = [self.recorder, *more]
+        self.runner.observers = [self.recorder, self.triage.calls, *more]
 
     def work(self) -> None:
         """Replay, then search, until a stop is wanted. Raises CannotSave where the disk is full for too long."""
@@ -97,7 +97,7 @@ class Night:
 
     def _explain(self) -> None:
         """At the end of a slice, when no batch is on its way."""
-        if self.triage.examine_pending():
+        while self.triage.examine_one():
             self.recorder.progress(0.0)
 
     def _next(self) -> Turn:
@@ -127,13 +127,19 @@ class Night:
         for line in broken:
             self.say(line)
         signatures = {self.findings / file: name for name, file in self._files.items() if file}
-        self.recorder.replaying = {
+        self.recorder.book.replaying = {
             entries_of(each)[-1].case.digest: signatures[each.path] for each in known if each.path in signatures
         }
         allowed = self.stopping.left * REPLAY_SHARE
         end = time.monotonic() + allowed
         self.runner.replay(until(replays(known), allowed))
-        self.recorder.replaying = {}
+        self.recorder.book.replaying = {}
+        for each in known:
+            name = signatures.get(each.path)
+            if name is not None and each.found is not None and each.found.history and time.monotonic() < end:
+                judgement = self.triage.replay_history(each)
+                if judgement is not None:
+                    self.recorder.replayed(name, each.case, judgement)
         left = end - time.monotonic()
         if left > 0 and not self.stopping.wanted:  # so all of them were replayed
             self._sweep(known)

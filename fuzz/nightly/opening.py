@@ -16,10 +16,12 @@ from fuzz.execute.accept import takers
 from fuzz.execute.target import Target
 from fuzz.generate.space import space_of
 from fuzz.kernel import Kernel
-from fuzz.nightly.book import Kept
+from fuzz.nightly.kept import Kept
 from fuzz.nightly.recorder import Place
 from fuzz.nightly.schedule import Turn
 from fuzz.store.database import BucketRow, CoverageRow, LawRow, Night, Session, Slice, TargetRow, now
+from fuzz.store.rules import rule_from_text
+from fuzz.triage.history import Need
 
 RESUMABLE = ("", "signal")
 """how a night may have ended that `--resume` goes on with."""
@@ -122,10 +124,13 @@ def slices_of(engine: Engine, night: int) -> list[Slice]:
 def kept_buckets(engine: Engine) -> dict[str, tuple[Kept, str]]:
     """What every bucket keeps, and the name of its case file, by signature."""
     with Transaction(engine) as transaction:
-        return {
-            row.signature: (Kept(row.size, pending=row.triaged != row.digest, found_by=row.found_by), row.case_file)
-            for row in transaction.scalars(select(BucketRow))
-        }
+        return {row.signature: (_kept(row), row.case_file) for row in transaction.scalars(select(BucketRow))}
+
+
+def _kept(row: BucketRow) -> Kept:
+    need = Need(row.need) if row.need else None
+    pending = row.triaged != row.digest
+    return Kept(row.size, pending=pending, found_by=row.found_by, need=need, core=rule_from_text(row.core))
 
 
 def close(engine: Engine, place: Place, how: str) -> None:

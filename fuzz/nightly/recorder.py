@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
@@ -59,8 +59,6 @@ class Recorder:
     """prints one line for the user."""
     trouble: str = ""
     """why the latest batches are not saved; '' when everything is."""
-    replaying: dict[str, str] = field(default_factory=dict)
-    """while kept cases are replayed: the signature that each case's digest stands for."""
 
     def __post_init__(self) -> None:
         self._batch = Delta()
@@ -96,6 +94,7 @@ class Recorder:
         self._batch.laws.update({name: count - self._laws.get(name, 0) for name, count in laws.items()})
         self._laws = dict(laws)
         self._batch.buckets, self.book.staged = self.book.staged, {}
+        self._batch.moves, self.book.moves = self.book.moves, []
         if self._batch.judged:
             minute = int(self.place.clock().night_s // 60)
             self._batch.pace[minute] = [self._batch.judged, self._batch.cases]
@@ -119,7 +118,16 @@ class Recorder:
     def drop_batch(self) -> None:
         """Forget the batch that was cut off: its cases were not all judged."""
         self._batch = Delta()
-        self.book.staged = {}
+        self.book.staged, self.book.moves = {}, []
+
+    def replayed(self, signature: str, case: Case, judgement: Judgement) -> None:
+        """The kept case of a bucket after the calls that it needs, in a process of its own."""
+        self.judged(case, [judgement])
+        if judgement.verdict.is_finding:
+            self.book.count(signature, judgement.target)
+        elif judgement.verdict is Verdict.PASS:
+            self._batch.passed.add(signature)
+        self.progress(0.0)
 
     def _commit(self) -> str:
         try:
@@ -147,8 +155,9 @@ class Recorder:
 
     def _note_replay(self, case: Case, judgements: Sequence[Judgement]) -> None:
         """A kept case that no target fails any longer."""
-        signature = self.replaying.get(case.digest)
+        signature = self.book.replaying.get(case.digest)
         if signature is None or any(judgement.verdict.is_finding for judgement in judgements):
             return
-        if any(judgement.verdict is Verdict.PASS for judgement in judgements):
+        # What needs earlier calls may be hidden by others in a process that lives on: it is replayed in one of its own.
+        if self.book.kept[signature].alone and any(judgement.verdict is Verdict.PASS for judgement in judgements):
             self._batch.passed.add(signature)

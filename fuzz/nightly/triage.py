@@ -1,24 +1,43 @@
-"""Shrinking and explaining what a night has found, within its share of the night."""
+"""Sorting, shrinking and explaining what a night has found, within its share of the night."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from random import Random
 
-from fuzz.case import CaseError
+from fuzz.case import Case, CaseError
+from fuzz.corpus.folder import Kept as KeptFile
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
-from fuzz.nightly.book import Kept, NightBook
+from fuzz.judge.judgement import Judgement
+from fuzz.nightly.book import NightBook
+from fuzz.nightly.kept import Kept
 from fuzz.nightly.recorder import Place
 from fuzz.nightly.schedule import TRIAGE_SHARE
 from fuzz.nightly.stopping import Stopping
-from fuzz.run.alone import replayed
+from fuzz.run.alone import FreshProcess, replayed
+from fuzz.run.calls import Calls
 from fuzz.store import casefile
-from fuzz.triage.examination import SECONDS, Allowance, examine
+from fuzz.triage.examination import SECONDS, Allowance, Explained, examine
+from fuzz.triage.explain import Explanation
+from fuzz.triage.family import Family
+from fuzz.triage.history import Need, Recognised, need_line, recognise
+from fuzz.triage.rule import Rule, Traits
+from fuzz.triage.sorting import Cause, Sighting, causes_of
+from fuzz.triage.trial import OutOfTimeError, traits_for
+from fuzz.verdict import Verdict
 
 _LEAST_S = 2.0
 """with less than that nothing is begun."""
+_ONE_CAUSE = 0.6
+"""of the time that is left for a bucket, at most, is for one of its causes."""
+_TRYING_ALONE = 0.3
+"""of the time that is left for a bucket, at most, is for trying its findings alone, where the one that is kept needs
+earlier calls: another bug may be among them."""
 
 
 @dataclass
@@ -33,29 +52,167 @@ class NightTriage:
     limit_s: float
     """of the whole night."""
 
-    def examine_pending(self) -> bool:
-        """Settle the buckets that are waiting, as far as there is time for it; whether there was any."""
-        names = [name for name, kept in self.book.kept.items() if kept.pending and kept.path is not None]
-        for number, name in enumerate(names):
-            left = min(TRIAGE_SHARE * self.limit_s - self.place.triage_s, TRIAGE_SHARE * self.stopping.left)
-            seconds = min(SECONDS, left / (len(names) - number))
-            if seconds < _LEAST_S:
-                return number > 0
-            began = time.monotonic()
-            self._examine(name, self.book.kept[name], seconds)
-            self.place.triage_s += time.monotonic() - began
-        return bool(names)
+    def __post_init__(self) -> None:
+        self.calls = Calls(self._waiting)
+        self._ends = 0.0
+        self._cut_short = False
+        self._stateful = False
+        """another failure of the kernel and family that is examined needs earlier calls."""
 
-    def _examine(self, name: str, kept: Kept, seconds: float) -> None:
-        kept.pending = False
+    def examine_one(self) -> bool:
+        """Settle one of the buckets that are waiting; False where there is none, or no time for it."""
+        names = [name for name, kept in self.book.kept.items() if kept.pending and kept.path is not None]
+        if not names:
+            return False
+        left = min(TRIAGE_SHARE * self.limit_s - self.place.triage_s, TRIAGE_SHARE * self.stopping.left)
+        seconds = min(SECONDS, left / len(names))
+        if seconds < _LEAST_S:
+            return False
+        began = time.monotonic()
+        self._ends = began + seconds
+        kept = self.book.kept[names[0]]
+        kept.pending = False  # whatever comes of it: what cannot be settled is not tried over and over
+        with contextlib.suppress(OutOfTimeError):
+            self._examine(names[0], kept)
+        self.place.triage_s += time.monotonic() - began
+        return True
+
+    def replay_history(self, file: KeptFile) -> Judgement | None:
+        """What is said of a kept case after its calls, in a new process; None where its target does not run."""
+        found = file.found
+        if found is None or found.target not in self.book.targets:
+            return None
+        target = self.book.targets[found.target]
+        with WorkerPool([target], bounded=False) as pool:
+            seen = replayed(pool, {target.id: target}, file.case, found.law, found.history).get(target.id)
+        return seen.judgement if seen is not None else None
+
+    def _waiting(self) -> set[tuple[str, str]]:
+        """Findings whose earlier calls may be asked for."""
+        found = [kept.judgement for kept in self.book.kept.values() if kept.pending and kept.judgement is not None]
+        return {(judgement.target, judgement.case) for judgement in found}
+
+    def _over(self) -> bool:
+        return self.stopping.wanted or time.monotonic() > self._ends
+
+    def _examine(self, name: str, kept: Kept) -> None:
         if kept.case is None or kept.judgement is None:
             self._recall(kept)
         if kept.case is None or kept.judgement is None or kept.judgement.target not in self.book.targets:
             return
+        if not kept.examined:
+            found = self._recognised(kept.case, kept.judgement)
+            if found.need is not Need.NOTHING:
+                self._settle_history(name, kept, found)
+                return
+        self._sort(name, kept, Sighting(kept.case, kept.judgement))
+
+    def _recognised(self, case: Case, judgement: Judgement) -> Recognised:
+        """What the failure needs. Raises OutOfTimeError. A timeout was already seen alone."""
+        if judgement.verdict is Verdict.TIMEOUT:
+            return Recognised(Need.NOTHING)
+        target = self.book.targets[judgement.target]
+        with WorkerPool([target], bounded=False) as pool:
+            trial = FreshProcess(pool, target, case, judgement)
+
+            def fails(history: Sequence[Case]) -> bool:
+                if self._over():
+                    raise OutOfTimeError
+                return trial.fails(history)
+
+            return recognise(fails, case, self.calls.before(judgement))
+
+    def _settle_history(self, name: str, kept: Kept, found: Recognised) -> None:
+        """One bucket for all that needs history; what fails by itself as well goes to a bucket of its own."""
+        assert kept.case is not None
+        alone = self._alone(kept)
+        if alone:
+            self.book.open(name, alone)
+        same = [other for other, sibling in self.book.siblings(name).items() if not sibling.alone]
+        if same:
+            self.book.merge(name, same[0])
+        else:
+            self.book.settle_history(name, found, need_line(found, kept.case))
+
+    def _alone(self, kept: Kept) -> list[Sighting]:
+        """Of the findings beside the one that is kept, those that fail by themselves, as far as there is time."""
+        others = [each for each in kept.pile.sightings if each.case is not kept.case]
+        Random(0).shuffle(others)  # by size, time would be over before a bug of long rows has its turn
+        until = time.monotonic() + _TRYING_ALONE * (self._ends - time.monotonic())
+        found = []
+        with ExitStack() as stack:
+            pools: dict[str, WorkerPool] = {}
+            for each in others:
+                if self._over() or time.monotonic() > until:
+                    break
+                target = self.book.targets[each.judgement.target]
+                if target.id not in pools:
+                    pools[target.id] = stack.enter_context(WorkerPool([target], bounded=False))
+                if FreshProcess(pools[target.id], target, each.case, each.judgement).fails():
+                    found.append(each)
+        return found
+
+    def _sort(self, name: str, kept: Kept, smallest: Sighting) -> None:
+        """A bucket for each cause of the findings that wait in this one."""
+        siblings = {other: each for other, each in self.book.siblings(name).items() if each.core is not None}
+        self._stateful = any(not each.alone for each in self.book.siblings(name).values())
+        rules = [each.core for each in siblings.values() if each.core is not None]
+        sightings = [smallest, *(each for each in kept.pile.sightings if each.case.digest != smallest.case.digest)]
+        causes = causes_of(sightings, self.book.targets, lambda each, known: self._explained(each, [*rules, *known]))
+        if not causes:
+            return
+        kept.pile.sightings.clear()
+        later = self._unexplained(causes[0]) if self._cut_short else []
+        home = self._settle(name, causes[0], siblings)
+        for cause in causes[1:]:
+            same = _same(siblings, cause)
+            if same:
+                self.book.move(home, same[0], cause.sightings)
+            else:
+                self.book.settle(self.book.open(home, cause.sightings), cause.explained)
+        if later:
+            self.book.open(home, later)
+
+    def _settle(self, name: str, cause: Cause, siblings: dict[str, Kept]) -> str:
+        """The first cause stays where its findings are, unless it is one that is known. Returns where they are then."""
+        same = _same(siblings, cause) or (list(siblings) if cause.rule is None else [])
+        if same and not self.book.kept[name].examined:
+            self.book.merge(name, same[0])
+            return same[0]
+        self.book.settle(name, cause.explained)
+        return name
+
+    def _unexplained(self, cause: Cause) -> list[Sighting]:
+        """What was put to a cause only because there was no time to look at it."""
+        rule, targets = cause.rule, self.book.targets
+        if rule is None:
+            return []
+
+        def traits(each: Sighting) -> Traits:
+            return traits_for(each.case, targets[each.judgement.target], Family.of(each.judgement).law)
+
+        return [each for each in cause.sightings if not rule.holds(traits(each))]
+
+    def _explained(self, sighting: Sighting, known: Sequence[Rule]) -> Explained | None:
+        """None where there is no time; what was cut short by a stop is done again after --resume."""
+        seconds = (self._ends - time.monotonic()) * _ONE_CAUSE
+        self._cut_short = seconds < _LEAST_S / 2 or self.stopping.wanted
+        if self._cut_short:
+            return None
         allowance = Allowance(seconds, stop=lambda: self.stopping.wanted)
-        explained = examine(self.pool, self.targets, kept.case, kept.judgement, allowance)
-        if explained.whole or not self.stopping.wanted:  # what was cut short is done again after --resume
-            self.book.settle(name, explained)
+        explained = examine(self.pool, self.targets, sighting.case, sighting.judgement, allowance, known)
+        if self._stateful and not self._fails_alone(explained):
+            # Shrinking went over to the failure that needs calls: its worker had had many.
+            return replace(
+                explained, target=sighting.judgement.target, case=sighting.case, judgement=sighting.judgement,
+                attribution=None, explanation=Explanation(None, None),
+            )  # fmt: skip
+        return explained if explained.whole or not self.stopping.wanted else None
+
+    def _fails_alone(self, explained: Explained) -> bool:
+        target = self.book.targets[explained.target]
+        with WorkerPool([target], bounded=False) as pool:
+            return FreshProcess(pool, target, explained.case, explained.judgement).fails()
 
     def _recall(self, kept: Kept) -> None:
         """The case and the judgement of a finding of an earlier session, where it still fails."""
@@ -70,3 +227,8 @@ class NightTriage:
         seen = replayed(self.pool, by_id, case, found.law).get(found.target)
         if seen is not None and seen.judgement.verdict.is_finding:
             kept.case, kept.judgement, kept.seed = case, seen.judgement, found.run_seed
+
+
+def _same(siblings: dict[str, Kept], cause: Cause) -> list[str]:
+    """The buckets of which the rule is stated alike."""
+    return [name for name, kept in siblings.items() if cause.rule is not None and str(kept.core) == str(cause.rule)]

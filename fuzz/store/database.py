@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import JSON, Engine, ForeignKey, create_engine, event, text
+from sqlalchemy import JSON, Connection, Engine, ForeignKey, create_engine, event, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from fuzz.store.state import StateError
 
-SCHEMA = 1
+SCHEMA = 2
 """version of the tables; kept in the file as SQLite's user_version."""
 
 
@@ -175,6 +175,10 @@ class BucketRow(Base):
     """when it fails and when not, as triage states it."""
     triaged: Mapped[str] = mapped_column(default="")
     """digest of the case that triage has seen."""
+    need: Mapped[str] = mapped_column(default="", server_default="")
+    """what its failures need to show again, such as earlier calls; '' until it was examined."""
+    core: Mapped[str] = mapped_column(default="", server_default="")
+    """the rule that tells its failures from others of its kernel, as `fuzz.store.rules` writes it; '' for none."""
     found_by: Mapped[str]
     """command that searches the same cases again."""
     first_night: Mapped[int] = mapped_column(ForeignKey("night.id"))
@@ -207,11 +211,13 @@ def open_state(path: Path) -> Engine:
     try:
         with engine.begin() as connection:
             found = connection.scalar(text("PRAGMA user_version"))
-            if found not in (0, SCHEMA):
+            if found not in (0, 1, SCHEMA):
                 raise StateError(
                     f"{path}: has tables of version {found}, this kernelfuzz has version {SCHEMA}: "
                     "use the kernelfuzz that wrote it, or another --state folder"
                 )
+            if found == 1:
+                _upgrade(connection)
             Base.metadata.create_all(connection)
             connection.execute(text(f"PRAGMA user_version = {SCHEMA}"))
     except OperationalError as error:
@@ -219,6 +225,13 @@ def open_state(path: Path) -> Engine:
     except DatabaseError as error:
         raise StateError(f"{path}: not a state of kernelfuzz: {error.orig}; move it away to begin a new one") from error
     return engine
+
+
+def _upgrade(connection: Connection) -> None:
+    """From the tables of version 1."""
+    for column in ("need", "core"):
+        connection.execute(text(f"ALTER TABLE bucket ADD COLUMN {column} VARCHAR NOT NULL DEFAULT ''"))
+    connection.execute(text("UPDATE bucket SET need = 'fails alone' WHERE triaged != ''"))
 
 
 def _prepare(connection: DBAPIConnection, record: object) -> None:

@@ -93,6 +93,16 @@ class BucketDelta:
         return bool(self.smallest["size"] < size or (self.smallest["size"] == size and self.smallest.get("triaged")))
 
 
+@dataclass(frozen=True)
+class Move:
+    """Findings that turned out to be of another bucket."""
+
+    source: str
+    into: str
+    counts: Mapping[str, int] | None
+    """by target, of this night; None: all of the bucket, of every night, which is gone then."""
+
+
 @dataclass
 class Delta:
     """Everything since the last commit."""
@@ -109,6 +119,8 @@ class Delta:
     """judged runs and cases by minute."""
     buckets: dict[str, BucketDelta] = field(default_factory=dict)
     """by signature."""
+    moves: list[Move] = field(default_factory=list)
+    """in their order, after `buckets`."""
     files: dict[str, str] = field(default_factory=dict)
     """names of case files that were written later than their rows, by signature."""
     passed: set[str] = field(default_factory=set)
@@ -140,6 +152,7 @@ class Delta:
             earlier.sightings.update(bucket.sightings)
             if bucket.replaces(earlier.smallest["size"]):
                 earlier.smallest = bucket.smallest
+        self.moves += other.moves
         self.files.update(other.files)
         self.passed |= other.passed
 
@@ -187,9 +200,12 @@ def write(transaction: Transaction, delta: Delta, clock: Clock) -> None:
     _write_accuracy(transaction, delta, clock.night)
     for signature, bucket in delta.buckets.items():
         _write_bucket(transaction, signature, bucket, clock.night)
+    for move in delta.moves:
+        _move(transaction, move, clock.night)
+    gone = {move.source for move in delta.moves if move.counts is None}
     for signature, name in delta.files.items():
         _bucket(transaction, signature).case_file = name
-    for signature in delta.passed - set(delta.buckets):
+    for signature in delta.passed - set(delta.buckets) - gone:
         _bucket(transaction, signature).passed_night = clock.night
 
 
@@ -239,3 +255,24 @@ def _write_bucket(transaction: Transaction, signature: str, bucket: BucketDelta,
         for target, count in bucket.sightings.items()
     ]
     _count(transaction, SightingRow, seen, "count")
+
+
+def _move(transaction: Transaction, move: Move, night: int) -> None:
+    source, into = _bucket(transaction, move.source), _bucket(transaction, move.into)
+    rows = transaction.query(SightingRow).filter_by(bucket_id=source.id)
+    for row in rows if move.counts is None else rows.filter_by(night_id=night):
+        moved = row.count if move.counts is None else min(row.count, move.counts.get(row.target, 0))
+        if moved:
+            seen = {"bucket_id": into.id, "night_id": row.night_id, "target": row.target, "count": moved}
+            _count(transaction, SightingRow, [seen], "count")
+        row.count -= moved
+        source.count -= moved
+        into.count += moved
+        if row.count == 0:
+            transaction.delete(row)
+    into.first_night = min(into.first_night, source.first_night)
+    into.last_night = max(into.last_night, source.last_night)
+    transaction.flush()
+    if move.counts is None:
+        transaction.delete(source)
+        transaction.flush()

@@ -142,6 +142,19 @@ def _one_changed(call: Case, case: Case) -> Iterator[Case]:
             yield replace(case, params={**case.params, name: call.params[name]})
 
 
+def need_line(found: Recognised, case: Case) -> str:
+    """What a reader should know of a failure that does not show by itself; '' of one that does."""
+    if found.need is Need.HISTORY:
+        how = "needs history: passes alone in a fresh process, fails there"
+        return f"{history_line(found.history, case, how)}; so the kernel keeps state from call to call"
+    if found.need is Need.UNKNOWN:
+        after = f", and after the {found.calls} calls before it that are kept" if found.calls else ""
+        return (
+            f"does not repeat: passes alone in a fresh process{after}; it comes and goes, or needs still earlier calls"
+        )
+    return ""
+
+
 def history_line(history: Sequence[Case], case: Case, how: str) -> str:
     """The calls that come before the case, each as what tells it from the case."""
     count = f"{len(history)} earlier call{'s' if len(history) != 1 else ''}"

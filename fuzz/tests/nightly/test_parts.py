@@ -18,15 +18,18 @@ from sqlalchemy.orm import Session as Transaction
 from fuzz.nightly import stopping as stopping_module
 from fuzz.nightly.accuracy import climb
 from fuzz.nightly.lock import locked
-from fuzz.nightly.opening import begin_slice, open_night
+from fuzz.nightly.opening import begin_slice, kept_buckets, open_night
 from fuzz.nightly.schedule import Turn, next_turn, searching_time, slice_seed
 from fuzz.nightly.shares import FairShares
 from fuzz.nightly.stopping import OutOfTime, Stopping
 from fuzz.store.database import open_state
-from fuzz.store.database_deltas import Accuracy, BucketDelta, Delta, Point, TargetCounts, write
+from fuzz.store.database_deltas import Accuracy, BucketDelta, Delta, Move, Point, TargetCounts, write
 from fuzz.store.database_views import view
+from fuzz.store.rules import rule_from_text, rule_to_text
 from fuzz.store.state import StateError
 from fuzz.tests.conftest import CHECKOUT
+from fuzz.triage.history import Need
+from fuzz.triage.rule import Atom, Rule
 from oracles.numerics import Numerics
 from oracles.summation import Lanes, Sequential
 
@@ -182,7 +185,7 @@ def test_states_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path) -> N
     engine = open_state(newer)
     with engine.begin() as connection:
         connection.execute(text("PRAGMA user_version = 99"))
-    with pytest.raises(StateError, match="version 99, this kernelfuzz has version 1"):
+    with pytest.raises(StateError, match="version 99, this kernelfuzz has version 2"):
         open_state(newer)
     (tmp_path / "junk.sqlite").write_text("this is no database, but long enough to look at\n" * 100)
     with pytest.raises(StateError, match="not a state of kernelfuzz"):
@@ -191,6 +194,50 @@ def test_states_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path) -> N
         open_state(Path("/proc/state.sqlite"))
     with pytest.raises(StateError, match="no night in it yet"):
         view(open_state(tmp_path / "new.sqlite"))
+
+
+def test_a_state_of_version_1_is_gone_on_with(tmp_path: Path) -> None:
+    """It says nothing of causes: what was explained then keeps its bucket, and the rest is examined."""
+    engine = open_state(tmp_path / "state.sqlite")
+    opened = open_night(engine, 1, 10.0, "", {}, resume=False)
+    begin_slice(engine, opened.place, Turn(0, "rms_norm", 5, 1.0))
+    with Transaction(engine) as transaction, transaction.begin():
+        write(transaction, _delta(3, 5), opened.place.clock())
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE bucket SET triaged = digest"))
+        for statement in ("DROP COLUMN need", "DROP COLUMN core"):
+            connection.execute(text(f"ALTER TABLE bucket {statement}"))
+        connection.execute(text("PRAGMA user_version = 1"))
+    engine.dispose()
+    again = open_state(tmp_path / "state.sqlite")
+    [(kept, file)] = kept_buckets(again).values()
+    assert (kept.need, kept.core, kept.pending, file) == (Need.NOTHING, None, False, "5.json")
+
+
+def test_findings_move_between_buckets_with_their_counts(tmp_path: Path) -> None:
+    engine = open_state(tmp_path / "state.sqlite")
+    opened = open_night(engine, 1, 10.0, "", {}, resume=False)
+    begin_slice(engine, opened.place, Turn(0, "rms_norm", 5, 1.0))
+    target = "c-k@native:gcc-O2"
+    delta = _delta(5, 5)
+    delta.buckets["k-fail+2"] = BucketDelta(delta.buckets["k-fail"].smallest, Counter({target: 2}))
+    delta.moves = [Move("k-fail", "k-fail+2", {target: 3})]
+    with Transaction(engine) as transaction, transaction.begin():
+        write(transaction, delta, opened.place.clock())
+    assert {b.row.signature: (b.row.count, b.sightings[target]) for b in view(engine).buckets} == {
+        "k-fail": (2, 2), "k-fail+2": (5, 5),
+    }  # fmt: skip
+    with Transaction(engine) as transaction, transaction.begin():
+        write(transaction, Delta(moves=[Move("k-fail+2", "k-fail", None)], passed={"k-fail+2"}), opened.place.clock())
+    [bucket] = view(engine).buckets
+    assert (bucket.row.signature, bucket.row.count, bucket.sightings) == ("k-fail", 7, {target: 7})
+
+
+def test_a_rule_is_the_same_after_it_was_kept() -> None:
+    rule = Rule((Atom("n mod 64", "=", (63,), 1.2), Atom("dtype of x", "in", ("f16", "f32"), 2.0)))
+    assert rule_from_text(rule_to_text(rule)) == rule
+    assert rule_from_text(rule_to_text(None)) is None
+    assert rule_from_text(rule_to_text(Rule())) == Rule()
 
 
 def test_target_counts_keep_the_latest_reason() -> None:

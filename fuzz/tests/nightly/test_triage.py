@@ -43,8 +43,8 @@ def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_pa
         origins.pop(0)
         place = Place(1, 1, 0.0, time.monotonic())
         triage = NightTriage(pool, [target], book, place, stopping, limit_s=40.0)
-        assert triage.examine_pending()
-        assert not triage.examine_pending(), "nothing is waiting any more"
+        assert triage.examine_one()
+        assert not triage.examine_one(), "nothing is waiting any more"
     columns = book.staged[name].smallest
     assert columns["explanation"]
     assert (columns["triaged"], columns["found_by"]) == (columns["digest"], "the search that found it")

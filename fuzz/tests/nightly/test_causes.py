@@ -1,0 +1,111 @@
+"""A night sorts what it finds by its causes, whatever session found it, and keeps the calls that a failure needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import Target
+from fuzz.nightly.night import Night
+from fuzz.nightly.opening import note_targets, open_night
+from fuzz.nightly.stopping import Stopping
+from fuzz.report.records import status_record
+from fuzz.run.tally import Tally
+from fuzz.store.casefile import load
+from fuzz.store.database import open_state
+from fuzz.store.database_views import Bucket, view
+from fuzz.store.rules import rule_from_text
+from fuzz.tests.triage.hunting import GENERIC, TAIL_63, failing, target_of, with_edits
+
+_EPS = "reciprocal_rms(total, n, eps)"
+_FIRST_EPS = (_EPS, "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })")
+_SHORT = (_EPS, "reciprocal_rms(total, n <= 4 ? n + 1 : n, eps)")
+
+
+def _nights(state: Path, target: Target, *findings: int) -> Iterator[list[Bucket]]:
+    """Nights until so many findings, each in new processes, and what each ends with."""
+    (state / "findings").mkdir(exist_ok=True)
+    for number, count in enumerate(findings, start=1):
+        engine = open_state(state / "state.sqlite")
+        opened = open_night(engine, number, 600.0, "", {}, resume=False)
+        with Stopping(600.0) as stopping, WorkerPool([target]) as pool:
+            note_targets(engine, opened.night, [target], {target.id: status_record(pool.statuses[target.id])})
+            night = Night(
+                engine, opened, pool, [target], stopping, state / "findings", (), (), [GENERIC], pytest.fail, 600.0
+            )  # fmt: skip
+            night.watch()
+            night.runner.enough = _Enough(night, stopping, count)
+            night.work()
+        yield _checked(engine, state, target)
+
+
+class _Enough:
+    """Ends a search that has found enough, and the night once all of it is examined."""
+
+    def __init__(self, night: Night, stopping: Stopping, count: int) -> None:
+        self._night, self._stopping, self._count = night, stopping, count
+
+    def __call__(self, tally: Tally) -> bool:
+        enough = tally.findings >= self._count or tally.cases > 20 * self._count
+        if enough and not any(kept.pending for kept in self._night.recorder.book.kept.values()):
+            self._stopping.wanted = True
+        return enough
+
+
+def _checked(engine: Engine, state: Path, target: Target) -> list[Bucket]:
+    seen = view(engine)
+    assert [row.findings for row in seen.targets] == [sum(b.sightings.get(target.id, 0) for b in seen.buckets)]
+    assert {path.name for path in (state / "findings").iterdir()} == {b.row.case_file for b in seen.buckets}
+    return list(seen.buckets)
+
+
+def test_two_bugs_in_one_kernel_end_in_two_buckets_and_stay_there(tmp_path: Path) -> None:
+    """The second night tells them apart by the rules that the first has kept: nothing is examined again."""
+    target = target_of(with_edits(TAIL_63, _SHORT, name="two"), "O2")
+    before: list[str] = []
+    for buckets in _nights(tmp_path, target, 120, 60):
+        rules = {bucket.row.signature: str(rule_from_text(bucket.row.core)) for bucket in buckets}
+        assert set(rules) == {"two-values", "two-values+2"}, rules
+        for trigger in ("n mod 64 = 63", "n <= 4"):
+            assert sum(trigger in rule for rule in rules.values()) == 1, rules
+        assert all(bucket.sightings for bucket in buckets), "each is seen in each night"
+        assert before in ([], sorted(rules.values()))
+        before = sorted(rules.values())
+
+
+def test_a_kernel_that_keeps_state_ends_in_one_bucket_with_its_fewest_calls(tmp_path: Path) -> None:
+    """Once it is mended, the replay of its calls says so."""
+    kernel = with_edits(_FIRST_EPS, name="keeps-eps")
+    nights = _nights(tmp_path, target_of(kernel, "O2"), 60, 60)
+    for status in ("new", "still fails"):
+        [bucket] = next(nights)
+        assert (bucket.status, bucket.row.need) == (status, "needs history")
+        assert "needs history: passes alone in a fresh process, fails there after 1 earlier call: eps " in (
+            bucket.row.explanation
+        )
+        case, found = load(tmp_path / "findings" / bucket.row.case_file)
+        assert found is not None
+        [call] = found.history
+        assert call.inputs == case.inputs
+        assert {**call.params, "eps": 0} == {**case.params, "eps": 0}
+    [[bucket]] = _nights(tmp_path, target_of(replace(kernel, edits=()), "O2"), 1)
+    assert bucket.status == "passes now"
+
+
+def test_a_bug_that_shows_by_itself_is_not_lost_beside_one_that_needs_calls(tmp_path: Path) -> None:
+    target = target_of(with_edits(_FIRST_EPS, TAIL_63, name="both"), "O2")
+    [buckets] = _nights(tmp_path, target, 200)
+    needs = {bucket.row.need: bucket for bucket in buckets}
+    assert sorted(needs) == ["fails alone", "needs history"]
+    assert len(buckets) == 2, needs
+    case, found = load(tmp_path / "findings" / needs["fails alone"].row.case_file)
+    assert found is not None
+    assert found.history == ()
+    with WorkerPool([target]) as pool:
+        assert failing(pool, target, case)
+    assert case.inputs["x"].layout.shape[int(case.params["axis"])] % 64 == 63
