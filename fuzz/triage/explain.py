@@ -11,6 +11,7 @@ from fuzz.execute.accept import accepts
 from fuzz.execute.attestation import NotRun
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
+from fuzz.generate.draw import EPS
 from fuzz.judge.judgement import Judgement
 from fuzz.triage import probes
 from fuzz.triage.blueprint import BASE, Blueprint
@@ -28,11 +29,13 @@ _VARIANTS = (3, 9)
 matter of luck."""
 _STEADY = 8
 """row lengths in a row that all fail: there a law's other conditions are probed, where it is no matter of luck."""
+_SURE = 320
+"""elements of a row of which two orders of a sum hardly ever round alike: where that fails, it is probed around."""
 _LARGEST = 1 << 16
 """elements of a probe."""
 _CLEARLY = 100.0
 """err/budget of a failure that is not hidden by a row a few times as long."""
-_PLAINLY = (BASE, "ones", "integers", "normal")
+_PLAINLY = (BASE, "ones", "integers", "normal", "tiny")
 """values with which a failure may be clearer."""
 
 
@@ -126,8 +129,8 @@ def _probe_around(trials: Trials, base: Blueprint, evidence: _Evidence) -> None:
     _probe_all(trials, probes.swept(base, target, few=law), evidence)
     failing = _failing_lengths(evidence, base.n)
     if law:
-        steady = (n for n in failing if {*range(n, n + _STEADY)} <= {*failing})
-        base = replace(base, n=next(steady, base.n))
+        steady = next((n for n in failing if {*range(n, n + _STEADY)} <= {*failing}), base.n)
+        base = replace(base, n=next((n for n in failing if n >= _SURE), steady))
         failing = [n for n in failing if n >= base.n]
     _probe_all(trials, probes.changed(base, target, law=law), evidence)
     failing = failing if law else _failing_lengths(evidence, base.n)
@@ -144,9 +147,11 @@ def _clearest(trials: Trials, base: Blueprint) -> Blueprint:
     if own is None or own.verdict is not Verdict.FAIL_NUMERIC or (own.ratio >= _CLEARLY and base.base.apart):
         return base
     clear = [(own.ratio, base)]
-    for variant in (replace(base, eps=eps, values=values) for values in _PLAINLY for eps in (base.eps, 0.0, 1.0)):
-        for case in _built([variant], trials):
-            judgement = trials.judge([case])[0]
+    for values in _PLAINLY:
+        variants = [replace(base, eps=eps, values=values, seed=1) for eps in dict.fromkeys((base.eps, *EPS))]
+        built = [(variant, case) for variant in variants for case in _built([variant], trials)]
+        judgements = trials.judge([case for _, case in built])
+        for (variant, case), judgement in zip(built, judgements, strict=True):
             if judgement is not None and judgement.verdict is own.verdict and trials.holds(case, judgement):
                 clear.append((judgement.ratio, variant))
     if not base.base.apart:

@@ -1,0 +1,84 @@
+"""Sweeping: whether anything smaller than a shrunk case fails in its way too, looked for densely and with other values.
+
+Shrinking cuts rows and columns out of the values that it was given. Here everything smaller is built anew around the
+shrunk case: the same op, dtypes, layouts and shared memory, its own values, and several draws of others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fuzz.case import Case, CaseError
+from fuzz.triage.blueprint import BASE, Blueprint
+from fuzz.triage.reduction import Frame
+from fuzz.triage.trial import Trials
+
+Draw = tuple[str, int]
+"""values and their seed."""
+_DRAWS: tuple[Draw, ...] = (
+    (BASE, 0), ("ones", 0), ("integers", 0), ("spike", 1), ("large", 1), ("tiny", 1),
+    *(("normal", seed) for seed in range(1, 9)),
+)  # fmt: skip
+"""that each size is tried with."""
+LUCKY: tuple[Draw, ...] = tuple(("normal", seed) for seed in range(100, 132))
+"""other ones, for what depends on luck: whether two orders of a sum of three numbers differ."""
+_LONG = 64
+"""fewer rows than the case has are tried with rows of up to so many elements, if not more."""
+_FIRST, _LAST = 1536, 64
+"""lengths that are tried of rows longer than that."""
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What was tried, and the smallest that fails."""
+
+    runs: int
+    smaller: Case | None
+    """fewer rows, or as many that are shorter; None where no such case fails."""
+
+    def __str__(self) -> str:
+        if self.smaller is None:
+            return f"yes: {self.runs:,} smaller ones pass"
+        frame = Frame(self.smaller)
+        return f"NO: {self.smaller.inputs['x'].layout.size // max(frame.n, 1)}x{frame.n} fails as well"
+
+
+def sweep(trials: Trials, case: Case, draws: Sequence[Draw] = _DRAWS) -> Swept:
+    """Run everything smaller than `case`, the smallest first. Raises OutOfTimeError as the trials do."""
+    runs = 0
+    for cases in _batches(_smaller_than(Blueprint.of(case), draws)):
+        runs += len(cases)
+        for smaller, judgement in zip(cases, trials.judge(cases), strict=True):
+            if trials.holds(smaller, judgement):
+                return Swept(runs, smaller)
+    return Swept(runs, None)
+
+
+def _smaller_than(base: Blueprint, draws: Sequence[Draw]) -> Iterator[Blueprint]:
+    """Fewer rows, of lengths up to that of the base and `_LONG`; then as many that are shorter."""
+    sizes = [(rows, n) for rows in range(1, base.rows) for n in _lengths(max(base.n, _LONG) + 1)]
+    sizes += [(base.rows, n) for n in _lengths(base.n)]
+    for rows, n in sizes:
+        yield from (replace(base, rows=rows, n=n, values=values, seed=seed) for values, seed in draws)
+
+
+def _lengths(end: int) -> list[int]:
+    """Every length below `end`; of very long rows the shortest and the longest, as shrinking does."""
+    every = range(1, end)
+    return [*every[:_FIRST], *every[_FIRST:][-_LAST:]]
+
+
+def _batches(blueprints: Iterator[Blueprint]) -> Iterator[list[Case]]:
+    """Those that can be built, some at a time."""
+    batch: list[Case] = []
+    for blueprint in blueprints:
+        with contextlib.suppress(CaseError):
+            batch.append(blueprint.build())
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
