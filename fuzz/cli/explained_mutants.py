@@ -8,9 +8,20 @@ from typing import Any
 
 from rich.console import Console
 
+from fuzz.case import Case
+from fuzz.execute.pool import WorkerPool
+from fuzz.execute.target import Target, expand
+from fuzz.execute.toolchain import this_host
+from fuzz.judge.judgement import Judgement
+from fuzz.kernel import Kernel
 from fuzz.mutant import Mutant
 from fuzz.run.tally import whereabouts
-from fuzz.triage.examination import Explained
+from fuzz.triage.examination import Allowance, Explained, examine
+from fuzz.triage.family import Family
+from fuzz.triage.smallest import Swept, sweep
+from fuzz.triage.trial import Trials
+
+_EXPLAIN_S = 45.0
 
 
 @dataclass(frozen=True)
@@ -21,6 +32,8 @@ class Told:
     explained: Explained
     seconds: float
     """from the first case to the last probe."""
+    swept: Swept
+    """whether the shrunk case is the smallest."""
 
     @property
     def stated(self) -> str:
@@ -38,6 +51,20 @@ class Told:
         return not self.missing
 
 
+def explained_on(base: Kernel, target: Target, case: Case, judgement: Judgement) -> Explained:
+    """Beside the base, and on all targets: also on those where the mutant need not be killed."""
+    everywhere = [each for each in expand([target.kernel, base], this_host()) if each.unavailable() is None]
+    with WorkerPool(everywhere) as pool:
+        return examine(pool, everywhere, case, judgement, Allowance(_EXPLAIN_S))
+
+
+def swept(explained: Explained, kernel: Kernel, judgement: Judgement) -> Swept:
+    """Everything smaller than the shrunk case, on the target on which it was shrunk."""
+    target = next(each for each in expand([kernel], this_host()) if each.id == explained.target)
+    with WorkerPool([target]) as pool:
+        return sweep(Trials(pool, target, Family.of(judgement)), explained.case)
+
+
 def print_told(out: Console, told: Sequence[Told]) -> None:
     """What was planted and what was said of it, one after the other."""
     for each in told:
@@ -46,13 +73,16 @@ def print_told(out: Console, told: Sequence[Told]) -> None:
             f"{each.mutant.name}: {each.seconds:.1f} s, shrunk to {whereabouts(each.explained.case)}",
             f"  planted  {each.mutant.trigger}",
             f"  stated   {each.stated}",
+            f"  smallest {each.swept}",
             f"  cause    {attribution.cause if attribution is not None else 'unknown'}",
             *([f"  MISSING  {', '.join(each.missing)}"] if each.missing else []),
         )
         for line in lines:
             out.print(line, highlight=False, markup=False, soft_wrap=True)
     named, slowest = sum(each.named for each in told), max((each.seconds for each in told), default=0.0)
+    smallest = sum(each.swept.smallest for each in told)
     out.print(f"{named} of {len(told)} mutants explained by what was planted; the slowest took {slowest:.1f} s")
+    out.print(f"{smallest} of {len(told)} shrunk cases are the smallest that fail: every smaller one was tried")
 
 
 def told_record(told: Told) -> dict[str, Any]:
@@ -61,6 +91,7 @@ def told_record(told: Told) -> dict[str, Any]:
         "stated": told.stated,
         "missing": list(told.missing),
         "case": whereabouts(told.explained.case),
+        "smallest": str(told.swept),
         "seconds": round(told.seconds, 1),
         "lines": told.explained.lines(),
     }

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from fuzz.case import Case
 from fuzz.cli.exits import Exit
-from fuzz.cli.explained_mutants import Told, print_told, told_record
+from fuzz.cli.explained_mutants import Told, explained_on, print_told, swept, told_record
 from fuzz.cli.starting import not_running, started
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target, expand
@@ -23,7 +23,6 @@ from fuzz.execute.toolchain import this_host
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.twin import EntryJudge
-from fuzz.kernel import Kernel
 from fuzz.laws.registry import declared, with_twins
 from fuzz.mutant import Mutant
 from fuzz.pack import Pack, built_in, load
@@ -34,11 +33,9 @@ from fuzz.run.calls import Calls
 from fuzz.run.guide import Guide
 from fuzz.run.tally import whereabouts
 from fuzz.select import SelectionError, keyword
-from fuzz.triage.examination import Allowance, Explained, examine
 from fuzz.triage.history import Need, history_line, recognise
 from fuzz.verdict import Verdict
 
-_EXPLAIN_S = 45.0
 _TWIN_ONE_IN = 2
 """cases of which one is checked by a law: more than in a run, since a mutant has few cases to be found in."""
 
@@ -149,7 +146,7 @@ def run_selftest(request: Request) -> Exit:
         print_told(out, told)
     if request.json:
         request.json.write_text(json.dumps(_record(results), indent=1) + "\n", encoding="utf-8")
-    unexplained = request.explain and not all(each.named for each in told)
+    unexplained = request.explain and not all(each.named and each.swept.smallest for each in told)
     if unexplained or any(trial.trouble or trial.killed_by is None for result in results for trial in result.trials):
         return Exit.FINDINGS
     return Exit.REQUIRED_NOT_RUN if killed < len(results) else Exit.OK
@@ -186,21 +183,15 @@ def _try(pack: Pack, mutant: Mutant, request: Request, err: Console) -> Trials:
         _hunt(pool, base.op, result.trials, request)
         shown = next((trial for trial in result.trials if trial.ok), None)
         if request.explain and shown is not None and shown.evidence is not None and shown.killed_by is not None:
-            explained = _explained(base, shown.target, shown.evidence, shown.killed_by)
-            result.told = Told(mutant, explained, time.monotonic() - began)
+            explained = explained_on(base, shown.target, shown.evidence, shown.killed_by)
+            seconds = time.monotonic() - began
+            result.told = Told(mutant, explained, seconds, swept(explained, shown.target.kernel, shown.killed_by))
     for trial in result.trials:
         if trial.killed_by is None and not trial.trouble:
             trial.trouble = f"survived {trial.cases} cases"
         elif mutant.needs_history:
             trial.explain()
     return result
-
-
-def _explained(base: Kernel, target: Target, case: Case, judgement: Judgement) -> Explained:
-    """Beside the base, and on all targets: also on those where the mutant need not be killed."""
-    everywhere = [each for each in expand([target.kernel, base], this_host()) if each.unavailable() is None]
-    with WorkerPool(everywhere) as pool:
-        return examine(pool, everywhere, case, judgement, Allowance(_EXPLAIN_S))
 
 
 def _hunt(pool: WorkerPool, op: str, trials: Sequence[Trial], request: Request) -> None:

@@ -58,12 +58,14 @@ class Blueprint:
     """by output that overlaps an input: which, and how far on."""
     shared: frozenset[str] = frozenset()
     """inputs that are x itself."""
+    places: Mapping[str, tuple[Guard, int]] = field(default_factory=dict)
+    """guard and offset of tensors that do not lie as x does."""
     stacks: Mapping[str, str] = field(default_factory=dict)
     """by weight of rank 2: 'one' row for all rows, or 'many', one for each."""
 
     @classmethod
     def of(cls, case: Case) -> Blueprint:
-        """The blueprint of a case; what it builds may lie elsewhere than the case itself."""
+        """The blueprint of a case; what it builds may have other gaps than the case itself."""
         frame = Frame(case)
         tensors: dict[str, Tensor | Output] = {**case.inputs, **case.outputs}
         x = case.inputs["x"]
@@ -91,6 +93,7 @@ class Blueprint:
                 if output.alias is not None and lies_over(case, name)
             },
             shared=frozenset(name for name, tensor in case.inputs.items() if tensor.alias is not None),
+            places={name: (t.layout.guard, t.layout.offset) for name, t in tensors.items() if name != "x"},
             stacks={
                 name: "many" if frame.stack(name) == beside(frame.grid, frame.axis) else "one"
                 for name in case.inputs
@@ -166,15 +169,16 @@ class Blueprint:
 
     def _layout(self, name: str, shape: tuple[int, ...], *, is_input: bool) -> Layout:
         wanted = self.layouts.get(name, "contiguous")
+        guard, offset = self.places.get(name, (self.guard, self.offset))
         if name not in self.layouts or (not is_input and wanted in OVERLAPPING):
             wanted = "contiguous"
         if name in self.steps and len(shape) == 2 and name not in self.layouts:
             step = self.steps[name]
-            return Layout(shape, (step * shape[1], step), self.guard, self.offset)
+            return Layout(shape, (step * shape[1], step), guard, offset)
         if name in self.steps and len(shape) == 1:
-            return Layout(shape, (self.steps[name],), self.guard, self.offset)
+            return Layout(shape, (self.steps[name],), guard, offset)
         axis = self.axis if name in self.layouts else 0
-        return lay_out(wanted, shape, axis, 1, self.guard, self.offset) if shape else Layout((), (), self.guard)
+        return lay_out(wanted, shape, axis, 1, guard, offset) if shape else Layout((), (), guard)
 
     def _bits(self, name: str, tensor: Tensor, layout: Layout) -> bytes:
         role = self._frame.role(name)

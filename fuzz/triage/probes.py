@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from fuzz.case import ITEMSIZE
+from fuzz.case import ITEMSIZE, Guard
 from fuzz.execute.c_target import CTarget
 from fuzz.execute.target import Target
 from fuzz.generate.draw import EPS
@@ -52,8 +52,9 @@ def changed(base: Blueprint, target: Target, *, law: bool = False) -> Iterator[B
         for rows in (base.rows, 3):
             yield replace(base, layouts=dict.fromkeys(base.layouts, layout), rows=rows)
         yield from (replace(base, layouts={**base.layouts, name: layout}, rows=3) for name in base.layouts)
-    yield from (replace(base, guard="before", offset=place) for place in range(64 // ITEMSIZE[base.dtype]))
-    yield replace(base, guard="after", offset=0)
+    yield from (_placed(base, "before", place) for place in range(64 // ITEMSIZE[base.dtype]))
+    yield _placed(base, "after", 0)
+    yield from (replace(base, places={**base.places, name: ("after", 0)}) for name in base.places)
     yield from (replace(base, values=values, seed=seed) for values in VALUES for seed in (1, 2))
     for eps in EPS:
         yield from (replace(base, eps=eps, values=values) for values in (base.values, "tiny", "large"))
@@ -76,6 +77,11 @@ def changed(base: Blueprint, target: Target, *, law: bool = False) -> Iterator[B
     yield replace(base, rank=2, axis=0)
 
 
+def _placed(base: Blueprint, guard: Guard, offset: int) -> Blueprint:
+    """Every tensor at the same place."""
+    return replace(base, guard=guard, offset=offset, places={})
+
+
 def mixed(
     base: Blueprint, target: Target, failing: Sequence[int], key: int, *, few: bool = False
 ) -> Iterator[Blueprint]:
@@ -96,16 +102,15 @@ def mixed(
 
         rank = pick(base.rank, (1, 2, 3))
         guard, offset = pick((base.guard, base.offset), [("before", place) for place in range(16)])
+        kept = (guard, offset) == (base.guard, base.offset)
         varied = replace(
-            base,
+            base if kept else _placed(base, guard, offset),
             n=pick(failing[next(words) % len(failing)], range(1, _SWEPT_SLOWLY if is_slow(target) else _SWEPT)),
             rows=1 if rank == 1 else pick(base.rows, _ROWS[:8]),
             rank=rank,
             axis=rank - 1 if rank != base.rank else base.axis,
             dtype=pick(base.dtype, able.dtypes),
             layouts={name: pick(layout, tuple(LAYOUT_CLASSES)) for name, layout in base.layouts.items()},
-            guard=guard,
-            offset=offset,
             values=pick(base.values, VALUES if base.base.apart else UNEVEN),
             seed=number,
             eps=pick(base.eps, EPS),

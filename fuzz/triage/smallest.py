@@ -7,8 +7,10 @@ shrunk case: the same op, dtypes, layouts and shared memory, its own values, and
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from fuzz.case import Case, CaseError
 from fuzz.triage.blueprint import BASE, Blueprint
@@ -38,20 +40,32 @@ class Swept:
     runs: int
     smaller: Case | None
     """fewer rows, or as many that are shorter; None where no such case fails."""
+    shown: bool = True
+    """False where the case itself does not fail when it is built anew: then those that pass prove nothing."""
+
+    @property
+    def smallest(self) -> bool:
+        """True where nothing smaller fails."""
+        return self.shown and self.smaller is None
 
     def __str__(self) -> str:
+        if not self.shown:
+            return "unknown: built anew it passes"
         if self.smaller is None:
-            return f"yes: {self.runs:,} smaller ones pass"
+            return f"yes: {self.runs:,} smaller cases pass"
         frame = Frame(self.smaller)
-        return f"NO: {self.smaller.inputs['x'].layout.size // max(frame.n, 1)}x{frame.n} fails as well"
+        return f"NO: {math.prod(frame.outer)}x{frame.n} fails as well"
 
 
 def sweep(trials: Trials, case: Case, draws: Sequence[Draw] = _DRAWS) -> Swept:
     """Run everything smaller than `case`, the smallest first. Raises OutOfTimeError as the trials do."""
+    base = Blueprint.of(case)
+    if not any(trials.fails(again) for again in _built([base])):
+        return Swept(0, None, shown=False)
     runs = 0
-    for cases in _batches(_smaller_than(Blueprint.of(case), draws)):
-        runs += len(cases)
+    for cases in _batches(_built(_smaller_than(base, draws))):
         for smaller, judgement in zip(cases, trials.judge(cases), strict=True):
+            runs += judgement is not None
             if trials.holds(smaller, judgement):
                 return Swept(runs, smaller)
     return Swept(runs, None)
@@ -71,14 +85,12 @@ def _lengths(end: int) -> list[int]:
     return [*every[:_FIRST], *every[_FIRST:][-_LAST:]]
 
 
-def _batches(blueprints: Iterator[Blueprint]) -> Iterator[list[Case]]:
-    """Those that can be built, some at a time."""
-    batch: list[Case] = []
+def _built(blueprints: Iterable[Blueprint]) -> Iterator[Case]:
     for blueprint in blueprints:
         with contextlib.suppress(CaseError):
-            batch.append(blueprint.build())
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
+            yield blueprint.build()
+
+
+def _batches(cases: Iterator[Case]) -> Iterator[list[Case]]:
+    while batch := list(islice(cases, _BATCH)):
         yield batch

@@ -1,4 +1,4 @@
-"""Planted bugs are found, shrunk and explained by what was planted."""
+"""Planted bugs are found, shrunk to the smallest case that fails, and explained by what was planted."""
 
 from __future__ import annotations
 
@@ -22,3 +22,4 @@ def test_the_explanation_names_what_was_planted(name: str, capfd: pytest.Capture
     told = capfd.readouterr().out
     assert code is Exit.OK, told
     assert "1 of 1 mutants explained by what was planted" in told
+    assert "1 of 1 shrunk cases are the smallest that fail" in told
