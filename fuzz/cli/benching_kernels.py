@@ -21,6 +21,7 @@ from fuzz.execute.target import Target
 from fuzz.pack import built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
+from fuzz.report.not_run import not_run_lines
 from fuzz.report.tables import PlainTable, print_table
 from fuzz.speed.timing import ITEMSIZES, Shape, Timing
 
@@ -51,10 +52,8 @@ def bench_kernels(request: Request) -> Exit:
     pack = load(request.pack or built_in())
     chosen = select_targets(pack.kernels, request.op, request.targets or ("c-*@native", "triton@cuda"), request.keyword)
     missing = {target.id: reason for target in chosen if (reason := target.unavailable()) is not None}
-    for reason in dict.fromkeys(missing.values()):
-        names = [name for name, why in missing.items() if why == reason]
-        more = f" and {len(names) - 1} more" if names[1:] else ""
-        console.progress().print(f"NOT_RUN {names[0]}{more}: {reason}", style="yellow", soft_wrap=True, highlight=False)
+    for line in not_run_lines(missing):
+        console.progress().print(line, style="yellow")
     here = [target for target in chosen if target.id not in missing]
     native = [target for target in here if _is_measured(target)]
     cuda = [target for target in here if isinstance(target, PythonTarget) and target.device == "cuda"]
@@ -91,7 +90,7 @@ def _native(targets: Sequence[Target], request: Request) -> list[dict[str, Any]]
     print_table(PlainTable(("target", "n", "ns a row", "GB/s", f"{_BASELINE}/it"), rows), markdown=False)
     fastest = "avx512" if any("avx512" in timing.who for timing in timings) else "avx2"
     out.print(f"\none core, f32, {native.ROWS} rows a call, every call on rows that 64 MiB of others came between; ")
-    out.print(f"the widest instruction set of this processor that was asked for is {fastest}", highlight=False)
+    out.print(f"the widest instruction set of this processor that was asked for is {fastest}")
     return [_recorded(timing) for timing in timings]
 
 
@@ -118,9 +117,7 @@ def _cuda(targets: Sequence[PythonTarget], request: Request) -> dict[str, Any]:
     print_table(PlainTable(("op", "dtype", "rows", "n", "kernel", "us", "GB/s", "of copy", "eager/it", "compile/it"),
                            list(_lines(timings, copy))), markdown=False)  # fmt: skip
     device = torch.cuda.get_device_name()
-    out.print(
-        f"\n{device}, which copies {copy:,.0f} GB/s; times are of the device, in graphs of many calls", highlight=False
-    )
+    out.print(f"\n{device}, which copies {copy:,.0f} GB/s; times are of the device, in graphs of many calls")
     return {"device": device, "copy": copy, "timings": [_recorded(timing) for timing in timings]}
 
 

@@ -42,7 +42,6 @@ def run_calibration(request: Request) -> Exit:
     out.print(
         f"\n{sum(row.rows for row in table):,} rows judged, {alarms} false alarms, seed {request.seed}; "
         f"lambda is {CONFIDENCE:g}, the largest that a statistical budget needed was {needed:.3g}",
-        highlight=False,
         soft_wrap=True,
     )
     if request.plot is not None:

@@ -63,16 +63,14 @@ def _install(missing: Sequence[Tool], err: Console) -> bool:
         return True
     root = [] if os.geteuid() == 0 else ["sudo"]
     for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", *packages]):
-        err.print("running: " + " ".join([*root, *command]), highlight=False)
+        err.print("running: " + " ".join([*root, *command]))
         try:
             done = subprocess.run([*root, *command], stdout=2, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
         except FileNotFoundError as error:
-            err.print(
-                f"kernelfuzz: {error.filename} is not here: install {' '.join(packages)} by hand", highlight=False
-            )
+            err.print(f"kernelfuzz: {error.filename} is not here: install {' '.join(packages)} by hand")
             return False
         if done.returncode:
-            err.print(f"kernelfuzz: {' '.join(command)} failed: install {' '.join(packages)} by hand", highlight=False)
+            err.print(f"kernelfuzz: {' '.join(command)} failed: install {' '.join(packages)} by hand")
             return False
     return True
 
@@ -89,7 +87,7 @@ def _print(out: Console, found: Sequence[Tool], statuses: dict[str, Attestation 
         out.print(Text(f"on {count} targets {reason}"))
     running = sum(1 for status in statuses.values() if isinstance(status, Attestation))
     out.print()
-    out.print(f"{running} of {len(statuses)} targets run here", highlight=False)
+    out.print(f"{running} of {len(statuses)} targets run here")
     if _wanted(found):
         out.print(Text("next: kernelfuzz doctor --install"))
     else:

@@ -78,7 +78,7 @@ def print_told(out: Console, told: Sequence[Told]) -> None:
             *([f"  MISSING  {', '.join(each.missing)}"] if each.missing else []),
         )
         for line in lines:
-            out.print(line, highlight=False, markup=False, soft_wrap=True)
+            out.print(line, soft_wrap=True)
     named, slowest = sum(each.named for each in told), max((each.seconds for each in told), default=0.0)
     smallest = sum(each.swept.smallest for each in told)
     out.print(f"{named} of {len(told)} mutants explained by what was planted; the slowest took {slowest:.1f} s")

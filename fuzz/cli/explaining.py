@@ -61,7 +61,7 @@ def explain_findings(
     if not piles:
         return
     allowed = seconds * min(len(piles) + 1, _FINDINGS)
-    err.print(f"shrinking and explaining the findings, {allowed:.0f} s at most; Ctrl-C skips the rest", highlight=False)
+    err.print(f"shrinking and explaining the findings, {allowed:.0f} s at most; Ctrl-C skips the rest")
     by_id = {target.id: target for target in targets}
     with Interruption("what is known of the findings is shown") as interruption, err.status("") as status:
         desk = _Desk(pool, targets, seconds, time.monotonic() + allowed, interruption, status, len(piles))

@@ -29,7 +29,10 @@ def describe(error: Exception) -> tuple[str, Exit]:
     from oracles.truth import OracleDisagreement
 
     if hasattr(error, "format_message"):  # a usage error; typer has its own copy of click's classes, which is private
-        return f"kernelfuzz: {error.format_message()}\nTry: kernelfuzz --help", Exit.USAGE
+        context = getattr(error, "ctx", None)
+        verb = context.command_path if context is not None else "kernelfuzz"
+        said = " ".join(error.format_message().split()).replace("Value error, ", "")  # pydantic's words
+        return f"kernelfuzz: {said}\nTry: {verb} --help", Exit.USAGE
     usage = (UsageError, ChangesError, FormatError, KnownError, SelectionError)
     broken = (CaseError, CorpusError, PackError, StateError, BuildError, NumericsError)
     if isinstance(error, (*usage, *broken)):

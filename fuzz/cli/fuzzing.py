@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shlex
 import time
@@ -26,7 +25,7 @@ from fuzz.report import console
 from fuzz.report.coverage import print_coverage
 from fuzz.report.environment import environment
 from fuzz.report.failure import Origin, failure_text
-from fuzz.report.formats import parse, write_reports
+from fuzz.report.formats import parse, unwritable, write_reports
 from fuzz.report.outline import Outline, TwinCount, problem_of, target_lines
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
@@ -74,7 +73,7 @@ def fuzz(request: Request) -> Exit:
     targets = select_targets(pack.kernels, request.op, request.targets, request.keyword)
     nowhere = [p for p in globs(request.require) if not any(matches_any(target.id, [p]) for target in targets)]
     if nowhere:
-        err.print(f"required target {nowhere[0]}: no such target; see: kernelfuzz list targets", highlight=False)
+        err.print(f"required target {nowhere[0]}: no such target; see: kernelfuzz list targets")
         return Exit.REQUIRED_NOT_RUN
     seed = secrets.randbelow(2**32) if request.seed is None else request.seed
     origin = _origin(request, seed)
@@ -111,7 +110,7 @@ def fuzz(request: Request) -> Exit:
         print_coverage(out, runner.tally)
     troubles = [trouble for trouble in (book.trouble, log.trouble if log else "") if trouble]
     for line in (*restarted(restarts), *troubles):
-        err.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
+        err.print(line, style="yellow")
     code = exit_code(runner.tally, request.require, err, interrupted=runner.interruption.wanted)
     return Exit.INTERNAL if troubles and code is Exit.OK else code
 
@@ -124,10 +123,10 @@ def restarted(restarts: Mapping[str, int]) -> list[str]:
 
 
 def writable(folder: Path) -> Path:
-    """`folder`, or the nearest of its parents that exists, can be written: known before the run, not after hours."""
-    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise UsageError(f"--output {folder}: {existing} cannot be written")
+    """`folder`, into which findings can be written: known before the run, not after hours. Raises UsageError."""
+    obstacle = unwritable(folder)
+    if obstacle is not None:
+        raise UsageError(f"--output {folder}: {obstacle} cannot be written")
     return folder
 
 
@@ -156,15 +155,13 @@ def _report(
     by_id = {target.id: target for target in targets}
     out.print(run_table(tally))
     for note in run_notes(tally):
-        out.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
+        out.print(note, style="yellow", soft_wrap=True)
     for bucket in book.buckets.values():
         out.print()
-        out.print(
-            bucket_text(bucket, by_id[bucket.judgement.target], origin), highlight=False, markup=False, soft_wrap=True
-        )
+        out.print(bucket_text(bucket, by_id[bucket.judgement.target], origin), soft_wrap=True)
     out.print()
     if tally.laws:
-        out.print(law_line(tally), highlight=False, soft_wrap=True)
+        out.print(law_line(tally), soft_wrap=True)
     rate = tally.judged / elapsed if elapsed else 0.0
     told = "cause" if any(bucket.explained for bucket in book.buckets.values()) else "kernel and verdict"
     buckets = f"{len(book.buckets)} bucket{'s' if len(book.buckets) != 1 else ''} (one per {told})"
@@ -173,7 +170,6 @@ def _report(
     out.print(
         f"{found}: {tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s), "
         f"seed {origin.seed}",
-        highlight=False,
         soft_wrap=True,
     )
 
@@ -216,7 +212,7 @@ def exit_code(tally: Tally, require: Sequence[str], err: Console, *, interrupted
     """Findings first, then what was required and did not run, then what could not be judged."""
     missing = missing_targets(tally, globs(require))
     for line in missing:
-        err.print(line, style="bold red", highlight=False, markup=False, soft_wrap=True)
+        err.print(line, style="bold red")
     if tally.findings:
         return Exit.FINDINGS
     if missing:

@@ -277,4 +277,4 @@ class _Gate:
     @staticmethod
     def _say(where: Console, lines: Sequence[str], style: str = "yellow") -> None:
         for line in lines:
-            where.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
+            where.print(line, style=style, soft_wrap=True)

@@ -70,9 +70,9 @@ def bench_guidance(request: Request) -> Exit:
         raise UsageError(f"{pack.path} plants no loss of accuracy that matches: see of_size of its MUTANTS")
     found: list[Series] = []
     for number, mutant in enumerate(mutants, start=1):
-        err.print(f"[{number}/{len(mutants)}] {mutant.name}: {mutant.trigger}", highlight=False, markup=False)
+        err.print(f"[{number}/{len(mutants)}] {mutant.name}: {mutant.trigger}")
         for series in _hunted(pack, mutant, request):
-            err.print(f"  {series.mode}: median {series.middle:g}, {series.found} found", highlight=False)
+            err.print(f"  {series.mode}: median {series.middle:g}, {series.found} found")
             found.append(series)
     print_table(_table(found), markdown=False)
     totals = {mode: sum(series.total for series in found if series.mode == mode) for mode in _MODES}
@@ -82,7 +82,7 @@ def bench_guidance(request: Request) -> Exit:
         f"\nfound within {request.max_cases:,} cases: {shares['unguided']} of {runs} unguided, "
         f"{shares['guided']} guided; cases run: {totals['unguided']:,} unguided, {totals['guided']:,} guided; "
         f"seeds {request.seed} to {request.seed + request.seeds - 1}",
-        highlight=False, soft_wrap=True,
+        soft_wrap=True,
     )  # fmt: skip
     if request.json:
         record = {"environment": environment(), "limit": request.max_cases, "seed": request.seed,

@@ -132,7 +132,7 @@ class _Nobody:
 
 def _say(out: Console, lines: Sequence[str]) -> None:
     for line in lines:
-        out.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
+        out.print(line, style="yellow", soft_wrap=True)
 
 
 def prune_corpus(corpora: Path | None, *, dry_run: bool) -> Exit:

@@ -136,11 +136,11 @@ def run_selftest(request: Request) -> Exit:
     mutants = _chosen(pack, request.keyword)
     results = []
     for number, mutant in enumerate(mutants, start=1):
-        err.print(f"[{number}/{len(mutants)}] {mutant.name}: {mutant.trigger}", highlight=False, markup=False)
+        err.print(f"[{number}/{len(mutants)}] {mutant.name}: {mutant.trigger}")
         results.append(_try(pack, mutant, request, err))
     out.print(_table(results))
     killed = sum(1 for result in results if _passed(result))
-    out.print(f"{killed} of {len(results)} mutants killed for the right reason, their bases clean", highlight=False)
+    out.print(f"{killed} of {len(results)} mutants killed for the right reason, their bases clean")
     told = [result.told for result in results if result.told is not None]
     if request.explain:
         print_told(out, told)

@@ -104,7 +104,7 @@ def _tally(seen: NightView) -> Tally:
 
 
 def _warn(err: Console, line: str) -> None:
-    err.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    err.print(line, style="yellow")
 
 
 def leave(code: Exit) -> NoReturn:

@@ -60,7 +60,7 @@ def run_night(request: Request) -> Exit:
     targets = select_targets(pack.kernels, request.op, request.targets, request.keyword)
     nowhere = [p for p in globs(request.require) if not any(matches_any(target.id, [p]) for target in targets)]
     if nowhere:
-        err.print(f"required target {nowhere[0]}: no such target; see: kernelfuzz list targets", highlight=False)
+        err.print(f"required target {nowhere[0]}: no such target; see: kernelfuzz list targets")
         return Exit.REQUIRED_NOT_RUN
     _make(request.state)
     with locked(request.state):
@@ -100,7 +100,7 @@ def _announce(err: Console, opened: Opened, request: Request) -> None:
     note = "; there was none to resume" if request.resume and not opened.resumed and opened.night > 1 else ""
     err.print(
         f"night {opened.night} {what}: seed {opened.seed}, {opened.left_s:,.0f} s left{note}",
-        highlight=False, soft_wrap=True,
+        soft_wrap=True,
     )  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def _session(job: _Job, workers: ExitStack, err: Console) -> bool:
     could not be saved."""
 
     def say(line: str) -> None:
-        err.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
+        err.print(line, style="yellow")
 
     pool, night, saved = None, None, True
     with ExitStack() as shown, job.stopping.abortable():

@@ -14,7 +14,7 @@ from rich.table import Table
 from fuzz.case import Case
 from fuzz.cli.chosen_case import chosen_case
 from fuzz.cli.exits import Exit
-from fuzz.cli.scripts import chosen_for_script, write_script
+from fuzz.cli.scripts import check_name, chosen_for_script, write_script
 from fuzz.cli.starting import select_targets, started
 from fuzz.execute.accept import refusal
 from fuzz.execute.target import Target
@@ -51,6 +51,7 @@ class Request:
 def replay(request: Request) -> Exit:
     """Run the case on every chosen target; print a table, then each distinct failure in full."""
     out, err = console.results(), console.progress()
+    check_name(request.script)
     pack = load(request.pack or built_in())
     chosen = chosen_case(request.case, request.findings, lambda: pack)
     case, found = chosen.case, chosen.found
@@ -63,23 +64,26 @@ def replay(request: Request) -> Exit:
         seen = replayed(workers, by_id, case, chosen.law, chosen.history)
     judgements = [each.judgement for each in seen.values()]
     _print_found(out, case, found, seen)
-    if len(targets) > 1:
+    if len(targets) > 1 and judgements:
         out.print(_table(judgements))
     for judgement in _worth_explaining(judgements, by_id, found):
         out.print()
         shown = seen[judgement.target]
         out.print(
             judgement_text(shown.case, judgement, shown.outcome, by_id[judgement.target]),
-            highlight=False, markup=False, soft_wrap=True,
+            soft_wrap=True,
         )  # fmt: skip
     if request.script is not None:
         told = chosen_for_script(request.script, judgements, by_id, found)
         write_script(request.script, chosen, told, by_id[told.target])
         line = f"{request.script}: shows it on {told.target}; how to run it is said at its top"
-        err.print(line, highlight=False, soft_wrap=True)
+        err.print(line)
     if request.json:
         request.json.write_text(json.dumps(_record(case, judgements), indent=1) + "\n", encoding="utf-8")
-    return _exit_code(judgements)
+    code = _exit_code(judgements)
+    if code is Exit.CANNOT_JUDGE:
+        err.print("nothing could be judged: no chosen target ran")
+    return code
 
 
 def _targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Target, ...]:
@@ -110,7 +114,7 @@ def _print_found(out: Console, case: Case, found: Found | None, seen: Mapping[st
         needed = "more calls" if found.history else "calls"
         lines.append(f"it passes there now: the kernel was changed, or the failure needs {needed} before it")
     for line in lines:
-        out.print(line, highlight=False, markup=False, soft_wrap=True)
+        out.print(line, soft_wrap=True)
 
 
 def _table(judgements: Sequence[Judgement]) -> Table:

@@ -19,12 +19,16 @@ from fuzz.store.casefile import Found
 _LANGUAGES: Mapping[str, type[CTarget] | type[PythonTarget]] = {".c": CTarget, ".py": PythonTarget}
 
 
+def check_name(path: Path | None) -> None:
+    """Raise UsageError for a file whose language its name does not tell."""
+    if path is not None and path.suffix not in _LANGUAGES:
+        raise UsageError(f"--script {path}: the name must end in .c or .py")
+
+
 def chosen_for_script(
     path: Path, judgements: Sequence[Judgement], targets: Mapping[str, Target], found: Found | None
 ) -> Judgement:
-    """The judgement that the program shows: a failure in its language, that of the file's target first."""
-    if path.suffix not in _LANGUAGES:
-        raise UsageError(f"--script {path}: the name must end in .c or .py")
+    """The judgement that the program shows: a failure in the language of `path`, that of the file's target first."""
     fitting = [j for j in judgements if isinstance(targets[j.target], _LANGUAGES[path.suffix])]
     if not fitting:
         raise UsageError(f"--script {path}: no chosen kernel is written in that language; choose one with --target")

@@ -17,6 +17,7 @@ from fuzz.execute.python_target import PythonTarget
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
 from fuzz.kernel import Kernel
+from fuzz.report.not_run import not_run_lines
 from fuzz.select import SelectionError, globs, keyword, matches_any
 
 _TOOLKIT = "/usr/local/cuda/bin"
@@ -38,7 +39,8 @@ def select_targets(
         if (not wanted or matches_any(target.id, wanted)) and matches_keyword(target.id)
     )
     if not chosen:
-        raise SelectionError("no target matches; see: kernelfuzz list targets")
+        asked = [*(f"--target {pattern}" for pattern in patterns), *([f"-k {expression!r}"] if expression else [])]
+        raise SelectionError(f"no target matches {' and '.join(asked)}; see: kernelfuzz list targets")
     return chosen
 
 
@@ -66,7 +68,8 @@ def started(
             pool = stack.enter_context(
                 WorkerPool(targets, jobs=jobs or None, limit=case_limit, tool=tool, bounded=bounded)
             )
-        _say_what_is_missing(pool, console)
+        for line in not_run_lines(not_running(pool)):
+            console.print(line, style="yellow")
         yield pool
 
 
@@ -82,13 +85,3 @@ def sanitizer() -> tuple[str, ...]:
 def not_running(pool: WorkerPool) -> dict[str, str]:
     """Why each target that has no worker has none."""
     return {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
-
-
-def _say_what_is_missing(pool: WorkerPool, console: Console) -> None:
-    """One line per reason, not per target: a missing QEMU would otherwise be said two dozen times."""
-    by_reason: dict[str, list[str]] = {}
-    for target, reason in not_running(pool).items():
-        by_reason.setdefault(reason, []).append(target)
-    for reason, names in by_reason.items():
-        many = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
-        console.print(f"NOT_RUN {many}: {reason}", style="yellow", highlight=False, markup=False, soft_wrap=True)

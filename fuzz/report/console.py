@@ -1,4 +1,5 @@
-"""Consoles for results and for progress."""
+"""Consoles for results and for progress. What is printed is shown as it is: names such as 'kernelfuzz[torch]' are no
+markup, and numbers have no colours of their own. Both honour NO_COLOR."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ _FILE_WIDTH = 160
 
 
 def results() -> Console:
-    """stdout; wide lines when it goes to a file or a pipe. Honours NO_COLOR."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_FILE_WIDTH)
+    """stdout; wide tables when it goes to a file or a pipe."""
+    console = Console(highlight=False, markup=False)
+    return console if console.is_terminal else Console(highlight=False, markup=False, width=_FILE_WIDTH)
 
 
 def progress() -> Console:
-    """stderr. Honours NO_COLOR."""
-    return Console(stderr=True)
+    """stderr; each line is one line."""
+    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)

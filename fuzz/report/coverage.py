@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from fuzz.generate.coverage import Ledger
+from fuzz.report.not_run import and_more
 from fuzz.report.tables import PlainTable, print_table
 from fuzz.run.tally import Tally
 
@@ -17,15 +18,14 @@ _NAMED = 12
 def print_coverage(console: Console, tally: Tally) -> None:
     """A table per op: how many values of each kind were visited, how often the rarest, and the holes by name."""
     for op, ledger in tally.coverage.items():
-        console.print(f"\ncoverage of {op}:", highlight=False)
+        console.print(f"\ncoverage of {op}:")
         print_table(PlainTable(("kind", "visited", "of", "rarest", "holes"), _rows(ledger)), markdown=False)
     holes = sum(ledger.size for ledger in tally.coverage.values())
     able = {target for targets in tally.running.values() for target in targets}
     unable = [target for target in tally.targets if target not in able]
     if unable:
-        more = f" and {len(unable) - 1} more" if len(unable) > 1 else ""
-        console.print(f"cannot run here, and visited nothing: {unable[0]}{more}", highlight=False, soft_wrap=True)
-    console.print("no hole" if holes == 0 else f"{holes} holes: run longer, or see the table", highlight=False)
+        console.print(f"cannot run here, and visited nothing: {and_more(unable)}", soft_wrap=True)
+    console.print("no hole" if holes == 0 else f"{holes} holes: run longer, or see the table")
 
 
 def coverage_record(ledger: Ledger) -> dict[str, Any]:

@@ -37,14 +37,24 @@ class FormatError(ValueError):
 
 
 def parse(options: Sequence[str]) -> tuple[Wanted, ...]:
-    """Read 'FORMAT' and 'FORMAT=FILE'. Raises FormatError."""
+    """Read 'FORMAT' and 'FORMAT=FILE'. Raises FormatError, also for a file that cannot be written."""
     wanted = []
     for option in options:
         name, _, path = option.partition("=")
         if name not in FORMATS:
             raise FormatError(f"--report {option}: write FORMAT=FILE; the formats are {', '.join(FORMATS)}")
-        wanted.append(Wanted(name, Path(path) if path and path != "-" else None))
+        file = Path(path) if path and path != "-" else None
+        obstacle = unwritable(file.parent) if file is not None else None
+        if obstacle is not None:
+            raise FormatError(f"--report {option}: {obstacle} cannot be written")
+        wanted.append(Wanted(name, file))
     return tuple(wanted)
+
+
+def unwritable(folder: Path) -> Path | None:
+    """The folder, or the nearest of its parents that exists, where that cannot be written; None where it can."""
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    return None if existing.is_dir() and os.access(existing, os.W_OK) else existing
 
 
 def write_reports(outline: Outline, wanted: Sequence[Wanted]) -> None:

@@ -7,20 +7,22 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from fuzz.report.not_run import not_run_lines
 from fuzz.report.progress import minutes
 from fuzz.store.database import TargetRow
 from fuzz.store.database_views import Bucket, NightView
 
 
 def print_night(console: Console, seen: NightView, page: Path) -> None:
-    """A line per kernel, a paragraph per bucket, and the totals."""
+    """A line per kernel of which something ran, a paragraph per bucket, and the totals."""
     console.print(_table(seen))
-    for line in not_run_lines(seen):
-        console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    for line in idle_lines(seen):
+        console.print(line, style="yellow", soft_wrap=True)
     for bucket in seen.buckets:
         console.print()
-        console.print(bucket_text(bucket), highlight=False, markup=False, soft_wrap=True)
+        console.print(bucket_text(bucket), soft_wrap=True)
     console.print()
     failing = len(seen.failing)
     found = f"{failing} bucket{'s' if failing != 1 else ''} failing" if failing else "nothing found"
@@ -30,21 +32,14 @@ def print_night(console: Console, seen: NightView, page: Path) -> None:
     console.print(
         f"{found}: {seen.judged:,} judged runs of {seen.cases:,} cases in {minutes(used)} of "
         f"{minutes(seen.night.limit_s)} ({rate:,.0f}/s), night {seen.night.id}, seed {seen.night.seed}",
-        highlight=False, soft_wrap=True,
+        soft_wrap=True,
     )  # fmt: skip
-    console.print(f"page: {page}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"page: {page}", soft_wrap=True)
 
 
-def not_run_lines(seen: NightView) -> list[str]:
+def idle_lines(seen: NightView) -> list[str]:
     """One line per reason why targets judged nothing."""
-    by_reason: dict[str, list[str]] = {}
-    for row in seen.targets:
-        if row.judged == 0:
-            by_reason.setdefault(idle_reason(row), []).append(row.name)
-    return [
-        f"NOT_RUN {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {reason}"
-        for reason, names in by_reason.items()
-    ]
+    return not_run_lines({row.name: idle_reason(row) for row in seen.targets if row.judged == 0})
 
 
 def idle_reason(row: TargetRow) -> str:
@@ -111,11 +106,13 @@ def _table(seen: NightView) -> Table:
     for kernel, op in kernels:
         rows = [row for row in seen.targets if (row.kernel, row.op) == (kernel, op)]
         ran = [row for row in rows if row.judged]
+        if not ran:
+            continue
         findings = sum(row.findings for row in rows)
         ratio = max((worst.get(row.name, 0.0) for row in rows), default=0.0)
         table.add_row(
             kernel, op, f"{len(ran)} of {len(rows)}", f"{sum(row.judged for row in rows):,}",
-            f"[bold red]{findings:,}[/]" if findings else "0", f"{ratio:.3f}" if ran else "NOT_RUN",
+            Text(f"{findings:,}", style="bold red" if findings else ""), f"{ratio:.3f}",
         )  # fmt: skip
     return table
 

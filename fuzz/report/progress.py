@@ -55,7 +55,7 @@ class Progress:
         if self._live:
             self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
         else:
-            self._console.print(line, highlight=False, soft_wrap=True)
+            self._console.print(line)
 
 
 def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_cases: int | None) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.table import Table
+from rich.text import Text
 
+from fuzz.report.not_run import not_run_lines
 from fuzz.run.tally import Tally, TargetTally
 
 
 def run_table(tally: Tally) -> Table:
-    """Cases, worst err/budget of each dtype and where it was seen, findings; targets that did not run say why."""
+    """Cases, worst err/budget of each dtype and where it was seen, findings; without kernels of which nothing ran."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("kernel", no_wrap=True)
     table.add_column("target", no_wrap=True)
@@ -19,7 +21,10 @@ def run_table(tally: Tally) -> Table:
     for dtype in tally.dtypes:
         table.add_column(f"worst err/budget {dtype}", overflow="fold")
     previous = ""
+    ran = {target.kernel for target in tally.targets.values() if target.judged or target.not_run}
     for target in tally.targets.values():
+        if target.kernel not in ran:
+            continue
         kernel = "" if target.kernel == previous else target.kernel
         place = target.target.split("@", 1)[1]
         table.add_row(kernel, place, f"{target.judged:,}", _findings(target), *_worst(target, tally.dtypes))
@@ -27,8 +32,8 @@ def run_table(tally: Tally) -> Table:
     return table
 
 
-def _findings(target: TargetTally) -> str:
-    return f"[bold red]{target.findings:,}[/]" if target.findings else "0"
+def _findings(target: TargetTally) -> Text:
+    return Text(f"{target.findings:,}", style="bold red" if target.findings else "")
 
 
 def _worst(target: TargetTally, dtypes: Sequence[str]) -> list[str]:
@@ -45,13 +50,12 @@ def law_line(tally: Tally) -> str:
 def run_notes(tally: Tally) -> list[str]:
     """What the table has no room for: targets that did not run, or not always, and what the oracle could not settle."""
     notes = []
-    by_reason: dict[str, list[TargetTally]] = {}
     for target in tally.targets.values():
-        if target.not_run or target.judged == 0:
-            by_reason.setdefault(target.not_run_reason or "no case fits this target", []).append(target)
         if target.gave_up:
             notes.append(f"ORACLE_GAVE_UP {target.gave_up} times on {target.target}")
-    for reason, targets in by_reason.items():
-        more = f" and {len(targets) - 1} more" if len(targets) > 1 else ""
-        notes.append(f"NOT_RUN {targets[0].target}{more}: {reason}")
-    return notes
+    idle = {
+        target.target: target.not_run_reason or "no case fits this target"
+        for target in tally.targets.values()
+        if target.not_run or target.judged == 0
+    }
+    return [*notes, *not_run_lines(idle)]

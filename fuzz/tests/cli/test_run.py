@@ -214,7 +214,8 @@ def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_co
     without = {"PATH": str(tools)}
     done = cli("run", "--max-cases", "32", "--seed", "1", "--target", "c-sve@*,c-generic@*", **without)
     assert done.returncode == 0, done.stderr
-    assert "NOT_RUN" in done.stdout
+    assert "NOT_RUN c-sve@qemu:vl=128,gcc-O0 and 11 more: " in done.stdout
+    assert re.findall(r"^[a-z]+(?= .*native|.*qemu)", done.stdout, re.MULTILINE) == ["generic"], "a table of what ran"
     assert "qemu-aarch64-static is not installed (apt-get install qemu-user-static)" in done.stdout
     required = cli("run", "--max-cases", "32", "--seed", "1", "--target", "c-s*@*", "--require", "c-sve@*", **without)
     assert required.returncode == 10
@@ -247,9 +248,11 @@ def test_a_compile_error_is_shown_whole(cli: Cli, planted: Planted) -> None:
     ("arguments", "words"),
     [
         (["run", "--max-time", "soon"], "30s, 5m or 8h"),
-        (["run", "--target", "c-nothing@*"], "no target matches"),
+        (["run", "--target", "c-nothing@*"], "no target matches --target c-nothing@*;"),
         (["run", "--max-time", "0s"], "must be more than 0"),
         (["run", "--output", "/etc/passwd"], "/etc/passwd cannot be written"),
+        (["run", "--report", "junit=/etc/passwd/a.xml"], "/etc/passwd cannot be written"),
+        (["list"], "fuzz list --help"),
         (["run", "--op", "layer_norm"], "no kernel of an op"),
         (["run", "-k", "sve and"], "a word is missing at the end"),
         (["run", "--pack", "/nowhere"], "is not a pack"),
