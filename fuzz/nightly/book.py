@@ -166,7 +166,7 @@ class NightBook:
             origin = replace(origin, command=told.found_by, seed=told.seed)
         kept = replace(
             told or (before or Kept(0)).forgotten(), size=size_of(case), path=None, case=case, judgement=judgement,
-            found_by=origin.command, seed=origin.seed,
+            target=judgement.target, found_by=origin.command, seed=origin.seed,
         )  # fmt: skip
         kept.pile = (before or Kept(0)).pile
         kept.pending = told is None or told.need is None

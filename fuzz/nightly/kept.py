@@ -25,6 +25,8 @@ class Kept:
     judgement: Judgement | None = None
     pending: bool = True
     """not shrunk and explained yet."""
+    target: str = ""
+    """where the case fails."""
     found_by: str = ""
     """command that searches the same cases again."""
     seed: int = 0

@@ -132,8 +132,10 @@ class Night:
         }
         allowed = self.stopping.left * REPLAY_SHARE
         end = time.monotonic() + allowed
+        shares, kept_for = self.runner.resting, {self.recorder.book.kept[name].target for name in signatures.values()}
+        self.runner.resting = lambda: frozenset(shares()) - kept_for  # the rest say nothing of what is kept
         self.runner.replay(until(replays(known), allowed))
-        self.recorder.book.replaying = {}
+        self.runner.resting, self.recorder.book.replaying = shares, {}
         for each in known:
             name = signatures.get(each.path)
             if name is not None and each.found is not None and each.found.history and time.monotonic() < end:

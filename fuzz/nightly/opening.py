@@ -130,7 +130,8 @@ def kept_buckets(engine: Engine) -> dict[str, tuple[Kept, str]]:
 def _kept(row: BucketRow) -> Kept:
     need = Need(row.need) if row.need else None
     pending = row.triaged != row.digest
-    return Kept(row.size, pending=pending, found_by=row.found_by, need=need, core=rule_from_text(row.core))
+    core = rule_from_text(row.core)
+    return Kept(row.size, pending=pending, target=row.target, found_by=row.found_by, need=need, core=core)
 
 
 def close(engine: Engine, place: Place, how: str) -> None:

@@ -154,10 +154,11 @@ class Recorder:
             known.add(accuracy)
 
     def _note_replay(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        """A kept case that no target fails any longer."""
+        """A kept case that no target fails any longer, among them the one that it is kept for: others prove nothing."""
         signature = self.book.replaying.get(case.digest)
         if signature is None or any(judgement.verdict.is_finding for judgement in judgements):
             return
+        kept = self.book.kept[signature]
         # What needs earlier calls may be hidden by others in a process that lives on: it is replayed in one of its own.
-        if self.book.kept[signature].alone and any(judgement.verdict is Verdict.PASS for judgement in judgements):
+        if kept.alone and any((each.target, each.verdict) == (kept.target, Verdict.PASS) for each in judgements):
             self._batch.passed.add(signature)

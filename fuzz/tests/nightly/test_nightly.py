@@ -15,8 +15,10 @@ import pytest
 
 from fuzz.tests.conftest import Cli
 from fuzz.tests.nightly.running import ask, judged, start, until
+from fuzz.tests.nightly.small_disk import SmallDisk
 from fuzz.tests.report.validity import valid_junit, valid_sarif
 
+_JUDGED = "SELECT sum(judged) FROM target"
 _ROW = "    for (size_t i = 0; i < n; i++) total += x[i] * x[i];"
 _PACK = """
 from dataclasses import replace
@@ -139,6 +141,37 @@ def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
     assert "night 1 goes on: seed 3" in progress
     assert judged(tmp_path) > saved
     assert ask(tmp_path, "SELECT ended FROM night") == [("limit",)]
+
+
+def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path) -> None:
+    """What waits in memory is saved as soon as there is room, and the night goes on all the while."""
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "pack.py").write_text(_PACK)
+    disk = SmallDisk(tmp_path)
+    try:
+        run = disk.start("--max-time", "60s", "--seed", "3", "--json", "night.json")
+        until(lambda: disk.ask(_JUDGED) not in ([], [[None]]), run)
+        disk.fill(run)
+        [[saved]] = disk.ask(_JUDGED)
+        assert run.stderr is not None
+        said = ""
+        while "not saved: " not in said:
+            said = run.stderr.readline()
+        disk.free(run)
+        while "saved again: nothing was lost" not in said:
+            said = run.stderr.readline()
+        run.send_signal(signal.SIGTERM)
+        _, progress = run.communicate(timeout=60)
+        assert run.returncode == 1, progress
+        record = json.loads((tmp_path / "night.json").read_text())
+        assert disk.ask(_JUDGED) == [[record["judged"]]]
+        assert record["judged"] > saved
+        assert disk.ask("PRAGMA integrity_check") == [["ok"]]
+        assert disk.ask("SELECT sum(judged) FROM pace") == disk.ask(_JUDGED)
+        files = {path.name for path in (disk.folder / "state" / "findings").iterdir()}
+        assert files == {bucket["case_file"] for bucket in record["buckets"]}
+    finally:
+        disk.close()
 
 
 class _Page(HTMLParser):
