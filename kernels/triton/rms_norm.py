@@ -189,6 +189,8 @@ def rms_norm(
 
 def _tile(n: int, itemsize: int) -> tuple[int, int, int]:
     """Tile, warps and unrolling: the fewer rounds, the more is in flight, as long as the cache holds what is."""
+    if 4096 <= n < 8192:
+        return TILE, 4 * itemsize, 1
     if 8192 < n <= 32768:
         return (TILE, 16, 1) if itemsize == 2 or n % 4096 else (4096, 32, 1)
     tile = next(tile for tile in TILES if n % tile == 0)
