@@ -33,7 +33,7 @@ class OwnProcess:
         self._function = function
         self._giving = Giving(target.kernel, None)
 
-    def submit(self, cases: Sequence[Case], without: Collection[str] = ()) -> Batch:
+    def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
         """Run them, now."""
         batch = Batch(tuple(cases))
         indices = [index for index, case in enumerate(cases) if self._giving.gives(case)]

@@ -32,6 +32,7 @@ from fuzz.report.records import RecordLog
 from fuzz.report.table import law_line, run_notes, run_table
 from fuzz.run.calls import Calls
 from fuzz.run.findings import Bucket, FindingBook
+from fuzz.run.reach import Reserved
 from fuzz.run.resting import Resting, slow_ones
 from fuzz.run.runner import Limits, Runner
 from fuzz.run.tally import Tally
@@ -144,7 +145,10 @@ def _search(runner: Runner, targets: Sequence[Target], seed: int, limits: Limits
     began = time.monotonic()
     for to_come, op in zip(range(len(ops), 0, -1), ops, strict=True):
         running = [target for target in targets if target.kernel.op == op and target.id not in idle]
-        runner.resting = Resting(frozenset(), slow_ones(running), _SLOW_EVERY, _FOR_ALL)
+        slow = slow_ones(running)
+        runner.resting = Resting(frozenset(), slow, _SLOW_EVERY, _FOR_ALL)
+        slow_targets, quick = ([t for t in running if (t.id in slow) == wanted] for wanted in (True, False))
+        runner.reserved = Reserved(slow_targets, quick, runner.pool.statuses)
         runner.limits = limits.less(time.monotonic() - began, runner.tally.cases)
         runner.run(op, seed, share=1 / to_come)
 

@@ -33,6 +33,10 @@ class Largest:
         return not shape or math.prod(shape) <= self.rows * shape[axis]
 
 
+SMALL = Largest(elements=1 << 13, rows=12)
+"""for who needs milliseconds for each row. A search counts no corner but one of size as visited by larger cases."""
+
+
 @dataclass(frozen=True)
 class Giving:
     """What decides whether a case is given: the kernel and, for a slow target, the largest case."""

@@ -155,9 +155,9 @@ class WorkerPool:
     ) -> None:
         self._close()
 
-    def submit(self, cases: Sequence[Case], without: Collection[str] = ()) -> Batch:
-        """Send each case to every live target whose kernel is to be given it, `without` those. Returns at once; see
-        `collect`.
+    def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
+        """Send each case to every live target whose kernel is to be given it, `without` those, which are given only
+        the cases whose indices are `for_all`. Returns at once; see `collect`.
 
         How much is held in memory is up to the caller: collect one batch before submitting many.
         """
@@ -166,15 +166,17 @@ class WorkerPool:
         accepted: dict[Giving, tuple[list[int], list[list[Encoded]]]] = {}
         for lane in self._lanes:
             status = self.statuses[lane.target.id]
-            if isinstance(status, NotRun) or lane.target.id in without:
+            rests = lane.target.id in without
+            if isinstance(status, NotRun) or (rests and not for_all):
                 continue
             giving = Giving(lane.target.kernel, lane.target.largest if self._bounded else None)
             if giving not in accepted:
                 indices = [index for index, case in enumerate(cases) if giving.gives(case)]
                 accepted[giving] = indices, _split([encoded[index] for index in indices])
             indices, frames = accepted[giving]
-            if status.not_given:
-                kept = self._without_faults(batch, lane.target.id, status, indices)
+            if status.not_given or rests:
+                kept = [index for index in indices if not rests or index in for_all]
+                kept = self._without_faults(batch, lane.target.id, status, kept)
                 indices, frames = kept, _split([encoded[index] for index in kept])
             if indices:
                 batch.parts.append((lane.target.id, indices, lane.thread.submit(lane.run, frames)))

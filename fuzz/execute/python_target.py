@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 
-from fuzz.execute.giving import Largest
+from fuzz.execute.giving import SMALL, Largest
 from fuzz.execute.toolchain import Tool, program
 from fuzz.kernel import DEVICES, Device, PythonKernel
 from oracles.numerics import Numerics
@@ -47,7 +47,7 @@ class PythonTarget:
     @property
     def largest(self) -> Largest | None:
         """The largest case that it is given in a search: the interpreter needs milliseconds for each program."""
-        return Largest(elements=1 << 13, rows=12) if self.device == "interpret" else None
+        return SMALL if self.device == "interpret" else None
 
     @property
     def slow(self) -> bool:

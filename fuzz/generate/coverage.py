@@ -49,16 +49,22 @@ class Ledger:
         kind, value = label
         return value in self._open.get(kind, ())
 
-    def wanted(self, turn: int) -> list[Label]:
+    def wanted(self, turn: int, everyone: Ledger | None = None) -> list[Label]:
         """A hole of every kind that has any, other ones each turn; first that of the kind with most.
 
-        Every second turn another kind comes first: one that cannot be filled must not keep the others waiting.
+        Every second turn another kind comes first: one that cannot be filled must not keep the others waiting. What is
+        a hole of `everyone` too, a ledger of several kernels' spaces together, comes before what is this kernel's only.
         """
-        kinds = sorted(self._open, key=lambda kind: -len(self._open[kind]))
+        first = {kind: self._shared(kind, everyone) for kind in self._open}
+        kinds = sorted(first, key=lambda kind: (-len(first[kind]), -len(self._open[kind])))
         if turn % 2 and kinds:
-            first = kinds.pop(turn // 2 % len(kinds))
-            kinds.insert(0, first)
-        return [(kind, list(self._open[kind])[turn * 7 % len(self._open[kind])]) for kind in kinds]
+            kinds.insert(0, kinds.pop(turn // 2 % len(kinds)))
+        chosen = {kind: first[kind] or list(self._open[kind]) for kind in kinds}
+        return [(kind, values[turn * 7 % len(values)]) for kind, values in chosen.items()]
+
+    def _shared(self, kind: str, everyone: Ledger | None) -> list[str]:
+        """The kind's holes that are holes of `everyone` too."""
+        return [value for value in self._open[kind] if everyone is None or everyone.lacks((kind, value))]
 
     def holes(self) -> dict[str, list[str]]:
         """Labels of the space that no case has visited, by kind."""

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from fuzz.case import Case
 from fuzz.execute.accept import Taker, takers
+from fuzz.execute.giving import SMALL
 from fuzz.generate.audience import anything, trespassers
 from fuzz.generate.big import due
-from fuzz.generate.coverage import Ledger
+from fuzz.generate.coverage import Label, Ledger
 from fuzz.generate.draw import Draw
 from fuzz.generate.entangled import entangled, entangled_as
 from fuzz.generate.plan import plan
@@ -83,6 +84,7 @@ def search(
     audience = takers(kernels, op) or (anything(op),)
     strategy = sketches(audience, trespassers(audience))
     wanted = {taker: Ledger(space_of([taker])) for taker in audience}
+    everyone = Ledger(space_of(audience))
     batches = made = 0
 
     def hand_over(cases: list[Case], more: Sequence[Case] = ()) -> None:
@@ -104,11 +106,13 @@ def search(
         cases += [_told(plan(_nudged(sketch)), sketch.taker) for sketch in plain]
         cases += [_steered(sketch, batches * STEERED + place) for place, sketch in enumerate(drawn[-STEERED:])]
         batches += 1
+        visits = [(case, _visited(case)) for case in cases]
         for taker, ledger in wanted.items():
             if ledger.is_open:
-                for case in cases:
+                for case, labels in visits:
                     if taker.refusal(case) is None:
-                        ledger.see(case.origin.labels)
+                        ledger.see(labels)
+                        everyone.see(labels)
         # The guide's own have no number and fill no hole: the others must not depend on what was judged.
         relatives = guide.relatives(FAN) if guide is not None else []
         try:
@@ -134,7 +138,7 @@ def search(
             return _told(plan(sketch), sketch.taker)
         # By turns the one who takes most, whose cases most others are given too, and the one who lacks most.
         taker = max(waiting, key=lambda each: wanted[each].size if turn % 2 else wanted[each].breadth)
-        holes = wanted[taker].wanted(turn)
+        holes = wanted[taker].wanted(turn, everyone)
         draw = steer(sketch, taker, wanted[taker], holes, turn)
         kind, value = holes[0]
         case = realise(draw)
@@ -162,6 +166,12 @@ def search(
         return
     except _Escape as escape:
         raise escape.error from None
+
+
+def _visited(case: Case) -> list[Label]:
+    """What a case counts for. One that slow targets are not given leaves to others what is not about its size."""
+    labels, small = case.origin.labels, SMALL.holds(case)
+    return [label for label in labels if small or label[0] in ("n", "rows") or label[0].startswith("tail of ")]
 
 
 def _round_seed(run_seed: int, round_number: int) -> int:

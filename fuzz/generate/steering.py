@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fuzz.execute.accept import Taker
+from fuzz.execute.giving import SMALL
 from fuzz.generate.coverage import Label, Ledger
 from fuzz.generate.draw import Draw
 from fuzz.generate.freedom import dtype_pairs
@@ -20,7 +21,9 @@ Wish = dict[str, str]
 
 _LONG = 300
 """elements of a row that need not be longer for a hole's sake."""
-_ROWS = 17
+_ROWS = SMALL.rows
+_ENOUGH = 4096
+"""elements of a tensor that need not be larger for a hole's sake."""
 _NEARBY = 8
 """how much longer or shorter a row may become for a hole's sake."""
 _TAILS = 5
@@ -61,7 +64,7 @@ def _shaped(sketch: Sketch, taker: Taker, wish: Mapping[str, str]) -> Sketch:
     axis, rank = (int(part) for part in wish.get("axis", "1 of rank 2").split(" of rank "))
     few = "rows" in wish or any(key.endswith(" layout") for key in wish)
     n = int(wish["n"]) if "n" in wish else fitting_n(taker, max(2, min(sketch.n, _LONG)) if few else sketch.n)
-    rows = max(1, min(sketch.rows, _ROWS, LARGEST_CASE // max(n, 1)))
+    rows = max(1, min(sketch.rows, _ROWS, _ENOUGH // max(n, 1)))
     recipe = wish.get("x recipe", sketch.recipe)
     return replace(
         sketch,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -11,6 +12,8 @@ from fuzz.report.not_run import and_more
 from fuzz.report.tables import PlainTable, print_table
 from fuzz.run.tally import Tally
 
+_SHORT = 3
+"""corners of one kind that are named where no target accepts them; of more, how many."""
 _NAMED = 12
 """holes of one kind that are named before '... and N more'; the records name all."""
 
@@ -21,11 +24,20 @@ def print_coverage(console: Console, tally: Tally) -> None:
         console.print(f"\ncoverage of {op}:")
         print_table(PlainTable(("kind", "visited", "of", "rarest", "holes"), _rows(ledger)), markdown=False)
     holes = sum(ledger.size for ledger in tally.coverage.values())
-    able = {target for targets in tally.running.values() for target in targets}
+    able = {target for reach in tally.reach.values() for target in reach.space["target"]}
     unable = [target for target in tally.targets if target not in able]
     if unable:
         console.print(f"cannot run here, and visited nothing: {and_more(unable)}", soft_wrap=True)
+    beyond = [(op, kind, values) for op, reach in tally.reach.items() for kind, values in reach.beyond.items()]
+    if beyond:
+        corners = sum(len(values) for _, _, values in beyond)
+        named = ", ".join(f"{op} {kind}{_few(values)}" for op, kind, values in beyond)
+        console.print(f"{corners} corners that no selected target accepts: {named}", soft_wrap=True)
     console.print("no hole" if holes == 0 else f"{holes} holes: run longer, or see the table")
+
+
+def _few(values: Sequence[str]) -> str:
+    return f" {', '.join(values)}" if len(values) <= _SHORT else f" ({len(values)})"
 
 
 def coverage_record(ledger: Ledger) -> dict[str, Any]:

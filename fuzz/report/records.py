@@ -109,6 +109,7 @@ class RecordLog:
                 "gave_up": tally.gave_up,
                 "laws": tally.laws,
                 "coverage": {op: coverage_record(ledger) for op, ledger in tally.coverage.items()},
+                "unreachable": {op: dict(reach.beyond) for op, reach in tally.reach.items() if reach.beyond},
                 "targets": [
                     {
                         "target": target.target,

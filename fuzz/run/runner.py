@@ -22,6 +22,7 @@ from fuzz.laws.registry import Entry, declared, with_twins
 from fuzz.outcome import Outcome
 from fuzz.run.guide import Guide
 from fuzz.run.interruption import Interruption
+from fuzz.run.reach import reach_of
 from fuzz.run.tally import Tally, TargetTally
 from fuzz.verdict import Verdict
 from oracles.truth import OracleDisagreement
@@ -66,7 +67,7 @@ class Pool(Protocol):
     @property
     def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
 
-    def submit(self, cases: Sequence[Case], without: Collection[str] = ()) -> Batch: ...
+    def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch: ...
 
     def collect(self, batch: Batch) -> list[dict[str, Outcome]]: ...
 
@@ -92,6 +93,8 @@ class Runner:
     """asked before each batch of a search: whether to stop early."""
     resting: Callable[[], Collection[str]] = lambda: ()
     """asked before each batch: targets that are not given it, such as slow ones that had their share."""
+    reserved: Callable[[Sequence[Case]], Collection[int]] = lambda cases: ()
+    """asked before each batch: cases that resting targets are given all the same."""
     interruption: Interruption = field(default_factory=Interruption)
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
@@ -99,11 +102,8 @@ class Runner:
     def __post_init__(self) -> None:
         self._by_id: Mapping[str, Target] = {target.id: target for target in self.targets}
         self.kernels = self.kernels or tuple(dict.fromkeys(target.kernel for target in self.targets))
-        running = [target for target in self.targets if not isinstance(self.pool.statuses.get(target.id), NotRun)]
-        self.tally.kernels = tuple(dict.fromkeys(target.kernel for target in running))
-        self.tally.running = {
-            op: [target.id for target in running if target.kernel.op == op] for op in {t.kernel.op for t in running}
-        }
+        ops = {target.kernel.op for target in self.targets}
+        self.tally.reach = {op: reach_of(op, self.targets, self.pool.statuses) for op in ops}
         for target in self.targets:
             self.tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
         for law in self.laws:
@@ -165,7 +165,8 @@ class Runner:
             self._judge_oldest()
 
     def _submit(self, entries: list[Entry]) -> None:
-        batch = self.pool.submit([entry.case for entry in entries], self.resting())
+        cases = [entry.case for entry in entries]
+        batch = self.pool.submit(cases, self.resting(), self.reserved(cases))
         self._waiting.append((entries, batch))
 
     def _drain(self) -> None:

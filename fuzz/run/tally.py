@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuzz.case import ITEMSIZE, Case
-from fuzz.execute.accept import takers
 from fuzz.generate.coverage import Ledger
-from fuzz.generate.space import space_of
 from fuzz.judge.judgement import Judgement
-from fuzz.kernel import Kernel
+from fuzz.run.reach import Reach
 from fuzz.verdict import Verdict
 
 
@@ -68,16 +66,13 @@ class Tally:
     """by law that some target declares: how often outputs were compared by it."""
     coverage: dict[str, Ledger] = field(default_factory=dict)
     """by op: what judged cases have visited."""
-    kernels: Sequence[Kernel] = ()
-    """those that really run: what is a hole depends on what they take."""
-    running: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """by op: the targets that can run here."""
+    reach: Mapping[str, Reach] = field(default_factory=dict)
+    """by op: what the targets can visit, and so what is a hole."""
 
     def cover(self, case: Case, targets: Sequence[str]) -> None:
         """Count what a case visits that was judged on these targets, and them."""
         if case.op not in self.coverage:
-            visited = {**space_of(takers(self.kernels, case.op)), "target": tuple(self.running.get(case.op, ()))}
-            self.coverage[case.op] = Ledger(visited)
+            self.coverage[case.op] = Ledger(self.reach.get(case.op, Reach()).space)
         self.coverage[case.op].see([*case.origin.labels, *(("target", target) for target in targets)])
 
     @property
