@@ -8,13 +8,37 @@ from __future__ import annotations
 
 from fuzz import Mutant
 
+Edits = tuple[tuple[str, str], ...]
+
+
+def _mutant(
+    name: str,
+    base: str,
+    edits: Edits,
+    trigger: str,
+    provenance: str,
+    targets: str = "*@native:*-O2",
+    explained_as: tuple[str, ...] = (),
+) -> Mutant:
+    """A kernel that sums in either of two orders; `trigger` says by what it chooses."""
+    return Mutant(
+        name=name,
+        base=base,
+        edits=edits,
+        targets=(targets,),
+        trigger=f"{trigger}; a row long enough that the two orders round differently",
+        caught_as=("FAIL_LAW",),
+        provenance=provenance,
+        explained_as=explained_as,
+    )
+
 
 def _order_by(name: str, chosen_by: str, trigger: str, provenance: str, explained_as: tuple[str, ...] = ()) -> Mutant:
     """A mutant that sums in the second order where the C expression `chosen_by` is true of the call."""
-    return Mutant(
-        name=f"generic-order-by-{name}",
-        base="generic",
-        edits=(
+    return _mutant(
+        f"generic-order-by-{name}",
+        "generic",
+        (
             ("static void generic_row(", "static int apart;\n\nstatic void generic_row("),
             (
                 "    for (size_t i = 0; i < n; i++) total += x[i] * x[i];",
@@ -24,20 +48,19 @@ def _order_by(name: str, chosen_by: str, trigger: str, provenance: str, explaine
             ),
             ("{ return each_row(", f"{{\n    apart = {chosen_by};\n    return each_row("),
         ),
-        targets=("*@native:*",),
-        trigger=f"{trigger}; a row long enough that the two orders round differently",
-        caught_as=("FAIL_LAW",),
-        provenance=provenance,
+        trigger,
+        provenance,
+        targets="*@native:*",
         explained_as=explained_as,
-    )  # fmt: skip
+    )
 
 
 def _row_by(name: str, chosen_by: str, trigger: str, provenance: str) -> Mutant:
     """The same, where `chosen_by` is true of the row; `number` counts the rows of a call."""
-    return Mutant(
-        name=f"generic-order-by-{name}",
-        base="generic",
-        edits=(
+    return _mutant(
+        f"generic-order-by-{name}",
+        "generic",
+        (
             ("static void generic_row(", "static int number;\n\nstatic void generic_row("),
             (
                 "    for (size_t i = 0; i < n; i++) total += x[i] * x[i];",
@@ -47,19 +70,17 @@ def _row_by(name: str, chosen_by: str, trigger: str, provenance: str) -> Mutant:
             ),
             ("{ return each_row(", "{\n    number = 0;\n    return each_row("),
         ),
-        targets=("*@native:*-O2",),
-        trigger=f"{trigger}; a row long enough that the two orders round differently",
-        caught_as=("FAIL_LAW",),
-        provenance=provenance,
+        trigger,
+        provenance,
     )
 
 
 def _add_by(name: str, chosen_by: str, trigger: str, provenance: str) -> Mutant:
     """The fused add, with the squares of a row summed in the second order where `chosen_by` is true of the call."""
-    return Mutant(
-        name=f"add-order-by-{name}",
-        base="add-generic",
-        edits=(
+    return _mutant(
+        f"add-order-by-{name}",
+        "add-generic",
+        (
             ("static real reciprocal_rms_of(", "static int apart;\n\nstatic real reciprocal_rms_of("),
             (
                 "    for (int64_t i = 0; i < n; i++) total += values[i] * values[i];",
@@ -72,19 +93,17 @@ def _add_by(name: str, chosen_by: str, trigger: str, provenance: str) -> Mutant:
                 f"    if (!has_elements(&given->x)) return KF_OK;\n    apart = {chosen_by};",
             ),
         ),
-        targets=("*@native:*-O2",),
-        trigger=f"{trigger}; a row long enough that the two orders round differently",
-        caught_as=("FAIL_LAW",),
-        provenance=provenance,
+        trigger,
+        provenance,
     )
 
 
 def _backward_by(name: str, chosen_by: str, trigger: str, provenance: str) -> Mutant:
     """The gradient, with its projection summed in the second order where `chosen_by` is true of `call` and `r`."""
-    return Mutant(
-        name=f"backward-order-by-{name}",
-        base="backward-generic",
-        edits=(
+    return _mutant(
+        f"backward-order-by-{name}",
+        "backward-generic",
+        (
             (
                 "static real projection_of(const gradient_call *call, const row *r, real rstd) {\n",
                 "static real projection_of(const gradient_call *call, const row *r, real rstd) {\n"
@@ -96,10 +115,8 @@ def _backward_by(name: str, chosen_by: str, trigger: str, provenance: str) -> Mu
             ),
             ("    return total / (real)r->n;\n", "    return (total + odd) / (real)r->n;\n"),
         ),
-        targets=("*@native:*-O2",),
-        trigger=f"{trigger}; a row long enough that the two orders round differently",
-        caught_as=("FAIL_LAW",),
-        provenance=provenance,
+        trigger,
+        provenance,
     )
 
 
