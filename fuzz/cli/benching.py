@@ -42,8 +42,9 @@ def bench_oracle(dtype: str, seed: int, path: Path | None) -> Exit:
     """Print both tables; write the numbers to `path` if it is given."""
     if dtype not in STORAGE or STORAGE[dtype].itemsize == 1:
         raise UsageError(f"--dtype {dtype}: unknown dtype; known: f64, f32, f16, bf16")
-    out = console.results()
-    timings = list(bench(dtype=dtype, seed=seed))
+    out, err = console.results(), console.progress()
+    with err.status("Measuring both tiers ..."):
+        timings = list(bench(dtype=dtype, seed=seed))
     rows: list[tuple[str, ...]] = [
         (str(t.n), f"{t.fast * 1e6:.0f}", f"{t.again * 1e6:.0f}", f"{t.precise * 1e6:,.0f}", f"{t.ratio:,.0f}x")
         for t in timings
@@ -51,7 +52,8 @@ def bench_oracle(dtype: str, seed: int, path: Path | None) -> Exit:
     columns = ("n", "fast us", "same contract again us", "precise us", "precise/fast")
     print_table(PlainTable(columns, rows), markdown=False)
     out.print()
-    shares = list(escalations(dtype, seed))
+    with err.status("Judging correct outputs of every recipe ..."):
+        shares = list(escalations(dtype, seed))
     rows = [(share.recipe, f"{share.elements:,}", str(share.escalated)) for share in shares]
     print_table(PlainTable(("recipe", "elements", "escalated"), rows), markdown=False)
     total, escalated = sum(s.elements for s in shares), sum(s.escalated for s in shares)

@@ -77,9 +77,9 @@ def _is_measured(target: Target) -> bool:
 def _native(targets: Sequence[Target], request: Request) -> list[dict[str, Any]]:
     from fuzz.speed import native
 
-    timings = list(
-        native.time_native([t for t in targets if isinstance(t, CTarget)], request.lengths or native.LENGTHS)
-    )
+    measured = [target for target in targets if isinstance(target, CTarget)]
+    with console.progress().status(f"Measuring {len(measured)} kernels on one core ..."):
+        timings = list(native.time_native(measured, request.lengths or native.LENGTHS))
     out, rows = console.results(), []
     for timing in timings:
         slow = [t.seconds for t in timings if t.shape == timing.shape and _is_baseline(t.who, timing.who)]

@@ -95,6 +95,6 @@ def _draw(table: Sequence[Measurement], path: Path) -> None:
     try:
         plot(table, str(path))
     except ModuleNotFoundError as error:
-        raise UsageError("--plot needs matplotlib: pip install matplotlib") from error
+        raise UsageError("--plot needs matplotlib: pip install 'kernelfuzz[plot]'") from error
     except (OSError, ValueError) as error:
         raise UsageError(f"--plot {path}: {error}") from error

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 
 from fuzz.execute.process import Child
@@ -37,7 +36,7 @@ class ForkServer:
     """Starts workers quickly. Safe to use from many threads."""
 
     def __init__(self, interpreted: bool) -> None:
-        self._environment: Mapping[str, str] = environment(interpreted)
+        self._interpreted = interpreted
         self._lock = threading.Lock()
         self._popen: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -68,7 +67,7 @@ class ForkServer:
             self._popen = subprocess.Popen(
                 [sys.executable, "-m", "fuzz.python_worker", "serve", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                env=self._environment, start_new_session=True,
+                env=environment(self._interpreted), start_new_session=True,
             )  # fmt: skip
 
     def _stop(self) -> None:

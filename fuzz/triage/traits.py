@@ -43,12 +43,6 @@ def target_traits(target: Target) -> Traits:
     return traits
 
 
-def origin_traits(target: Target) -> Traits:
-    """Traits of who runs it: for telling one kernel from the others."""
-    isa = target.kernel.isa if isinstance(target, CTarget) else target.kernel.framework
-    return {"kernel": target.kernel.name, "instruction set": isa, **target_traits(target)}
-
-
 def case_traits(case: Case, *, values: bool = True) -> Traits:
     """Traits of the input alone."""
     frame = Frame(case)
