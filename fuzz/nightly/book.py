@@ -24,6 +24,8 @@ from fuzz.triage.sorting import Sighting
 from fuzz.triage.trial import traits_for
 from fuzz.verdict import Verdict
 
+_TRIES = 3
+"""of explaining a bucket, where there is not the time to end it."""
 _MOST_CAUSES = 6
 """buckets of one kernel and family: one that is wrong everywhere in a different way each time is not told in pieces."""
 
@@ -123,9 +125,11 @@ class NightBook:
         """Keep the shrunk case with its explanation in place of the smallest that was found."""
         others = {target: verdict for target, verdict in explained.verdicts.items() if target != explained.target}
         before = self.kept[name]
+        core = explained.explanation.core if explained.whole else None
         told = replace(
             before.forgotten(), explanation=tuple(explained.lines()), original=explained.original.digest,
-            need=Need.NOTHING, core=explained.explanation.core or before.core,
+            need=Need.NOTHING, core=core or before.core, tries=before.tries + (not explained.whole),
+            pending=not explained.whole and before.tries + 1 < _TRIES,
         )  # fmt: skip
         self._keep(name, explained.case, explained.judgement, others, told)
 
@@ -134,7 +138,7 @@ class NightBook:
         before = self.kept[name]
         assert before.case is not None
         assert before.judgement is not None
-        told = replace(before.forgotten(), explanation=(note,), need=found.need, history=found.history)
+        told = replace(before.forgotten(), pending=False, explanation=(note,), need=found.need, history=found.history)
         self._keep(name, before.case, before.judgement, {}, told)
 
     def _bucket_of(self, family: str, case: Case, judgement: Judgement) -> str:
@@ -169,7 +173,6 @@ class NightBook:
             target=judgement.target, found_by=origin.command, seed=origin.seed,
         )  # fmt: skip
         kept.pile = (before or Kept(0)).pile
-        kept.pending = told is None or told.need is None
         kept.path = self._written(name, kept)
         if before is not None and before.path is not None and kept.path not in (None, before.path):
             self.obsolete.append(before.path)

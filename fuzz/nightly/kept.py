@@ -36,7 +36,10 @@ class Kept:
     need: Need | None = None
     """what the bucket's failures need to show again; None until it was examined once."""
     core: Rule | None = None
-    """what tells its failures from others of its kernel and family."""
+    """what tells its failures from others of its kernel and family; None too where there was no time to learn it: half
+    a rule would make further buckets of the same bug."""
+    tries: int = 0
+    """times that it was explained in part, for lack of time."""
     history: tuple[Case, ...] = ()
     """the calls that must come before the case."""
     pile: Pile = field(default_factory=Pile, repr=False)

@@ -33,7 +33,7 @@ from fuzz.verdict import Verdict
 
 _LEAST_S = 2.0
 """with less than that nothing is begun."""
-_ONE_CAUSE = 0.6
+_ONE_CAUSE = 0.75
 """of the time that is left for a bucket, at most, is for one of its causes."""
 _TRYING_ALONE = 0.3
 """of the time that is left for a bucket, at most, is for trying its findings alone, where the one that is kept needs
@@ -161,6 +161,9 @@ class NightTriage:
         causes = causes_of(sightings, self.book.targets, lambda each, known: self._explained(each, [*rules, *known]))
         if not causes:
             return
+        if not causes[0].explained.whole:
+            self.book.settle(name, causes[0].explained)
+            return
         kept.pile.sightings.clear()
         later = self._unexplained(causes[0]) if self._cut_short else []
         home = self._settle(name, causes[0], siblings)
@@ -175,8 +178,11 @@ class NightTriage:
 
     def _settle(self, name: str, cause: Cause, siblings: dict[str, Kept]) -> str:
         """The first cause stays where its findings are, unless it is one that is known. Returns where they are then."""
-        same = _same(siblings, cause) or (list(siblings) if cause.rule is None else [])
-        if same and not self.book.kept[name].examined:
+        kept = self.book.kept[name]
+        same = _same(siblings, cause)
+        if cause.rule is None and not kept.examined:
+            same = list(siblings)
+        if same and kept.core is None:
             self.book.merge(name, same[0])
             return same[0]
         self.book.settle(name, cause.explained)
@@ -207,6 +213,8 @@ class NightTriage:
                 explained, target=sighting.judgement.target, case=sighting.case, judgement=sighting.judgement,
                 attribution=None, explanation=Explanation(None, None),
             )  # fmt: skip
+        if not explained.whole:  # a rule that was not learned to its end tells nothing apart
+            explained = replace(explained, explanation=replace(explained.explanation, core=None))
         return explained if explained.whole or not self.stopping.wanted else None
 
     def _fails_alone(self, explained: Explained) -> bool:

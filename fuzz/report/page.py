@@ -28,6 +28,10 @@ _ENDINGS = {
 }
 
 
+_ASIDE = ("shrunk: ", "cause: ", "not finished: ")
+"""beginnings of lines of an explanation that do not say when it fails."""
+
+
 @dataclass(frozen=True)
 class KernelLine:
     """One kernel in the table of what ran."""
@@ -93,6 +97,7 @@ def _facts(seen: NightView) -> dict[str, Any]:
         "rate": seen.judged / night.used_s if night.used_s else 0.0,
         "buckets": seen.buckets,
         "first_words": {bucket.row.id: _first_words(bucket) for bucket in seen.buckets},
+        "causes": {bucket.row.id: _cause(bucket) for bucket in seen.buckets},
         "repros": {bucket.row.id: _repro(bucket) for bucket in seen.buckets},
         "lines": _lines(seen.targets),
         "idle": _idle(seen.targets),
@@ -116,12 +121,21 @@ def _verdict(seen: NightView) -> tuple[str, str]:
 def _first_words(bucket: Bucket) -> str:
     """What is wrong in one line: the explanation, else what the judgement says, else where it was seen."""
     row = bucket.row
-    if row.explanation:
-        lines = row.explanation.splitlines()
-        return next((line for line in lines if line.startswith("fails")), lines[0])
+    stated = [line for line in row.explanation.splitlines() if not line.startswith(_ASIDE)]
+    if stated:
+        return stated[0]
     what = next((line for line in row.text.splitlines() if line.startswith(("  what ", "  failing "))), "")
     words = what.strip().partition(" ")[2].strip() or f"smallest case: {row.where}"
     return re.sub(r"^(\d+ of \d+ elements of \w+);", r"\1 fail:", words)
+
+
+def _cause(bucket: Bucket) -> str:
+    """What the failure is tied to; or why that is not known."""
+    lines = bucket.row.explanation.splitlines()
+    found = next((line.partition(": ")[2] for line in lines if line.startswith("cause: ")), "")
+    if not lines:
+        return "neither shrunk nor explained yet: the night had no time left for it"
+    return found + ("; explained in part, for lack of time" if any(x.startswith("not finished") for x in lines) else "")
 
 
 def _repro(bucket: Bucket) -> str:

@@ -90,7 +90,8 @@ class BucketDelta:
 
     def replaces(self, size: int) -> bool:
         """Whether it is kept in place of a case of that size: it is smaller, or the same with an explanation."""
-        return bool(self.smallest["size"] < size or (self.smallest["size"] == size and self.smallest.get("triaged")))
+        mine = self.smallest["size"]
+        return bool(mine < size or (mine == size and self.smallest.get("explanation")))
 
 
 @dataclass(frozen=True)

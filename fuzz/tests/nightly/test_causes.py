@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
+from fuzz.nightly import triage
 from fuzz.nightly.night import Night
 from fuzz.nightly.opening import note_targets, open_night
 from fuzz.nightly.stopping import Stopping
@@ -21,6 +23,7 @@ from fuzz.store.database import open_state
 from fuzz.store.database_views import Bucket, view
 from fuzz.store.rules import rule_from_text
 from fuzz.tests.triage.hunting import GENERIC, TAIL_63, failing, target_of, with_edits
+from fuzz.triage.examination import Explained, examine
 
 _EPS = "reciprocal_rms(total, n, eps)"
 _FIRST_EPS = (_EPS, "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })")
@@ -109,3 +112,23 @@ def test_a_bug_that_shows_by_itself_is_not_lost_beside_one_that_needs_calls(tmp_
     with WorkerPool([target]) as pool:
         assert failing(pool, target, case)
     assert case.inputs["x"].layout.shape[int(case.params["axis"])] % 64 == 63
+
+
+def test_a_rule_that_there_was_no_time_to_learn_makes_no_further_buckets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Explained in part, the bucket takes every finding; it is tried again, and no more often than it may be."""
+    asked = []
+
+    def hasty(*arguments: Any) -> Explained:
+        asked.append(arguments)
+        found = examine(*arguments)
+        assert found.explanation.core is not None
+        return replace(found, whole=False)
+
+    monkeypatch.setattr(triage, "examine", hasty)
+    target = target_of(with_edits(TAIL_63, name="one"), "O2")
+    [[bucket]] = _nights(tmp_path, target, 12)
+    assert (bucket.row.signature, bucket.row.core, bucket.row.need) == ("one-values", "", "fails alone")
+    assert "not finished: the time for explaining was over" in bucket.row.explanation
+    assert len(asked) == 3
