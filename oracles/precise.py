@@ -25,6 +25,10 @@ START = 160
 """bits of the first evaluation; the second one has twice as many. Twice the significand of f64 plus room."""
 
 
+_WHOLE = 2.0**53
+"""makes a whole number of every significand."""
+
+
 @dataclass(frozen=True)
 class Bounds:
     """What one element may be: a real interval before the last rounding point, and special values."""
@@ -109,8 +113,17 @@ class RowBounds:
 
 def sum_of_squares(row: Sequence[float]) -> mpf:
     """Exact sum of squares; NaN or inf where an element is."""
+    if not all(map(math.isfinite, row)):
+        return mpf("nan") if any(map(math.isnan, row)) else mpf("inf")
+    # In integers, a tenth of what mpmath numbers of thousands of bits take.
+    parts = [math.frexp(x) for x in row]
+    lowest = min((exponent for _, exponent in parts), default=0)
+    total = 0
+    for mantissa, exponent in parts:
+        whole = int(mantissa * _WHOLE)
+        total += whole * whole << 2 * (exponent - lowest)
     with mpmath.workprec(EXACT):
-        return mpmath.fsum(map(mpf, row), squared=True)
+        return mpmath.ldexp(mpf(total), 2 * (lowest - 53))
 
 
 def add_exactly(a: float, b: float) -> mpf:

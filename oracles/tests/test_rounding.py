@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import mpmath
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oracles.doubledouble import ULP, DoubleDouble, absolute, not_negative, root, sticky, two_sum
+from oracles.doubledouble import LOST, ULP, DoubleDouble, absolute, not_negative, root, sticky, two_sum
 from oracles.dtypes import FORMATS, DtypeError, Format, form
+from oracles.precise import EXACT, count_underflows, sum_of_squares
 from oracles.rounding import STORAGE, add_rounded, bits, half_gap, round_precise, round_to
 
 NARROW = [name for name in FORMATS if name != "f64"]
@@ -133,3 +135,38 @@ def test_bits_and_names() -> None:
     assert bits(448.0, form("e4m3")) == "0x7e"
     with pytest.raises(DtypeError, match=r"^outputs\.y:"):
         form("f8", "outputs.y")
+
+
+rows = st.lists(st.floats(), max_size=9)
+
+
+@given(rows)
+def test_sums_of_squares_are_exact(row: list[float]) -> None:
+    got = sum_of_squares(row)
+    if any(math.isnan(x) for x in row):
+        assert mpmath.isnan(got)
+    elif any(math.isinf(x) for x in row):
+        assert got == mpmath.inf
+    else:
+        with mpmath.workprec(EXACT):
+            sign, mantissa, exponent, _ = got._mpf_
+            assert (-1) ** sign * int(mantissa) * Fraction(2) ** exponent == sum(Fraction(x) ** 2 for x in row)
+
+
+@given(rows)
+def test_squares_that_underflow_are_counted(row: list[float]) -> None:
+    for name in ("f64", "f32", "f16"):
+        small = [x for x in row if x and math.isfinite(x) and Fraction(x) ** 2 < Fraction(2) ** form(name).emin]
+        assert count_underflows(row, form(name)) == len(small)
+
+
+tiny = st.floats(-(2.0**-480), 2.0**-480)
+
+
+@given(tiny, tiny)
+def test_what_underflow_adds_to_a_product(a: float, b: float) -> None:
+    first, second = two_sum(np.array([a]), np.array([a * 2.0**-54])), np.array([b])
+    with mpmath.workprec(5000):
+        for got in (first * second, first * DoubleDouble(second)):
+            wanted = exact(first) * mpmath.mpf(b)
+            assert abs(exact(got) - wanted) <= abs(wanted) * ULP + mpmath.mpf(LOST)
