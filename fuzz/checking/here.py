@@ -53,10 +53,8 @@ class OwnProcess:
         if too_large(case):
             first, second = Answer(records.NO_MEMORY, {}, (), {}), None
         else:
-            first, second = self._answer(torch, case, again=False), None
-            # Poison that survived may be a result that looks like it. Another run with another poison decides.
-            if first.clean and any(held.any() for held in first.unwritten.values()):
-                second = self._answer(torch, case, again=True)
+            first = self._answer(torch, case, again=False)
+            second = self._answer(torch, case, again=True) if first.doubtful else None
         answer = respond(0, case, first, second)
         header, payload = answer[: records.RESPONSE.size], answer[records.RESPONSE.size :]
         return outcome_of(decode_response(header, payload), case, self._target.id)

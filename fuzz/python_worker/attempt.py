@@ -29,6 +29,11 @@ class Answer:
     def clean(self) -> bool:
         return self.status == records.RAN and not self.damages
 
+    @property
+    def doubtful(self) -> bool:
+        """Poison that survived may be a result that looks like it. Another run with another poison decides."""
+        return self.clean and any(held.any() for held in self.unwritten.values())
+
 
 class Callee(Protocol):
     """What is called: a kernel in its worker, or a function of a test suite."""

@@ -55,13 +55,12 @@ class _Runs:
     def answers(self, cases: Sequence[tuple[Case, bool]]) -> list[tuple[Case, Answer, Answer | None]]:
         """Each case with the answer of its first run and, where there was one, of its second."""
         first = self._run([case for case, _ in cases], again=False)
-        # Poison that survived may be a result that looks like it. Another run with another poison decides.
-        doubtful = [
+        twice = [
             number
             for number, ((_, forced), answer) in enumerate(zip(cases, first, strict=True))
-            if answer.clean and (forced or any(held.any() for held in answer.unwritten.values()))
+            if answer.doubtful or (forced and answer.clean)
         ]
-        second = dict(zip(doubtful, self._run([cases[number][0] for number in doubtful], again=True), strict=True))
+        second = dict(zip(twice, self._run([cases[number][0] for number in twice], again=True), strict=True))
         return [(case, first[number], second.get(number)) for number, (case, _) in enumerate(cases)]
 
     def _run(self, cases: Sequence[Case], again: bool) -> list[Answer]:
