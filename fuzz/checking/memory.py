@@ -13,7 +13,6 @@ from fuzz.corpus.folder import Kept, kept_cases, load
 from fuzz.run.findings import FindingBook
 from fuzz.store import casefile
 from fuzz.store.casefile import Found
-from fuzz.verdict import Verdict
 
 
 def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
@@ -43,8 +42,7 @@ def remember(todo: Plan, book: FindingBook, earlier: Sequence[Kept]) -> None:
         return
     failing = set()
     for bucket in book.buckets.values():
-        law = bucket.judgement.law if bucket.judgement.verdict is Verdict.FAIL_LAW else None
-        how = Found(bucket.judgement.target, bucket.verdict, todo.seed, __version__, law)
+        how = Found(bucket.judgement.target, bucket.verdict, todo.seed, __version__, bucket.judgement.broken_law)
         failing.add(_encoded(Kept(Path(), bucket.case, how)))
     for value in failing:
         todo.database.save(todo.key, value)

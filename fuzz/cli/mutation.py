@@ -34,7 +34,6 @@ from fuzz.run.guide import Guide
 from fuzz.run.tally import whereabouts
 from fuzz.select import SelectionError, keyword
 from fuzz.triage.history import Need, history_line, recognise
-from fuzz.verdict import Verdict
 
 _TWIN_ONE_IN = 2
 """cases of which one is checked by a law: more than in a run, since a mutant has few cases to be found in."""
@@ -252,8 +251,7 @@ def _how(result: Trials) -> str:
 
 def _verdict(judgement: Judgement) -> str:
     """The verdict, and for FAIL_LAW the law."""
-    law = f" {judgement.law.name}" if judgement.law is not None and judgement.verdict is Verdict.FAIL_LAW else ""
-    return judgement.verdict.value + law
+    return f"{judgement.verdict.value} {judgement.broken_law_name}".rstrip()
 
 
 def _record(results: Sequence[Trials]) -> dict[str, Any]:

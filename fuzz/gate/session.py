@@ -112,8 +112,7 @@ class Session:
 
     def known(self, bucket: Bucket) -> Known | None:
         """The entry that covers a bucket on every target where it was seen."""
-        law = bucket.judgement.law
-        broken = law.name if law is not None and bucket.judgement.verdict is Verdict.FAIL_LAW else ""
+        broken = bucket.judgement.broken_law_name
         entries = [
             self.watch.covering(bucket.kernel, bucket.verdict, broken, target) for target in sorted(bucket.targets)
         ]

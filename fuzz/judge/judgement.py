@@ -28,3 +28,13 @@ class Judgement:
     """the law by which the judged case is a twin, and for FAIL_LAW the one that is broken."""
     outcome: Outcome | None = field(default=None, repr=False)
     """kept for findings only: passing runs would hold every output in memory."""
+
+    @property
+    def broken_law(self) -> LawCheck | None:
+        """For FAIL_LAW: the law that does not hold."""
+        return self.law if self.verdict is Verdict.FAIL_LAW else None
+
+    @property
+    def broken_law_name(self) -> str:
+        """Its name; '' for any other verdict."""
+        return self.broken_law.name if self.broken_law is not None else ""

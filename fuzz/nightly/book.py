@@ -22,7 +22,6 @@ from fuzz.triage.family import Family
 from fuzz.triage.history import Need, Recognised
 from fuzz.triage.sorting import Sighting
 from fuzz.triage.trial import traits_for
-from fuzz.verdict import Verdict
 
 _TRIES = 3
 """of explaining a bucket, where there is not the time to end it."""
@@ -181,7 +180,7 @@ class NightBook:
             "kernel": self.targets[judgement.target].kernel.name,
             "op": case.op,
             "verdict": judgement.verdict.value,
-            "law": broken_law(judgement),
+            "law": judgement.broken_law_name,
             "target": judgement.target,
             "case_file": kept.path.name if kept.path else "",
             "digest": case.digest,
@@ -209,7 +208,7 @@ class NightBook:
         assert kept.case is not None
         assert kept.judgement is not None
         path, judgement = self._path(name, kept.case), kept.judgement
-        law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
+        law = judgement.broken_law
         found = Found(
             judgement.target, judgement.verdict.value, kept.seed, __version__, law,
             explanation=kept.explanation, original=kept.original, history=kept.history,
@@ -223,11 +222,6 @@ class NightBook:
 
     def _path(self, name: str, case: Case) -> Path:
         return self.folder / f"{name}-{case.digest[:12]}.json"
-
-
-def broken_law(judgement: Judgement) -> str:
-    """Name of the law, for FAIL_LAW."""
-    return judgement.law.name if judgement.law is not None and judgement.verdict is Verdict.FAIL_LAW else ""
 
 
 def size_of(case: Case) -> int:

@@ -15,7 +15,6 @@ from fuzz.judge.judge import problem_of
 from fuzz.judge.judgement import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.outcome import Outcome
-from fuzz.verdict import Verdict
 from oracles.explanation import Explanation
 from oracles.truth import GaveUp, Truth
 
@@ -67,8 +66,8 @@ def _head(case: Case, judgement: Judgement, target: Target) -> Iterator[str]:
     for name, output in case.outputs.items():
         place = f"in place of {output.alias}" if output.alias else _tensor(output.dtype, output.layout)
         yield f"  {name:<13} {place}"
-    if judgement.law is not None and judgement.verdict is Verdict.FAIL_LAW:
-        yield from _twin_lines(case, judgement.law)
+    if judgement.broken_law is not None:
+        yield from _twin_lines(case, judgement.broken_law)
     structured = "structured: worst-case budget" if case.structured else "random rounding: statistical budget"
     yield f"  values        recipe {case.origin.recipe} ({structured})"
 

@@ -128,7 +128,6 @@ def target_lines(targets: Iterable[Target], tally: Tally, twins: TwinCount) -> t
 
 def problem_of(bucket: Bucket, target: Target, text: str, known: str = "") -> Problem:
     """A bucket as the reports show it."""
-    law = bucket.judgement.law
-    broken = law.name if law is not None and bucket.judgement.verdict is Verdict.FAIL_LAW else ""
-    verdict, targets = bucket.judgement.verdict, tuple(sorted(bucket.targets))
+    verdict, broken = bucket.judgement.verdict, bucket.judgement.broken_law_name
+    targets = tuple(sorted(bucket.targets))
     return Problem(bucket.kernel, verdict, broken, targets, bucket.count, text, location_of(target.kernel), known)

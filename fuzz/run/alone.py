@@ -59,7 +59,7 @@ class FreshProcess:
     def verdict(self, history: Sequence[Case] = ()) -> Verdict:
         """What is said of the case after these calls; NOT_RUN where the target is not given it."""
         self.pool.renew()
-        law = self.finding.law if self.finding.verdict is Verdict.FAIL_LAW else None
+        law = self.finding.broken_law
         seen = replayed(self.pool, {self.target.id: self.target}, self.case, law, history)
         return seen[self.target.id].judgement.verdict if self.target.id in seen else Verdict.NOT_RUN
 

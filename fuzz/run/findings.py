@@ -12,7 +12,6 @@ from fuzz.judge.judgement import Judgement
 from fuzz.store.casefile import Found, save
 from fuzz.triage.examination import Explained
 from fuzz.triage.sorting import Cause, Pile, size_of
-from fuzz.verdict import Verdict
 
 
 @dataclass
@@ -52,7 +51,7 @@ class FindingBook:
 
     def add(self, kernel: str, case: Case, judgement: Judgement, everyone: dict[str, str]) -> Bucket:
         """Count a finding; keep its case if it is the first of its bucket or smaller than the one kept."""
-        key = (kernel, judgement.verdict.value, _broken_law(judgement))
+        key = (kernel, judgement.verdict.value, judgement.broken_law_name)
         bucket = self.buckets.get(key)
         if bucket is None:
             bucket = self.buckets[key] = Bucket(kernel, judgement.verdict.value, case, judgement)
@@ -93,7 +92,7 @@ class FindingBook:
 
     def _keep(self, bucket: Bucket, case: Case, judgement: Judgement, everyone: dict[str, str]) -> None:
         bucket.verdict, bucket.history = judgement.verdict.value, ()
-        words = (bucket.kernel, bucket.verdict.lower(), _broken_law(judgement), case.digest[:12])
+        words = (bucket.kernel, bucket.verdict.lower(), judgement.broken_law_name, case.digest[:12])
         path = self.folder / f"{'-'.join(word for word in words if word)}.json"
         if self._write(bucket, path, case, judgement):
             if bucket.path is not None and bucket.path != path:
@@ -103,10 +102,9 @@ class FindingBook:
         bucket.others = {target: verdict for target, verdict in everyone.items() if target != judgement.target}
 
     def _found(self, bucket: Bucket, judgement: Judgement) -> Found:
-        law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
         explained = bucket.explained
         return Found(
-            judgement.target, judgement.verdict.value, self.run_seed, __version__, law,
+            judgement.target, judgement.verdict.value, self.run_seed, __version__, judgement.broken_law,
             explanation=tuple(explained.lines()) if explained else (),
             original=explained.original.digest if explained else "",
             history=bucket.history,
@@ -126,7 +124,3 @@ class FindingBook:
             self.trouble = f"{path}: cannot be written: {error.strerror}"
             return False
         return True
-
-
-def _broken_law(judgement: Judgement) -> str:
-    return judgement.law.name if judgement.law is not None and judgement.verdict is Verdict.FAIL_LAW else ""

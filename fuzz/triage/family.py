@@ -45,9 +45,10 @@ class Family:
     @classmethod
     def of(cls, judgement: Judgement) -> Family:
         """The family of a finding. Cases that fail clearly stay with cases that fail clearly."""
-        law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
         numeric = judgement.verdict is Verdict.FAIL_NUMERIC
-        return cls(_FAMILIES[judgement.verdict], law, clear=min(CLEAR, judgement.ratio) if numeric else 0.0)
+        return cls(
+            _FAMILIES[judgement.verdict], judgement.broken_law, clear=min(CLEAR, judgement.ratio) if numeric else 0.0
+        )
 
     @property
     def key(self) -> str:
