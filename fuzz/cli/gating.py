@@ -32,6 +32,7 @@ from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.report.failure import Origin
 from fuzz.report.formats import parse, write_reports
+from fuzz.report.not_run import and_more
 from fuzz.report.outline import Outline, TwinCount, problem_of, target_lines
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
@@ -180,11 +181,10 @@ class _Gate:
             (self.complaints if self.request.strict_accuracy else self.notes).extend(lost)
             new = ratchet.unknown(before.worst, measured)
             if new:
-                named = f"{new[0][1]} in {new[0][2]}" + (f" and {len(new) - 1} more" if len(new) > 1 else "")
+                named = and_more([f"{target} in {dtype}" for _, target, dtype in new])
                 self.notes.append(f"no accuracy recorded yet for {named}: kernelfuzz gate --update-accuracy")
             for reason, names_of in ratchet.absent(before.worst, measured, self.by_id).items():
-                more = f" and {len(names_of) - 1} more" if len(names_of) > 1 else ""
-                self.notes.append(f"accuracy not compared for {names_of[0]}{more}: {reason}")
+                self.notes.append(f"accuracy not compared for {and_more(names_of)}: {reason}")
 
     def _look_at_the_rest(self) -> None:
         session = self.session
