@@ -29,19 +29,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kernelfuzz-output", metavar="DIR",
         help="Folder for the case files of failures. Default: kernelfuzz in pytest's cache.",
     )  # fmt: skip
+    group.addoption(
+        "--kernelfuzz-explain-time", metavar="TIME",
+        help="Time for shrinking and explaining what a check finds; 0s: show it as it is. Default: 15s.",
+    )  # fmt: skip
     parser.addini(_MARKER, f"Folder of kernels with a pack.py, for tests that use the fixture {_FIXTURE}.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{_MARKER}(folder): the pack whose targets the fixture {_FIXTURE} goes through")
-    from fuzz.checking.plan import GIVEN, Options
+    from fuzz.checking.plan import EXPLAIN_S, GIVEN, Options
 
     chosen = config.getoption
+    explain = _seconds("explain-time", chosen("--kernelfuzz-explain-time"))
     GIVEN.options = Options(
-        _seconds(chosen("--kernelfuzz-max-time")),
+        _seconds("max-time", chosen("--kernelfuzz-max-time")),
         chosen("--kernelfuzz-seed"),
         tuple(chosen("--kernelfuzz-targets")),
         Path(chosen("--kernelfuzz-output") or _cache_folder(config)),
+        EXPLAIN_S if explain is None else explain,
     )
 
 
@@ -96,15 +102,17 @@ def _folder(metafunc: pytest.Metafunc) -> Path:
     return metafunc.config.rootpath / named
 
 
-def _seconds(text: str | None) -> float | None:
+def _seconds(option: str, text: str | None) -> float | None:
     from fuzz.duration import seconds
 
     if text is None:
         return None
+    if option == "explain-time" and text.strip() in ("0", "0s"):
+        return 0.0
     try:
         return seconds(text)
     except ValueError as error:
-        raise pytest.UsageError(f"--kernelfuzz-max-time: {error}") from error
+        raise pytest.UsageError(f"--kernelfuzz-{option}: {error}") from error
 
 
 def _cache_folder(config: pytest.Config) -> Path:

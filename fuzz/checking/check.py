@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fuzz.checking.errors import CheckError, CheckFailed, NotRunWarning, told
+from fuzz.checking.explaining import explain
 from fuzz.checking.function import Arrays, declared
 from fuzz.checking.here import OwnProcess
 from fuzz.checking.memory import kept, remember, remembered
@@ -16,16 +18,17 @@ from fuzz.checking.plan import GIVEN, plan
 from fuzz.checking.report import report
 from fuzz.corpus.replay import entries_of, in_batches
 from fuzz.execute.attestation import NotRun
-from fuzz.execute.pool import WorkerPool
+from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
 from fuzz.kernel import Capabilities, CKernel, Device, Kernel, PythonKernel
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.op import OPS
 from fuzz.run.findings import FindingBook
-from fuzz.run.runner import Limits, Pool, Runner
+from fuzz.run.runner import Limits, Runner
 from fuzz.run.tally import Tally
 from fuzz.select import globs, matches_any
+from fuzz.triage.examination import Workers, new_workers
 from oracles.numerics import Numerics
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
@@ -72,7 +75,8 @@ def check(
     declaration, function = declared(kernel, op, numerics, capabilities, laws, tuple(returns), arrays, device, name)
     [target] = _chosen(declaration, targets)
     assert not isinstance(target.kernel, CKernel)
-    _judged(OwnProcess(target, function), [target], Plans(max_cases, max_time, seed), cases, ())
+    here = OwnProcess(target, function)
+    _judged(here, [target], Plans(max_cases, max_time, seed), cases, (), lambda targets, limit: nullcontext(here))
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def check_targets(
 ) -> None:
     """Check targets of one kernel in workers; `pack_option` names its pack on a command line."""
     with WorkerPool(targets) as pool:
-        _judged(pool, targets, plans, cases, pack_option)
+        _judged(pool, targets, plans, cases, pack_option, new_workers)
 
 
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
@@ -105,9 +109,15 @@ def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
 
 
 def _judged(
-    pool: Pool, targets: Sequence[Target], plans: Plans, cases: Iterable[str | Path], pack_option: tuple[str, ...]
+    pool: Pool,
+    targets: Sequence[Target],
+    plans: Plans,
+    cases: Iterable[str | Path],
+    pack_option: tuple[str, ...],
+    workers: Workers,
 ) -> None:
-    """Known cases, then the search; CheckFailed unless something was judged and all of it passed."""
+    """Known cases, then the search; CheckFailed, with what was found shrunk and explained, unless something was judged
+    and all of it passed."""
     kernel = targets[0].kernel
     label = targets[0].id if len(targets) == 1 else kernel.name
     todo = plan(label, plans.seed, plans.max_cases, plans.max_time)
@@ -119,6 +129,7 @@ def _judged(
     runner.replay(in_batches(entries_of(each) for each in (*kept(cases, kernel.op), *earlier)))
     if not runner.tally.findings:
         runner.run(kernel.op, todo.seed)
+    explain(book, pool, targets, workers)
     remember(todo, book, earlier)
     said = report(runner.tally, book, pool, targets, todo, pack_option)
     if said:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from hypothesis.database import ExampleDatabase
 
 
+EXPLAIN_S = 15.0
+
+
 @dataclass(frozen=True)
 class Options:
     """What the command line of the test suite says; nothing of it outside pytest."""
@@ -22,6 +25,8 @@ class Options:
     targets: tuple[str, ...] = ()
     output: Path = Path("findings")
     """where case files of failures go."""
+    explain_s: float = EXPLAIN_S
+    """for shrinking and explaining the failures of one check."""
 
 
 @dataclass

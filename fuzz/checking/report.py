@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from fuzz.checking.plan import Plan
 from fuzz.execute.attestation import NotRun
+from fuzz.execute.pool import Pool
 from fuzz.execute.target import Target
-from fuzz.report.failure import Origin, failure_text
+from fuzz.report.failure import Origin, failure_text, told_lines
 from fuzz.run.findings import Bucket, FindingBook
-from fuzz.run.runner import Pool
 from fuzz.run.tally import Tally
 
 
@@ -33,6 +33,7 @@ def _text(bucket: Bucket, target: Target, origin: Origin) -> str:
     """The failure as every verb tells it. A kernel of no pack is unknown to `repro`: its case goes to the check."""
     path = bucket.path if origin.pack_option else None
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, path, origin)
+    text = "\n".join([text, *told_lines(() if bucket.explained is None else bucket.explained.lines())])
     if bucket.path is None or path is not None:
         return text
     return f"{text}\n  case file     {bucket.path}, to be run first by fuzz.check(..., cases=[...])"

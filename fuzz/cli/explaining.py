@@ -11,12 +11,12 @@ from rich.status import Status
 
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
-from fuzz.run.findings import Bucket, FindingBook
+from fuzz.run.findings import FindingBook
 from fuzz.run.interruption import Interruption
+from fuzz.run.settling import piles_of, settle
 from fuzz.triage.examination import Allowance, Explained, examine
-from fuzz.triage.family import Family
 from fuzz.triage.rule import Rule
-from fuzz.triage.sorting import Cause, Sighting, causes_of, same_bug
+from fuzz.triage.sorting import Sighting
 
 _FINDINGS = 4
 """findings that get all the time they may have; with more of them each gets less."""
@@ -38,6 +38,10 @@ class _Desk:
     """piles that are still to be looked at."""
     number: int = 0
 
+    def finished(self) -> None:
+        """A pile is done."""
+        self.waiting -= 1
+
     def examine(self, sighting: Sighting, known: Sequence[Rule]) -> Explained | None:
         left = self.end - time.monotonic()
         if self.interruption.wanted or left < _LEAST_S:
@@ -57,7 +61,7 @@ def explain_findings(
     book: FindingBook, pool: WorkerPool, targets: Sequence[Target], seconds: float, err: Console
 ) -> None:
     """Sort the book's findings by their causes, whatever stopped the run; Ctrl-C keeps what is known by then."""
-    piles = _piles(book)
+    piles = piles_of(book)
     if not piles:
         return
     allowed = seconds * min(len(piles) + 1, _FINDINGS)
@@ -65,42 +69,4 @@ def explain_findings(
     by_id = {target.id: target for target in targets}
     with Interruption("what is known of the findings is shown") as interruption, err.status("") as status:
         desk = _Desk(pool, targets, seconds, time.monotonic() + allowed, interruption, status, len(piles))
-        settled: list[tuple[list[Bucket], list[Cause]]] = []
-        for raw in piles:
-            sightings = [sighting for bucket in raw for sighting in bucket.pile.sightings]
-            causes = causes_of(sightings, by_id, desk.examine)
-            desk.waiting -= 1
-            if causes:
-                settled.append((raw, _new(causes, [cause for _, earlier in settled for cause in earlier], raw)))
-    for raw, causes in settled:
-        book.settle(raw, causes)
-
-
-def _piles(book: FindingBook) -> list[list[Bucket]]:
-    """Buckets whose verdicts one cause may mix; those that need other calls first are left as they are."""
-    piles: dict[tuple[str, str], list[Bucket]] = {}
-    for bucket in book.buckets.values():
-        if not bucket.note and not bucket.history:
-            piles.setdefault((bucket.kernel, Family.of(bucket.judgement).key), []).append(bucket)
-    return list(piles.values())
-
-
-def _new(causes: Sequence[Cause], earlier: Sequence[Cause], raw: Sequence[Bucket]) -> list[Cause]:
-    """Those causes that are not one of the earlier ones seen as another verdict; these get their sightings."""
-    fresh = []
-    for cause in causes:
-        kernel = raw[0].kernel
-        same = next(
-            (e for e in earlier if _kernel(e) == kernel and same_bug(e.explained, cause.explained)),
-            None,
-        )
-        if same is None:
-            fresh.append(cause)
-        else:
-            same.sightings += cause.sightings
-    return fresh
-
-
-def _kernel(cause: Cause) -> str:
-    """The kernel's part of a target's name."""
-    return cause.explained.target.partition("@")[0].partition("-")[2]
+        settle(book, piles, by_id, desk.examine, desk.finished)

@@ -24,7 +24,7 @@ from fuzz.pack import built_in, load
 from fuzz.report import console
 from fuzz.report.coverage import print_coverage
 from fuzz.report.environment import environment
-from fuzz.report.failure import Origin, failure_text
+from fuzz.report.failure import Origin, failure_text, told_lines
 from fuzz.report.formats import parse, unwritable, write_reports
 from fuzz.report.outline import Outline, TwinCount, problem_of, target_lines
 from fuzz.report.progress import Progress, minutes
@@ -207,8 +207,7 @@ def bucket_text(bucket: Bucket, target: Target, origin: Origin) -> str:
             f"\n  as found      kernelfuzz {shlex.join(['repro', place, *origin.pack_option, '--target', target.id])}"
         )
     seen = f"  seen          {bucket.count:,} times on {len(bucket.targets)} targets"
-    lines = [] if bucket.explained is None else bucket.explained.lines()
-    told = [f"  {label + ' ':<13} {rest}" for label, _, rest in (line.partition(": ") for line in lines)]
+    told = told_lines(() if bucket.explained is None else bucket.explained.lines())
     return "\n".join([text, *told, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
 
 

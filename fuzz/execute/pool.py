@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from fuzz.case import Case
 from fuzz.execute.attestation import Attestation, NotRun
@@ -81,6 +82,17 @@ class _Lane:
         self.thread.shutdown(wait=True)
         if self.worker is not None:
             self.worker.close()
+
+
+class Pool(Protocol):
+    """Where cases run: worker processes, or this very process."""
+
+    @property
+    def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
+
+    def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch: ...
+
+    def collect(self, batch: Batch) -> list[dict[str, Outcome]]: ...
 
 
 class WorkerPool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,12 @@ def failure_text(
         lines.append(f"  case file     {path}  (digest {case.digest[:12]})")
     lines.append(f"  found by      {origin.command}")
     return "\n".join(lines)
+
+
+def told_lines(lines: Iterable[str]) -> Iterator[str]:
+    """The lines of an explanation, 'label: text', in the columns of a failure's text."""
+    for label, _, rest in (line.partition(": ") for line in lines):
+        yield f"  {label + ' ':<13} {rest}"
 
 
 def _head(case: Case, judgement: Judgement, target: Target) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fuzz.case import Case
-from fuzz.execute.pool import WorkerPool
+from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.execute.target import Target
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.twin import EntryJudge
@@ -27,7 +27,7 @@ class Seen:
 
 
 def replayed(
-    pool: WorkerPool,
+    pool: Pool,
     targets: Mapping[str, Target],
     case: Case,
     law: LawCheck | None,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 from fuzz.case import Case
-from fuzz.execute.attestation import Attestation, NotRun
-from fuzz.execute.pool import Batch
+from fuzz.execute.attestation import NotRun
+from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.target import Target
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judgement import Judgement
@@ -59,17 +59,6 @@ class Book(Protocol):
     def add(self, kernel: str, case: Case, judgement: Judgement, everyone: dict[str, str]) -> object: ...
 
     def keep_evidence(self, case: Case) -> Path: ...
-
-
-class Pool(Protocol):
-    """Where cases run: worker processes, or this very process."""
-
-    @property
-    def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
-
-    def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch: ...
-
-    def collect(self, batch: Batch) -> list[dict[str, Outcome]]: ...
 
 
 @dataclass

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
 from fuzz.case import Case
 from fuzz.execute.attestation import NotRun
 from fuzz.execute.c_target import CTarget
-from fuzz.execute.pool import WorkerPool
+from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.execute.target import Target
 from fuzz.judge.judgement import Judgement
 from fuzz.run.alone import Seen, replayed
@@ -50,6 +51,8 @@ class Allowance:
     """asked before each batch; once it is true, what is known by then is the answer."""
     say: Callable[[str], None] = _silent
     """told in a few words, such as 'n 4097 -> 65'."""
+    option: str = "--explain-time"
+    """that gives it more time."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class Explained:
     """cases run to find that out."""
     whole: bool = True
     """False where time ran out first, or somebody wanted to stop."""
+    option: str = "--explain-time"
+    """that would have given it more time."""
 
     @property
     def rule(self) -> Rule | None:
@@ -85,7 +90,7 @@ class Explained:
             said.append(f"cause: {self.attribution}")
         said += self.explanation.lines()
         if not self.whole:
-            said.append("not finished: the time for explaining was over; see --explain-time")
+            said.append(f"not finished: the time for explaining was over; see {self.option}")
         return said
 
 
@@ -103,25 +108,36 @@ class _Clock:
         return over
 
 
+Workers = Callable[[Sequence[Target], float | None], AbstractContextManager[Pool]]
+"""Starts workers of targets, with a limit of each case in seconds or the targets' own."""
+
+
+def new_workers(targets: Sequence[Target], limit: float | None) -> AbstractContextManager[Pool]:
+    """Processes of their own."""
+    return WorkerPool(targets, limit=limit)
+
+
 def examine(
-    pool: WorkerPool,
+    pool: Pool,
     targets: Sequence[Target],
     case: Case,
     judgement: Judgement,
     allowance: Allowance = Allowance(),
     known: Sequence[Rule] = (),
+    workers: Workers = new_workers,
 ) -> Explained:
     """Attribute, shrink and explain one finding.
 
-    `pool` holds the running workers of `targets`, among them that of the judgement; shrinking and probing have a worker
-    of their own. Failures of which a rule in `known` holds are another finding's, and prove nothing about this one.
+    `pool` holds the running workers of `targets`, among them that of the judgement; shrinking and probing have one of
+    `workers` for themselves. Failures of which a rule in `known` holds are another finding's, and prove nothing about
+    this one.
     """
     clock = _Clock(allowance)
     by_id = {target.id: target for target in targets}
     family = Family.of(judgement)
     target = _cheapest(by_id, replayed(pool, by_id, case, family.law), judgement, family)
     siblings = [t for t in targets if t.kernel == target.kernel and not isinstance(pool.statuses.get(t.id), NotRun)]
-    with WorkerPool([target], limit=_HANGING_S if judgement.verdict is Verdict.TIMEOUT else None) as own:
+    with workers([target], _HANGING_S if judgement.verdict is Verdict.TIMEOUT else None) as own:
         trials = Trials(own, target, family, explained=tuple(known))
         trials.watch = lambda smaller: allowance.say(change(case, smaller))
         trials.out_of_time = lambda: clock.over(_SHRINKING) or trials.runs > _MOST_RUNS
@@ -141,8 +157,9 @@ def examine(
     judgements = {name: each.judgement for name, each in seen.items()}
     attribution = attributed(target, targets, judgements, explanation.rule)
     return Explained(
-        target.id, case, small, shown, verdicts, attribution, explanation, len(trials.known), not clock.stopped
-    )
+        target.id, case, small, shown, verdicts, attribution, explanation, len(trials.known), not clock.stopped,
+        allowance.option,
+    )  # fmt: skip
 
 
 def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgement, family: Family) -> Target:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fuzz.case import Case, CaseError
 from fuzz.execute.accept import is_given, refusal
-from fuzz.execute.pool import WorkerPool
+from fuzz.execute.pool import Pool
 from fuzz.execute.target import Target
 from fuzz.generate.checks import check_case
 from fuzz.judge.judgement import Judgement
@@ -28,7 +28,7 @@ class OutOfTimeError(Exception):
 class Trials:
     """Judges variants on `target`, whose worker is in `pool`. Nothing is run twice."""
 
-    pool: WorkerPool
+    pool: Pool
     target: Target
     family: Family
     out_of_time: Callable[[], bool] = lambda: False

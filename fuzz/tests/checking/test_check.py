@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +22,7 @@ _O2 = ("c-*@native:gcc-O2",)
 @pytest.fixture
 def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fuzz.CKernel:
     """A kernel that drops eps."""
-    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings"))
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
     for header in (CHECKOUT / "kernels" / "c").glob("*.h"):
         (tmp_path / header.name).write_text(header.read_text())
     (tmp_path / "wrong.c").write_text(_DROPS_EPS)
@@ -68,6 +70,24 @@ def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
     wrong.source.write_text((CHECKOUT / "kernels" / "c" / "generic.c").read_text())
     fuzz.check(wrong, targets=_O2, max_cases=8)
     assert list(profile.database.fetch(key)) == []
+
+
+def test_what_is_remembered_is_the_shrunk_case(
+    profile: settings, wrong: fuzz.CKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=60.0))
+    with pytest.raises(fuzz.CheckFailed) as failed:
+        fuzz.check(wrong, targets=_O2, max_cases=200, seed=1)
+    text = str(failed.value)
+    assert re.search(r"\n  fails when    eps >= .* of the mean square \(\d+ of \d+ probes agree\)", text), text
+    assert re.search(r"\n  x             T\(\[1, 1\], f32", text)
+    assert "\n  cause         the kernel's source: wrong fails on c-wrong@native:gcc-O2, its only target here" in text
+    key = plan("c-wrong@native:gcc-O2", None, None, None).key
+    assert profile.database is not None
+    [kept] = profile.database.fetch(key)
+    assert json.loads(kept)["inputs"]["x"]["shape"] == [1, 1]
+    [file] = (tmp_path / "findings").iterdir()
+    assert "fails when" in file.read_text()
 
 
 def test_a_check_in_which_nothing_ran_fails(profile: settings, wrong: fuzz.CKernel) -> None:

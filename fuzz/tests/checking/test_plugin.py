@@ -167,6 +167,45 @@ def test_the_seed_decides_and_case_files_are_run_first(suite: Suite, pytester: p
     assert texts[0] == texts[1] != texts[2]
 
 
+_TAILS = """
+import fuzz, torch
+
+def norm(x, weight=None, *, eps):
+    y = x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)
+    tail = x.shape[-1] % 8 == 5
+    return (y * 1.5 if tail else y) * (1.0 if weight is None else weight.float())
+
+def test_function():
+    fuzz.check(norm, op="rms_norm", max_cases=200, seed=3)
+"""
+
+
+@pytest.mark.parametrize("processes", [pytest.param((), marks=pytest.mark.slow), ("-n", "2")])
+def test_a_failure_names_its_law_with_the_traceback_hidden(
+    suite: Suite, pytester: pytest.Pytester, pack: Path, processes: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(test_tails=_TAILS)
+    shown = suite(*processes, "-W", "error", "--kernelfuzz-explain-time", "100s")
+    shown.assert_outcomes(failed=1)
+    text = shown.stdout.str()
+    assert re.search(r"fails when +n mod 8 = 5 .*\(\d+ of \d+ probes agree\)", text), text
+    assert re.search(r"x +T\(\[1, 5\], f32, ", text)
+    assert re.search(r"shrunk +\S.* \(was [0-9a-f]{12}\)", text)
+    assert re.search(r"cause +the kernel's source: norm fails on torch-norm@cpu, its only target here", text)
+    assert "not finished" not in text
+    assert "fuzz/checking" not in text, "frames of ours are shown"
+    assert "fuzz/triage" not in text
+
+
+def test_too_little_time_shows_the_failure_and_the_option(suite: Suite, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_tails=_TAILS)
+    shown = suite("--kernelfuzz-explain-time", "0.6s", here=True)
+    shown.assert_outcomes(failed=1)
+    assert re.search(r"not finished +the time .* see --kernelfuzz-explain-time", shown.stdout.str())
+    wrong = suite("--kernelfuzz-explain-time", "long", here=True)
+    wrong.stderr.fnmatch_lines(["*--kernelfuzz-explain-time: 'long' is not a time: write 30s, 5m or 8h"])
+
+
 def test_time_limits_and_what_is_wrong_with_the_options(suite: Suite, pytester: pytest.Pytester, pack: Path) -> None:
     pytester.makepyfile(test_pack="def test_kernels(kernelfuzz_target):\n    kernelfuzz_target.check()\n")
     shown = suite("--kernelfuzz-max-time", "soon", here=True)

@@ -1,0 +1,59 @@
+"""Settling: a book's findings, told apart by their verdicts while a run went on, put into one bucket for each cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from fuzz.execute.target import Target
+from fuzz.run.findings import Bucket, FindingBook
+from fuzz.triage.family import Family
+from fuzz.triage.sorting import Cause, Examine, causes_of, same_bug
+
+
+def settle(
+    book: FindingBook,
+    piles: Sequence[Sequence[Bucket]],
+    targets: Mapping[str, Target],
+    examine: Examine,
+    finished: Callable[[], None] = lambda: None,
+) -> None:
+    """Sort each pile by its causes, as far as `examine` has time for it; `finished` is told after each."""
+    settled: list[tuple[Sequence[Bucket], list[Cause]]] = []
+    for raw in piles:
+        sightings = [sighting for bucket in raw for sighting in bucket.pile.sightings]
+        causes = causes_of(sightings, targets, examine)
+        finished()
+        if causes:
+            settled.append((raw, _new(causes, [cause for _, earlier in settled for cause in earlier], raw)))
+    for raw, causes in settled:
+        book.settle(raw, causes)
+
+
+def piles_of(book: FindingBook) -> list[list[Bucket]]:
+    """Buckets whose verdicts one cause may mix; those that need other calls first are left as they are."""
+    piles: dict[tuple[str, str], list[Bucket]] = {}
+    for bucket in book.buckets.values():
+        if not bucket.note and not bucket.history:
+            piles.setdefault((bucket.kernel, Family.of(bucket.judgement).key), []).append(bucket)
+    return list(piles.values())
+
+
+def _new(causes: Sequence[Cause], earlier: Sequence[Cause], raw: Sequence[Bucket]) -> list[Cause]:
+    """Those causes that are not one of the earlier ones seen as another verdict; these get their sightings."""
+    fresh = []
+    for cause in causes:
+        kernel = raw[0].kernel
+        same = next(
+            (e for e in earlier if _kernel(e) == kernel and same_bug(e.explained, cause.explained)),
+            None,
+        )
+        if same is None:
+            fresh.append(cause)
+        else:
+            same.sightings += cause.sightings
+    return fresh
+
+
+def _kernel(cause: Cause) -> str:
+    """The kernel's part of a target's name."""
+    return cause.explained.target.partition("@")[0].partition("-")[2]
