@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol
 
 from fuzz.case import Case
-from fuzz.execute.attestation import NotRun
 from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.target import Target
 from fuzz.generate.search import StopSearch, search

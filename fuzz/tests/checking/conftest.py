@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+import numpy  # noqa: F401 (runs in this process forget what they imported, and numpy cannot be loaded twice)
 import pytest
 
 from fuzz.tests.conftest import CHECKOUT
