@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -106,6 +107,7 @@ def _facts(seen: NightView) -> dict[str, Any]:
         "coverage": coverage,
         "holes": sum(len(kind.holes) for kind in coverage),
         "pace": bars("Judged runs per minute of the night", "judged runs", pace) if pace else "",
+        "pack": _pack_option(night.command),
         "killed": sum(1 for session in seen.sessions if session.ended == ""),
     }
 
@@ -138,6 +140,12 @@ def _cause(bucket: Bucket) -> str:
     return found + ("; explained in part, for lack of time" if any(x.startswith("not finished") for x in lines) else "")
 
 
+def _pack_option(command: str) -> str:
+    """' --pack FOLDER' as the night was given it; '' where it ran the built-in kernels."""
+    words = shlex.split(command)
+    return f" --pack {shlex.quote(words[words.index('--pack') + 1])}" if "--pack" in words else ""
+
+
 def _repro(bucket: Bucket) -> str:
     line = next((line for line in bucket.row.text.splitlines() if line.startswith("  reproduce")), "")
     return line.strip().partition(" ")[2].strip()
@@ -164,6 +172,12 @@ def _idle(targets: Iterable[TargetRow]) -> list[Idle]:
     return [Idle(reason, names) for reason, names in by_reason.items()]
 
 
+def _natural(value: str) -> tuple[bool, int, str]:
+    """Numbers by their size, then words."""
+    number = value.isdecimal()
+    return not number, int(value) if number else 0, value
+
+
 def _coverage(rows: Sequence[Place]) -> list[Kind]:
     """Kinds with holes first: what is whole needs no attention."""
     counts: dict[tuple[str, str], Counter[str]] = {}
@@ -173,7 +187,7 @@ def _coverage(rows: Sequence[Place]) -> list[Kind]:
     found = [
         Kind(
             op, kind, sum(1 for count in values.values() if count), len(values), min(values.values()),
-            [value for value, count in values.items() if count == 0],
+            sorted((value for value, count in values.items() if count == 0), key=_natural),
         )
         for (op, kind), values in counts.items()
     ]  # fmt: skip

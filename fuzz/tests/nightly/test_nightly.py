@@ -213,6 +213,7 @@ def test_the_page_shows_them_and_needs_nothing_from_outside(nights: Any) -> None
         "loses-tail",
         "loses-eps",
         "kernelfuzz repro state/findings/loses-",
+        "--op rms_norm --pack pack",
         "3 sessions",
         "2 of them killed",
     ):
