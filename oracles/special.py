@@ -14,10 +14,11 @@ from oracles.rows import Roots
 def patched(
     enclosure: Enclosure, found: Roots, x: F64, weight: F64 | None, broken: Mask | None, unspecified: bool
 ) -> Enclosure:
-    """Elements (rows, n) of special rows. Where `broken` the weight is not finite; the precise tier has that.
+    """Elements (rows, n) of special rows. Where `broken` the weight is not finite.
 
     IEEE arithmetic of the declaration: one NaN makes its row NaN; one inf makes rstd 0, so NaN at the inf and zeros
-    elsewhere; a sum that overflows makes rstd 0; 0 * inf is NaN where rstd may be infinite.
+    elsewhere; a sum that overflows makes rstd 0; 0 * inf is NaN where rstd may be infinite. A weight of NaN makes NaN,
+    an infinite one NaN of zero and infinities of numbers; where a row is special besides, the precise tier has that.
     """
     none = np.zeros(len(x), bool)
     dead, nan_rows, pole, zero, unsure = (
@@ -33,8 +34,12 @@ def patched(
     maybe = np.broadcast_to(unsure[:, None], x.shape).copy()
     if enclosure.unsure is not None:
         maybe |= enclosure.unsure
-    if broken is not None:
-        maybe |= broken
+    if broken is not None and weight is not None:
+        special = dead | nan_rows | pole | zero | unsure
+        plain = ~special[:, None] & ~infinite & bool(not unspecified and enclosure.form.infinities)
+        of_nan, of_zero = plain & np.isnan(weight), plain & np.isinf(weight) & (x == 0)
+        nan[of_nan | of_zero] = REQUIRED
+        maybe |= broken & ~(of_nan | of_zero | (plain & (enclosure.outer[0] == np.inf)))
     fixed = (dead[:, None] | null) & (nan != REQUIRED)
     result = _patched(enclosure, fixed, maybe, nan, np.broadcast_to(zero[:, None], x.shape))
     if not unspecified:

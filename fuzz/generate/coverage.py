@@ -64,7 +64,8 @@ class Ledger:
 
     def _shared(self, kind: str, everyone: Ledger | None) -> list[str]:
         """The kind's holes that are holes of `everyone` too."""
-        return [value for value in self._open[kind] if everyone is None or everyone.lacks((kind, value))]
+        shared = self._open[kind] if everyone is None else everyone._open.get(kind, {})
+        return [value for value in self._open[kind] if value in shared]
 
     def holes(self) -> dict[str, list[str]]:
         """Labels of the space that no case has visited, by kind."""

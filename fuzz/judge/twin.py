@@ -10,6 +10,7 @@ from fuzz.execute.accept import refusal
 from fuzz.execute.target import Target
 from fuzz.judge.judge import Judge
 from fuzz.judge.judgement import Judgement
+from fuzz.kernel import Kernel
 from fuzz.laws.comparison import first_difference
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry
@@ -25,6 +26,7 @@ class EntryJudge:
         self.outcomes = outcomes
         self.checked: list[str] = []
         """targets on which the law was compared."""
+        self._refusals: dict[str, str | None] = {}
         self._before = before if entry.check is not None else None
         # A second run of the same case needs no second truth.
         shared = self._before is not None and self._before.entry.case.digest == entry.case.digest
@@ -33,7 +35,7 @@ class EntryJudge:
     def judge(self, target: Target) -> Judgement:
         """The verdict on one target. A law is compared only where case and twin pass on their own: what is wrong by the
         oracle needs no second reason."""
-        outcome, invalid = self.outcomes[target.id], refusal(target.kernel, self.entry.case)
+        outcome, invalid = self.outcomes[target.id], self._refusal(target.kernel)
         if invalid is not None:
             return self._judge.judge_invalid(outcome, invalid)
         judgement = self._judge.judge(outcome, target.numerics)
@@ -47,6 +49,12 @@ class EntryJudge:
             return judgement
         passed = (judgement.verdict, before.judge(target).verdict)
         return self._by_law(judgement, check, before) if passed == (Verdict.PASS, Verdict.PASS) else judgement
+
+    def _refusal(self, kernel: Kernel) -> str | None:
+        """Why the case is invalid for that kernel; asked once for all of its targets."""
+        if kernel.name not in self._refusals:
+            self._refusals[kernel.name] = refusal(kernel, self.entry.case)
+        return self._refusals[kernel.name]
 
     def evidence(self, judgement: Judgement) -> Case:
         """The case to show and to keep: where a law is broken, the one that the twin was made of."""

@@ -64,6 +64,20 @@ def test_tiers_agree_backward(op: str, recipe: str, dtype: str) -> None:
         assert not wrong, f"{names[number % len(names)]}: {wrong[0]}"
 
 
+@pytest.mark.parametrize("name", CONTRACTS)
+@pytest.mark.parametrize("recipe", ["normal", "few zeros", "one inf", "sum at overflow", "subnormal"])
+def test_tiers_agree_where_the_weight_is_not_finite(recipe: str, name: str) -> None:
+    rng = np.random.default_rng(4)
+    for problem in forward("rms_norm", recipe, "f32", 6, 9):
+        length = problem.input("x").shape[1]
+        weight = rng.choice([np.nan, np.inf, -np.inf, 0.0, 1.5, -2.0], length).astype(np.float32)
+        broken = replace(problem, inputs={**problem.inputs, "weight": weight})
+        _, unsure, wrong = disagreements(broken, CONTRACTS[name], rng)
+        assert not wrong, wrong[0]
+        if recipe == "normal" and name in ("plain", "llama", "none"):
+            assert problem.outputs["y"] == "e4m3" or not unsure
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
 def test_tiers_agree_on_many_elements(dtype: str) -> None:
