@@ -9,6 +9,7 @@ import numpy as np
 
 from fuzz.case import ITEMSIZE, Case, CaseError
 from fuzz.execute.accept import refusal
+from fuzz.execute.python_target import PythonTarget
 from fuzz.execute.target import Target
 from fuzz.judge.judgement import Judgement
 from fuzz.laws.law import LawCheck, unchanged
@@ -49,6 +50,8 @@ def calls_of(
     cases = (*history, case)
     if any(each.reaches_far for each in cases):
         raise ScriptError("--script: a tensor larger than memory needs the worker's sparse mapping: use repro itself")
+    if isinstance(target, PythonTarget) and not all(each.apart for each in cases):
+        raise ScriptError("--script: tensors that share memory in part are shown by a C kernel only: choose its target")
     broken = law if judgement is None or judgement.verdict is Verdict.FAIL_LAW else None
     if broken is not None:
         return _by_law(cases, broken)

@@ -20,7 +20,6 @@ from fuzz.triage.places import Places, places_of
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
-from fuzz.triage.values import is_about_values
 from fuzz.verdict import Verdict
 
 _BATCH = 16
@@ -51,6 +50,8 @@ class Explanation:
     """the law that is broken."""
     core: Rule | None = None
     """what tells this failure from others: the rule without the conditions that only hide it; None without a rule."""
+    cores: tuple[Rule, ...] = ()
+    """of the rule that was learned, sound or not, and of each of its alternatives, the same."""
 
     @property
     def rule(self) -> Rule | None:
@@ -61,32 +62,28 @@ class Explanation:
         """In the words of a user, with the evidence counted."""
         said = []
         if self.learned is not None:
-            said.append(_rule_line(self.learned, f"breaks {self.law}" if self.law else "fails"))
+            said.append(_rule_line(self.learned, f"breaks {self.law}" if self.law else "fails", self.cores))
         if self.places is not None:
             said.append(f"bad elements: {self.places}")
         return said
 
 
-def _rule_line(learned: Learned, fails: str) -> str:
+def _rule_line(learned: Learned, fails: str, cores: Sequence[Rule]) -> str:
     counted = f"{learned.agreeing} of {learned.probes} probes"
+    stated = "; or ".join(map(rule_text, (learned.rule, *learned.others), cores))
     if not learned.sound:
-        return f"{fails} about when: {_stated(learned)} ({counted} agree; no simple rule fits)"
+        return f"{fails} about when: {stated} ({counted} agree; no simple rule fits)"
     if not learned.rule.atoms:
         return f"{fails} when: always ({counted} fail)"
-    return f"{fails} when: {_stated(learned)} ({counted} agree)"
+    return f"{fails} when: {stated} ({counted} agree)"
 
 
-def _stated(learned: Learned) -> str:
-    return "; or ".join(rule_text(rule) for rule in (learned.rule, *learned.others))
-
-
-def rule_text(rule: Rule) -> str:
-    """The rule; what only hides the failure comes last and is said to do so."""
-    hiding = [atom for atom in rule.atoms if is_about_values(atom.trait)]
-    if not hiding or len(hiding) == len(rule.atoms):
+def rule_text(rule: Rule, core: Rule) -> str:
+    """The rule; what is not in its core, and so no cause, comes last: values with which the failure does not show."""
+    hiding = [atom for atom in rule.atoms if atom not in core.atoms]
+    if not hiding or not core.atoms:
         return str(rule) or "always"
-    core = Rule(tuple(atom for atom in rule.atoms if atom not in hiding))
-    return f"{core} [hidden unless {Rule(tuple(hiding))}]"
+    return f"{core}; it shows only where {Rule(tuple(hiding))}"
 
 
 @dataclass
@@ -228,9 +225,11 @@ def _concluded(evidence: _Evidence, law: str) -> Explanation:
     # The case itself was probed first.
     failed = evidence.failed
     learned = explained_by(evidence.traits, failed, failed.index(True)) if any(failed) else None
-    core = loosened(learned.rule, evidence.traits, failed) if learned is not None and learned.sound else None
+    stated = () if learned is None else (learned.rule, *learned.others)
+    cores = tuple(loosened(rule, evidence.traits, failed) for rule in stated)
+    core = cores[0] if learned is not None and learned.sound else None
     own = evidence.bad
     if learned is not None and learned.others:
         shown = [traits for traits, bad in zip(evidence.traits, failed, strict=True) if bad]
         own = [failure for failure, traits in zip(own, shown, strict=True) if learned.rule.holds(traits)]
-    return Explanation(learned, places_of(own), law, core if core is not None and core.atoms else None)
+    return Explanation(learned, places_of(own), law, core if core is not None and core.atoms else None, cores)

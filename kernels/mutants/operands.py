@@ -87,9 +87,9 @@ FORWARD: tuple[Mutant, ...] = (
     ),
     _planted(
         "weighted-ignores-weight-stride", "weighted", _TIMES_WEIGHT,
-        "{\n            kf_tensor weight = call->weight;\n            weight.strides[0] = 1;\n"
+        "{\n            kf_tensor weight = call->weight;\n            if (weight.rank == 1) weight.strides[0] = 1;\n"
         "            y *= scale_of(r, &weight, i, call->offset);\n        }",
-        "a weight whose elements are not neighbours", "a weight sliced out of a larger parameter", _PLACE,
+        "a weight of rank 1 whose elements are not neighbours", "a weight sliced out of a larger parameter", _PLACE,
         explained_as=("step of weight != 1",),
     ),
     _planted(

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +16,20 @@ import pytest
 from fuzz.case import Case, Output, Tensor
 from fuzz.cli.chosen_case import ChosenCase
 from fuzz.cli.failures import UsageError
-from fuzz.cli.scripts import chosen_for_script, write_script
+from fuzz.cli.scripts import check_name, chosen_for_script, write_script
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
+from fuzz.generate.entangled import entangled_as
 from fuzz.generate.layouts import lay_out
 from fuzz.judge.judgement import Judgement
+from fuzz.judge.twin import EntryJudge
 from fuzz.kernel import Kernel
+from fuzz.laws.registry import Entry
 from fuzz.store.casefile import Found
+from fuzz.tests.handmade import a_case, dense
 from fuzz.tests.triage.hunting import GENERIC, PACK, TAIL_63, failing, failures, given_case, mutant, with_edits
+from fuzz.triage.memory import shift
 from fuzz.verdict import Verdict
 
 _COMMANDS = re.compile(r"^ \*   (\S.*)$", re.MULTILINE)
@@ -96,6 +102,63 @@ def test_a_write_past_a_row_is_shown_by_a_c_program(tmp_path: Path, shape: tuple
     assert words in said
 
 
+@pytest.mark.parametrize("turn", [0, 1, 2, 3, 5, 6, 7, 8, 9])  # the others lie a row back, where nothing is read late
+def test_an_overlap_lies_in_the_program_as_it_does_in_the_case(tmp_path: Path, turn: int) -> None:
+    """The planted kernel fails only where y is further on, the other one only where it is further back."""
+    case = entangled_as(a_case("rms_norm", ("weight",), (2, 9), layout=dense), "y over x", turn)
+    forward, backward = mutant("weighted-overlap-forgotten"), with_reading_backwards()
+    wrong = forward if shift(case.inputs["x"].layout, case.outputs["y"].layout) > 0 else backward
+    said = _shown_and_corrected(tmp_path, wrong, PACK.kernel("weighted"), "native:gcc-O2", case)
+    assert "FAILS: y[" in said
+
+
+def with_reading_backwards() -> Kernel:
+    """Forgets the overlap as the mutant does, and goes through a row from its end."""
+    loop = "for (int64_t i = 0; i < r->n; i++) {\n        real y ="
+    forgotten = next(k for k in PACK.mutated_kernels() if k.name == "weighted-overlap-forgotten").edits
+    edits = (*forgotten, (loop, "for (int64_t i = r->n - 1; i >= 0; i--) {\n        real y ="))
+    return replace(PACK.kernel("weighted"), name="planted", edits=edits)
+
+
+def test_one_buffer_for_two_inputs_is_one_in_the_program(tmp_path: Path) -> None:
+    case = entangled_as(a_case("fused_add_rms_norm", (), (2, 5), layout=dense, eps=1.0), "residual is x", 0)
+    wrong, right = mutant("add-same-buffer-added-once"), PACK.kernel("add-generic")
+    assert "FAILS: y[" in _shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
+
+
+def test_rows_of_weights_are_rows_in_the_program(tmp_path: Path) -> None:
+    case = a_case("rms_norm", ("weight",), (3, 5), layout=dense)
+    weights = np.arange(1.0, 16.0, dtype="<f4").reshape(3, 5)
+    case = replace(case, inputs={**case.inputs, "weight": Tensor("f32", dense((3, 5)), weights.tobytes())})
+    wrong, right = mutant("weighted-first-row-of-weights"), PACK.kernel("weighted")
+    assert "FAILS: y[5] " in _shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
+
+
+def test_earlier_calls_are_made_in_the_program(tmp_path: Path) -> None:
+    counts = ("{ return each_row(", "{\n    static float last;\n    const float eps = last;\n    last = call->eps;\n"
+              "    kf_rms_norm_call stale = *call;\n    stale.eps = eps ? eps : call->eps;\n    call = &stale;\n"
+              "    return each_row(")  # fmt: skip
+    target = _target(with_edits(counts), "native:gcc-O2")
+    before, case = given_case((1, 9), 1, "contiguous", eps=4.0), given_case((1, 9), 1, "contiguous", eps=0.25)
+    with WorkerPool([target]) as pool:
+        first, second = pool.collect(pool.submit([before, case]))
+        assert EntryJudge(Entry(before), first).judge(target).verdict is Verdict.PASS
+        judgement = EntryJudge(Entry(case), second).judge(target)
+    assert judgement.verdict is Verdict.FAIL_NUMERIC
+    for history, expected in (((before,), 1), ((), 0)):
+        write_script(tmp_path / "repro.c", ChosenCase(case, None, history=history), judgement, target)
+        code, said = _run_c(tmp_path / "repro.c")
+        assert code == expected, said
+
+
+def test_what_a_python_program_cannot_lay_out_is_refused(tmp_path: Path) -> None:
+    target = _target(next(k for k in PACK.kernels if k.name == "vector-generic"), "@interpret")
+    case = entangled_as(a_case("rms_norm", (), (2, 9), layout=dense), "y over x", 0)
+    judgement = Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC)
+    with pytest.raises(UsageError, match=r"tensors that share memory in part .* a C kernel"):
+        write_script(tmp_path / "repro.py", ChosenCase(case, None), judgement, target)
+
+
 def test_a_broken_law_is_shown_by_its_two_calls(tmp_path: Path) -> None:
     target = _target(mutant("generic-order-by-call"), "native:gcc-O2")
     with WorkerPool([target]) as pool:
@@ -126,6 +189,6 @@ def test_a_program_in_the_wrong_language_is_refused() -> None:
     target = _target(GENERIC, "native:gcc-O2")
     judgement = Judgement(target.id, "", Verdict.FAIL_NUMERIC)
     with pytest.raises(UsageError, match=r"end in \.c or \.py"):
-        chosen_for_script(Path("repro.txt"), [judgement], {target.id: target}, None)
+        check_name(Path("repro.txt"))
     with pytest.raises(UsageError, match="written in that language"):
         chosen_for_script(Path("repro.py"), [judgement], {target.id: target}, None)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+
+import numpy as np
 
 from fuzz.case import Case
 from fuzz.execute.pool import WorkerPool
@@ -10,8 +13,9 @@ from fuzz.execute.target import expand
 from fuzz.execute.toolchain import this_host
 from fuzz.kernel import Kernel
 from fuzz.tests.triage.hunting import TAIL_63, failing, given_case, mutant, target_of, with_edits
-from fuzz.triage.explain import Explanation, explain
+from fuzz.triage.explain import Explanation, explain, rule_text
 from fuzz.triage.family import Family
+from fuzz.triage.rule import Atom, Rule
 from fuzz.triage.shrink import shrink
 from fuzz.triage.trial import Trials
 
@@ -48,6 +52,25 @@ def test_kernels_that_reject_what_they_must_are_no_probes_of_those_that_do_not()
     assert "axis = not last" in said
     assert "step of x != 1" in said, "the kernel lost more than one check"
     assert "about" not in said
+
+
+def test_values_that_cause_a_failure_are_stated_as_its_cause() -> None:
+    """As in a mean that overflows early: nothing is hidden by smaller numbers, they are no failure."""
+    edit = (_SCALED[0], _SCALED[1].replace("WRONG", "total > 0x1p60f"))
+    scaled = given_case((2, 9), 1, "contiguous")
+    x = np.frombuffer(scaled.inputs["x"].bits, "<f4") * np.float32(2.0**40)
+    found = replace(scaled, inputs={"x": replace(scaled.inputs["x"], bits=x.astype("<f4").tobytes())})
+    said = _explained(with_edits(edit), found=found).lines()[0]
+    assert said.startswith("fails when: mean square >= 2^")
+
+
+def test_values_that_only_hide_a_failure_come_after_its_cause() -> None:
+    cause, hiding = Atom("n mod 64", "=", (63,), 1.0), Atom("a zero row", "=", ("no",), 1.0)
+    both, core = Rule((hiding, cause)), Rule((cause,))
+    assert rule_text(both, core) == "n mod 64 = 63; it shows only where x has no row of zeros"
+    assert rule_text(both, both) == "x has no row of zeros and n mod 64 = 63"
+    assert rule_text(both, Rule()) == "x has no row of zeros and n mod 64 = 63"
+    assert rule_text(Rule(), Rule()) == "always"
 
 
 def test_an_optimisation_level_is_named() -> None:
