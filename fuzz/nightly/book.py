@@ -126,7 +126,7 @@ class NightBook:
         before = self.kept[name]
         core = explained.explanation.core if explained.whole else None
         told = replace(
-            before.forgotten(), explanation=tuple(explained.lines()), original=explained.original.digest,
+            before.forgotten(), explanation=_lines(explained), original=explained.original.digest,
             need=Need.NOTHING, core=core or before.core, tries=before.tries + (not explained.whole),
             pending=not explained.whole and before.tries + 1 < _TRIES,
         )  # fmt: skip
@@ -222,6 +222,11 @@ class NightBook:
 
     def _path(self, name: str, case: Case) -> Path:
         return self.folder / f"{name}-{case.digest[:12]}.json"
+
+
+def _lines(explained: Explained) -> tuple[str, ...]:
+    """A night divides its time by itself: it has no option for it."""
+    return tuple(line.removesuffix("; see --explain-time") for line in explained.lines())
 
 
 def size_of(case: Case) -> int:
