@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Console
@@ -59,10 +59,13 @@ def explained_on(base: Kernel, target: Target, case: Case, judgement: Judgement)
 
 
 def swept(explained: Explained, kernel: Kernel, judgement: Judgement) -> Swept:
-    """Everything smaller than the shrunk case, on the target on which it was shrunk."""
+    """Everything smaller than the shrunk case, on the target on which it was shrunk.
+
+    What a stray access shows differs from process to process: wrong values and faults are one way of failing.
+    """
     target = next(each for each in expand([kernel], this_host()) if each.id == explained.target)
     with WorkerPool([target]) as pool:
-        return sweep(Trials(pool, target, Family.of(judgement)), explained.case)
+        return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), explained.case)
 
 
 def print_told(out: Console, told: Sequence[Told]) -> None:

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.case import ITEMSIZE, Case, Layout
+from fuzz.case import ITEMSIZE, Case, Layout, Output
 from fuzz.execute.target import Target
 from fuzz.generate.formats import from_bits
 from fuzz.judge.judge import problem_of
 from fuzz.judge.judgement import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.outcome import Outcome
+from fuzz.triage.memory import shift
 from oracles.explanation import Explanation
 from oracles.truth import GaveUp, Truth
 
@@ -68,10 +69,10 @@ def _head(case: Case, judgement: Judgement, target: Target) -> Iterator[str]:
         yield f"  what          {judgement.reason}"
     yield f"  op            {case.op}, " + ", ".join(f"{name} {_param(value)}" for name, value in case.params.items())
     for name, tensor in case.inputs.items():
-        yield f"  {name:<13} {_tensor(tensor.dtype, tensor.layout)}"
+        shared = f", one buffer with {tensor.alias}" if tensor.alias else ""
+        yield f"  {name:<13} {_tensor(tensor.dtype, tensor.layout)}{shared}"
     for name, output in case.outputs.items():
-        place = f"in place of {output.alias}" if output.alias else _tensor(output.dtype, output.layout)
-        yield f"  {name:<13} {place}"
+        yield f"  {name:<13} {_output(case, output)}"
     if judgement.broken_law is not None:
         yield from _twin_lines(case, judgement.broken_law)
     structured = "structured: worst-case budget" if case.structured else "random rounding: statistical budget"
@@ -91,8 +92,19 @@ def _twin_lines(case: Case, check: LawCheck) -> Iterator[str]:
             yield f"  twin's {name:<6} {_tensor(tensor.dtype, tensor.layout)}, {values}"
     for name, output in twin.outputs.items():
         if output != case.outputs[name]:
-            place = f"in place of {output.alias}" if output.alias else _tensor(output.dtype, output.layout)
-            yield f"  twin's {name:<6} {place}"
+            yield f"  twin's {name:<6} {_output(twin, output)}"
+
+
+def _output(case: Case, output: Output) -> str:
+    """Its memory, or the input whose it is: exactly, or from so many elements before or after its first one."""
+    own = _tensor(output.dtype, output.layout)
+    if output.alias is None:
+        return own
+    source = case.inputs[output.alias].layout
+    if output.layout.relation(source) == "same":
+        return f"in place of {output.alias}"
+    distance = shift(source, output.layout)
+    return f"{own}, {abs(distance)} elements {'after' if distance > 0 else 'before'} {output.alias}, in its memory"
 
 
 def _tensor(dtype: str, layout: Layout) -> str:

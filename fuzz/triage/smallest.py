@@ -30,6 +30,8 @@ _LONG = 64
 """fewer rows than the case has are tried with rows of up to so many elements, if not more."""
 _FIRST, _LAST = 1536, 64
 """lengths that are tried of rows longer than that."""
+_FEW = 3
+"""draws of those that are longer than the first of them."""
 _BATCH = 64
 
 
@@ -76,7 +78,8 @@ def _smaller_than(base: Blueprint, draws: Sequence[Draw]) -> Iterator[Blueprint]
     sizes = [(rows, n) for rows in range(1, base.rows) for n in _lengths(max(base.n, _LONG) + 1)]
     sizes += [(base.rows, n) for n in _lengths(base.n)]
     for rows, n in sizes:
-        yield from (replace(base, rows=rows, n=n, values=values, seed=seed) for values, seed in draws)
+        few = draws if n <= _FIRST else draws[:_FEW]
+        yield from (replace(base, rows=rows, n=n, values=values, seed=seed) for values, seed in few)
 
 
 def _lengths(end: int) -> list[int]:

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from fuzz.report.failure import _attribution
+from fuzz.generate.entangled import entangled_as
+from fuzz.judge.judgement import Judgement
+from fuzz.report.failure import _attribution, _head
 from fuzz.report.progress import minutes, progress_line
 from fuzz.report.table import run_notes
 from fuzz.report.tables import PlainTable, markdown_table
 from fuzz.run.tally import Tally, TargetTally, Worst
+from fuzz.tests.handmade import a_case, dense
+from fuzz.tests.triage.hunting import PACK, target_of
+from fuzz.verdict import Verdict
+
+
+@pytest.mark.parametrize(
+    ("op", "label", "line"),
+    [
+        ("rms_norm", "y over x", r"y +T\(.*\), .* page, 1 elements after x, in its memory"),
+        ("fused_add_rms_norm", "residual is x", r"residual +T\(.* page, one buffer with x"),
+    ],
+)
+def test_memory_that_tensors_share_is_told(op: str, label: str, line: str) -> None:
+    case = entangled_as(a_case(op, (), (2, 5), layout=dense), label, 0)
+    target = target_of(PACK.kernel("generic"))
+    said = "\n".join(_head(case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC), target))
+    assert re.search(line, said), said
+    assert "in place of" not in said
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (65.9, "1:05"), (3599, "59:59"), (3661, "1:01:01")])
