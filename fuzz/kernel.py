@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from fuzz.case import ITEMSIZE
-from fuzz.op import OPS
+from fuzz.op import OPS, Op
 from oracles.numerics import Numerics
 from oracles.summation import Summation
 
@@ -172,8 +172,25 @@ def _check_declaration(kernel: Kernel) -> None:
         raise DeclarationError(f"name: {kernel.name!r} may hold letters, digits, '_', '.' and '-' only")
     if not isinstance(kernel.source, Path):
         raise DeclarationError(f"source: write a path, Path(__file__).parent / {str(kernel.source)!r}")
-    operands = OPS[kernel.op].operands if kernel.op in OPS else ()
-    if operands and kernel.capabilities.weight_rows and not any(operand.stackable for operand in operands):
-        raise DeclarationError(f"capabilities.weight_rows: {kernel.op} has no weight of rank 2")
+    _one_of("op", kernel.op, tuple(OPS))
+    _check_tensors(kernel.capabilities, OPS[kernel.op])
     if not isinstance(kernel.numerics.summation, get_args(Summation)):
         raise DeclarationError(f"numerics.summation: {kernel.numerics.summation!r} is not a summation structure")
+
+
+def _check_tensors(able: Capabilities, op: Op) -> None:
+    """Raise DeclarationError for a tensor that the op does not have: misspelt, it would never be given."""
+    optional = tuple(operand.name for operand in op.operands if operand.optional)
+    for name in able.takes:
+        _one_of("capabilities.takes", name, optional)
+    for name in able.needs:
+        _one_of("capabilities.needs", name, optional)
+    for name, _ in able.mixed:
+        _one_of("capabilities.mixed", name, tuple(operand.name for operand in op.operands))
+    for field, pairs in (("aliases", able.aliases), ("overlap", able.overlap)):
+        for pair in pairs:
+            if pair not in op.aliases:
+                known = ", ".join(map(str, op.aliases))
+                raise DeclarationError(f"capabilities.{field}: {pair} is not one of {known}, the pairs of {op.name}")
+    if able.weight_rows and not any(operand.stackable for operand in op.operands):
+        raise DeclarationError(f"capabilities.weight_rows: {op.name} has no weight of rank 2")

@@ -97,7 +97,7 @@ def _said(error: BaseException) -> str:
     if isinstance(error, (DeclarationError, NumericsError)):
         return str(error)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("pack.py")]
-    where = f"line {lines[-1]}: " if lines else ""
+    where = f"line {lines[-1]}: " if lines and not isinstance(error, SyntaxError) else ""  # which says it itself
     return f"{where}{type(error).__name__}: {error}"
 
 

@@ -36,11 +36,24 @@ MISTAKES = {
     "KERNELS = (CKernel('k', 'rms_norm_backward', SOURCE, capabilities=Capabilities(weight_rows=True)),)": (
         "capabilities.weight_rows: rms_norm_backward has no weight of rank 2"
     ),
+    "KERNELS = (CKernel('k', 'rmsnorm', SOURCE),)": "op: 'rmsnorm' is not one of rms_norm,",
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, capabilities=Capabilities(takes=('wieght',))),)": (
+        "capabilities.takes: 'wieght' is not one of weight, rstd"
+    ),
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, capabilities=Capabilities(needs=('residual',))),)": (
+        "capabilities.needs: 'residual'"
+    ),
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, capabilities=Capabilities(mixed=(('z', ('f32',)),))),)": (
+        "capabilities.mixed: 'z'"
+    ),
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, capabilities=Capabilities(aliases=(('x', 'y'),))),)": (
+        "capabilities.aliases: ('x', 'y') is not one of ('y', 'x')"
+    ),
     "Lanes(0, 4, 'scalar')": "lanes",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE),) * 2": "declares k more than once",
     "raise SystemExit(7)": "line 5: SystemExit: 7",
     "1 / 0": "line 5: ZeroDivisionError",
-    "def (": "SyntaxError",
+    "def (": "pack.py: SyntaxError: ",
 }
 
 

@@ -83,12 +83,15 @@ def test_an_edit_fits_exactly_once(target: CTarget, old: str, times: int) -> Non
         edited_source(edited)
 
 
-def test_a_missing_source_and_an_unknown_op_are_clear(target: CTarget, tmp_path: Path) -> None:
+def test_a_missing_source_and_an_op_without_c_are_clear(
+    target: CTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     builder = Builder(tmp_path / "cache")
     with pytest.raises(BuildError, match=r"cannot read .*absent\.c"):
         builder.build(replace(target, kernel=replace(target.kernel, source=tmp_path / "absent.c")))
-    with pytest.raises(BuildError, match="'softmax' are not supported"):
-        builder.build(replace(target, kernel=replace(target.kernel, op="softmax")))
+    monkeypatch.setattr(build, "NATIVE", tmp_path)
+    with pytest.raises(BuildError, match="'rms_norm' are not supported"):
+        builder.build(target)
 
 
 def test_the_cache_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
