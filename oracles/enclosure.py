@@ -149,6 +149,16 @@ def worst_pass(enclosure: Enclosure, got: F64) -> tuple[int, float]:
     return index, min(float(ratio.flat[index]), 1.0)
 
 
+def is_blunt(enclosure: Enclosure, got: F64, flat: int) -> bool:
+    """Whether the output's own rounding, at that element, hides more than all that is allowed before it.
+
+    Then its err/budget says nothing: of correct kernels too it is anything up to 1.
+    """
+    value = enclosure.values(got).reshape(-1)[flat : flat + 1]
+    width = max(enclosure.below.flat[flat], enclosure.above.flat[flat])
+    return not half_gap(value, enclosure.form, np.zeros(1, np.bool_))[0] < width
+
+
 def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
     """How far the value before the last rounding must have strayed, over how far it may: 0 for correct rounding.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, head
-from oracles.enclosure import Comparison, Enclosure, Mask, canonical, compare, passes, worst_pass
+from oracles.enclosure import Comparison, Enclosure, Mask, canonical, compare, is_blunt, passes, worst_pass
 from oracles.explanation import Explanation, explain
 from oracles.numerics import Numerics
 from oracles.ops import Op, load
@@ -52,6 +52,8 @@ class OutputCheck:
     """the worst element lies outside the worst-case budget too: no correct implementation returns it."""
     escalated: int = 0
     """elements that only the precise tier could decide."""
+    blunt: bool = False
+    """of a pass: the rounding of the worst element hides more than what is allowed besides: its ratio means nothing."""
     mask: Mask | None = field(default=None, repr=False, compare=False)
     """which elements fail, in the shape of the output; None where none does."""
 
@@ -148,7 +150,7 @@ class Truth:
         if self._sampled(name, numerics):
             canonical_index = tuple(int(i) for i in np.unravel_index(flat, got.shape))
             self._confirm(name, numerics, canonical_index, float(got[canonical_index]), passing=True)
-        return OutputCheck(name, "pass", index, ratio)
+        return OutputCheck(name, "pass", index, ratio, blunt=is_blunt(enclosure, got, flat))
 
     def _check_closely(self, name: str, numerics: Numerics, enclosure: Enclosure, got: F64) -> OutputCheck:
         """Some element is not certainly right: settle every element, the unsure ones in the precise tier."""
@@ -160,7 +162,8 @@ class Truth:
         worst = self._unravel(name, flat, got.shape)
         if not failing.any():
             result: Result = "gave_up" if gave_up else "pass"
-            return OutputCheck(name, result, worst, float(ratio.flat[flat]), escalated=escalated)
+            blunt = is_blunt(enclosure, got, flat)
+            return OutputCheck(name, result, worst, float(ratio.flat[flat]), escalated=escalated, blunt=blunt)
         value = float(got[index])
         if self._confirm(name, numerics, index, value, passing=False) is None:
             return OutputCheck(name, "gave_up", worst, float(ratio.flat[flat]), escalated=escalated)
@@ -170,7 +173,9 @@ class Truth:
         mask = np.zeros(int(np.prod(self.op.shape(name))), bool)
         mask[self._places(name)[failing]] = True
         mask = mask.reshape(self.op.shape(name))
-        return OutputCheck(name, result, worst, float(ratio.flat[flat]), int(failing.sum()), proven, escalated, mask)
+        return OutputCheck(
+            name, result, worst, float(ratio.flat[flat]), int(failing.sum()), proven, escalated, mask=mask
+        )
 
     def _settle(self, name: str, numerics: Numerics, comparison: Comparison, got: F64) -> tuple[Mask, F64, int]:
         failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0

@@ -24,7 +24,7 @@ def bench(
         typer.Argument(
             help="oracle: the fast tier against the precise one. "
             "kernels: C kernels against the plain composition, Python kernels on a GPU against torch. "
-            "guidance: cases to find planted losses of accuracy, with guidance and without."
+            "guidance: cases to find planted losses of accuracy, without guidance, with it, and by hypothesis.target."
         ),
     ],
     dtype: Annotated[

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import comb
 from pathlib import Path
 from statistics import median
 
@@ -18,10 +19,15 @@ from fuzz.pack import Pack, built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.report.tables import PlainTable, print_table
-from fuzz.run.detection import Hunt
+from fuzz.run.detection import Found, Hunt
 from fuzz.select import keyword
 
-_MODES = {"unguided": False, "guided": True}
+_MODES: Mapping[str, Callable[[Hunt, int], Found]] = {
+    "unguided": Hunt.unguided,
+    "guided": Hunt.guided,
+    "hypothesis.target": Hunt.by_hypothesis,
+}
+_PLAIN = "unguided"
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,11 @@ class Series:
         return sum(case is not None for case in self.cases)
 
     @property
+    def costs(self) -> tuple[int, ...]:
+        """Cases to detection; a miss counts as more than the limit."""
+        return tuple(self.limit + 1 if case is None else case for case in self.cases)
+
+    @property
     def middle(self) -> float:
         """Median of the cases to detection; a miss counts as the limit."""
         return median(self.limit if case is None else case for case in self.cases)
@@ -69,21 +80,13 @@ def bench_guidance(request: Request) -> Exit:
     if not mutants:
         raise UsageError(f"{pack.path} plants no loss of accuracy that matches: see of_size of its MUTANTS")
     found: list[Series] = []
-    for number, mutant in enumerate(mutants, start=1):
-        err.print(f"[{number}/{len(mutants)}] {mutant.name}: {mutant.trigger}")
-        for series in _hunted(pack, mutant, request):
-            err.print(f"  {series.mode}: median {series.middle:g}, {series.found} found")
-            found.append(series)
+    for base in dict.fromkeys(mutant.base for mutant in mutants):
+        of_base = [mutant for mutant in mutants if mutant.base == base]
+        err.print(f"{base}: {', '.join(mutant.name for mutant in of_base)}")
+        found += _hunted(pack, of_base, request)
     print_table(_table(found), markdown=False)
-    totals = {mode: sum(series.total for series in found if series.mode == mode) for mode in _MODES}
-    shares = {mode: sum(series.found for series in found if series.mode == mode) for mode in _MODES}
-    runs = len(mutants) * request.seeds
-    out.print(
-        f"\nfound within {request.max_cases:,} cases: {shares['unguided']} of {runs} unguided, "
-        f"{shares['guided']} guided; cases run: {totals['unguided']:,} unguided, {totals['guided']:,} guided; "
-        f"seeds {request.seed} to {request.seed + request.seeds - 1}",
-        soft_wrap=True,
-    )  # fmt: skip
+    for line in _summary(found, request):
+        out.print(line, soft_wrap=True)
     if request.json:
         record = {"environment": environment(), "limit": request.max_cases, "seed": request.seed,
                   "series": [{"mutant": s.mutant, "mode": s.mode, "cases": list(s.cases)} for s in found]}  # fmt: skip
@@ -91,15 +94,43 @@ def bench_guidance(request: Request) -> Exit:
     return Exit.OK
 
 
-def _hunted(pack: Pack, mutant: Mutant, request: Request) -> Iterator[Series]:
-    """Both modes on one target, the same seeds."""
-    target = _target(pack, mutant)
+def _hunted(pack: Pack, mutants: Sequence[Mutant], request: Request) -> list[Series]:
+    """Mutants of one base in every mode, with the same seeds."""
+    targets = {_target(pack, mutant): mutant for mutant in mutants}
     seeds = range(request.seed, request.seed + request.seeds)
-    with WorkerPool([target]) as pool:
-        hunt = Hunt(pool, target, request.max_cases)
-        for mode, guided in _MODES.items():
-            cases = tuple(hunt.cases(seed, guided=guided) for seed in seeds)
-            yield Series(mutant.name, mode, cases, request.max_cases)
+    with WorkerPool(list(targets)) as pool:
+        hunt = Hunt(pool, list(targets), request.max_cases)
+        runs = {mode: [search(hunt, seed) for seed in seeds] for mode, search in _MODES.items()}
+    return [
+        Series(mutant.name, mode, tuple(run[target.id] for run in runs[mode]), request.max_cases)
+        for target, mutant in targets.items()
+        for mode in _MODES
+    ]
+
+
+def _summary(found: Sequence[Series], request: Request) -> Iterator[str]:
+    """Each way of guiding beside none, seed by seed."""
+    plain = {series.mutant: series for series in found if series.mode == _PLAIN}
+    yield ""
+    for mode in _MODES:
+        series = [each for each in found if each.mode == mode]
+        share = f"{sum(each.found for each in series)} of {len(series) * request.seeds}"
+        line = f"{mode}: {share} found within {request.max_cases:,} cases, {sum(s.total for s in series):,} cases run"
+        if mode != _PLAIN:
+            pairs = [pair for each in series for pair in zip(each.costs, plain[each.mutant].costs, strict=True)]
+            sooner, later = sum(a < b for a, b in pairs), sum(a > b for a, b in pairs)
+            line += (
+                f"; sooner than unguided {sooner} times, later {later}, sign test p = {_sign_test(sooner, later):.2g}"
+            )
+        yield line
+    yield f"seeds {request.seed} to {request.seed + request.seeds - 1}"
+
+
+def _sign_test(wins: int, losses: int) -> float:
+    """Two-sided: how likely so uneven a split is where either side is as likely."""
+    runs, least = wins + losses, min(wins, losses)
+    tail: int = sum(comb(runs, k) for k in range(least + 1))
+    return min(1.0, tail / 2.0 ** (runs - 1))
 
 
 def _target(pack: Pack, mutant: Mutant) -> Target:

@@ -31,6 +31,8 @@ BATCH = 16
 """cases in one batch: enough to amortise a draw and a message, few enough to keep the progress line moving."""
 FAN = 4
 """cases that one draw fans out to."""
+RELATIVES = 8
+"""most cases that a guide may add to a batch."""
 STEERED = 10
 """cases of a batch that fill holes of the coverage, while there are any; the others only go near them."""
 SEQUENCE_EVERY = 2
@@ -78,8 +80,8 @@ def search(
     and whichever kernels really run. The last cases of each batch are steered towards what no case for that
     declaration has visited yet, so that nothing is left to chance. Cases that are big in one coordinate come once,
     after the batches that `fuzz.generate.big` names or, with `big_first`, at once. Without `sequences` all cases are
-    drawn one by one. With a `guide`, which is told of every draw, each batch ends with up to FAN cases more: these have
-    no number, and follow from the judgements that the guide was told of. All others stay as they are.
+    drawn one by one. With a `guide`, which is told of every draw, each batch ends with up to RELATIVES cases
+    more: these have no number, and follow from the judgements that the guide was told of. All others stay as they are.
     """
     audience = takers(kernels, op) or (anything(op),)
     strategy = sketches(audience, trespassers(audience))
@@ -114,7 +116,7 @@ def search(
                         ledger.see(labels)
                         everyone.see(labels)
         # The guide's own have no number and fill no hole: the others must not depend on what was judged.
-        relatives = guide.relatives(FAN) if guide is not None else []
+        relatives = guide.relatives(RELATIVES) if guide is not None else []
         try:
             hand_over(cases, [_told(draw, taker) for draw, taker in relatives])
             for case in due(op, audience, batches - 1, big_first):

@@ -2,36 +2,51 @@
 
 A fault of a size shows first as a passing case that is less accurate than the others. The most accurate kernel has its
 worst cases too, and is searched around them as well: nothing here knows which kernel is wrong.
+
+It climbs by sizes, recipes and parameters alone. The values of every relative are drawn anew: values that were picked
+for their errors would no longer be random, and the statistical budget holds for random ones only.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from fuzz.case import Case
 from fuzz.execute.accept import Taker
+from fuzz.generate.changes import CHANGES, filled
 from fuzz.generate.dice import Dice
-from fuzz.generate.draw import EPS, Draw
-from fuzz.generate.menus import MENUS
+from fuzz.generate.draw import Draw
 from fuzz.generate.realise import realise
-from fuzz.generate.shapes import LARGEST_CASE
-from fuzz.generate.sketch import fitting_n
 from fuzz.generate.stream import Stream
 from fuzz.judge.judgement import Judgement
-from fuzz.op import OPS
 from fuzz.verdict import Verdict
 
 _REMEMBERED = 512
 """cases whose draw is kept until they are judged: more than are ever on their way."""
 _TRIES = 4
 """of a relative that its kernel takes."""
-_COARSE = ("f16", "bf16")
-"""dtypes whose own rounding is nearly all of every error: err/budget is about 1 there whatever the kernel does."""
+_PATIENCE = 8
+"""relatives without a better one after which a case counts half."""
+_LEAST = 2
+"""relatives in a batch, however seldom they are worse than what they were made of."""
+_MEMORY = 32
+"""relatives over which their success is averaged."""
+_HOPE = 0.25
+"""share of successes from which on there are as many relatives as there may be; also what is taken for it at first."""
+
+_SHARPNESS = 4
+"""power of its promise by which a case is chosen: twice as near to a failure, sixteen times as often."""
+_ASIDE = 4
+"""relatives of which one is of a size class taken blindly."""
+
+_T = TypeVar("_T")
 
 Cell = tuple[str, ...]
-"""what cases of one kind have in common: size class, dtype and recipe."""
+"""what cases of one kind have in common: size class, dtype, recipe and the output that is worst. A case of a new kind
+is kept however accurate it is."""
 
 
 @dataclass
@@ -41,8 +56,39 @@ class _Elite:
     ratio: float
     draw: Draw
     taker: Taker
-    tried: int = 0
-    """relatives made of it."""
+    failures: int = 0
+    """relatives made of it since it is the worst."""
+
+    @property
+    def promise(self) -> float:
+        return self.ratio * _PATIENCE / (_PATIENCE + self.failures)
+
+
+@dataclass
+class _Climb:
+    """What is known of one kernel."""
+
+    elites: dict[Cell, _Elite] = field(default_factory=dict)
+    wins: dict[str, int] = field(default_factory=dict)
+    tries: dict[str, int] = field(default_factory=dict)
+    """by the name of a change: relatives that were worse than their elite, and all."""
+
+    def change(self, dice: Dice) -> str:
+        """One of the changes, the more likely the more often it made a case worse."""
+        rates = [(name, (1 + self.wins.get(name, 0)) / (2 + self.tries.get(name, 0))) for name in CHANGES]
+        return _weighted(rates, dice)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """How a case was made that is to be judged."""
+
+    draw: Draw
+    taker: Taker
+    kernel: str = ""
+    """of a relative: whose elite it was made of, by which change."""
+    ratio: float = 0.0
+    change: str = ""
 
 
 @dataclass
@@ -50,45 +96,77 @@ class Guide:
     """An observer that a search asks for cases. The same judgements give the same cases, whenever they come."""
 
     seed: int
-    _drawn: OrderedDict[str, tuple[Draw, Taker]] = field(default_factory=OrderedDict)
+    _made: OrderedDict[str, _Made] = field(default_factory=OrderedDict)
     """by digest of the case."""
-    _elites: dict[str, dict[Cell, _Elite]] = field(default_factory=dict)
+    _proposed: dict[int, _Made] = field(default_factory=dict)
+    """relatives that the search was given, by the seed of their draw."""
+    _climbs: dict[str, _Climb] = field(default_factory=dict)
     """by kernel."""
     _turns: int = 0
+    _success: float = _HOPE
+    """share of relatives that were worse than what they were made of, of late."""
 
     def drawn(self, case: Case, draw: Draw, taker: Taker) -> None:
         """Remember how a case was made that will be judged."""
-        self._drawn[case.digest] = draw, taker
-        while len(self._drawn) > _REMEMBERED:
-            self._drawn.popitem(last=False)
+        self._made[case.digest] = self._proposed.pop(draw.seed, _Made(draw, taker))
+        while len(self._made) > _REMEMBERED:
+            self._made.popitem(last=False)
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        known = self._drawn.pop(case.digest, None)
-        if known is None:
+        made = self._made.pop(case.digest, None)
+        if made is None:
             return
-        draw, taker = known
+        known: dict[str, float] = {}
         for judgement in judgements:
             check = judgement.worst
-            if judgement.verdict is not Verdict.PASS or check is None or case.outputs[check.output].dtype in _COARSE:
+            if judgement.verdict is not Verdict.PASS or check is None or check.blunt:
                 continue
-            cells = self._elites.setdefault(judgement.target.partition("@")[0], {})
-            cell = (str(_size_class(draw.n)), draw.part("x").dtype, draw.part("x").recipe)
+            kernel = judgement.target.partition("@")[0]
+            known[kernel] = max(known.get(kernel, 0.0), judgement.ratio)
+            cells = self._climbs.setdefault(kernel, _Climb()).elites
+            cell = (str(_size_class(made.draw.n)), made.draw.part("x").dtype, made.draw.part("x").recipe, check.output)
             if cell not in cells or judgement.ratio > cells[cell].ratio:
-                cells[cell] = _Elite(judgement.ratio, draw, taker)
+                cells[cell] = _Elite(judgement.ratio, made.draw, made.taker)
+        if made.kernel:
+            self._learn(made, known.get(made.kernel, 0.0) > made.ratio)
+
+    def _learn(self, made: _Made, success: bool) -> None:
+        climb = self._climbs[made.kernel]
+        climb.tries[made.change] = climb.tries.get(made.change, 0) + 1
+        climb.wins[made.change] = climb.wins.get(made.change, 0) + success
+        self._success += (success - self._success) / _MEMORY
 
     def progress(self, elapsed: float) -> None:
         """Nothing to show."""
 
     def relatives(self, count: int) -> list[tuple[Draw, Taker]]:
-        """Up to `count` draws near the worst cases, for each kernel in turn; none as long as nothing is known."""
-        kernels = list(self._elites)
+        """Up to `count` draws near the worst cases, for each kernel in turn: the fewer the less they helped of late."""
+        kernels = list(self._climbs)
+        most = max(_LEAST, round(count * min(1.0, self._success / _HOPE)))
         found = []
-        for _ in range(count if kernels else 0):
-            elites = list(self._elites[kernels[self._turns % len(kernels)]].values())
+        for _ in range(min(most, count) if kernels else 0):
+            kernel = kernels[self._turns % len(kernels)]
             dice = Dice(Stream(self.seed).child(f"guide {self._turns}"))
-            found.append(_relative(_chosen(elites, dice), dice))
+            made = self._relative(kernel, dice)
+            self._proposed[made.draw.seed] = made
+            found.append((made.draw, made.taker))
             self._turns += 1
         return found
+
+    def _relative(self, kernel: str, dice: Dice) -> _Made:
+        """The draw of one of the kernel's elites with other values, one thing changed and, half of the time, as many
+        rows as fit: every one is another chance."""
+        climb = self._climbs[kernel]
+        elite = _chosen(list(climb.elites.values()), dice)
+        elite.failures += 1
+        for _ in range(_TRIES):
+            change = climb.change(dice)
+            draw = CHANGES[change](elite.draw, elite.taker, dice)
+            draw = filled(draw) if dice.one_in(2) else draw
+            draw = replace(draw, seed=Stream(elite.draw.seed).child(f"relative {dice.below(2**32)}").key)
+            if elite.taker.refusal(realise(draw)) is None:
+                return _Made(draw, elite.taker, kernel, elite.ratio, change)
+        return _Made(elite.draw, elite.taker)
 
 
 def _size_class(n: int) -> int:
@@ -97,71 +175,19 @@ def _size_class(n: int) -> int:
 
 
 def _chosen(elites: list[_Elite], dice: Dice) -> _Elite:
-    """Half of the time one of the worst of all; else one of the worst of some size class, or that of which least is
-    known: short rows are the worst of most kernels, and must not hide the long ones."""
-    how = dice.below(4)
-    if how >= 2:
+    """The more promising, the likelier; now and then of one size class alone: short rows are the worst of most kernels,
+    and must not hide the long ones."""
+    if dice.one_in(_ASIDE):
         size = dice.pick(sorted({_size_class(elite.draw.n) for elite in elites}))
         elites = [elite for elite in elites if _size_class(elite.draw.n) == size]
-    if how == 3:
-        chosen = min(elites, key=lambda elite: elite.tried)
-    else:
-        ranked = sorted(elites, key=lambda elite: -elite.ratio)
-        chosen = ranked[min(dice.below(4), dice.below(4), dice.below(4), len(ranked) - 1)]
-    chosen.tried += 1
-    return chosen
+    return _weighted([(elite, elite.promise**_SHARPNESS + 1e-9) for elite in elites], dice)
 
 
-def _relative(elite: _Elite, dice: Dice) -> tuple[Draw, Taker]:
-    """The elite's draw with other values and, most of the time, one or two things changed."""
-    for _ in range(_TRIES):
-        draw = replace(elite.draw, seed=Stream(elite.draw.seed).child(f"relative {dice.below(2**32)}").key)
-        for _ in range(dice.below(3)):
-            draw = dice.pick(_CHANGES)(draw, elite.taker, dice)
-        if elite.taker.refusal(realise(draw)) is None:
-            return draw, elite.taker
-    return elite.draw, elite.taker
-
-
-Change = Callable[[Draw, Taker, Dice], Draw]
-
-
-def _n(draw: Draw, taker: Taker, dice: Dice) -> Draw:
-    step = taker.able.multiple_of * (1 + dice.below(4))
-    n = fitting_n(taker, max(1, dice.pick([draw.n // 2, draw.n // 2, draw.n - step, draw.n + step, 2 * draw.n])))
-    return replace(draw, n=n, rows=max(1, min(draw.rows, LARGEST_CASE // n)))
-
-
-def _rows(draw: Draw, taker: Taker, dice: Dice) -> Draw:
-    """More rows: every one is another chance."""
-    if draw.rank == 1:
-        return draw
-    most = max(1, LARGEST_CASE // max(draw.n, 1))
-    return replace(draw, rows=max(1, min(dice.pick([1, 4 * draw.rows, 8 * draw.rows, 256]), most)))
-
-
-def _eps(draw: Draw, taker: Taker, dice: Dice) -> Draw:
-    return replace(draw, eps=dice.pick(EPS))
-
-
-def _recipe(draw: Draw, taker: Taker, dice: Dice) -> Draw:
-    """Another recipe for one of the inputs."""
-    part = dice.pick([part for part in draw.parts if part.recipe])
-    menu = MENUS[OPS[draw.op].operand(part.name).menu]
-    changed = replace(part, recipe=dice.pick(menu))
-    return replace(draw, parts=tuple(changed if each.name == part.name else each for each in draw.parts))
-
-
-def _less(draw: Draw, taker: Taker, dice: Dice) -> Draw:
-    """Without an optional input that nothing else rests on: fewer operations are allowed fewer errors."""
-    op = OPS[draw.op]
-    relied = {op.operand(part.name).only_with for part in draw.parts} | {part.alias for part in draw.parts}
-    free = [p.name for p in draw.parts if p.recipe and op.operand(p.name).optional and p.name not in relied]
-    if not free:
-        return draw
-    dropped = dice.pick(free)
-    parts = tuple(part for part in draw.parts if part.name != dropped)
-    return replace(draw, parts=parts, offset=0.0 if dropped == "weight" else draw.offset)
-
-
-_CHANGES: tuple[Change, ...] = (_n, _n, _rows, _rows, _eps, _recipe, _recipe, _less)
+def _weighted(options: Sequence[tuple[_T, float]], dice: Dice) -> _T:
+    """One of them, by its weight."""
+    left = dice.below(2**20) / 2**20 * sum(weight for _, weight in options)
+    for option, weight in options:
+        left -= weight
+        if left < 0:
+            return option
+    return options[-1][0]

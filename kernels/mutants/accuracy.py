@@ -49,4 +49,22 @@ MUTANTS: tuple[Mutant, ...] = (
         _TOTAL + f"        if (i > 1000) total = {_bits('total', 22)};\n",
         "n > 1001", "an accumulator that becomes narrower for long rows",
     ),
+    _inaccurate(
+        "add-total-in-18-bits", "add-generic",
+        "    for (int64_t i = 0; i < n; i++) total += values[i] * values[i];",
+        "    for (int64_t i = 0; i < n; i++) {\n        total += values[i] * values[i];\n"
+        f"        if (i % 256 == 255) total = {_bits('total', 18)};\n    }}",
+        "n >= 256", "partial sums handed from block to block in a narrower format",
+    ),
+    _inaccurate(
+        "backward-projection-in-21-bits", "backward-generic", "    return total / (real)r->n;\n",
+        f"    return {_bits('total / (real)r->n', 21)};\n",
+        "dy along x, or short rows", "the row's projection stored in a narrower format before it is subtracted",
+    ),
+    _inaccurate(
+        "backward-dw-in-20-bits", "backward-generic", "dw[i] += load(&call->dy, at(r, &call->dy, i)) * h;",
+        "{\n            dw[i] += load(&call->dy, at(r, &call->dy, i)) * h;\n"
+        f"            if (r->number % 8 == 7) dw[i] = {_bits('dw[i]', 20)};\n        }}",
+        "dw over 8 rows or more", "partial gradients of the weight stored in a narrower format between blocks of rows",
+    ),
 )  # fmt: skip

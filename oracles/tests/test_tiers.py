@@ -11,6 +11,7 @@ from oracles import Numerics
 from oracles.enclosure import compare
 from oracles.precise import conforms
 from oracles.problem import Problem
+from oracles.rounding import STORAGE
 from oracles.simulation import rms_norm
 from oracles.tests.adversary import RECIPES, probes
 from oracles.tests.problems import CONTRACTS, backward, forward
@@ -128,3 +129,16 @@ def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) 
     assert (check.result, check.escalated) == ("gave_up", 8)
     with pytest.raises(GaveUp):
         truth.explain(Numerics(), "y", (0, 0), 0.0)
+
+
+@pytest.mark.parametrize(("dtype", "scale", "blunt"), [("f32", 1.0, False), ("f16", 1.0, True), ("f32", 1e-42, True)])
+def test_a_ratio_that_the_rounding_of_the_output_decides_is_said_to_mean_nothing(
+    dtype: str, scale: float, blunt: bool
+) -> None:
+    """16 bits, and float32 where it is subnormal, are coarser than all errors that are allowed before."""
+    x = np.linspace(1.0, 2.0, 12, dtype="<f4").reshape(3, 4)
+    weight = np.full(4, scale, "<f4")
+    truth = Truth(Problem("rms_norm", {"eps": 0.0}, {"x": x, "weight": weight}, {"y": dtype}))
+    exact = x.astype(np.float64) / np.sqrt(np.mean(x.astype(np.float64) ** 2, axis=1, keepdims=True)) * weight
+    (check,) = truth.check(Numerics(), {"y": exact.astype(STORAGE[dtype])})
+    assert (check.result, check.blunt) == ("pass", blunt)

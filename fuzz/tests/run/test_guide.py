@@ -17,6 +17,7 @@ from fuzz.generate.draw import Draw
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.search import StopSearch, search
+from fuzz.generate.shapes import LARGEST_CASE
 from fuzz.generate.sketch import Sketch
 from fuzz.judge.judgement import Judgement
 from fuzz.laws.registry import declared
@@ -39,10 +40,12 @@ def _draw(n: int, dtype: str = "f32", recipe: str = "normal", seed: int = 1) -> 
     return plan(sketch, {"x dtype": dtype}), who
 
 
-def _tell(guide: Guide, draw: Draw, who: Taker, ratio: float, verdict: Verdict = Verdict.PASS) -> Case:
+def _tell(
+    guide: Guide, draw: Draw, who: Taker, ratio: float, verdict: Verdict = Verdict.PASS, blunt: bool = False
+) -> Case:
     case = realise(draw)
     guide.drawn(case, draw, who)
-    check = OutputCheck("y", "pass", (0, 0), ratio)
+    check = OutputCheck("y", "pass", (0, 0), ratio, blunt=blunt)
     guide.judged(case, [Judgement(TARGET, case.digest, verdict, ratio, check)])
     return case
 
@@ -67,10 +70,10 @@ def test_relatives_are_near_the_worst_and_are_taken() -> None:
     assert len({realise(draw).digest for draw, _ in found}) > 190
 
 
-def test_failures_16_bit_outputs_and_strangers_teach_nothing() -> None:
+def test_failures_errors_that_rounding_hides_and_strangers_teach_nothing() -> None:
     guide = Guide(1)
     _tell(guide, *_draw(40), 9.0, Verdict.FAIL_NUMERIC)
-    _tell(guide, *_draw(41, dtype="f16"), 0.99)
+    _tell(guide, *_draw(41, dtype="f16"), 0.99, blunt=True)
     stranger = realise(_draw(42)[0])
     check = OutputCheck("y", "pass", (0, 0), 0.9)
     guide.judged(stranger, [Judgement(TARGET, stranger.digest, Verdict.PASS, 0.9, check)])
@@ -83,6 +86,32 @@ def test_long_rows_are_tried_although_short_ones_are_worse() -> None:
         _tell(guide, *_draw(1 + seed % 3, recipe=("normal", "uniform", "ordinal")[seed % 3], seed=seed), 0.9)
     _tell(guide, *_draw(5000), 0.01)
     assert any(n > 1000 for n in _lengths(guide.relatives(40)))
+
+
+def test_there_are_few_relatives_where_they_do_not_help_and_many_where_they_do() -> None:
+    guide = Guide(1)
+    _tell(guide, *_draw(100), 0.5)
+    for _ in range(30):
+        for draw, who in guide.relatives(8):
+            _tell(guide, draw, who, 0.1)
+    assert len(guide.relatives(8)) == 2
+    worse = 0.5
+    for _ in range(30):
+        for draw, who in guide.relatives(8):
+            worse += 0.001
+            _tell(guide, draw, who, worse)
+    assert len(guide.relatives(8)) == 8
+
+
+def test_changes_that_make_cases_worse_are_made_more_often() -> None:
+    """A kernel that is worse the longer the row."""
+    guide = Guide(1)
+    _tell(guide, *_draw(4), 0.01)
+    for _ in range(40):
+        for draw, who in guide.relatives(8):
+            _tell(guide, draw, who, draw.n / 10000)
+    lengths = _lengths(guide.relatives(40))
+    assert 2000 < max(lengths) <= LARGEST_CASE, "but not without end"
 
 
 def _run(folder: Path, pause: float) -> list[str]:
@@ -140,8 +169,11 @@ def test_a_guide_adds_cases_and_changes_no_other() -> None:
 def test_guidance_finds_a_root_that_is_a_bit_short_where_chance_does_not() -> None:
     """What `bench guidance` shows at length: the same seeds, the same limit."""
     (mutant,) = [mutant for mutant in PACK.mutants if mutant.name == "weighted-root-in-23-bits"]
-    targets = expand([mutant.apply(PACK.kernel(mutant.base))], this_host())
-    with WorkerPool(targets[:1]) as pool:
-        hunt = Hunt(pool, targets[0], 500)
-        found = {guided: [hunt.cases(seed, guided=guided) for seed in range(101, 107)] for guided in (False, True)}
-    assert sum(each is not None for each in found[True]) > sum(each is not None for each in found[False])
+    targets = expand([mutant.apply(PACK.kernel(mutant.base))], this_host())[:1]
+    with WorkerPool(targets) as pool:
+        hunt = Hunt(pool, targets, 500)
+        found = [
+            [search(seed)[targets[0].id] is not None for seed in range(101, 105)]
+            for search in (hunt.unguided, hunt.guided)
+        ]
+    assert sum(found[1]) > sum(found[0]) + 1

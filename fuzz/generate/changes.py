@@ -1,0 +1,86 @@
+"""What a relative of a case has changed, beside its values: one step in one direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from fuzz.execute.accept import Taker
+from fuzz.generate.dice import Dice
+from fuzz.generate.draw import EPS, Draw
+from fuzz.generate.menus import MENUS
+from fuzz.generate.shapes import LARGEST_CASE
+from fuzz.generate.sketch import fitting_n
+from fuzz.op import OPS
+
+Change = Callable[[Draw, Taker, Dice], Draw]
+
+_FILLED = 4096
+"""elements of a case with as many rows as fit: several times those of most cases, and still cheap to judge."""
+
+
+def filled(draw: Draw) -> Draw:
+    """With as many rows as fit."""
+    return draw if draw.rank == 1 else _resized(draw, max(draw.rows, _FILLED // max(draw.n, 1)))
+
+
+def _resized(draw: Draw, rows: int) -> Draw:
+    return replace(draw, rows=max(1, min(rows, LARGEST_CASE // max(draw.n, 1))))
+
+
+def _same(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+    """Other values alone."""
+    return draw
+
+
+def _of_length(draw: Draw, taker: Taker, n: int) -> Draw:
+    # Step by step rows would grow without end, and with them the time that a case takes.
+    n = fitting_n(taker, max(1, min(n, max(draw.n, LARGEST_CASE))))
+    rows = draw.rows * draw.n // n if n > draw.n else draw.rows
+    return _resized(replace(draw, n=n), max(1, rows))
+
+
+def _longer(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+    return _of_length(draw, taker, draw.n * dice.pick([2, 2, 4]) + dice.below(3))
+
+
+def _shorter(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+    return _of_length(draw, taker, draw.n // dice.pick([2, 2, 4, 8]))
+
+
+def _near(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+    step = taker.able.multiple_of * (1 + dice.below(4))
+    return _of_length(draw, taker, draw.n + (step if dice.one_in(2) else -step))
+
+
+def _more_rows(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+    return draw if draw.rank == 1 else _resized(draw, draw.rows * dice.pick([2, 4, 8]))
+
+
+def _eps(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+    return replace(draw, eps=dice.pick(EPS))
+
+
+def _recipe(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+    """Another recipe for one of the inputs."""
+    part = dice.pick([part for part in draw.parts if part.recipe])
+    changed = replace(part, recipe=dice.pick(MENUS[OPS[draw.op].operand(part.name).menu]))
+    return replace(draw, parts=tuple(changed if each.name == part.name else each for each in draw.parts))
+
+
+def _less(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+    """Without an optional input that nothing else rests on: fewer operations are allowed fewer errors."""
+    op = OPS[draw.op]
+    relied = {op.operand(part.name).only_with for part in draw.parts} | {part.alias for part in draw.parts}
+    free = [p.name for p in draw.parts if p.recipe and op.operand(p.name).optional and p.name not in relied]
+    if not free:
+        return draw
+    dropped = dice.pick(free)
+    parts = tuple(part for part in draw.parts if part.name != dropped)
+    return replace(draw, parts=parts, offset=0.0 if dropped == "weight" else draw.offset)
+
+
+CHANGES: Mapping[str, Change] = {
+    change.__name__.strip("_"): change for change in (_same, _longer, _shorter, _near, _more_rows, _eps, _recipe, _less)
+}
+"""by name."""
