@@ -188,7 +188,7 @@ def test_a_failure_names_its_law_with_the_traceback_hidden(
     shown = suite(*processes, "-W", "error", "--kernelfuzz-explain-time", "100s")
     shown.assert_outcomes(failed=1)
     text = shown.stdout.str()
-    assert re.search(r"fails when +n mod 8 = 5 .*\(\d+ of \d+ probes agree\)", text), text
+    assert re.search(r"fails when +n mod 8 = 5\b.*\(\d+ of \d+ probes agree\)", text), text
     assert re.search(r"x +T\(\[1, 5\], f32, ", text)
     assert re.search(r"shrunk +\S.* \(was [0-9a-f]{12}\)", text)
     assert re.search(r"cause +the kernel's source: norm fails on torch-norm@cpu, its only target here", text)
