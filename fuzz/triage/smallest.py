@@ -30,8 +30,8 @@ _LONG = 64
 """fewer rows than the case has are tried with rows of up to so many elements, if not more."""
 _FIRST, _LAST = 1536, 64
 """lengths that are tried of rows longer than that."""
-_FEW = 3
-"""draws of those that are longer than the first of them."""
+_SHORT, _FEW = 260, 3
+"""longer rows than that are tried with so few draws: they take their time."""
 _BATCH = 64
 
 
@@ -78,7 +78,7 @@ def _smaller_than(base: Blueprint, draws: Sequence[Draw]) -> Iterator[Blueprint]
     sizes = [(rows, n) for rows in range(1, base.rows) for n in _lengths(max(base.n, _LONG) + 1)]
     sizes += [(base.rows, n) for n in _lengths(base.n)]
     for rows, n in sizes:
-        few = draws if n <= _FIRST else draws[:_FEW]
+        few = draws if n <= _SHORT else draws[:_FEW]
         yield from (replace(base, rows=rows, n=n, values=values, seed=seed) for values, seed in few)
 
 
