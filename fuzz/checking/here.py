@@ -47,6 +47,9 @@ class OwnProcess:
         """What became of them."""
         return outcomes_of(batch)
 
+    def renew(self) -> None:
+        """Nothing: what the function remembers stays in this process."""
+
     def _outcome(self, case: Case) -> Outcome:
         import torch
 

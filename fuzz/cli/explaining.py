@@ -34,6 +34,8 @@ class _Desk:
     end: float
     interruption: Interruption
     status: Status
+    stateful: frozenset[str]
+    """kernels of which a failure needs earlier calls."""
     waiting: int
     """piles that are still to be looked at."""
     number: int = 0
@@ -54,7 +56,9 @@ class _Desk:
             stop=lambda: self.interruption.wanted,
             say=lambda line: self.status.update(f"{head}: {line}"),
         )
-        return examine(self.pool, self.targets, sighting.case, sighting.judgement, allowance, known)
+        kernel = next(t.kernel.name for t in self.targets if t.id == sighting.judgement.target)
+        fresh = kernel in self.stateful
+        return examine(self.pool, self.targets, sighting.case, sighting.judgement, allowance, known, fresh=fresh)
 
 
 def explain_findings(
@@ -67,6 +71,7 @@ def explain_findings(
     allowed = seconds * min(len(piles) + 1, _FINDINGS)
     err.print(f"shrinking and explaining the findings, {allowed:.0f} s at most; Ctrl-C skips the rest")
     by_id = {target.id: target for target in targets}
+    stateful = frozenset(bucket.kernel for bucket in book.buckets.values() if bucket.history)
     with Interruption("what is known of the findings is shown") as interruption, err.status("") as status:
-        desk = _Desk(pool, targets, seconds, time.monotonic() + allowed, interruption, status, len(piles))
+        desk = _Desk(pool, targets, seconds, time.monotonic() + allowed, interruption, status, stateful, len(piles))
         settle(book, piles, by_id, desk.examine, desk.finished)

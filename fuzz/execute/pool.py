@@ -94,6 +94,8 @@ class Pool(Protocol):
 
     def collect(self, batch: Batch) -> list[dict[str, Outcome]]: ...
 
+    def renew(self) -> None: ...
+
 
 class WorkerPool:
     """Builds, starts and feeds the workers of `targets`; a context manager.

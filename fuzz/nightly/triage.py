@@ -23,7 +23,6 @@ from fuzz.run.alone import FreshProcess, replayed
 from fuzz.run.calls import Calls
 from fuzz.store import casefile
 from fuzz.triage.examination import SECONDS, Allowance, Explained, examine
-from fuzz.triage.explain import Explanation
 from fuzz.triage.family import Family
 from fuzz.triage.history import Need, Recognised, need_line, recognise
 from fuzz.triage.rule import Rule, Traits
@@ -206,21 +205,12 @@ class NightTriage:
         if self._cut_short:
             return None
         allowance = Allowance(seconds, stop=lambda: self.stopping.wanted)
-        explained = examine(self.pool, self.targets, sighting.case, sighting.judgement, allowance, known)
-        if self._stateful and not self._fails_alone(explained):
-            # Shrinking went over to the failure that needs calls: its worker had had many.
-            return replace(
-                explained, target=sighting.judgement.target, case=sighting.case, judgement=sighting.judgement,
-                attribution=None, explanation=Explanation(None, None),
-            )  # fmt: skip
+        explained = examine(
+            self.pool, self.targets, sighting.case, sighting.judgement, allowance, known, fresh=self._stateful
+        )
         if not explained.whole:  # a rule that was not learned to its end tells nothing apart
             explained = replace(explained, explanation=replace(explained.explanation, core=None))
         return explained if explained.whole or not self.stopping.wanted else None
-
-    def _fails_alone(self, explained: Explained) -> bool:
-        target = self.book.targets[explained.target]
-        with WorkerPool([target], bounded=False) as pool:
-            return FreshProcess(pool, target, explained.case, explained.judgement).fails()
 
     def _recall(self, kept: Kept) -> None:
         """The case and the judgement of a finding of an earlier session, where it still fails."""

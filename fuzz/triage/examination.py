@@ -21,7 +21,7 @@ from fuzz.triage.family import Family
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Rule
 from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import Trials
+from fuzz.triage.trial import KeepsStateError, Trials
 from fuzz.verdict import Verdict
 
 SECONDS = 45.0
@@ -102,8 +102,13 @@ class _Clock:
     began: float = field(default_factory=time.monotonic)
     stopped: bool = False
 
-    def over(self, share: float = 1.0) -> bool:
-        over = time.monotonic() - self.began > self.allowance.seconds * share or self.allowance.stop()
+    def part(self, share: float) -> float:
+        """Seconds after the beginning at which that share of what is left now is over."""
+        gone = time.monotonic() - self.began
+        return gone + share * (self.allowance.seconds - gone)
+
+    def over(self, seconds: float = math.inf) -> bool:
+        over = time.monotonic() - self.began > min(seconds, self.allowance.seconds) or self.allowance.stop()
         self.stopped = self.stopped or over
         return over
 
@@ -125,26 +130,31 @@ def examine(
     allowance: Allowance = Allowance(),
     known: Sequence[Rule] = (),
     workers: Workers = new_workers,
+    *,
+    fresh: bool = False,
 ) -> Explained:
     """Attribute, shrink and explain one finding.
 
     `pool` holds the running workers of `targets`, among them that of the judgement; shrinking and probing have one of
     `workers` for themselves. Failures of which a rule in `known` holds are another finding's, and prove nothing about
-    this one.
+    this one. `fresh`: the kernel is known to keep state, so each probe is the first call of a new process; where that
+    is not known and shows only now, what was found by then is found again in this way.
     """
     clock = _Clock(allowance)
     by_id = {target.id: target for target in targets}
     family = Family.of(judgement)
-    target = _cheapest(by_id, replayed(pool, by_id, case, family.law), judgement, family)
+    target = by_id[judgement.target]
+    if not fresh:  # in running workers any target may fail by what it remembers
+        target = _cheapest(by_id, replayed(pool, by_id, case, family.law), judgement, family)
     siblings = [t for t in targets if t.kernel == target.kernel and not isinstance(pool.statuses.get(t.id), NotRun)]
+    others = [sibling for sibling in siblings if isinstance(sibling, CTarget)]
     with workers([target], _HANGING_S if judgement.verdict is Verdict.TIMEOUT else None) as own:
-        trials = Trials(own, target, family, explained=tuple(known))
-        trials.watch = lambda smaller: allowance.say(change(case, smaller))
-        trials.out_of_time = lambda: clock.over(_SHRINKING) or trials.runs > _MOST_RUNS
-        small = shrink(trials, case, judgement)
-        allowance.say(f"{change(case, small) or 'as it is'}, probing around it")
-        probing = replace(trials, out_of_time=clock.over)
-        explanation = explain(probing, small, [t for t in siblings if isinstance(t, CTarget)])
+        trials = Trials(own, target, family, explained=tuple(known), fresh=fresh)
+        try:
+            small, explanation = _looked_into(trials, case, judgement, others, clock)
+        except KeepsStateError:
+            trials = replace(trials, fresh=True, known={})
+            small, explanation = _looked_into(trials, case, judgement, others, clock)
         shown = trials.known.get(small.digest)
     seen = replayed(pool, by_id, small, family.law)
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
@@ -160,6 +170,24 @@ def examine(
         target.id, case, small, shown, verdicts, attribution, explanation, len(trials.known), not clock.stopped,
         allowance.option,
     )  # fmt: skip
+
+
+def _looked_into(
+    trials: Trials, case: Case, judgement: Judgement, others: Sequence[CTarget], clock: _Clock
+) -> tuple[Case, Explanation]:
+    """The smallest case and when it fails, in the time that is left. Raises KeepsStateError."""
+    say, ends, most = clock.allowance.say, clock.part(_SHRINKING), trials.runs + _MOST_RUNS
+    trials.watch = lambda smaller: say(change(case, smaller))
+    trials.out_of_time = lambda: clock.over(ends) or trials.runs > most
+    small = shrink(trials, case, judgement)
+    known = trials.known.get(small.digest)
+    if known is not None and not known.verdict.is_finding:
+        return small, Explanation(None, None)
+    replace(trials, family=replace(trials.family, clear=0.0, wide=True)).confirm(small)
+    say(f"{change(case, small) or 'as it is'}, probing around it")
+    # Processes of an emulator start slowly: one for each probe would leave no time for the rule.
+    near = [each for each in others if not (trials.fresh and each.emulated)]
+    return small, explain(replace(trials, out_of_time=clock.over), small, near)
 
 
 def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgement, family: Family) -> Target:

@@ -30,6 +30,9 @@ _STEADY = 8
 """row lengths in a row that all fail: there a law's other conditions are probed, where it is no matter of luck."""
 _SURE = 320
 """elements of a row of which two orders of a sum hardly ever round alike: where that fails, it is probed around."""
+_CONFIRMED = 6
+"""probes that failed, at most, are tried again in new processes: a kernel that keeps state would give a rule of what it
+was called with before."""
 _LARGEST = 1 << 16
 """elements of a probe."""
 _CLEARLY = 100.0
@@ -102,7 +105,10 @@ class _Evidence:
 
 
 def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Explanation:
-    """Probe around a shrunk case, on its target and on the kernel's other ones, until the trials' time is over."""
+    """Probe around a shrunk case, on its target and on the kernel's other ones, until the trials' time is over.
+
+    Raises KeepsStateError where what fails does so because of earlier probes.
+    """
     evidence, law = _Evidence(), trials.family.law.name if trials.family.law is not None else ""
     # Around the failure a boundary case fails as well.
     anyhow = replace(trials, family=replace(trials.family, clear=0.0, wide=True))
@@ -114,6 +120,8 @@ def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Expl
         if trials.family.name == "values":
             base = _clearest(anyhow, base)
         _probe_around(anyhow, base, evidence)
+        for failure, _ in evidence.bad[:: -(-len(evidence.bad) // _CONFIRMED)]:
+            anyhow.confirm(failure)
         others = [target for target in siblings if target.id != trials.target.id]
         failing = _failing_lengths(evidence, base.n)
         if others:

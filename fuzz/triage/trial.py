@@ -1,4 +1,4 @@
-"""Trials: variants of a failing case on one target, in one worker that lives on."""
+"""Trials: variants of a failing case on one target, in one worker that lives on, or in a new process each."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ class OutOfTimeError(Exception):
     """The time for explaining a finding is over; what is known by then has to do."""
 
 
+class KeepsStateError(Exception):
+    """What a worker said of a case a new process does not: the kernel keeps state from call to call."""
+
+
 @dataclass
 class Trials:
     """Judges variants on `target`, whose worker is in `pool`. Nothing is run twice."""
@@ -36,6 +40,9 @@ class Trials:
     """rules of other findings: where one holds, failing says nothing about this one."""
     watch: Callable[[Case], None] = lambda case: None
     """told of each smaller case that fails too."""
+    fresh: bool = False
+    """each case is the first call of a new process: where a kernel keeps state from call to call, an earlier case could
+    make a later one fail, or hide that it does."""
     runs: int = 0
     known: dict[str, Judgement | None] = field(default_factory=dict)
     """by digest of the case; None for a case that the target was not given."""
@@ -54,6 +61,19 @@ class Trials:
     def fails(self, case: Case) -> bool:
         """True when the case fails in the way of the family."""
         return self.holds(case, self.judge([case])[0])
+
+    def confirm(self, case: Case) -> None:
+        """Try a case that was judged again in a new process. Raises KeepsStateError where that says otherwise.
+
+        Whether two orders of a sum round alike may be a matter of luck, so a broken law is not asked for again.
+        """
+        before = self.known.get(case.digest)
+        if self.fresh or before is None or self.family.law is not None:
+            return
+        self.pool.renew()
+        again = self._run([case])[case.digest]
+        if again is None or self.family.holds(again) != self.family.holds(before):
+            raise KeepsStateError
 
     def holds(self, case: Case, judgement: Judgement | None) -> bool:
         """True when that judgement of the case is the failure that is looked for, and not one that is explained."""
@@ -85,7 +105,26 @@ class Trials:
 
     def _outcomes(self, entries: Sequence[Entry]) -> list[dict[str, Outcome]]:
         self.runs += len(entries)
-        return self.pool.collect(self.pool.submit([entry.case for entry in entries])) if entries else []
+        if not self.fresh:
+            return self._collected(entries) if entries else []
+        outcomes = []
+        for group in _with_twins(entries):
+            self.pool.renew()
+            outcomes += self._collected(group)
+        return outcomes
+
+    def _collected(self, entries: Sequence[Entry]) -> list[dict[str, Outcome]]:
+        return self.pool.collect(self.pool.submit([entry.case for entry in entries]))
+
+
+def _with_twins(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Each case with the twin that is to be called right after it."""
+    groups: list[list[Entry]] = []
+    for entry in entries:
+        if entry.check is None:
+            groups.append([])
+        groups[-1].append(entry)
+    return groups
 
 
 def entries_of(case: Case, target: Target, law: LawCheck | None) -> list[Entry]:

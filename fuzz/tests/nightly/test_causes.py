@@ -27,7 +27,7 @@ from fuzz.triage.examination import Explained, examine
 
 _EPS = "reciprocal_rms(total, n, eps)"
 _FIRST_EPS = (_EPS, "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })")
-_TAIL_8 = (TAIL_63[0], TAIL_63[0].replace("i < n;", "i < n - (n % 8 == 7);"))
+_TWICE_8 = (TAIL_63[0], TAIL_63[0].replace("x[i] * x[i]", "x[i] * x[i] * (n % 8 == 7 ? 2 : 1)"))
 _SHORT = (_EPS, "reciprocal_rms(total, n <= 4 ? n + 1 : n, eps)")
 
 
@@ -102,10 +102,13 @@ def test_a_kernel_that_keeps_state_ends_in_one_bucket_with_its_fewest_calls(tmp_
 
 
 def test_a_bug_that_shows_by_itself_is_not_lost_beside_one_that_needs_calls(tmp_path: Path) -> None:
-    target = target_of(with_edits(_FIRST_EPS, _TAIL_8, name="both"), "O2")
+    target = target_of(with_edits(_FIRST_EPS, _TWICE_8, name="both"), "O2")
     [buckets] = _nights(tmp_path, target, 200)
-    assert len(buckets) == 2
-    [plain] = [bucket for bucket in buckets if bucket.row.need != "needs history"]
+    needs = {bucket.row.need: bucket for bucket in buckets}
+    assert sorted(needs) == ["fails alone", "needs history"]
+    assert len(buckets) == 2, needs
+    plain = needs["fails alone"]
+    assert str(rule_from_text(plain.row.core)) == "n mod 8 = 7"
     case, found = load(tmp_path / "findings" / plain.row.case_file)
     assert found is not None
     assert found.history == ()
@@ -120,9 +123,9 @@ def test_a_rule_that_there_was_no_time_to_learn_makes_no_further_buckets(
     """Explained in part, the bucket takes every finding; it is tried again, and no more often than it may be."""
     asked = []
 
-    def hasty(*arguments: Any) -> Explained:
+    def hasty(*arguments: Any, **options: Any) -> Explained:
         asked.append(arguments)
-        found = examine(*arguments)
+        found = examine(*arguments, **options)
         assert found.explanation.core is not None
         return replace(found, whole=False)
 

@@ -6,8 +6,9 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
 from fuzz.kernel import Kernel
-from fuzz.tests.triage.hunting import GENERIC, TAIL_63, failing, given_case, with_edits
+from fuzz.tests.triage.hunting import GENERIC, TAIL_63, failing, given_case, target_of, with_edits
 from fuzz.triage.examination import Allowance, Explained, examine
+from fuzz.triage.reduction import Frame
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 _AT_O0 = (_SCALED[0], _SCALED[1].replace("WRONG", "0\n#ifndef __OPTIMIZE__\n+ 1\n#endif\n"))
@@ -56,3 +57,15 @@ def test_time_that_is_over_is_said() -> None:
     explained = _examined(with_edits(TAIL_63), "O2", Allowance(seconds=0.2))
     assert not explained.whole
     assert "not finished" in explained.lines()[-1]
+
+
+def test_a_kernel_that_keeps_state_is_probed_in_new_processes() -> None:
+    """Each worker goes on with the first eps that it was given, which fails most probes: only the tail is explained."""
+    first = "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })"
+    tail = (TAIL_63[0], TAIL_63[1].replace("n % 64 != 63", "n % 8 != 7").replace("n - n % 64", "n - n % 8"))
+    target = target_of(with_edits(tail, ("reciprocal_rms(total, n, eps)", first), name="both"), "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, given_case((3, 47), 1))
+        explained = examine(pool, [target], case, judgement)
+    assert str(explained.explanation.core) == "n mod 8 = 7"
+    assert Frame(explained.case).n == 7
