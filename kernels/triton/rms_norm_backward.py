@@ -26,6 +26,9 @@ from .rows import (
 
 MAX_ROW = 16384
 """elements of a row that registers hold."""
+INTERPRETED_COLUMNS = 1024
+"""columns of dw that a program adds in the interpreter, where the 16 of a GPU take long rows seconds. Columns do not
+mix: it is the same sum."""
 DESIGNS = ("persistent", "row_temporary")
 
 
@@ -188,7 +191,8 @@ def _backward(
         launch(row_temporary, programs, tensors, scalars, warps, **flags, BLOCK=block)
     if dw is not None:
         summed = dense(dw)
-        launch(add_rows, triton.cdiv(n, 16), (partial, summed), (programs, n), 4, ROWS=64, COLUMNS=16)
+        columns = 16 if x.device.type == "cuda" else INTERPRETED_COLUMNS
+        launch(add_rows, triton.cdiv(n, columns), (partial, summed), (programs, n), 4, ROWS=64, COLUMNS=columns)
         if summed is not dw:
             dw.copy_(summed)
 
