@@ -20,6 +20,7 @@ from fuzz.store.rules import rule_to_text
 from fuzz.triage.examination import Explained
 from fuzz.triage.family import Family
 from fuzz.triage.history import Need, Recognised
+from fuzz.triage.shared import shared_cause
 from fuzz.triage.sorting import Sighting
 from fuzz.triage.trial import traits_for
 
@@ -61,7 +62,7 @@ class NightBook:
         family, known = signature(kernel, judgement), self.replaying.get(case.digest, "")
         name = known if family_of(known) == family else self._bucket_of(family, case, judgement)
         kept = self.kept.get(name)
-        if kept is None or (kept.alone and size_of(case) < kept.size):
+        if kept is None or (kept.alone and size_of(case) < kept.size and kernel not in kept.also):
             kept = self._keep(name, case, judgement, everyone)
         elif kept.case is None and size_of(case) == kept.size:
             kept.case, kept.judgement = case, judgement
@@ -101,7 +102,7 @@ class NightBook:
         """A further bucket for findings that were counted in the one of that name. Returns its signature."""
         fresh = self._further(family_of(name))
         smallest = min(sightings, key=lambda sighting: size_of(sighting.case))
-        unexamined = replace(self.kept[name].forgotten(), need=None, core=None)
+        unexamined = replace(self.kept[name].forgotten(), need=None, core=None, also=frozenset())
         kept = self._keep(fresh, smallest.case, smallest.judgement, {}, unexamined)
         for sighting in sightings:
             kept.pile.add(sighting.case, sighting.judgement)
@@ -119,6 +120,28 @@ class NightBook:
         if gone.path is not None:
             self.obsolete.append(gone.path)
         self.moves.append(Move(source, into, None))
+
+    def join(self, guest: str, home: str, verdicts: Mapping[str, str]) -> None:
+        """The findings of one kernel's bucket have their cause in a source that they share with that of another.
+
+        `verdicts` are those of the case that is kept, by target.
+        """
+        kept = self.kept[home]
+        assert kept.case is not None
+        assert kept.judgement is not None
+        also = kept.also | self.kept[guest].also | {self.owner(guest)}
+        kernels = {target.kernel.name: target.kernel for target in self.targets.values()}
+        cause = shared_cause([kernels[name] for name in (self.owner(home), *sorted(also)) if name in kernels])
+        lines = [line for line in kept.explanation if not line.startswith("cause: ")]
+        self.merge(guest, home)
+        others = {target: verdict for target, verdict in verdicts.items() if target != kept.target}
+        told = replace(kept, also=also, explanation=(f"cause: {cause}", *lines))
+        self._keep(home, kept.case, kept.judgement, others, told)
+
+    def owner(self, name: str) -> str:
+        """The kernel whose case the bucket keeps; '' where it is none of this night's."""
+        target = self.targets.get(self.kept[name].target)
+        return target.kernel.name if target is not None else ""
 
     def settle(self, name: str, explained: Explained) -> None:
         """Keep the shrunk case with its explanation in place of the smallest that was found."""
@@ -144,16 +167,27 @@ class NightBook:
         """The bucket whose rule holds of the case, else the one that waits to be examined, else one of no rule that
         fails by itself: nothing tells its failures from others. Else a further one."""
         mine = {name: kept for name, kept in self.kept.items() if family_of(name) == family}
-        if any(kept.core is not None for kept in mine.values()):
-            traits = traits_for(case, self.targets[judgement.target], Family.of(judgement).law)
-            told = next((name for name, kept in mine.items() if kept.core and kept.core.holds(traits)), None)
-            if told is not None:
-                return told
+        kernel = self.targets[judgement.target].kernel.name
+        shared = {
+            name: kept
+            for name, kept in self.kept.items()
+            if kernel in kept.also and family_of(name) == signature(self.owner(name), judgement)
+        }
+        told = self._told({**mine, **shared}, case, judgement)
+        if told is not None:
+            return told
         open_ = [name for name, kept in mine.items() if not kept.examined]
         vague = [name for name, kept in mine.items() if kept.examined and kept.core is None and kept.alone]
         if open_ or vague:
             return [*open_, *vague][0]
         return next(iter(mine)) if len(mine) >= _MOST_CAUSES else self._further(family)
+
+    def _told(self, buckets: Mapping[str, Kept], case: Case, judgement: Judgement) -> str | None:
+        """The first of the buckets whose rule holds of the case."""
+        if all(kept.core is None for kept in buckets.values()):
+            return None
+        traits = traits_for(case, self.targets[judgement.target], Family.of(judgement).law)
+        return next((name for name, kept in buckets.items() if kept.core and kept.core.holds(traits)), None)
 
     def _further(self, family: str) -> str:
         """A signature that no bucket has."""

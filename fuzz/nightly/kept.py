@@ -40,6 +40,8 @@ class Kept:
     a rule would make further buckets of the same bug."""
     tries: int = 0
     """times that it was explained in part, for lack of time."""
+    also: frozenset[str] = frozenset()
+    """other kernels of which the same fault in a shared source was seen: its rule holds of their failures too."""
     history: tuple[Case, ...] = ()
     """the calls that must come before the case."""
     pile: Pile = field(default_factory=Pile, repr=False)

@@ -19,7 +19,7 @@ from fuzz.kernel import Kernel
 from fuzz.nightly.kept import Kept
 from fuzz.nightly.recorder import Place
 from fuzz.nightly.schedule import Turn
-from fuzz.store.database import BucketRow, CoverageRow, LawRow, Night, Session, Slice, TargetRow, now
+from fuzz.store.database import BucketRow, CoverageRow, LawRow, Night, Session, SightingRow, Slice, TargetRow, now
 from fuzz.store.rules import rule_from_text
 from fuzz.triage.history import Need
 
@@ -124,14 +124,21 @@ def slices_of(engine: Engine, night: int) -> list[Slice]:
 def kept_buckets(engine: Engine) -> dict[str, tuple[Kept, str]]:
     """What every bucket keeps, and the name of its case file, by signature."""
     with Transaction(engine) as transaction:
-        return {row.signature: (_kept(row), row.case_file) for row in transaction.scalars(select(BucketRow))}
+        seen: dict[int, set[str]] = {}
+        failed = select(SightingRow.bucket_id, TargetRow.kernel).join(TargetRow, TargetRow.name == SightingRow.target)
+        for bucket, kernel in transaction.execute(failed.distinct()):
+            seen.setdefault(bucket, set()).add(kernel)
+        rows = transaction.scalars(select(BucketRow))
+        return {row.signature: (_kept(row, seen.get(row.id, set())), row.case_file) for row in rows}
 
 
-def _kept(row: BucketRow) -> Kept:
+def _kept(row: BucketRow, seen: set[str]) -> Kept:
+    """`seen` are the kernels that failed: others than its own share the source of the fault."""
     need = Need(row.need) if row.need else None
     pending = row.triaged != row.digest
     core = rule_from_text(row.core)
-    return Kept(row.size, pending=pending, target=row.target, found_by=row.found_by, need=need, core=core)
+    also = frozenset(seen - {row.kernel})
+    return Kept(row.size, pending=pending, target=row.target, found_by=row.found_by, need=need, core=core, also=also)
 
 
 def close(engine: Engine, place: Place, how: str) -> None:

@@ -26,6 +26,7 @@ from fuzz.triage.examination import SECONDS, Allowance, Explained, examine
 from fuzz.triage.family import Family
 from fuzz.triage.history import Need, Recognised, need_line, recognise
 from fuzz.triage.rule import Rule, Traits
+from fuzz.triage.shared import breadth, fails_on, one_fault
 from fuzz.triage.sorting import Cause, Sighting, causes_of
 from fuzz.triage.trial import OutOfTimeError, traits_for
 from fuzz.verdict import Verdict
@@ -163,6 +164,7 @@ class NightTriage:
         if not causes[0].explained.whole:
             self.book.settle(name, causes[0].explained)
             return
+        before = set(self.book.kept)
         kept.pile.sightings.clear()
         later = self._unexplained(causes[0]) if self._cut_short else []
         home = self._settle(name, causes[0], siblings)
@@ -174,6 +176,8 @@ class NightTriage:
                 self.book.settle(self.book.open(home, cause.sightings), cause.explained)
         if later:
             self.book.open(home, later)
+        for settled in [each for each in self.book.kept if each == home or each not in before]:
+            self._join(settled)
 
     def _settle(self, name: str, cause: Cause, siblings: dict[str, Kept]) -> str:
         """The first cause stays where its findings are, unless it is one that is known. Returns where they are then."""
@@ -186,6 +190,38 @@ class NightTriage:
             return same[0]
         self.book.settle(name, cause.explained)
         return name
+
+    def _join(self, name: str) -> None:
+        """Put a bucket and one of another kernel into one, where both are one fault in a source that they share."""
+        mine = self.book.kept[name]
+        for other, theirs in self.book.kept.items():
+            first, second = sorted(((name, mine), (other, theirs)), key=lambda each: breadth(each[1].core))
+            verdicts = self._shared(first[1], second[1])
+            if verdicts is not None:
+                self.book.join(second[0], first[0], verdicts)
+                return
+
+    def _shared(self, one: Kept, other: Kept) -> dict[str, str] | None:
+        """What is said of the first one's case, by target, where both are one fault."""
+        by_id, verdicts = self.book.targets, []
+        if one.target not in by_id or other.target not in by_id:
+            return None
+        kernels = by_id[one.target].kernel, by_id[other.target].kernel
+        if not one_fault(*kernels, (one.core, other.core)):
+            return None
+        for kept, kernel in ((one, kernels[1]), (other, kernels[0])):
+            if kept.case is None or kept.judgement is None:
+                self._recall(kept)
+            if kept.case is None or kept.judgement is None:
+                return None
+            seen = replayed(self.pool, by_id, kept.case, kept.judgement.broken_law)
+            verdicts.append({target: each.judgement.verdict.value for target, each in seen.items()})
+            if not fails_on(kernel, verdicts[-1], by_id):
+                return None
+        assert one.judgement is not None
+        assert other.judgement is not None
+        alike = Family.of(one.judgement).key == Family.of(other.judgement).key
+        return verdicts[0] if alike else None
 
     def _unexplained(self, cause: Cause) -> list[Sighting]:
         """What was put to a cause only because there was no time to look at it."""

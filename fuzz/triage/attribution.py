@@ -19,6 +19,8 @@ _CAUSES: Mapping[str, str] = {
     "device": "the device",
 }
 """what a trait of a target is about."""
+WHERE_IT_RUNS = frozenset(_CAUSES)
+"""traits of targets."""
 
 
 @dataclass(frozen=True)

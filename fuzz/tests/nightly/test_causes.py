@@ -23,6 +23,7 @@ from fuzz.store.database import open_state
 from fuzz.store.database_views import Bucket, view
 from fuzz.store.rules import rule_from_text
 from fuzz.tests.triage.hunting import GENERIC, TAIL_63, failing, target_of, with_edits
+from fuzz.tests.triage.shared_pack import OWN, SHARED, planted
 from fuzz.triage.examination import Explained, examine
 
 _EPS = "reciprocal_rms(total, n, eps)"
@@ -31,21 +32,23 @@ _TWICE_8 = (TAIL_63[0], TAIL_63[0].replace("x[i] * x[i]", "x[i] * x[i] * (n % 8 
 _SHORT = (_EPS, "reciprocal_rms(total, n <= 4 ? n + 1 : n, eps)")
 
 
-def _nights(state: Path, target: Target, *findings: int) -> Iterator[list[Bucket]]:
+def _nights(state: Path, targets: Target | list[Target], *findings: int) -> Iterator[list[Bucket]]:
     """Nights until so many findings, each in new processes, and what each ends with."""
+    targets = targets if isinstance(targets, list) else [targets]
     (state / "findings").mkdir(exist_ok=True)
     for number, count in enumerate(findings, start=1):
         engine = open_state(state / "state.sqlite")
         opened = open_night(engine, number, 600.0, "", {}, resume=False)
-        with Stopping(600.0) as stopping, WorkerPool([target]) as pool:
-            note_targets(engine, opened.night, [target], {target.id: status_record(pool.statuses[target.id])})
+        with Stopping(600.0) as stopping, WorkerPool(targets) as pool:
+            statuses = {name: status_record(status) for name, status in pool.statuses.items()}
+            note_targets(engine, opened.night, targets, statuses)
             night = Night(
-                engine, opened, pool, [target], stopping, state / "findings", (), (), [GENERIC], pytest.fail, 600.0
+                engine, opened, pool, targets, stopping, state / "findings", (), (), [GENERIC], pytest.fail, 600.0
             )  # fmt: skip
             night.watch()
             night.runner.enough = _Enough(night, stopping, count)
             night.work()
-        yield _checked(engine, state, target)
+        yield _checked(engine, state)
 
 
 class _Enough:
@@ -61,9 +64,10 @@ class _Enough:
         return enough
 
 
-def _checked(engine: Engine, state: Path, target: Target) -> list[Bucket]:
+def _checked(engine: Engine, state: Path) -> list[Bucket]:
     seen = view(engine)
-    assert [row.findings for row in seen.targets] == [sum(b.sightings.get(target.id, 0) for b in seen.buckets)]
+    for row in seen.targets:
+        assert row.findings == sum(bucket.sightings.get(row.name, 0) for bucket in seen.buckets), row.name
     assert {path.name for path in (state / "findings").iterdir()} == {b.row.case_file for b in seen.buckets}
     return list(seen.buckets)
 
@@ -115,6 +119,18 @@ def test_a_bug_that_shows_by_itself_is_not_lost_beside_one_that_needs_calls(tmp_
     with WorkerPool([target]) as pool:
         assert failing(pool, target, case)
     assert case.inputs["x"].layout.shape[int(case.params["axis"])] % 8 == 7
+
+
+def test_one_bug_in_a_source_that_two_kernels_share_stays_one_bucket(tmp_path: Path) -> None:
+    """Found on both in each night; a bug of the one kernel alone is another bucket."""
+    for number, buckets in enumerate(_nights(tmp_path, planted(tmp_path, SHARED, OWN), 60, 30)):
+        rules = {bucket.row.kernel: str(rule_from_text(bucket.row.core)) for bucket in buckets}
+        assert len(buckets) == 2, [bucket.row.signature for bucket in buckets]
+        assert rules == {"avx2": "n mod 64 = 63", "dispatch": "n mod 16 = 5"}
+        assert {bucket.status for bucket in buckets} == {"still fails" if number else "new"}
+        both = next(bucket for bucket in buckets if bucket.row.kernel == "avx2")
+        assert len(both.sightings) == 2
+        assert "the shared source avx2.c: avx2 and dispatch are made of it" in both.row.explanation
 
 
 def test_a_rule_that_there_was_no_time_to_learn_makes_no_further_buckets(
