@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from fuzz.case import Case
-from fuzz.execute.accept import Taker, takers
+from fuzz.execute.accept import Taker, taker
 from fuzz.execute.giving import SMALL
 from fuzz.generate.audience import anything, trespassers
 from fuzz.generate.big import due
@@ -75,16 +75,18 @@ def search(
 ) -> None:
     """Hand batches of cases of `op` to `consume` until it raises StopSearch.
 
-    The cases are within what `kernels` of that op take, each declaration in turn; without any, within all that the op
-    allows. The same op, seed and declarations give the same cases in the same order, whatever the speed of the machine
-    and whichever kernels really run. The last cases of each batch are steered towards what no case for that
-    declaration has visited yet, so that nothing is left to chance. Cases that are big in one coordinate come once,
-    after the batches that `fuzz.generate.big` names or, with `big_first`, at once. Without `sequences` all cases are
-    drawn one by one. With a `guide`, which is told of every draw, each batch ends with up to RELATIVES cases
-    more: these have no number, and follow from the judgements that the guide was told of. All others stay as they are.
+    The cases are within what `kernels` of that op take, drawn for each kernel alike: for what many of them declare more
+    often than for what one does. Without any they are within all that the op allows. The same op, seed and kernels'
+    declarations give the same cases in the same order, whatever the speed of the machine and whichever kernels really
+    run. The last cases of each batch are steered towards what no case for that declaration has visited yet, so that
+    nothing is left to chance. Cases that are big in one coordinate come once, after the batches that
+    `fuzz.generate.big` names or, with `big_first`, at once. Without `sequences` all cases are drawn one by one. With a
+    `guide`, which is told of every draw, each batch ends with up to RELATIVES cases more: these have no number, and
+    follow from the judgements that the guide was told of. All others stay as they are.
     """
-    audience = takers(kernels, op) or (anything(op),)
-    strategy = sketches(audience, trespassers(audience))
+    of_kernels = [taker(kernel) for kernel in kernels if kernel.op == op] or [anything(op)]
+    audience = tuple(dict.fromkeys(of_kernels))
+    strategy = sketches(of_kernels, trespassers(audience))
     wanted = {taker: Ledger(space_of([taker])) for taker in audience}
     everyone = Ledger(space_of(audience))
     batches = made = 0

@@ -22,8 +22,10 @@ Wish = dict[str, str]
 _LONG = 300
 """elements of a row that need not be longer for a hole's sake."""
 _ROWS = SMALL.rows
-_ENOUGH = 4096
+_ENOUGH = 1536
 """elements of a tensor that need not be larger for a hole's sake."""
+_GRID_ROWS = 6
+"""rows of a tensor whose layout is asked for: 2 by 3, or fewer where so many would not be small."""
 _NEARBY = 8
 """how much longer or shorter a row may become for a hole's sake."""
 _TAILS = 5
@@ -63,7 +65,9 @@ def _shaped(sketch: Sketch, taker: Taker, wish: Mapping[str, str]) -> Sketch:
     """The sketch with the size, axis, eps and recipe of x that are wished for; as plain as can be where none is."""
     axis, rank = (int(part) for part in wish.get("axis", "1 of rank 2").split(" of rank "))
     few = "rows" in wish or any(key.endswith(" layout") for key in wish)
-    n = int(wish["n"]) if "n" in wish else fitting_n(taker, max(2, min(sketch.n, _LONG)) if few else sketch.n)
+    # Longer rows count for nothing but their length, see `giving.SMALL`: such a hole would stay open.
+    longest = _LONG if few else SMALL.elements
+    n = int(wish["n"]) if "n" in wish else fitting_n(taker, max(2, min(sketch.n, longest)))
     rows = max(1, min(sketch.rows, _ROWS, _ENOUGH // max(n, 1)))
     recipe = wish.get("x recipe", sketch.recipe)
     return replace(
@@ -148,7 +152,9 @@ def _of_tensor(taker: Taker, kind: str, value: str, wish: Mapping[str, str], tur
         return {**asked, kind: value}
     if what in ("layout", "stack"):
         # Classes differ only where there are several axes of several elements.
-        grid = {} if operand.role == "columns" and what == "layout" else {"axis": "2 of rank 3", "rows": "6"}
+        rows = min(_GRID_ROWS, SMALL.elements // int(wish.get("n", fitting_n(taker, 1)))) // 2 * 2
+        several = {"axis": "2 of rank 3", "rows": str(max(2, rows))}
+        grid = {} if operand.role == "columns" and what == "layout" else several
         return {**asked, **grid, kind: value}
     if what == "dtype":
         dtype, x = value.split(" for x ")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fuzz.case import Case, Layout
 from fuzz.execute.accept import Taker, takers
+from fuzz.execute.giving import SMALL
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.entangled import entangled_as
 from fuzz.generate.layouts import LAYOUT_CLASSES
@@ -77,6 +78,8 @@ def test_every_hole_can_be_filled(op: str) -> None:
                 case = entangled_as(case, value, turn)
             assert taker.refusal(case) is None, (kind, value)
             assert (kind, value) in case.origin.labels, (kind, value)
+            of_size = kind in LARGE or kind.startswith("tail of ")
+            assert of_size or SMALL.holds(case), f"{kind} {value} would not be counted"
 
 
 def test_the_space_names_every_layout_and_every_recipe_for_weights() -> None:

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from fuzz.case import ITEMSIZE, Case
-from fuzz.execute.accept import takers
+from fuzz.execute.accept import Taker, taker, takers
 from fuzz.generate.audience import trespassers
 from fuzz.generate.coverage import Ledger
-from fuzz.generate.draw import EPS
+from fuzz.generate.draw import EPS, Draw
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import recipes
 from fuzz.generate.plan import plan
@@ -185,3 +185,46 @@ def test_without_kernels_gradients_get_only_weights_that_the_oracle_takes() -> N
 
     search("rms_norm_backward", 1, consume)
     assert {len(case.inputs["weight"].layout.shape) for case in seen if "weight" in case.inputs} == {1}
+
+
+def test_most_cases_are_small_and_some_are_large(many: list[Case]) -> None:
+    """Time goes to many cases. A thin tail has long rows, and short rows are many in some."""
+    sizes = sorted(case.inputs["x"].layout.size for case in many)
+    assert sizes[len(sizes) // 2] < 1200
+    assert sizes[len(sizes) * 9 // 10] < 5000
+    assert 0.03 < sum(size > 4096 for size in sizes) / len(sizes) < 0.15
+    rows = [case.inputs["x"].layout.size // max(_row_length(case), 1) for case in many]
+    assert sum(count > 1 for count in rows) > 0.45 * len(many)
+    assert sum(count > 4 for count in rows) > 0.08 * len(many)
+
+
+class _Audience:
+    """A guide that counts for whom cases are made, and has none of its own."""
+
+    def __init__(self) -> None:
+        self.made: Counter[Taker] = Counter()
+
+    def drawn(self, case: Case, draw: Draw, taker: Taker) -> None:
+        self.made[taker] += 1
+
+    def relatives(self, count: int) -> list[tuple[Draw, Taker]]:
+        return []
+
+
+def test_every_kernel_gets_its_share_of_the_cases() -> None:
+    """What many kernels take is drawn more often, and what one takes often enough."""
+    of_op = [kernel for kernel in KERNELS if kernel.op == "rms_norm"]
+    guide, seen = _Audience(), [0]
+
+    def consume(batch: list[Case]) -> None:
+        seen[0] += len(batch)
+        if seen[0] >= 4000:
+            raise StopSearch
+
+    search("rms_norm", 1, consume, KERNELS, guide=guide)
+    kernels = Counter(taker(kernel) for kernel in of_op)
+    assert len(kernels) > 8 and max(kernels.values()) > 3
+    alike = sum(guide.made.values()) / len(of_op)
+    shares = [guide.made[each] / (alike * count) for each, count in kernels.items()]
+    # One that is steered to for ever, because its holes stay open, would have several times its share.
+    assert 0.5 < min(shares) and max(shares) < 2.5, shares
