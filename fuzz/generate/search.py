@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from fuzz.case import Case
-from fuzz.execute.accept import Taker, taker
+from fuzz.execute.accept import Taker
+from fuzz.execute.accept import taker as taker_of
 from fuzz.execute.giving import SMALL
 from fuzz.generate.audience import anything, trespassers
 from fuzz.generate.big import due
@@ -84,7 +85,7 @@ def search(
     `guide`, which is told of every draw, each batch ends with up to RELATIVES cases more: these have no number, and
     follow from the judgements that the guide was told of. All others stay as they are.
     """
-    of_kernels = [taker(kernel) for kernel in kernels if kernel.op == op] or [anything(op)]
+    of_kernels = [taker_of(kernel) for kernel in kernels if kernel.op == op] or [anything(op)]
     audience = tuple(dict.fromkeys(of_kernels))
     strategy = sketches(of_kernels, trespassers(audience))
     wanted = {taker: Ledger(space_of([taker])) for taker in audience}

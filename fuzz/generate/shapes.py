@@ -19,8 +19,8 @@ MODEL_WIDTHS = (768, 1024, 1536, 2048, 2560, 2880, 3072, 4096, 5120, 6144, 7168,
 
 
 _LONGEST_ONE_IN = 4
-"""rows around model widths or longer, of each two such draws, of which one is among the longest: a few of these take the
-oracle as long as all others together, and the ones that matter, `THRESHOLDS`, are visited anyway."""
+"""draws of one kind in two of model widths, of which one is among the longest instead: a few of these take the oracle
+as long as all others together, and the ones that matter, `THRESHOLDS`, are visited anyway."""
 
 _NEAR = st.sampled_from([0, -1, 1, -2, 2])
 
@@ -57,8 +57,8 @@ _ENOUGH_ROWS = 2
 
 
 def row_counts(n: int) -> st.SearchStrategy[int]:
-    """rows, such that the tensor stays within USUAL_CASE elements: more rows of that length are hardly ever another case
-    for a kernel, and take the oracle as long. Many rows are short ones."""
+    """rows, such that the tensor stays within USUAL_CASE elements: more rows of one length are hardly ever another case
+    for a kernel, but take the oracle longer. Many rows are short ones."""
     if n * MANY_ROWS[-1] <= LARGEST_CASE:
         return _ROW_COUNTS
     most = max(_ENOUGH_ROWS if n <= LARGEST_CASE // _ENOUGH_ROWS else 1, USUAL_CASE // n)

@@ -47,7 +47,8 @@ _ONE_IN_SIXTEEN = st.integers(0, 15).map(lambda i: i == 15)
 
 
 def sketches(takers: Sequence[Taker], trespassers: Sequence[Taker] = ()) -> st.SearchStrategy[Sketch]:
-    """Inputs for each of `takers` alike, which may name one repeatedly; now and then one for one of `trespassers`, whom no kernel equals."""
+    """Inputs for each of `takers` alike, of which several may be equal; now and then one for one of `trespassers`, whom
+    no kernel equals."""
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Sketch:
