@@ -22,7 +22,7 @@ _TAIL_SQUARES = "even + odd, axis=1), axis=0, keep_dims=True)\n    rstd = recipr
 _OF_TAIL = "tl.sum(tail * tail, axis=0, keep_dims=True)"
 _CACHED_RSTD = "    rstd = reciprocal_rms(tl.sum(x * x, axis=0, keep_dims=True), n, eps)\n"
 _NEAR = "    near = tl.load(x_ptr + tl.maximum(row - 1, 0) * x_pitch + column, mask=inside, other=0.0).to(tl.float32)\n"
-_GRADIENT = "rstd * (m - h * mean), dy * h"
+_GRADIENT = "return rstd * (m - h * mean)"
 _AGAIN = "            if HAS_SUM:\n                total = tl.load(sum_row"
 _PARTIAL = "tl.program_id(0).to(tl.int64) * n + column, share, mask=columns"
 
@@ -103,16 +103,16 @@ ADD: tuple[Mutant, ...] = (
 
 BACKWARD: tuple[Mutant, ...] = (
     _planted(
-        "triton-backward-projection-dropped", "backward-persistent", _GRADIENT, "rstd * m, dy * h",
+        "triton-backward-projection-dropped", "backward-persistent", _GRADIENT, "return rstd * m",
         "dy that is not orthogonal to x", "gradients that forget that the scale depends on x",
     ),
     _planted(
         "triton-backward-projection-halved", "backward-row-temporary", _GRADIENT,
-        "rstd * (m - h * mean * 0.5), dy * h",
+        "return rstd * (m - h * mean * 0.5)",
         "dy that is not orthogonal to x", "the factor 2 of d(x^2) lost or counted twice",
     ),
     _planted(
-        "triton-backward-dw-of-weighted-dy", "backward-persistent", _GRADIENT, "rstd * (m - h * mean), m * h",
+        "triton-backward-dw-of-weighted-dy", "backward-persistent", "dw += dy * h", "dw += m * h",
         "dw with a weight that is not 1", "the gradient of the weight multiplied by the weight",
     ),
     _planted(

@@ -29,14 +29,15 @@ MAX_ROW = 16384
 INTERPRETED_COLUMNS = 1024
 """columns of dw that a program adds in the interpreter, where the 16 of a GPU take long rows seconds. Columns do not
 mix: it is the same sum."""
+MOST_AHEAD = 8192
+"""elements of a weight that is loaded ahead beside the rows; of a longer one, shared memory is left to the rows."""
 DESIGNS = ("persistent", "row_temporary")
 
 
 @triton.jit
-def _row_gradient(x, dy, m, rstd, n):
-    h = x * rstd
+def _row_gradient(h, m, rstd, n):
     mean = tl.div_rn(tl.sum(h * m, axis=1, keep_dims=True), tl.zeros_like(rstd) + n)
-    return rstd * (m - h * mean), dy * h
+    return rstd * (m - h * mean)
 
 
 @triton.jit
@@ -53,12 +54,12 @@ def persistent(
     x_pitch, dy_pitch, dsum_pitch, dx_pitch, dresidual_pitch, rows, n, eps, offset,
     HAS_WEIGHT: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_DSUM: tl.constexpr, HAS_DRESIDUAL: tl.constexpr,
     HAS_DW: tl.constexpr, HAS_OFFSET: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr, KEEP: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr, WEIGHT: tl.constexpr,
 ):  # fmt: skip
     """Tiles of whole rows, every num_programs-th one; the program's share of dw stays in registers until the end."""
     column = tl.arange(0, BLOCK)[None, :]
     columns = column < n
-    if HAS_WEIGHT and KEEP:
+    if HAS_WEIGHT and WEIGHT == "kept":
         weight = tl.load(weight_ptr + column, mask=columns, other=0.0)
     dw = tl.zeros([ROWS, BLOCK], tl.float32)
     for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
@@ -72,14 +73,21 @@ def persistent(
             rstd = _rstd(x, rstd_ptr, row, row < rows, n, eps, HAS_RSTD)
         m = dy
         if HAS_WEIGHT:
-            if KEEP:
+            if WEIGHT == "kept":
                 scale = weight.to(tl.float32)
-            else:
+            elif WEIGHT == "ahead":
                 scale = tl.load(weight_ptr + column, mask=columns, other=0.0).to(tl.float32)
+            else:
+                scale = tl.zeros([1, BLOCK], tl.float32)
+                # True: what a branch loads is not loaded ahead, into shared memory that the rows need.
+                if n > 0:
+                    scale = tl.load(weight_ptr + column, mask=columns, other=0.0).to(tl.float32)
             m = dy * with_offset(scale, offset, HAS_OFFSET)
-        dx, share = _row_gradient(x, dy, m, rstd, n)
+        h = x * rstd
+        # Before the row is added up: beyond that, registers hold no dy any more.
         if HAS_DW:
-            dw += share
+            dw += dy * h
+        dx = _row_gradient(h, m, rstd, n)
         if HAS_DSUM:
             dx += tl.load(dsum_ptr + row * dsum_pitch + column, mask=inside, other=0.0).to(tl.float32)
         tl.store(dx_ptr + row * dx_pitch + column, dx, mask=inside)
@@ -108,9 +116,10 @@ def row_temporary(
     if HAS_WEIGHT:
         scale = tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
         m = dy * with_offset(scale, offset, HAS_OFFSET)
-    dx, share = _row_gradient(x, dy, m, rstd, n)
+    h = x * rstd
     if HAS_DW:
-        tl.store(temporary_ptr + row * n + column, share, mask=inside)
+        tl.store(temporary_ptr + row * n + column, dy * h, mask=inside)
+    dx = _row_gradient(h, m, rstd, n)
     if HAS_DSUM:
         dx += tl.load(dsum_ptr + row * dsum_pitch + column, mask=inside, other=0.0).to(tl.float32)
     tl.store(dx_ptr + row * dx_pitch + column, dx, mask=inside)
@@ -181,11 +190,12 @@ def _backward(
         "HAS_DRESIDUAL": dresidual is not None, "HAS_DW": dw is not None, "HAS_OFFSET": offset != 0,
     }  # fmt: skip
     if design == "persistent":
-        keep = block <= 1024
-        loaded = (x, dy, dsum, None if keep else weight)
+        place = "kept" if block <= 1024 else "ahead" if block <= MOST_AHEAD else "late"
+        loaded = (x, dy, dsum, weight if place == "ahead" else None)
         ahead = stages(x.device, each * block * sum(0 if one is None else one.element_size() for one in loaded))
         warps = 4 if block <= 2048 else 8 if block <= 8192 else 32 if ahead > 2 else 16
-        launch(persistent, programs, tensors, scalars, warps, **flags, ROWS=each, BLOCK=block, STAGES=ahead, KEEP=keep)
+        shape = {"ROWS": each, "BLOCK": block, "STAGES": ahead, "WEIGHT": place}
+        launch(persistent, programs, tensors, scalars, warps, **flags, **shape)
     else:
         warps = 4 if block <= 2048 else 8 if block <= 4096 else 16
         launch(row_temporary, programs, tensors, scalars, warps, **flags, BLOCK=block)
