@@ -62,7 +62,11 @@ class Slab:
         self.memory = torch.empty(len(self.image), dtype=torch.uint8, device=device)
         if self.memory.data_ptr() % CACHE_LINE:
             raise RuntimeError("memory is not aligned to cache lines")
-        self.memory.copy_(torch.from_numpy(self.image))
+        if device == "cpu":
+            # By hand: torch would wake all its threads for it, and on a busy machine wait milliseconds for them.
+            self.memory.numpy()[:] = self.image
+        else:
+            self.memory.copy_(torch.from_numpy(self.image))
 
     def view(self, torch: Any, dtype: Any) -> Any:
         """The tensor that the kernel is given."""

@@ -96,6 +96,17 @@ class _Evidence:
     traits: list[Traits] = field(default_factory=list)
     failed: list[bool] = field(default_factory=list)
     bad: list[tuple[Case, Judgement]] = field(default_factory=list)
+    probed: set[tuple[str, str]] = field(default_factory=set)
+    """target and digest: no probe counts twice. What shrinking has judged counts too: it knows what passes."""
+
+    def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
+        """Those of the cases that were not probed yet."""
+        found = {}
+        for case in cases:
+            if (trials.target.id, case.digest) not in self.probed:
+                self.probed.add((trials.target.id, case.digest))
+                found[case.digest] = case
+        return list(found.values())
 
     def add(self, case: Case, trials: Trials, judgement: Judgement, *, fails: bool) -> None:
         self.traits.append(trials.traits(case))
@@ -203,7 +214,7 @@ def _built(blueprints: Iterable[Blueprint], trials: Trials) -> list[Case]:
 
 
 def _probe(trials: Trials, cases: Sequence[Case], evidence: _Evidence) -> None:
-    fresh = list({case.digest: case for case in cases if case.digest not in trials.known}.values())
+    fresh = evidence.fresh(cases, trials)
     for start in range(0, len(fresh), _BATCH):
         batch = fresh[start : start + _BATCH]
         for case, judgement in zip(batch, trials.judge(batch), strict=True):

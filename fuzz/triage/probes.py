@@ -19,6 +19,8 @@ _SWEPT = 260
 """every n up to this is probed: twice each block of 128, and one of 256."""
 _SWEPT_SLOWLY = 40
 """of a target that needs milliseconds for each case."""
+_LONG_SLOWLY = (63, 64, 65, 127, 128, 129, 191, 192, 255, 256, 257, 1023, 1024, 1025)
+"""ends and beginnings of blocks: without them `n mod 64 = 63` would be taken for `n >= 63`."""
 _LONG = (320, 383, 384, 385, 511, 512, 513, 575, 639, 640, 767, 768, 1023, 1024, 1025, 1087, 2047, 2048, 2049)
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
 _MIXED = 200
@@ -40,8 +42,8 @@ def swept(base: Blueprint, target: Target, *, few: bool = False) -> Iterator[Blu
     """Every row length, all else as it is."""
     lengths = range(1, (_SWEPT_SLOWLY if few or is_slow(target) else _SWEPT) + 1)
     yield from (replace(base, n=n) for n in lengths)
-    if not is_slow(target):
-        yield from (replace(base, n=n) for n in (*_LONG, base.n + 1, base.n - 1, 2 * base.n) if n > _SWEPT)
+    longer, most = (_LONG_SLOWLY, _SWEPT_SLOWLY) if is_slow(target) else (_LONG, _SWEPT)
+    yield from (replace(base, n=n) for n in (*longer, base.n + 1, base.n - 1, 2 * base.n) if n > most)
 
 
 def changed(base: Blueprint, target: Target, *, law: bool = False) -> Iterator[Blueprint]:
