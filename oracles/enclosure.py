@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, Real, head
 from oracles.dtypes import Format
-from oracles.rounding import half_gap, round_to
+from oracles.rounding import half_gap, half_gap_of, round_to
 
 FORBIDDEN, ALLOWED, REQUIRED = 0, 1, 2
 """whether an element may be NaN."""
@@ -70,7 +70,7 @@ class Comparison:
     """err/budget: above 1 exactly for failures; inf for NaN and inf in the wrong place."""
 
 
-def rounded(form: Format, stack: Real, saturate: bool = False) -> Enclosure:
+def rounded(form: Format, stack: Real, saturate: bool = False, negative: Mask | None = None) -> Enclosure:
     """Enclosure from a stack (5, ...), ordered as in `oracles.rows`, of real numbers before the last rounding point."""
     ends = round_to(stack[1:], form)
     nan = None
@@ -86,6 +86,7 @@ def rounded(form: Format, stack: Real, saturate: bool = False) -> Enclosure:
         np.maximum(head(stack[4] - stack[0]), 0.0),
         (ends[1], ends[2]),
         (ends[0], ends[3]),
+        negative=negative,
         nan=nan,
         unsure=None if nan is None else np.isinf(ends[3]) != np.isinf(ends[2]),
     )
@@ -154,9 +155,9 @@ def is_blunt(enclosure: Enclosure, got: F64, flat: int) -> bool:
 
     Then its err/budget says nothing: of correct kernels too it is anything up to 1.
     """
-    value = enclosure.values(got).reshape(-1)[flat : flat + 1]
+    value = float(got.flat[flat])
     width = max(enclosure.below.flat[flat], enclosure.above.flat[flat])
-    return not half_gap(value, enclosure.form, np.zeros(1, np.bool_))[0] < width
+    return not half_gap_of(value if enclosure.negative is None else abs(value), enclosure.form) < width
 
 
 def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
@@ -174,6 +175,8 @@ def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
         error = head(values - enclosure.centre)
         upward = error < 0
         strayed = np.maximum(np.abs(error) - half_gap(values, enclosure.form, upward), 0.0)
+        if not strayed.any():  # as most outputs of 16 bits
+            return strayed
         ratio: F64 = np.where(strayed == 0, 0.0, strayed / np.where(upward, enclosure.below, enclosure.above))
     return ratio
 

@@ -8,8 +8,8 @@ This module imports neither NumPy nor mpmath, so that a pack of kernels can be l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from oracles.dtypes import form
@@ -81,6 +81,14 @@ class Numerics:
             raise NumericsError(f"rsqrt_ulp: must be positive and sensible, not {self.rsqrt_ulp}")
         if self.cast == "none" and (self.accumulate != "input" or self.multiply not in (None, "input")):
             raise NumericsError("cast: 'none' does everything in x's dtype, so accumulate must be 'input'")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Kept: every judged output looks its contract up several times, and it has many fields.
+        return hash(tuple(getattr(self, each.name) for each in fields(self)))
 
     def at(self, vector_bits: int | None) -> Numerics:
         """The same contract with a scalable summation resolved for vectors of `vector_bits`."""

@@ -8,7 +8,6 @@ of the shape of `x`; `rstd`, optional, one element per row. Params: `eps` (defau
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -90,7 +89,7 @@ class RmsNorm:
             negative = negative ^ sign
         if numerics.denormals == "flush":
             stack = flushed(stack, form_below(target, _multiply(numerics)))
-        enclosure = replace(rounded(target, stack, numerics.saturate), negative=negative)
+        enclosure = rounded(target, stack, numerics.saturate, negative)
         weight, broken = (None, None) if self.weight is None else (magnitudes, self.weight.broken)
         if found.dead is None and broken is None and numerics.nonfinite == "ieee":
             return enclosure
@@ -117,7 +116,7 @@ class RmsNorm:
         stack = found.stack * self.x.squares.arithmetic.own(12)
         if numerics.denormals == "flush":
             stack = flushed(stack, target)
-        enclosure = replace(rounded(target, stack), negative=np.zeros(self.rows, bool))
+        enclosure = rounded(target, stack, negative=np.zeros(self.rows, bool))
         if found.dead is None:
             return enclosure
         return patched_rows(enclosure, found, numerics.nonfinite == "unspecified")

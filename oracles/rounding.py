@@ -5,6 +5,7 @@ The two share no code, because the precise tier is there to check the fast one.
 
 from __future__ import annotations
 
+import math
 import struct
 from contextlib import suppress
 from typing import Any
@@ -79,6 +80,14 @@ def half_gap(values: F64, form: Format, upward: NDArray[np.bool_]) -> F64:
     dense = (np.abs(values) == binade) & (upward == (values < 0)) & (binade > form.tiny)
     gap: F64 = binade * form.u
     return np.where(dense, gap / 2, gap)
+
+
+def half_gap_of(value: float, form: Format) -> float:
+    """The same for one value, downwards: quicker than an array of one element. inf for inf and NaN."""
+    if not math.isfinite(value):
+        return math.inf
+    binade = max(math.ldexp(0.5, math.frexp(value)[1]), form.tiny) if value else form.tiny
+    return binade * form.u / (2.0 if value == binade > form.tiny else 1.0)
 
 
 def round_precise(value: mpmath.mpf, form: Format) -> float:

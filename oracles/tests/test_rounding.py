@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from oracles.doubledouble import LOST, ULP, DoubleDouble, absolute, not_negative, root, sticky, two_sum
 from oracles.dtypes import FORMATS, DtypeError, Format, form
 from oracles.precise import EXACT, count_underflows, sum_of_squares
-from oracles.rounding import STORAGE, add_rounded, bits, half_gap, round_precise, round_to
+from oracles.rounding import STORAGE, add_rounded, bits, half_gap, half_gap_of, round_precise, round_to
 
 NARROW = [name for name in FORMATS if name != "f64"]
 
@@ -62,6 +62,17 @@ def test_half_gap_is_half_the_distance_to_the_neighbour(name: str) -> None:
         between = round_to(values + 1.0000001 * step, target)
         assert np.array_equal(between, neighbour)
         assert np.array_equal(round_to(values + 0.9999999 * step, target), values)
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_half_gap_of_one_value_is_that_of_arrays(name: str) -> None:
+    target = form(name)
+    powers = np.ldexp(1.0, np.arange(target.emin - target.precision, target.emin + 60))
+    values = np.concatenate([round_to(interesting(form("f32"), 3), target), powers, -powers, [np.inf, -np.inf, np.nan]])
+    gaps = half_gap(values, target, np.zeros(values.shape, bool))
+    ordinary = np.isfinite(values)
+    assert [half_gap_of(value, target) for value in values[ordinary].tolist()] == gaps[ordinary].tolist()
+    assert [half_gap_of(value, target) for value in values[~ordinary].tolist()] == gaps[~ordinary].tolist()
 
 
 @given(st.floats(-1e30, 1e30), st.floats(-1e30, 1e30))
