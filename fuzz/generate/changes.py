@@ -20,12 +20,12 @@ _FILLED = 4096
 
 
 def filled(draw: Draw) -> Draw:
-    """With as many rows as fit."""
-    return draw if draw.rank == 1 else _resized(draw, max(draw.rows, _FILLED // max(draw.n, 1)))
+    """With as many rows as fit into _FILLED elements."""
+    return draw if draw.rank == 1 else _resized(draw, _FILLED)
 
 
 def _resized(draw: Draw, rows: int) -> Draw:
-    return replace(draw, rows=max(1, min(rows, LARGEST_CASE // max(draw.n, 1))))
+    return replace(draw, rows=max(1, min(rows, _FILLED // max(draw.n, 1))))
 
 
 def _same(draw: Draw, taker: Taker, dice: Dice) -> Draw:

@@ -114,6 +114,18 @@ def test_changes_that_make_cases_worse_are_made_more_often() -> None:
     assert 2000 < max(lengths) <= LARGEST_CASE, "but not without end"
 
 
+def test_relatives_stay_cheap_to_judge_however_large_the_worst_cases_are() -> None:
+    """A kernel that is worse the more elements there are."""
+    guide = Guide(1)
+    _tell(guide, *_draw(40), 0.01)
+    for _ in range(40):
+        for draw, who in guide.relatives(8):
+            _tell(guide, draw, who, min(1.0, draw.n * draw.rows / 50_000))
+    found = guide.relatives(40)
+    assert all(draw.rows == 1 or draw.n * draw.rows <= 4096 for draw, _ in found)
+    assert any(draw.rows > 10 for draw, _ in found)
+
+
 def _run(folder: Path, pause: float) -> list[str]:
     """Digests of the cases of one guided run, whose clock goes as fast as is asked for."""
     seen: list[str] = []
