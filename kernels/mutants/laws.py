@@ -231,7 +231,8 @@ MUTANTS: tuple[Mutant, ...] = (
             (
                 "total = _halved(squares.movedim(axis, -1))",
                 "parts = squares.movedim(axis, -1).tensor_split(torch.get_num_threads(), -1)\n"
-                "    total = sum(_halved(part) for part in parts if part.shape[-1])",
+                "    parts = [part for part in parts if part.shape[-1]] or parts[:1]\n"  # of an empty row
+                "    total = sum(_halved(part) for part in parts)",
             ),
         ),
         targets=("torch-*@cpu",),
