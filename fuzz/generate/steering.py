@@ -152,7 +152,7 @@ def _of_tensor(taker: Taker, kind: str, value: str, wish: Mapping[str, str], tur
         return {**asked, kind: value}
     if what in ("layout", "stack"):
         # Classes differ only where there are several axes of several elements.
-        rows = min(_GRID_ROWS, SMALL.elements // int(wish.get("n", fitting_n(taker, 1)))) // 2 * 2
+        rows = min(_GRID_ROWS, SMALL.elements // max(1, int(wish.get("n", fitting_n(taker, 1))))) // 2 * 2
         several = {"axis": "2 of rank 3", "rows": str(max(2, rows))}
         grid = {} if operand.role == "columns" and what == "layout" else several
         return {**asked, **grid, kind: value}

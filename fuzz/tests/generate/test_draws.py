@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 
 import pytest
 from hypothesis import given, settings
@@ -80,6 +80,19 @@ def test_every_hole_can_be_filled(op: str) -> None:
             assert (kind, value) in case.origin.labels, (kind, value)
             of_size = kind in LARGE or kind.startswith("tail of ")
             assert of_size or SMALL.holds(case), f"{kind} {value} would not be counted"
+
+
+@pytest.mark.parametrize("op", list(OPS))
+def test_a_hole_of_any_size_goes_with_every_other_hole(op: str) -> None:
+    """Empty rows and rows of millions of elements too: what is asked for first decides, and nothing is divided by."""
+    taker = takers(KERNELS, op)[0]
+    ledger = Ledger(space_of([taker]))
+    sizes = [("n", min(ledger.space["n"], key=int)), ("n", max(ledger.space["n"], key=int)), ("rows", "0")]
+    others = [(kind, next(iter(values))) for kind, values in ledger.space.items() if kind != "memory"]
+    for turn, (size, other) in enumerate(product(sizes, others)):
+        draw = steer(_sketch(taker, turn), taker, ledger, [size, other], turn)
+        if int(size[1]) <= 300:
+            assert size in realise(draw).origin.labels, (size, other)
 
 
 def test_the_space_names_every_layout_and_every_recipe_for_weights() -> None:
