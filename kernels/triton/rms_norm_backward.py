@@ -29,8 +29,8 @@ MAX_ROW = 16384
 INTERPRETED_COLUMNS = 1024
 """columns of dw that a program adds in the interpreter, where the 16 of a GPU take long rows seconds. Columns do not
 mix: it is the same sum."""
-MOST_AHEAD = 8192
-"""elements of a weight that is loaded ahead beside the rows; of a longer one, shared memory is left to the rows."""
+MOST_AHEAD = 32768
+"""bytes of a weight that is loaded ahead beside the rows; of a longer one, shared memory is left to the rows."""
 DESIGNS = ("persistent", "row_temporary")
 
 
@@ -190,7 +190,8 @@ def _backward(
         "HAS_DRESIDUAL": dresidual is not None, "HAS_DW": dw is not None, "HAS_OFFSET": offset != 0,
     }  # fmt: skip
     if design == "persistent":
-        place = "kept" if block <= 1024 else "ahead" if block <= MOST_AHEAD else "late"
+        of_weight = 0 if weight is None else block * weight.element_size()
+        place = "kept" if block <= 1024 else "ahead" if of_weight <= MOST_AHEAD else "late"
         loaded = (x, dy, dsum, weight if place == "ahead" else None)
         ahead = stages(x.device, each * block * sum(0 if one is None else one.element_size() for one in loaded))
         warps = 4 if block <= 2048 else 8 if block <= 8192 else 32 if ahead > 2 else 16
