@@ -36,6 +36,7 @@ from fuzz.run.reach import Reserved
 from fuzz.run.resting import Resting, slow_ones
 from fuzz.run.runner import Limits, Runner
 from fuzz.run.tally import Tally
+from fuzz.run.warmup import warm_up
 from fuzz.select import globs, matches_any
 
 _SLOW_EVERY = 24
@@ -143,6 +144,8 @@ def _search(runner: Runner, targets: Sequence[Target], seed: int, limits: Limits
     ops = sorted({target.kernel.op for target in targets})
     idle = {name for name, status in runner.pool.statuses.items() if isinstance(status, NotRun)}
     began = time.monotonic()
+    # The first op's search begins at once: what is slow there is waited for, and would only be given more.
+    warm_up(runner.pool, [target for target in targets if target.kernel.op in ops[1:] and target.id not in idle])
     for to_come, op in zip(range(len(ops), 0, -1), ops, strict=True):
         running = [target for target in targets if target.kernel.op == op and target.id not in idle]
         slow = slow_ones(running)

@@ -36,7 +36,8 @@ def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Reach:
 
 
 class Reserved:
-    """Cases that slow targets are given even while they rest: the first of each corner that nobody else can visit."""
+    """Cases that slow targets are given even while they rest: the first that each of them takes, for some take few, and
+    the first of each corner that nobody else can visit."""
 
     def __init__(self, slow: Sequence[Target], quick: Sequence[Target], statuses: Statuses) -> None:
         ops = {target.kernel.op for target in slow}
@@ -48,17 +49,21 @@ class Reserved:
             self._ledgers[op] = Ledger(only)
             givings = {Giving(t.kernel, t.largest): frozenset(_wrong(t, statuses)) for t in of_op}
             self._givings[op] = list(givings.items())
+        self._idle = {op: list(each) for op, each in self._givings.items()}
+        """who has not been given a case yet."""
 
     def __call__(self, cases: Sequence[Case]) -> Collection[int]:
         """Indices of those cases. Each counts as visited: what is given is judged."""
         return [index for index, case in enumerate(cases) if self._is_wanted(case)]
 
     def _is_wanted(self, case: Case) -> bool:
-        ledger = self._ledgers.get(case.op)
-        if ledger is None or not any(map(ledger.lacks, case.origin.labels)):
+        ledger, idle = self._ledgers.get(case.op), self._idle.get(case.op, [])
+        if ledger is None or not (idle or any(map(ledger.lacks, case.origin.labels))):
             return False
-        if not any(wrong.isdisjoint(case.dtypes) and giving.gives(case) for giving, wrong in self._givings[case.op]):
+        taking = [each for each in self._givings[case.op] if each[1].isdisjoint(case.dtypes) and each[0].gives(case)]
+        if not taking or not (any(map(ledger.lacks, case.origin.labels)) or any(each in idle for each in taking)):
             return False
+        self._idle[case.op] = [each for each in idle if each not in taking]
         ledger.see(case.origin.labels)
         return True
 

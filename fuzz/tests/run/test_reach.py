@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from fuzz.case import Case
 from fuzz.execute.attestation import Attestation, NotRun
+from fuzz.execute.giving import Giving
 from fuzz.execute.python_program import PythonAttestation
 from fuzz.execute.target import Target, expand
 from fuzz.execute.toolchain import this_host
@@ -68,5 +69,28 @@ def test_the_first_case_of_each_corner_of_slow_targets_is_given_to_them() -> Non
     search(OP, 1, consume, KERNELS)
     seen = {label for case in given for label in case.origin.labels}
     assert {("rstd alignment f16", str(byte)) for byte in range(0, 64, 2)} <= seen
-    assert len(given) <= 33, "one case for each corner, and none for what others visit"
+    assert len(given) <= 33 + len(slow), "one case for each corner and each target, and none for what others visit"
     assert Reserved([], quick, {})(given) == []
+
+
+def test_every_slow_target_is_given_the_first_case_that_it_takes() -> None:
+    """tile-fast takes rows of whole tiles only: none of the batches that everybody is given may hold one."""
+    kernels = [kernel for kernel in load(built_in()).kernels if kernel.op == "rms_norm"]
+    running = [target for target in expand(kernels, this_host()) if not target.id.endswith("@cuda")]
+    slow, quick = [t for t in running if t.slow], [t for t in running if not t.slow]
+    reserved = Reserved(slow, quick, {})
+    waiting = {target.id: Giving(target.kernel, target.largest) for target in slow}
+    assert "triton-tile-fast@interpret" in waiting
+
+    def consume(cases: list[Case]) -> None:
+        wanted = reserved(cases)
+        for index, case in enumerate(cases):
+            taking = [name for name, giving in waiting.items() if giving.gives(case)]
+            assert not taking or index in wanted, taking
+            for name in taking:
+                del waiting[name]
+        if not waiting:
+            raise StopSearch
+
+    search("rms_norm", 1, consume, kernels)
+    assert not waiting
