@@ -13,6 +13,7 @@ def main() -> None:
         from fuzz.python_worker.server import serve
 
         serve(socket.socket(fileno=int(argument)))
+        os._exit(0)  # nothing is left to save, and Triton tells of its leaks where the interpreter is taken apart
     else:
         from fuzz.python_worker.spec import decoded
         from fuzz.python_worker.worker import work

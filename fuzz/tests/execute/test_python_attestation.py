@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import struct
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,3 +140,14 @@ def test_an_interpreter_that_cannot_loop_is_named_and_nothing_runs_on_it(monkeyp
     assert hello.count("\n") == 0
     assert "cannot loop with NumPy" in hello
     assert "only 0-dimensional arrays" in hello
+
+
+def test_the_server_ends_without_a_word() -> None:
+    """It outlives the run's last line: what Triton has to say of its own leaks would come after it."""
+    ours, its = socket.socketpair()
+    command = [sys.executable, "-m", "fuzz.python_worker", "serve", str(its.fileno())]
+    with ours, its, subprocess.Popen(command, pass_fds=[its.fileno()], stderr=subprocess.PIPE) as server:
+        its.close()
+        ours.close()
+        _, said = server.communicate(timeout=120)
+    assert (server.returncode, said) == (0, b"")
