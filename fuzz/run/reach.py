@@ -58,10 +58,11 @@ class Reserved:
 
     def _is_wanted(self, case: Case) -> bool:
         ledger, idle = self._ledgers.get(case.op), self._idle.get(case.op, [])
-        if ledger is None or not (idle or any(map(ledger.lacks, case.origin.labels))):
-            return False
+        is_first = ledger is not None and any(map(ledger.lacks, case.origin.labels))
+        if ledger is None or not (idle or is_first):
+            return False  # asking who takes it costs more, and nobody waits for it
         taking = [each for each in self._givings[case.op] if each[1].isdisjoint(case.dtypes) and each[0].gives(case)]
-        if not taking or not (any(map(ledger.lacks, case.origin.labels)) or any(each in idle for each in taking)):
+        if not taking or not (is_first or any(each in idle for each in taking)):
             return False
         self._idle[case.op] = [each for each in idle if each not in taking]
         ledger.see(case.origin.labels)
