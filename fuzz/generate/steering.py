@@ -12,7 +12,7 @@ from fuzz.generate.draw import Draw
 from fuzz.generate.freedom import dtype_pairs
 from fuzz.generate.labels import length_labels
 from fuzz.generate.plan import plan
-from fuzz.generate.shapes import LARGEST_CASE, MANY_ROWS, SHORT
+from fuzz.generate.shapes import LARGEST_CASE, MANY_ROWS, SHORT, USUAL_CASE
 from fuzz.generate.sketch import Sketch, fitting_n
 from fuzz.op import OPS
 
@@ -22,8 +22,6 @@ Wish = dict[str, str]
 _LONG = 300
 """elements of a row that need not be longer for a hole's sake."""
 _ROWS = SMALL.rows
-_ENOUGH = 1536
-"""elements of a tensor that need not be larger for a hole's sake."""
 _GRID_ROWS = 6
 """rows of a tensor whose layout is asked for: 2 by 3, or fewer where so many would not be small."""
 _NEARBY = 8
@@ -68,7 +66,7 @@ def _shaped(sketch: Sketch, taker: Taker, wish: Mapping[str, str]) -> Sketch:
     # Longer rows count for nothing but their length, see `giving.SMALL`: such a hole would stay open.
     longest = _LONG if few else SMALL.elements
     n = int(wish["n"]) if "n" in wish else fitting_n(taker, max(2, min(sketch.n, longest)))
-    rows = max(1, min(sketch.rows, _ROWS, _ENOUGH // max(n, 1)))
+    rows = max(1, min(sketch.rows, _ROWS, USUAL_CASE // max(n, 1)))
     recipe = wish.get("x recipe", sketch.recipe)
     return replace(
         sketch,

@@ -76,11 +76,8 @@ def _of_sums(case: Case, stream: Stream, outputs: Outputs) -> Leeway:
     return STRICT if case.op == "rms_norm" else Leeway(zeros=True)
 
 
-_TWO = 2
-
-
 def _on_two_threads(case: Case, stream: Stream) -> Case:
-    return replace(case, params={**case.params, THREADS: _TWO})
+    return replace(case, params={**case.params, THREADS: 2})
 
 
 RERUN = Law("rerun", "the same case a second time", lambda case: True, lambda case, stream: case)
