@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +17,7 @@ from fuzz.execute.frames import encode_case
 from fuzz.execute.giving import Giving
 from fuzz.execute.programs import Programs
 from fuzz.execute.target import Target
+from fuzz.execute.turns import Turns
 from fuzz.execute.worker import Encoded, LostError, Worker
 from fuzz.outcome import Outcome, Status
 
@@ -40,9 +40,9 @@ class Batch:
 class _Lane:
     """One target's worker and the thread that talks to it."""
 
-    def __init__(self, target: Target, limit: float, running: threading.Semaphore) -> None:
+    def __init__(self, target: Target, limit: float, turns: Turns) -> None:
         self.target = target
-        self._running = running
+        self._turns = turns
         self._limit = limit
         self.worker: Worker | None = None
         self._stopped = False
@@ -58,10 +58,12 @@ class _Lane:
         except LostError as error:
             return NotRun(str(error))
 
-    def run(self, frames: Sequence[Sequence[Encoded]]) -> list[Outcome]:
+    def run(self, number: int, frames: Sequence[Sequence[Encoded]]) -> list[Outcome]:
+        """The outcomes of batch `number`."""
         assert self.worker is not None
-        # More workers than processors would only take time from one another, and count it against their cases.
-        with self._running:
+        # More workers than processors would only take time from one another, and count it against their cases. Of one
+        # batch the slowest go first: it is done with its last.
+        with self._turns.turn((number, -self.busy_s)):
             began = time.monotonic()
             try:
                 return [outcome for frame in frames for outcome in self.worker.run(frame)]
@@ -125,9 +127,10 @@ class WorkerPool:
         self._second_run = second_run
         self._bounded = bounded
         self._programs = Programs(cache, jobs, tool)
-        running = threading.Semaphore(jobs or os.cpu_count() or 1)
+        turns = Turns(jobs or os.cpu_count() or 1)
+        self._submitted = 0
         self._lanes = [
-            _Lane(target, self._limit(target) if limit is None else limit, running)
+            _Lane(target, self._limit(target) if limit is None else limit, turns)
             for target in self._targets
             if target.unavailable() is None
         ]
@@ -176,6 +179,7 @@ class WorkerPool:
         How much is held in memory is up to the caller: collect one batch before submitting many.
         """
         batch = Batch(tuple(cases))
+        self._submitted += 1
         encoded = [(case, encode_case(case, self._second_run)) for case in cases]
         accepted: dict[Giving, tuple[list[int], list[list[Encoded]]]] = {}
         for lane in self._lanes:
@@ -193,7 +197,7 @@ class WorkerPool:
                 kept = self._without_faults(batch, lane.target.id, status, kept)
                 indices, frames = kept, _split([encoded[index] for index in kept])
             if indices:
-                batch.parts.append((lane.target.id, indices, lane.thread.submit(lane.run, frames)))
+                batch.parts.append((lane.target.id, indices, lane.thread.submit(lane.run, self._submitted, frames)))
         return batch
 
     def stop(self) -> None:
