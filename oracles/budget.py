@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,26 @@ class RowBudget:
     mean: float
     add: float
     root: float
-    terms: tuple[Term, ...]
+    numerics: Numerics
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The relative terms, for explanations."""
+        formula = "lambda sqrt(h) u + h u^2" if self.statistical else "(1 + u)^h - 1"
+        formula += f", h = {self.chain}" + (f", lambda = {CONFIDENCE:g}" if self.statistical else "")
+        ulp = self.numerics.rsqrt_ulp
+        return (
+            Term("sum", formula, self.sum_up),
+            Term("mean", "u" if self.numerics.mean == "divide" else "2u + u^2", self.mean),
+            Term("add eps", "u" if self.eps else "0 (eps is 0)", self.add),
+            Term("rsqrt", "2u / (1 - u)" if ulp is None else f"2u * {ulp:g} ulp", self.root),
+        )
+
+    @cached_property
+    def overflow(self) -> float:
+        """From which on a sum overflows; inf where none does, or none that float64 holds."""
+        mantissa, exponent = self.form.overflow
+        return math.inf if self.exact_range else float(np.ldexp(float(mantissa), exponent))
 
 
 def sum_budget(form: Format, chain: int, structured: bool) -> tuple[float, float, bool]:
@@ -118,16 +137,9 @@ def row_budget(numerics: Numerics, n: int, eps: float, dtype: str, structured: b
     mean = u if numerics.mean == "divide" else 2 * u + u * u
     add = u if held_eps else 0.0
     root = 2 * u / (1 - u) if numerics.rsqrt_ulp is None else 2 * u * numerics.rsqrt_ulp
-    sum_formula = "lambda sqrt(h) u + h u^2" if statistical else "(1 + u)^h - 1"
-    terms = (
-        Term("sum", f"{sum_formula}, h = {chain}" + (f", lambda = {CONFIDENCE:g}" if statistical else ""), up),
-        Term("mean", "u" if numerics.mean == "divide" else "2u + u^2", mean),
-        Term("add eps", "u" if held_eps else "0 (eps is 0)", add),
-        Term("rsqrt", "2u / (1 - u)" if numerics.rsqrt_ulp is None else f"2u * {numerics.rsqrt_ulp:g} ulp", root),
-    )
     quantum = 0.0 if exact_range else underflow(accumulator, numerics)
     return RowBudget(
-        accumulator, count, held_eps, quantum, exact_range, chain, statistical, down, up, mean, add, root, terms
+        accumulator, count, held_eps, quantum, exact_range, chain, statistical, down, up, mean, add, root, numerics
     )
 
 
@@ -215,5 +227,6 @@ def underflow(form: Format, numerics: Numerics) -> float:
     return form.tiny if numerics.denormals == "flush" else form.half_eta
 
 
+@lru_cache(maxsize=4096)
 def _held(value: float, form: Format) -> float:
     return float(round_to(np.array(value), form))

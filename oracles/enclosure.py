@@ -70,6 +70,17 @@ class Comparison:
     """err/budget: above 1 exactly for failures; inf for NaN and inf in the wrong place."""
 
 
+@dataclass(frozen=True)
+class Worst:
+    """The element of a passing output with the largest err/budget."""
+
+    flat: int
+    """index into the canonical array."""
+    ratio: float
+    blunt: bool
+    """see `is_blunt`."""
+
+
 def rounded(form: Format, stack: Real, saturate: bool = False, negative: Mask | None = None) -> Enclosure:
     """Enclosure from a stack (5, ...), ordered as in `oracles.rows`, of real numbers before the last rounding point."""
     ends = round_to(stack[1:], form)
@@ -139,15 +150,15 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
     return Comparison(failing, possible & ~inside, ratio)
 
 
-def worst_pass(enclosure: Enclosure, got: F64) -> tuple[int, float]:
-    """Flat index and err/budget of the worst element of an output in which every element passes."""
+def worst_pass(enclosure: Enclosure, got: F64) -> Worst:
+    """The worst element of an output in which every element passes."""
     ratio = err_over_budget(enclosure, got)
     index = int(ratio.argmax())
     if not ratio.flat[index] < np.inf:
         # An infinity in its right place: no distance from anything.
         ratio = np.where(np.isfinite(ratio), ratio, 0.0)
         index = int(ratio.argmax())
-    return index, min(float(ratio.flat[index]), 1.0)
+    return Worst(index, min(float(ratio.flat[index]), 1.0), is_blunt(enclosure, got, index))
 
 
 def is_blunt(enclosure: Enclosure, got: F64, flat: int) -> bool:

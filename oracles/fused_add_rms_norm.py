@@ -25,6 +25,7 @@ from oracles.problem import Problem
 from oracles.rms_norm import RmsNorm
 from oracles.rounding import add_rounded, round_precise, round_to
 from oracles.rows import Roots
+from oracles.screen import Allowance, Rounded, Screen
 
 
 class FusedAddRmsNorm(RmsNorm):
@@ -60,6 +61,13 @@ class FusedAddRmsNorm(RmsNorm):
 
     def _sums(self, added: Format) -> F64:
         return add_rounded(self.x.values, self.residual.values, added)
+
+    def _screen(self, output: str, numerics: Numerics, allowed: Allowance) -> Screen | None:
+        if output != "sum":
+            return super()._screen(output, numerics, allowed)
+        sums = self._sums(_added(numerics))
+        right = Rounded(round_to(np.abs(sums), self.target), np.signbit(sums))
+        return None if numerics.saturate else right
 
     def _enclose(self, output: str, found: Roots, numerics: Numerics) -> Enclosure:
         if output != "sum":

@@ -90,6 +90,11 @@ class Numerics:
         # Kept: every judged output looks its contract up several times, and it has many fields.
         return hash(tuple(getattr(self, each.name) for each in fields(self)))
 
+    @cached_property
+    def apart_from_summation(self) -> object:
+        """Equal for contracts that differ in nothing but the order of the additions along a row."""
+        return tuple(getattr(self, each.name) for each in fields(self) if each.name != "summation")
+
     def at(self, vector_bits: int | None) -> Numerics:
         """The same contract with a scalable summation resolved for vectors of `vector_bits`."""
         if vector_bits is None or not isinstance(self.summation, VectorLanes):

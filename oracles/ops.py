@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from oracles.enclosure import Enclosure
 from oracles.numerics import Numerics
 from oracles.precise import Bounds
 from oracles.problem import Problem, ProblemError
+from oracles.screen import Screens
 
 MODULES: Mapping[str, tuple[str, str]] = {
     "rms_norm": ("oracles.rms_norm", "RmsNorm"),
@@ -35,6 +36,9 @@ class Op(Protocol):
 
     def has_axis(self, output: str) -> bool:
         """Whether the output has the normalised axis."""
+
+    def screens(self, contracts: Sequence[Numerics], structured: bool) -> Mapping[Numerics, Screens]:
+        """Screens for some of these contracts."""
 
     def enclose(self, numerics: Numerics, structured: bool) -> Mapping[str, Enclosure]:
         """Fast tier: enclosures of all outputs of the problem."""

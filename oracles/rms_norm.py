@@ -7,13 +7,14 @@ of the shape of `x`; `rstd`, optional, one element per row. Params: `eps` (defau
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.budget import RowBudget, Term, narrowing, rounding, row_budget
+from oracles.budget import Rounding, RowBudget, Term, narrowing, rounding, row_budget
 from oracles.doubledouble import Real
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, rounded
@@ -21,8 +22,10 @@ from oracles.numerics import Numerics
 from oracles.operand import Operand, Weight, sign_bit
 from oracles.precise import Bounds, Interval
 from oracles.problem import Problem, ProblemError
+from oracles.rounding import round_to
 from oracles.row_facts import row_facts, row_terms
 from oracles.rows import Roots, roots
+from oracles.screen import Allowance, Centre, Near, Rounded, Screen, Screens, allowance, exact_roots, reaches
 from oracles.special import patched, patched_rows
 from oracles.steps import Live, flushed, inexact, point
 
@@ -40,6 +43,7 @@ class RmsNorm:
         self.rows: int = self.x.values.shape[0]
         self.length: int = self.x.values.shape[1]
         self.weight = Weight.of(problem, self.length) if "weight" in problem.inputs else None
+        self._centres: dict[tuple[str, int, float, float, float, Format | None, bool], Centre] = {}
         for output in problem.outputs:
             if output not in self.OUTPUTS:
                 raise ProblemError(f"outputs.{output}: {problem.op} has no such output")
@@ -70,6 +74,69 @@ class RmsNorm:
         numerics = numerics.settled(self.dtype.name)
         found = roots(self.operand(numerics).squares, self.budget(numerics, structured))
         return {name: self._enclose(name, found, numerics) for name in self.problem.outputs}
+
+    def screens(self, contracts: Sequence[Numerics], structured: bool) -> Mapping[Numerics, Screens]:
+        """Screens of the outputs that have one: unless rows are so special that the enclosures must tell."""
+        alike: dict[object, list[Numerics]] = {}
+        for numerics in contracts:
+            alike.setdefault(numerics.settled(self.dtype.name).apart_from_summation, []).append(numerics)
+        found: dict[Numerics, Screens] = {}
+        for group in alike.values():
+            screens = self._screens(group, structured)
+            found.update({numerics: (place, screens) for place, numerics in enumerate(group)})
+        return found
+
+    def _screens(self, contracts: Sequence[Numerics], structured: bool) -> Mapping[str, Screen]:
+        """For contracts that differ in their summation alone."""
+        settled = [numerics.settled(self.dtype.name) for numerics in contracts]
+        squares, first = self.operand(settled[0]).squares, settled[0]
+        plain = first.denormals == "preserve" and (first.nonfinite == "ieee" or squares.largest < np.inf)
+        allowed = allowance(squares, [self.budget(each, structured) for each in settled]) if plain else None
+        if allowed is None:
+            return {}
+        found = {name: self._screen(name, first, allowed) for name in self.problem.outputs}
+        return {name: screen for name, screen in found.items() if screen is not None}
+
+    def _screen(self, output: str, numerics: Numerics, allowed: Allowance) -> Screen | None:
+        target, multiply, budget = form(self.problem.outputs[output]), _multiply(numerics), allowed.budgets[0]
+        if target.name == "f64":
+            return None
+        if output == "rstd":
+            return Near(self._centre(output, numerics, budget, target), allowed)
+        centre, steps = self._centre(output, numerics, budget, target), list[Rounding]()
+        if numerics.cast == "llama" and not self._ends_here(numerics, target):
+            right = Rounded(centre.rounded, centre.negative)
+            return None if numerics.saturate else right
+        if operations := self._operations(numerics, target):
+            steps.append(rounding(multiply, numerics, operations))
+        if self.weight is not None and target != multiply:
+            steps.append(rounding(multiply, numerics, 1))
+        # Otherwise operations that underflow count.
+        near = all(reaches(centre.smallest, step.absolute) for step in steps)
+        return Near(centre, replace(allowed, steps=tuple(step.relative for step in steps))) if near else None
+
+    def _centre(self, output: str, numerics: Numerics, budget: RowBudget, target: Format) -> Centre:
+        """The exact values of y or rstd, with declared roundings in between; the same for all contracts that hold n,
+        eps and the weight alike."""
+        operand, weight = self.operand(numerics), self.weight if output == "y" else None
+        formed = None if weight is None else weight.formed_in(numerics)
+        point = numerics.cast == "llama" and output == "y" and not self._ends_here(numerics, target)
+        key = output, id(operand), budget.count, budget.eps, budget.overflow, formed, point
+        if key not in self._centres:
+            roots = exact_roots(operand.squares, budget)
+            values, negative = roots, np.zeros(self.rows, bool)
+            smallest = float(np.min(roots, where=roots > 0, initial=np.inf))
+            if output == "y":
+                values, negative = roots[:, None] * operand.squares.magnitudes, operand.negative
+                smallest *= operand.squares.smallest
+            if point:
+                values = round_to(values, self.dtype)
+            if weight is not None:
+                magnitudes, sign = weight.at(numerics)
+                values, negative = values * magnitudes, negative ^ sign
+                smallest *= float(np.min(magnitudes, where=magnitudes > 0, initial=1.0))
+            self._centres[key] = Centre(values, smallest, negative, target)
+        return self._centres[key]
 
     def _enclose(self, output: str, found: Roots, numerics: Numerics) -> Enclosure:
         target = form(self.problem.outputs[output])
@@ -102,10 +169,15 @@ class RmsNorm:
             stack = flushed(stack, multiply)
         rounds_first = numerics.cast == "llama"
         last = self._ends_here(numerics, target)
-        operations = narrowing(numerics) + (not last and not (rounds_first and self.dtype == multiply))
+        operations = self._operations(numerics, target)
         if operations:
             stack = inexact(stack, rounding(multiply, numerics, operations), operand.squares.arithmetic, live)
         return point(stack, self.dtype, operand.squares.arithmetic) if rounds_first and not last else stack
+
+    def _operations(self, numerics: Numerics, target: Format) -> int:
+        """Roundings of x * rstd in places that the contract leaves open, before a weight or a declared rounding."""
+        exact = self._ends_here(numerics, target) or (numerics.cast == "llama" and self.dtype == _multiply(numerics))
+        return narrowing(numerics) + (not exact)
 
     def _ends_here(self, numerics: Numerics, target: Format) -> bool:
         """Whether x * rstd is the output, rounded once: no weight follows, and no declared rounding comes before it."""
@@ -155,7 +227,7 @@ class RmsNorm:
         if flush:
             value = value.flushed(multiply)
         last, rounds_first = self._ends_here(numerics, target), numerics.cast == "llama"
-        operations = narrowing(numerics) + (not last and not (rounds_first and self.dtype == multiply))
+        operations = self._operations(numerics, target)
         if operations:
             value = value.inexact(rounding(multiply, numerics, operations))
         if last:

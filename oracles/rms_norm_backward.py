@@ -14,7 +14,7 @@ Not judged: rows whose rstd may be 0 or infinite, or in which an intermediate re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import mpmath
@@ -42,6 +42,7 @@ from oracles.precise import Bounds, Interval, RowBounds
 from oracles.problem import Problem, ProblemError
 from oracles.row_facts import row_facts
 from oracles.rows import Roots, roots
+from oracles.screen import Screens
 
 
 class RmsNormBackward:
@@ -126,6 +127,10 @@ class RmsNormBackward:
         nan = bool(mpmath.isnan(value))
         nothing = mpf(0)
         return RowBounds(nothing, 0, nothing, nothing, Interval(value, value, value), False, False, nan, False)
+
+    def screens(self, contracts: Sequence[Numerics], structured: bool) -> Mapping[Numerics, Screens]:
+        """None: gradients cancel, so that what is allowed to them is in no proportion to them."""
+        return {}
 
     def enclose(self, numerics: Numerics, structured: bool) -> Mapping[str, Enclosure]:
         """Fast tier: enclosures of all outputs."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -88,6 +88,7 @@ class Squares:
 
     x: F64
     arithmetic: Arithmetic
+    _shares: dict[tuple[float, float], F64] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def sums(self) -> Real:
@@ -109,6 +110,30 @@ class Squares:
         if self.arithmetic is FLOAT64:
             return self.exponents
         return np.maximum(self.exponents, max(_LEAST, math.frexp(eps)[1] // 2 + 1 if eps else _LEAST))
+
+    @cached_property
+    def least(self) -> float:
+        """Smallest sum of a row that is not zero, or inf; in float64 arithmetic."""
+        sums = head(self.sums)
+        return float(np.min(sums, where=sums > 0, initial=np.inf))
+
+    @cached_property
+    def largest(self) -> float:
+        """Largest sum, in float64 arithmetic; NaN where one is."""
+        return float(np.max(head(self.sums), initial=0.0))
+
+    @cached_property
+    def has_zero_row(self) -> bool:
+        """Whether the squares of some row add up to nothing."""
+        return not bool(head(self.sums).all())
+
+    def share(self, count: float, eps: float) -> F64:
+        """(rows,) of what the root is taken of, mean + eps, the part that is the mean; in float64 arithmetic."""
+        key = count, eps
+        if key not in self._shares:
+            mean = head(self.sums) / count
+            self._shares[key] = mean / (mean + eps)
+        return self._shares[key]
 
     @property
     def error(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, head
-from oracles.enclosure import Comparison, Enclosure, Mask, canonical, compare, is_blunt, passes, worst_pass
+from oracles.enclosure import Comparison, Enclosure, Mask, Worst, canonical, compare, is_blunt, passes, worst_pass
 from oracles.explanation import Explanation, explain
 from oracles.numerics import Numerics
 from oracles.ops import Op, load
 from oracles.precise import START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import STORAGE
+from oracles.screen import Received, Screens
 
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 
@@ -62,24 +63,32 @@ class OutputCheck:
 class Truth:
     """Judges outputs for one problem. Enclosures are made once per contract and shared by its kernels."""
 
-    def __init__(self, problem: Problem) -> None:
-        """Raises `ProblemError` where inputs, params and outputs do not fit the op or each other."""
+    def __init__(self, problem: Problem, contracts: Iterable[Numerics] = ()) -> None:
+        """`contracts` will be asked about, others may be: what is known of all of them beforehand takes less time.
+
+        Raises `ProblemError` where inputs, params and outputs do not fit the op or each other.
+        """
         self.problem = problem
+        self._contracts = tuple(contracts)
         self.op: Op = load(problem)
         self._enclosures: dict[tuple[Numerics, bool], Mapping[str, Enclosure]] = {}
+        self._screens: dict[Numerics, Screens] = {}
 
-    def check(self, numerics: Numerics, outputs: Mapping[str, NDArray[Any]]) -> tuple[OutputCheck, ...]:
+    def receive(self, outputs: Mapping[str, NDArray[Any]]) -> Received:
+        """Outputs to be judged under several contracts: logical values in the storage dtype of the problem's outputs.
+
+        Raises `ProblemError` for a missing output, a wrong shape or dtype.
+        """
+        return Received({name: self._canonical(name, outputs) for name in self.problem.outputs})
+
+    def check(self, numerics: Numerics, outputs: Mapping[str, NDArray[Any]] | Received) -> tuple[OutputCheck, ...]:
         """Judge all outputs of one kernel that promises `numerics`; one check per output of the problem, in its order.
 
-        `outputs` hold logical values in the storage dtype of the problem's outputs. Raises `ProblemError` for a missing
-        output, a wrong shape or dtype; `NumericsError` for a contract that this problem contradicts;
+        Raises `ProblemError` as `receive`; `NumericsError` for a contract that this problem contradicts;
         `OracleDisagreement` where the tiers contradict each other.
         """
-        enclosures = self.enclosures(numerics, self.problem.structured)
-        return tuple(
-            self._check(name, numerics, enclosures[name], self._canonical(name, outputs))
-            for name in self.problem.outputs
-        )
+        received = outputs if isinstance(outputs, Received) else self.receive(outputs)
+        return tuple(self._check(name, numerics, received) for name in self.problem.outputs)
 
     def explain(self, numerics: Numerics, output: str, index: tuple[int, ...], got: float | None = None) -> Explanation:
         """The judgement of one element in full, from the precise tier.
@@ -141,17 +150,31 @@ class Truth:
             raise ProblemError(f"outputs.{name}: dtype {array.dtype}, expected {self.problem.outputs[name]}")
         return self._arranged(name, array).astype(np.float64)
 
-    def _check(self, name: str, numerics: Numerics, enclosure: Enclosure, got: F64) -> OutputCheck:
+    def _check(self, name: str, numerics: Numerics, received: Received) -> OutputCheck:
+        got = received.values[name]
         if got.size == 0:
             return OutputCheck(name, "pass", None, 0.0)
-        if not passes(enclosure, got):
-            return self._check_closely(name, numerics, enclosure, got)
-        flat, ratio = worst_pass(enclosure, got)
-        index = self._unravel(name, flat, got.shape)
+        worst = self._screened(name, numerics, received)
+        if worst is None:
+            enclosure = self.enclosures(numerics, self.problem.structured)[name]
+            if not passes(enclosure, got):
+                return self._check_closely(name, numerics, enclosure, got)
+            worst = worst_pass(enclosure, got)
         if self._sampled(name, numerics):
-            canonical_index = tuple(int(i) for i in np.unravel_index(flat, got.shape))
+            canonical_index = tuple(int(i) for i in np.unravel_index(worst.flat, got.shape))
             self._confirm(name, numerics, canonical_index, float(got[canonical_index]), passing=True)
-        return OutputCheck(name, "pass", index, ratio, blunt=is_blunt(enclosure, got, flat))
+        return OutputCheck(name, "pass", self._unravel(name, worst.flat, got.shape), worst.ratio, blunt=worst.blunt)
+
+    def _screened(self, name: str, numerics: Numerics, received: Received) -> Worst | None:
+        """The worst element of an output that certainly passes; None where only the enclosures can tell."""
+        # NaN, inf, overflow and division by zero are ordinary values here.
+        with np.errstate(all="ignore"):
+            if numerics not in self._screens:
+                made = dict.fromkeys((numerics, *self._contracts))
+                self._screens.update(dict.fromkeys(made, (0, {})))
+                self._screens.update(self.op.screens(tuple(made), self.problem.structured))
+            place, screens = self._screens[numerics]
+            return screens[name].worst(name, received, place) if name in screens else None
 
     def _check_closely(self, name: str, numerics: Numerics, enclosure: Enclosure, got: F64) -> OutputCheck:
         """Some element is not certainly right: settle every element, the unsure ones in the precise tier."""
@@ -208,10 +231,22 @@ class Truth:
         return crc32(f"{self.problem.digest} {name} {_words(numerics)}".encode()) % (SAMPLE + self.op.cost(name)) == 0
 
     def _unravel(self, name: str, flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Index into the output as returned, of element `flat` of its canonical array of that `shape`."""
         place = self.op.shape(name)
-        if self.op.has_axis(name) and self.op.axis != len(place) - 1:
-            flat = int(self._places(name).reshape(-1)[flat])
-        return tuple(int(i) for i in np.unravel_index(flat, place))
+        if not self.op.has_axis(name):
+            return _index(flat, place)
+        row, column = divmod(flat, shape[-1])
+        outer = _index(row, place[: self.op.axis] + place[self.op.axis + 1 :])
+        return (*outer[: self.op.axis], column, *outer[self.op.axis :])
+
+
+def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """np.unravel_index, for so few axes much quicker."""
+    index = []
+    for extent in reversed(shape):
+        flat, at = divmod(flat, extent)
+        index.append(at)
+    return tuple(reversed(index))
 
 
 @lru_cache(maxsize=4096)

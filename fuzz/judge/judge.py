@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from fuzz.case import Case
@@ -13,6 +13,7 @@ from fuzz.outcome import Outcome, Status
 from fuzz.verdict import Verdict
 from oracles.numerics import Numerics
 from oracles.problem import Problem
+from oracles.screen import Received
 from oracles.truth import OutputCheck, Truth
 
 _BY_CHECK: Mapping[str, Verdict] = {
@@ -47,14 +48,17 @@ def problem_of(case: Case) -> Problem:
 class Judge:
     """Judges all targets of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, contracts: Iterable[Numerics] = ()) -> None:
+        """`contracts`: those of the targets that will be judged, as far as they are known beforehand."""
         self.case = case
+        self._contracts = contracts
+        self._received: dict[tuple[bytes, ...], Received] = {}
         self._checked: dict[tuple[Numerics, tuple[bytes, ...]], OutputCheck] = {}
 
     @cached_property
     def truth(self) -> Truth:
         """Formed when a value is judged: of what is only ever rejected, the op may know none."""
-        return Truth(problem_of(self.case))
+        return Truth(problem_of(self.case), self._contracts)
 
     def judge(self, outcome: Outcome, numerics: Numerics) -> Judgement:
         """The verdict on one target's outcome under the contract that it declared."""
@@ -94,14 +98,16 @@ class Judge:
         return None, ""
 
     def _worst_check(self, outcome: Outcome, numerics: Numerics) -> OutputCheck:
-        key = (numerics, tuple(outcome.outputs[name] for name in self.case.outputs))
+        bits = tuple(outcome.outputs[name] for name in self.case.outputs)
+        key = numerics, bits
         known = self._checked.get(key)
         if known is None:
-            arrays = {
-                name: from_bits(outcome.outputs[name], output.dtype, output.layout.shape)
-                for name, output in self.case.outputs.items()
-            }
-            checks = self.truth.check(numerics, arrays)
+            if bits not in self._received:
+                self._received[bits] = self.truth.receive({
+                    name: from_bits(outcome.outputs[name], output.dtype, output.layout.shape)
+                    for name, output in self.case.outputs.items()
+                })  # fmt: skip
+            checks = self.truth.check(numerics, self._received[bits])
             known = max(checks, key=lambda check: (_SEVERITY.index(check.result), check.worst_ratio))
             self._checked[key] = known
         return known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from fuzz.case import Case
@@ -16,12 +16,19 @@ from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry
 from fuzz.outcome import Outcome, Status
 from fuzz.verdict import Verdict
+from oracles.numerics import Numerics
 
 
 class EntryJudge:
     """Judges all targets of one entry; `before` is the judge of the entry before it, which a twin's case is."""
 
-    def __init__(self, entry: Entry, outcomes: Mapping[str, Outcome], before: EntryJudge | None = None) -> None:
+    def __init__(
+        self,
+        entry: Entry,
+        outcomes: Mapping[str, Outcome],
+        before: EntryJudge | None = None,
+        contracts: Iterable[Numerics] = (),
+    ) -> None:
         self.entry = entry
         self.outcomes = outcomes
         self.checked: list[str] = []
@@ -30,7 +37,9 @@ class EntryJudge:
         self._before = before if entry.check is not None else None
         # A second run of the same case needs no second truth.
         shared = self._before is not None and self._before.entry.case.digest == entry.case.digest
-        self._judge: Judge = self._before._judge if self._before is not None and shared else Judge(entry.case)
+        self._judge: Judge = (
+            self._before._judge if self._before is not None and shared else Judge(entry.case, contracts)
+        )
 
     def judge(self, target: Target) -> Judgement:
         """The verdict on one target. A law is compared only where case and twin pass on their own: what is wrong by the

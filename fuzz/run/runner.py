@@ -173,7 +173,8 @@ class Runner:
     def _judge(self, entry: Entry, outcomes: Mapping[str, Outcome], before: EntryJudge | None) -> EntryJudge:
         case = entry.case
         try:
-            judge = EntryJudge(entry, outcomes, before)
+            contracts = dict.fromkeys(self._by_id[target].numerics for target in outcomes)
+            judge = EntryJudge(entry, outcomes, before, contracts)
             judgements = [judge.judge(self._by_id[target]) for target in outcomes]
         except OracleDisagreement as error:
             raise OracleDisagreement(f"{error}; the case is kept as {self.book.keep_evidence(case)}") from error

@@ -110,9 +110,21 @@ def test_a_disagreement_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = replace(right, inner=(right.inner[0] * 0.0, right.inner[1] * 2.0))
     for enclosure, got in ((narrow, y), (wide, np.asarray(y * np.float32(1.5)))):
         planted = Truth(problem)
+        monkeypatch.setattr(planted.op, "screens", lambda *_: {})
         monkeypatch.setattr(planted, "enclosures", lambda *_, e=enclosure: {"y": e})
         with pytest.raises(OracleDisagreement, match=r"rms_norm .* y\["):
             planted.check(Numerics(), {"y": got})
+
+
+def test_a_screen_that_lets_wrong_outputs_through_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 16)).astype(np.float32)
+    problem = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"})
+    y, _ = rms_norm(x, Numerics(), 0.0, "f32")
+    monkeypatch.setattr("oracles.truth.SAMPLE", 1 - x.shape[1])
+    monkeypatch.setattr("oracles.screen.Allowance.widths", np.full((2, 1, 2), 1.0))
+    assert Truth(problem).check(Numerics(), {"y": y})[0].result == "pass"
+    with pytest.raises(OracleDisagreement, match=r"rms_norm .* passes in the fast tier"):
+        Truth(problem).check(Numerics(), {"y": np.asarray(y * np.float32(1.5))})
 
 
 def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +133,7 @@ def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) 
     y, _ = rms_norm(x, Numerics(), 0.0, "f32")
     truth = Truth(problem)
     right = truth.enclosures(Numerics(), False)["y"]
+    monkeypatch.setattr(truth.op, "screens", lambda *_: {})
     monkeypatch.setattr(
         truth, "enclosures", lambda *_: {"y": replace(right, unsure=np.ones(y.shape, bool), inner=right.outer[::-1])}
     )
