@@ -17,15 +17,17 @@ Change = Callable[[Draw, Taker, Dice], Draw]
 
 _FILLED = 4096
 """elements of a case with as many rows as fit: several times those of most cases, and still cheap to judge."""
+_MOST_ROWS = 256
+"""of such a case: an emulator takes as long for each row, however short, as for a hundred elements."""
 
 
 def filled(draw: Draw) -> Draw:
-    """With as many rows as fit into _FILLED elements."""
-    return draw if draw.rank == 1 else _resized(draw, _FILLED)
+    """With as many rows as fit into _FILLED elements, up to _MOST_ROWS."""
+    return draw if draw.rank == 1 else _resized(draw, _MOST_ROWS)
 
 
 def _resized(draw: Draw, rows: int) -> Draw:
-    return replace(draw, rows=max(1, min(rows, _FILLED // max(draw.n, 1))))
+    return replace(draw, rows=max(1, min(rows, _MOST_ROWS, _FILLED // max(draw.n, 1))))
 
 
 def _same(draw: Draw, taker: Taker, dice: Dice) -> Draw:
