@@ -66,9 +66,10 @@ class CTarget:
 
     @property
     def largest(self) -> Largest | None:
-        """The largest case that it is given in a search: what is emulated or not optimised is slow."""
+        """The largest case that it is given in a search: what is emulated or not optimised is slow, and what is both
+        takes several microseconds for each row, so that it is spared the cases of very many."""
         if self.emulated:
-            return Largest(1 << 20, 1 << 17)
+            return Largest(1 << 20, 1 << (17 if self.opt == "O2" else 15))
         return Largest(1 << 22, 1 << 20, far=True) if self.opt == "O0" else None
 
     @cached_property
