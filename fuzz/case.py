@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 ITEMSIZE: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 """bytes of one element of each dtype."""
@@ -232,6 +232,17 @@ class Case:
     def dtypes(self) -> frozenset[str]:
         """Of all tensors."""
         return frozenset(tensor.dtype for tensor in self.tensors.values())
+
+    @cached_property
+    def answers(self) -> dict[Any, Any]:
+        """What those who take cases said of this one, see `fuzz.execute.accept`."""
+        return {}
+
+    def from_elsewhere(self, origin: Origin) -> Case:
+        """The same case with another origin, and with all that is known of it: the origin decides nothing."""
+        copy = object.__new__(Case)
+        copy.__dict__.update(self.__dict__, origin=origin)
+        return copy
 
     @cached_property
     def digest(self) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from fuzz.case import ITEMSIZE, THREADS, Case, Layout, Output, Tensor, contiguous
 from fuzz.kernel import Capabilities, Kernel, PythonKernel
 from fuzz.op import OPS, Role
 
+_TAKERS: dict[int, tuple[Kernel, Taker]] = {}
+"""by the kernel's identity, as to hash one takes longer than to make a taker; it is kept, so that no other has its."""
 MAX_RANK = 6
 """of a tensor that a kernel is given; KF_MAX_RANK in kernelfuzz.h."""
 
@@ -27,9 +29,26 @@ class Taker:
     threads: bool = False
     """it can be told how many threads to use: torch can."""
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Kept: it is asked for with every case, and capabilities have many fields.
+        return hash((self.op, self.able, self.backwards, self.threads))
+
     def refusal(self, case: Case) -> str | None:
         """Why `case` is outside the capabilities, in plain words, or None when it is within."""
-        return self.foreign(case) or self._invalid(case)
+        foreign, invalid = self._answer(case)
+        return foreign or invalid
+
+    def _answer(self, case: Case) -> tuple[str | None, str | None]:
+        """What `foreign` and `_invalid` say. A search, a pool and a judge ask the same of every case."""
+        answers: dict[Taker, tuple[str | None, str | None]] = case.answers
+        if self not in answers:
+            foreign = self.foreign(case)
+            answers[self] = foreign, None if foreign is not None else self._invalid(case)
+        return answers[self]
 
     def foreign(self, case: Case) -> str | None:
         """Why `case` cannot even be tried: it says what the kernel has no way to hear of, and so cannot reject."""
@@ -62,10 +81,9 @@ class Taker:
 
         Empty tensors are never invalid: a kernel that returns at once does no harm.
         """
-        if self.foreign(case) is not None:
-            return False
-        if self._invalid(case) is None:
-            return True
+        foreign, invalid = self._answer(case)
+        if foreign is not None or invalid is None:
+            return foreign is None
         return self.able.outside == "rejects" and all(tensor.layout.size > 0 for _, tensor in _tensors(case))
 
     def _invalid(self, case: Case) -> str | None:
@@ -106,9 +124,13 @@ class Taker:
 
 def taker(kernel: Kernel) -> Taker:
     """What a kernel takes."""
-    in_python = isinstance(kernel, PythonKernel)
-    in_torch = isinstance(kernel, PythonKernel) and kernel.framework == "torch"
-    return Taker(kernel.op, kernel.capabilities, backwards=not in_python, threads=in_torch)
+    known = _TAKERS.get(id(kernel))
+    if known is None or known[0] is not kernel:
+        in_python = isinstance(kernel, PythonKernel)
+        in_torch = isinstance(kernel, PythonKernel) and kernel.framework == "torch"
+        known = kernel, Taker(kernel.op, kernel.capabilities, backwards=not in_python, threads=in_torch)
+        _TAKERS[id(kernel)] = known
+    return known[1]
 
 
 def takers(kernels: Iterable[Kernel], op: str) -> tuple[Taker, ...]:
