@@ -9,11 +9,12 @@ from fuzz.checking.plan import GIVEN
 from fuzz.execute.pool import Pool
 from fuzz.execute.target import Target
 from fuzz.run.findings import FindingBook
-from fuzz.run.settling import piles_of, settle
+from fuzz.run.settling import note_unexplained, piles_of, settle
 from fuzz.triage.examination import Allowance, Explained, Workers, examine
 from fuzz.triage.rule import Rule
 from fuzz.triage.sorting import Sighting
 
+_OPTION = "--kernelfuzz-explain-time"
 _LEAST_S = 0.5
 """with less time left than that a finding is shown as it is."""
 
@@ -31,7 +32,7 @@ def explain(book: FindingBook, pool: Pool, targets: Sequence[Target], workers: W
         left = end - time.monotonic()
         if left < _LEAST_S:
             return None
-        allowance = Allowance(left / (2 if waiting > 1 else 1), option="--kernelfuzz-explain-time")
+        allowance = Allowance(left / (2 if waiting > 1 else 1), option=_OPTION)
         return examine(pool, targets, sighting.case, sighting.judgement, allowance, known, workers)
 
     def finished() -> None:
@@ -39,3 +40,5 @@ def explain(book: FindingBook, pool: Pool, targets: Sequence[Target], workers: W
         waiting -= 1
 
     settle(book, piles, {target.id: target for target in targets}, one, finished)
+    if end - time.monotonic() < _LEAST_S:
+        note_unexplained(book, _OPTION)

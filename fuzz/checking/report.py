@@ -34,6 +34,7 @@ def _text(bucket: Bucket, target: Target, origin: Origin) -> str:
     path = bucket.path if origin.pack_option else None
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, path, origin)
     text = "\n".join([text, *told_lines(() if bucket.explained is None else bucket.explained.lines())])
+    text += f"\n  note          {bucket.note}" if bucket.note else ""
     if bucket.path is None or path is not None:
         return text
     return f"{text}\n  case file     {bucket.path}, to be run first by fuzz.check(..., cases=[...])"

@@ -13,7 +13,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
 from fuzz.run.findings import FindingBook
 from fuzz.run.interruption import Interruption
-from fuzz.run.settling import piles_of, settle
+from fuzz.run.settling import note_unexplained, piles_of, settle
 from fuzz.triage.examination import Allowance, Explained, examine
 from fuzz.triage.rule import Rule
 from fuzz.triage.sorting import Sighting
@@ -75,3 +75,5 @@ def explain_findings(
     with Interruption("what is known of the findings is shown") as interruption, err.status("") as status:
         desk = _Desk(pool, targets, seconds, time.monotonic() + allowed, interruption, status, stateful, len(piles))
         settle(book, piles, by_id, desk.examine, desk.finished)
+        if desk.end - time.monotonic() < _LEAST_S and not interruption.wanted:
+            note_unexplained(book, "--explain-time")

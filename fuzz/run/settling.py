@@ -42,6 +42,13 @@ def piles_of(book: FindingBook) -> list[list[Bucket]]:
     return list(piles.values())
 
 
+def note_unexplained(book: FindingBook, option: str) -> None:
+    """Say of buckets that nothing explains that `option` would have given them time: call it where time ran out."""
+    for bucket in book.buckets.values():
+        if bucket.explained is None and not bucket.note and not bucket.history:
+            bucket.note = f"not explained: the time for explaining was over; see {option}"
+
+
 def _join(settled: Sequence[list[Cause]], targets: Mapping[str, Target]) -> None:
     """Leave one cause of those that are one fault in a source of several kernels; it gets their sightings."""
     kept: list[Cause] = []
