@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.cli import main
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -29,6 +31,24 @@ def cli(tmp_path: Path) -> Cli:
             timeout=300,
             check=False,
         )
+
+    return run
+
+
+@pytest.fixture
+def cli_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """The same in this process: starting one takes longer than most commands."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setattr(sys, "argv", ["kernelfuzz", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        shown = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, int(str(ended.value.code)), shown.out, shown.err)
 
     return run
 

@@ -33,11 +33,11 @@ def _printed(text: str) -> list[str]:
 
 
 def test_a_kernel_that_keeps_state_is_told_apart_and_replayed_with_its_history(
-    cli: Cli, planted: Planted, tmp_path: Path
+    cli_here: Cli, planted: Planted, tmp_path: Path
 ) -> None:
-    text = _run(cli, planted(edited(EPS, FIRST_EPS)))
+    text = _run(cli_here, planted(edited(EPS, FIRST_EPS)))
     assert "needs history: passes alone in a fresh process, fails there after 1 earlier call: eps " in text
-    again = cli(*_printed(text))
+    again = cli_here(*_printed(text))
     assert again.returncode == 1, again.stdout
     assert "replayed in one new process after 1 earlier call: eps " in again.stdout
     (path, *_) = (tmp_path / "findings").glob("*.json")
@@ -50,34 +50,34 @@ def test_a_kernel_that_keeps_state_is_told_apart_and_replayed_with_its_history(
     record = json.loads(path.read_text())
     del record["found"]["history"]
     (tmp_path / "alone.json").write_text(json.dumps(record))
-    alone = cli("repro", "alone.json", *_printed(text)[2:])
+    alone = cli_here("repro", "alone.json", *_printed(text)[2:])
     assert alone.returncode == 0
     assert "it passes there now: the kernel was changed, or the failure needs calls before it" in alone.stdout
 
     record = json.loads(path.read_text())
     record["found"]["history"]["calls"][0]["params"]["eps"]["hex"] = "0x1p-30"
     path.write_text(json.dumps(record))
-    altered = cli("repro", str(path))
+    altered = cli_here("repro", str(path))
     assert altered.returncode == 4
     assert "found.history.calls[0]: digest: " in altered.stderr
     assert len(altered.stderr.strip().splitlines()) == 1
 
 
-def test_a_crash_that_needs_history_is_kept_with_it(cli: Cli, planted: Planted) -> None:
+def test_a_crash_that_needs_history_is_kept_with_it(cli_here: Cli, planted: Planted) -> None:
     trap = "static float first = -1; if (first < 0) first = eps; if (first != eps) __builtin_trap(); " + SUM
-    text = _run(cli, planted(edited(SUM, trap)))
+    text = _run(cli_here, planted(edited(SUM, trap)))
     assert "CRASH  planted" in text
     assert "needs history" in text
-    assert cli(*_printed(text)).returncode == 1
+    assert cli_here(*_printed(text)).returncode == 1
 
 
-def test_what_does_not_repeat_is_reported_and_said_not_to(cli: Cli, planted: Planted, tmp_path: Path) -> None:
+def test_what_does_not_repeat_is_reported_and_said_not_to(cli_here: Cli, planted: Planted, tmp_path: Path) -> None:
     """Wrong in one call only, of all processes: the folder that it makes is there afterwards."""
     made = f'mkdir("{tmp_path / "made"}", 0700)'
     once = (
         f"int mkdir(const char *, unsigned); static unsigned calls; float total = calls++ > 99 && !{made} ? 1e9f : 0;"
     )
-    text = _run(cli, planted(edited(SUM, once)), 320)
+    text = _run(cli_here, planted(edited(SUM, once)), 320)
     assert "FAIL_NUMERIC  planted" in text
     assert re.search(r"does not repeat: passes alone in a fresh process, and after the \d+ calls before it", text)
 
@@ -104,16 +104,16 @@ def rms_norm(x, y, eps, axis):
 
 
 def test_a_python_kernel_that_caches_by_n_alone_is_kept_with_the_call_that_filled_the_cache(
-    cli: Cli, tmp_path: Path
+    cli_here: Cli, tmp_path: Path
 ) -> None:
     pack = tmp_path / "pack"
     pack.mkdir()
     (pack / "pack.py").write_text(TORCH_PACK)
     (pack / "cached.py").write_text(CACHED)
-    done = cli("run", "--pack", str(pack), "--max-cases", "160", "--seed", "1", "--target", "torch-cached@cpu")
+    done = cli_here("run", "--pack", str(pack), "--max-cases", "160", "--seed", "1", "--target", "torch-cached@cpu")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "needs history: passes alone in a fresh process, fails there after 1 earlier call: eps " in done.stdout
-    again = cli(*_printed(done.stdout))
+    again = cli_here(*_printed(done.stdout))
     assert again.returncode == 1, again.stdout
 
 
@@ -133,11 +133,11 @@ MUTANTS = (Mutant("m", "planted", (({old!r}, {new!r}),), ("*@native:gcc-O2",), "
     ],
 )
 def test_selftest_sees_whether_a_mutant_needs_history(
-    cli: Cli, planted: Planted, new: str, code: int, words: str
+    cli_here: Cli, planted: Planted, new: str, code: int, words: str
 ) -> None:
     pack = planted(GENERIC)
     entry = pack / "pack.py"
     entry.write_text(entry.read_text() + HISTORY_MUTANT.format(old=EPS, new=new))
-    done = cli("selftest", "--pack", str(pack), "--max-cases", "64")
+    done = cli_here("selftest", "--pack", str(pack), "--max-cases", "64")
     assert done.returncode == code, done.stdout
     assert words in done.stdout

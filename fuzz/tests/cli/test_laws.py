@@ -38,9 +38,9 @@ def _runs(path: Path) -> list[dict[str, Any]]:
     return [record for record in records if record["kind"] == "run"]
 
 
-def test_a_broken_law_is_found_explained_kept_and_replayed(cli: Cli, planted: Planted, tmp_path: Path) -> None:
+def test_a_broken_law_is_found_explained_kept_and_replayed(cli_here: Cli, planted: Planted, tmp_path: Path) -> None:
     pack = _pack(planted, ("rerun", "batch_append"))
-    found = cli("run", "--pack", pack, "--max-cases", "1200", "--seed", "1", "--json", "out.jsonl")
+    found = cli_here("run", "--pack", pack, "--max-cases", "1200", "--seed", "1", "--json", "out.jsonl")
     assert found.returncode == 1, found.stdout + found.stderr
     (path,) = (tmp_path / "findings").glob("*.json")
     assert path.name.startswith("planted-fail_law-batch_append-")
@@ -54,39 +54,41 @@ def test_a_broken_law_is_found_explained_kept_and_replayed(cli: Cli, planted: Pl
     assert failing
     assert {record["law"] for record in failing} == {"batch_append"}
 
-    again = cli("repro", str(path), "--pack", pack)
+    again = cli_here("repro", str(path), "--pack", pack)
     assert again.returncode == 1, again.stdout + again.stderr
     assert line in again.stdout.splitlines()
-    correct = cli("repro", str(path), "--target", "c-generic@*")
+    correct = cli_here("repro", str(path), "--target", "c-generic@*")
     assert correct.returncode == 0, correct.stdout
 
     record = json.loads(path.read_text())
     record["found"]["law"]["key"] = f"{int(record['found']['law']['key'], 16) ^ 1:016x}"
     path.write_text(json.dumps(record))
-    altered = cli("repro", str(path), "--pack", pack)
+    altered = cli_here("repro", str(path), "--pack", pack)
     assert altered.returncode == 4
     assert "found.law.seal" in altered.stderr
 
 
-def test_a_law_that_is_not_declared_is_not_held_against_a_kernel(cli: Cli, planted: Planted, tmp_path: Path) -> None:
+def test_a_law_that_is_not_declared_is_not_held_against_a_kernel(
+    cli_here: Cli, planted: Planted, tmp_path: Path
+) -> None:
     pack = _pack(planted, ("rerun",))
     for name in ("one.jsonl", "two.jsonl"):
-        done = cli("run", "--pack", pack, "--max-cases", "400", "--seed", "1", "--json", name)
+        done = cli_here("run", "--pack", pack, "--max-cases", "400", "--seed", "1", "--json", name)
         assert done.returncode == 0, done.stdout
     one, two = ([(r["case"], r.get("law")) for r in _runs(tmp_path / name)] for name in ("one.jsonl", "two.jsonl"))
     assert one == two
     assert {law for _, law in one} == {None, "rerun"}
 
 
-def test_an_unknown_law_is_a_usage_error(cli: Cli, planted: Planted) -> None:
-    done = cli("run", "--pack", _pack(planted, ("gravity",)), "--max-cases", "16")
+def test_an_unknown_law_is_a_usage_error(cli_here: Cli, planted: Planted) -> None:
+    done = cli_here("run", "--pack", _pack(planted, ("gravity",)), "--max-cases", "16")
     assert done.returncode == 4
     assert "'gravity' is not one of rerun, " in done.stderr
 
 
 @pytest.mark.parametrize("options", [(), ("--markdown",)])
-def test_all_laws_are_listed_with_who_declares_them(cli: Cli, options: tuple[str, ...]) -> None:
-    shown = cli("list", "laws", *options).stdout
+def test_all_laws_are_listed_with_who_declares_them(cli_here: Cli, options: tuple[str, ...]) -> None:
+    shown = cli_here("list", "laws", *options).stdout
     assert all(name in shown for name in LAWS)
     (layout,) = [line for line in shown.splitlines() if "contiguous copy" in line]
     assert "generic" in layout

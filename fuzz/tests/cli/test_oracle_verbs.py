@@ -13,8 +13,8 @@ from fuzz.tests.conftest import CHECKOUT, Cli
 CASE = str(CHECKOUT / "corpora" / "historical" / "sve-tail-dont-care.json")
 
 
-def test_explain_budget_prints_exact_value_interval_and_every_term(cli: Cli) -> None:
-    done = cli("explain-budget", CASE, "--output", "y", "--index", "0,17", "--target", "c-avx512@native:gcc-O2")
+def test_explain_budget_prints_exact_value_interval_and_every_term(cli_here: Cli) -> None:
+    done = cli_here("explain-budget", CASE, "--output", "y", "--index", "0,17", "--target", "c-avx512@native:gcc-O2")
     assert done.returncode == 0, done.stderr
     assert "y[0, 17] under the contract of c-avx512@native:gcc-O2" in done.stdout
     exact = re.search(r"exact +(0\.99999\d+)", done.stdout)
@@ -26,9 +26,9 @@ def test_explain_budget_prints_exact_value_interval_and_every_term(cli: Cli) -> 
     assert "allowed" in done.stdout
 
 
-def test_the_allowance_depends_on_the_declared_order_of_the_sum(cli: Cli) -> None:
+def test_the_allowance_depends_on_the_declared_order_of_the_sum(cli_here: Cli) -> None:
     def allowed(target: str) -> str:
-        return cli("explain-budget", CASE, "--target", target).stdout.split("allowed")[1].splitlines()[0]
+        return cli_here("explain-budget", CASE, "--target", target).stdout.split("allowed")[1].splitlines()[0]
 
     assert allowed("c-generic@native:gcc-O2") != allowed("c-sve@qemu:vl=2048,gcc-O2")
 
@@ -43,27 +43,27 @@ def test_the_allowance_depends_on_the_declared_order_of_the_sum(cli: Cli) -> Non
         (["--target", "c-nothing@*"], "no target matches"),
     ],
 )
-def test_explain_budget_refuses_what_is_not_there(cli: Cli, arguments: list[str], words: str) -> None:
-    done = cli("explain-budget", CASE, *arguments)
+def test_explain_budget_refuses_what_is_not_there(cli_here: Cli, arguments: list[str], words: str) -> None:
+    done = cli_here("explain-budget", CASE, *arguments)
     assert done.returncode == 4
     assert words in done.stderr
 
 
-def test_bench_oracle_compares_the_tiers_and_counts_escalations(cli: Cli, tmp_path: Path) -> None:
-    done = cli("bench", "oracle", "--dtype", "f16", "--json", "bench.json")
+def test_bench_oracle_compares_the_tiers_and_counts_escalations(cli_here: Cli, tmp_path: Path) -> None:
+    done = cli_here("bench", "oracle", "--dtype", "f16", "--json", "bench.json")
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "bench.json").read_text())
     assert [timing["n"] for timing in record["timings"]] == [64, 1024, 4096, 32768]
     elements = sum(share["elements"] for share in record["escalations"])
     assert sum(share["escalated"] for share in record["escalations"]) < 0.001 * elements
-    assert cli("bench", "oracle", "--dtype", "f99").returncode == 4
+    assert cli_here("bench", "oracle", "--dtype", "f99").returncode == 4
 
 
-def test_calibrate_finds_no_false_alarm_and_says_what_lambda_was_needed(cli: Cli) -> None:
-    done = cli("calibrate", "--runs", "800", "--dtype", "f32", "--full", "--markdown")
+def test_calibrate_finds_no_false_alarm_and_says_what_lambda_was_needed(cli_here: Cli) -> None:
+    done = cli_here("calibrate", "--runs", "800", "--dtype", "f32", "--full", "--markdown")
     assert done.returncode == 0, done.stderr
     assert "0 false alarms" in done.stdout
     assert "| f32 | sequential | 32768 | structured | worst case |" in done.stdout
-    short = cli("calibrate", "--runs", "800", "--dtype", "f16", "--markdown")
+    short = cli_here("calibrate", "--runs", "800", "--dtype", "f16", "--markdown")
     assert "| dtype | structure | n = 1 |" in short.stdout
-    assert cli("calibrate", "--dtype", "f8").returncode == 4
+    assert cli_here("calibrate", "--dtype", "f8").returncode == 4

@@ -78,10 +78,10 @@ def test_each_judged_run_leaves_a_record_and_the_summary_adds_up(whole_run: Any)
     assert idle <= {"triton-tile-fast@interpret"}
 
 
-def test_the_same_seed_runs_the_same_cases_in_the_same_order(whole_run: Any, cli: Cli, tmp_path: Path) -> None:
+def test_the_same_seed_runs_the_same_cases_in_the_same_order(whole_run: Any, cli_here: Cli, tmp_path: Path) -> None:
     _, first = whole_run
     share = str(CASES // len(OPS))
-    again = cli("run", "--max-cases", share, "--seed", "7", "--target", "c-composed@*", "--json", "again.jsonl")
+    again = cli_here("run", "--max-cases", share, "--seed", "7", "--target", "c-composed@*", "--json", "again.jsonl")
     assert again.returncode == 0, again.stderr
     digests = dict.fromkeys(r["case"] for r in first if r.get("target", "").startswith("c-composed@"))
     repeated = dict.fromkeys(record["case"] for record in _records(tmp_path / "again.jsonl") if record["kind"] == "run")
@@ -138,9 +138,9 @@ _ORDER = (
 )
 
 
-def test_a_kernel_that_crashes_is_a_finding_and_the_run_goes_on(cli: Cli, planted: Planted) -> None:
+def test_a_kernel_that_crashes_is_a_finding_and_the_run_goes_on(cli_here: Cli, planted: Planted) -> None:
     pack = planted(edited("{ return each_row", "{ if (call->eps > 1.0f) __builtin_trap(); return each_row"))
-    done = cli("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1")
+    done = cli_here("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1")
     assert done.returncode == 1
     assert "CRASH  planted" in done.stdout
     assert "of 64 cases" in done.stdout
@@ -230,14 +230,14 @@ def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_co
     assert "kernelfuzz doctor --install" in doctor.stdout
 
 
-def test_a_required_target_that_does_not_exist_is_known_before_the_run(cli: Cli) -> None:
-    done = cli("run", "--require", "c-typo@*")
+def test_a_required_target_that_does_not_exist_is_known_before_the_run(cli_here: Cli) -> None:
+    done = cli_here("run", "--require", "c-typo@*")
     assert done.returncode == 10
     assert "required target c-typo@*: no such target" in done.stderr
 
 
-def test_a_compile_error_is_shown_whole(cli: Cli, planted: Planted) -> None:
-    done = cli("run", "--pack", str(planted("int kf_rms_norm(void) { return oops; }\n")), "--max-cases", "16")
+def test_a_compile_error_is_shown_whole(cli_here: Cli, planted: Planted) -> None:
+    done = cli_here("run", "--pack", str(planted("int kf_rms_norm(void) { return oops; }\n")), "--max-cases", "16")
     assert done.returncode == 4
     assert "oops" in done.stderr
     assert "undeclared" in done.stderr
@@ -264,17 +264,17 @@ def test_a_compile_error_is_shown_whole(cli: Cli, planted: Planted) -> None:
         (["selftest", "-k", "nothing"], "no mutant matches"),
     ],
 )
-def test_bad_input_gets_one_clear_line_and_exit_code_4(cli: Cli, arguments: list[str], words: str) -> None:
-    done = cli(*arguments)
+def test_bad_input_gets_one_clear_line_and_exit_code_4(cli_here: Cli, arguments: list[str], words: str) -> None:
+    done = cli_here(*arguments)
     assert done.returncode == 4, done.stderr
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 2
 
 
-def test_an_altered_case_file_is_refused(cli: Cli, tmp_path: Path) -> None:
+def test_an_altered_case_file_is_refused(cli_here: Cli, tmp_path: Path) -> None:
     (tmp_path / "case.json").write_text("{}")
-    done = cli("repro", "case.json")
+    done = cli_here("repro", "case.json")
     assert done.returncode == 4
     assert "case.json: not a case file" in done.stderr
 
@@ -301,8 +301,8 @@ def test_a_full_disk_loses_no_finding(cli: Cli, planted: Planted) -> None:
     assert cli("run", "--json", "/proc/nowhere/out.jsonl").returncode == 4
 
 
-def test_coverage_names_its_holes_and_has_none_after_a_while(cli: Cli, tmp_path: Path) -> None:
-    short = cli(
+def test_coverage_names_its_holes_and_has_none_after_a_while(cli_here: Cli, tmp_path: Path) -> None:
+    short = cli_here(
         "run", "--max-cases", "64", "--seed", "1", "--target", "c-composed@*", "--coverage", "--json", "c.jsonl"
     )
     assert short.returncode == 0, short.stderr
@@ -314,5 +314,5 @@ def test_coverage_names_its_holes_and_has_none_after_a_while(cli: Cli, tmp_path:
     assert sum(recorded["dtype"]["counts"].values()) == len(drawn), "a twin visits nothing of its own"
     judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}
     assert recorded["target"] == {"counts": judged, "holes": []}
-    whole = cli("run", "--max-cases", "2000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
+    whole = cli_here("run", "--max-cases", "2000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
     assert "no hole" in whole.stdout, whole.stdout

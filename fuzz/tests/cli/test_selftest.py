@@ -48,17 +48,17 @@ def _with_mutant(pack: Path, new: str, verdicts: tuple[str, ...] = ("FAIL_NUMERI
     ],
 )
 def test_a_mutant_that_survives_or_dies_of_something_else_fails_the_selftest(
-    cli: Cli, planted: Planted, new: str, verdicts: tuple[str, ...], words: str
+    cli_here: Cli, planted: Planted, new: str, verdicts: tuple[str, ...], words: str
 ) -> None:
     assert GENERIC.count(TOTAL) == 1
-    done = cli("selftest", "--pack", _with_mutant(planted(GENERIC), new, verdicts), "--max-cases", "320")
+    done = cli_here("selftest", "--pack", _with_mutant(planted(GENERIC), new, verdicts), "--max-cases", "320")
     assert done.returncode == 1
     assert words in done.stdout
 
 
-def test_a_base_that_fails_too_proves_nothing(cli: Cli, planted: Planted) -> None:
+def test_a_base_that_fails_too_proves_nothing(cli_here: Cli, planted: Planted) -> None:
     pack = planted(GENERIC.replace("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)"))
-    done = cli("selftest", "--pack", _with_mutant(pack, "total += n % 8 == 3 ? 1.0f : x[i] * x[i];"))
+    done = cli_here("selftest", "--pack", _with_mutant(pack, "total += n % 8 == 3 ? 1.0f : x[i] * x[i];"))
     assert done.returncode == 1
     assert "its base fails on the same case" in done.stdout
 
@@ -69,7 +69,7 @@ def rms_norm(x, *, eps, axis):
 """
 
 
-def test_a_python_mutant_that_only_raises_is_not_killed(cli: Cli, tmp_path: Path) -> None:
+def test_a_python_mutant_that_only_raises_is_not_killed(cli_here: Cli, tmp_path: Path) -> None:
     """A slip in the planted text, such as a name that nobody has defined, is no defect that was found."""
     (tmp_path / "mine.py").write_text(PYTHON)
     (tmp_path / "pack.py").write_text(
@@ -78,6 +78,6 @@ def test_a_python_mutant_that_only_raises_is_not_killed(cli: Cli, tmp_path: Path
         "EDITS = (('return x', 'return z'),)\n"
         "MUTANTS = (Mutant('m', 'mine', EDITS, ('torch-*@cpu',), 'always', ('FAIL_NUMERIC',), 'a test'),)\n"
     )
-    done = cli("selftest", "--pack", str(tmp_path), "--max-cases", "16")
+    done = cli_here("selftest", "--pack", str(tmp_path), "--max-cases", "16")
     assert done.returncode == 1
     assert "caught as CRASH, expected FAIL_NUMERIC" in " ".join(done.stdout.split())

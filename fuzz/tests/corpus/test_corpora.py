@@ -75,22 +75,22 @@ def test_only_the_smallest_of_the_same_failure_on_the_same_kind_of_input_stays(t
     assert [(each.kept, each.by) for each in dropped] == [(large, small)]
 
 
-def test_cases_are_added_merged_and_pruned_by_their_digest(cli: Cli, tmp_path: Path) -> None:
+def test_cases_are_added_merged_and_pruned_by_their_digest(cli_here: Cli, tmp_path: Path) -> None:
     findings, corpora = tmp_path / "findings", tmp_path / "corpora"
     corpora.mkdir()
     first = keep(_found(65), findings, "planted")
     assert first is not None
     assert keep(_found(129), findings, "planted") is not None
-    added = cli("corpus", "add", str(first), "--corpora", "corpora", "--bug", "T1", "--why", "one sentence")
+    added = cli_here("corpus", "add", str(first), "--corpora", "corpora", "--bug", "T1", "--why", "one sentence")
     assert (added.returncode, added.stderr) == (0, "")
     [kept] = kept_cases(corpora / "regressions")
     assert kept.about == {"bug": "T1", "why": "one sentence"}
-    merged = cli("corpus", "merge", "findings", "--corpora", "corpora")
+    merged = cli_here("corpus", "merge", "findings", "--corpora", "corpora")
     assert merged.stdout.splitlines()[-1] == "1 new cases"
-    listed = cli("corpus", "list", "--corpora", "corpora").stdout
+    listed = cli_here("corpus", "list", "--corpora", "corpora").stdout
     assert "T1: one sentence" in listed
     assert "FAIL_NUMERIC on c-mine@native:gcc-O2" in listed
-    assert cli("corpus", "verify", "--corpora", "corpora").stdout.endswith("2 cases, all sound\n")
+    assert cli_here("corpus", "verify", "--corpora", "corpora").stdout.endswith("2 cases, all sound\n")
 
 
 def test_a_file_that_is_no_case_or_was_altered_is_named(tmp_path: Path) -> None:
@@ -112,14 +112,14 @@ def test_a_file_that_is_no_case_or_was_altered_is_named(tmp_path: Path) -> None:
 
 
 def test_kept_cases_are_judged_and_a_kernel_that_fails_one_is_shown(
-    cli: Cli, planted: Callable[..., Path], tmp_path: Path
+    cli_here: Cli, planted: Callable[..., Path], tmp_path: Path
 ) -> None:
     pack = planted(edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)"))
-    shown = cli("corpus", "verify", "--run", "--pack", str(pack), "--corpora", str(built_in()))
+    shown = cli_here("corpus", "verify", "--run", "--pack", str(pack), "--corpora", str(built_in()))
     assert shown.returncode == 1, shown.stderr
     assert "no kernel takes" in shown.stdout  # strides that the planted kernel does not take
 
 
-def test_a_missing_corpus_is_one_clear_line(cli: Cli) -> None:
-    shown = cli("corpus", "list", "--corpora", "nowhere")
+def test_a_missing_corpus_is_one_clear_line(cli_here: Cli) -> None:
+    shown = cli_here("corpus", "list", "--corpora", "nowhere")
     assert (shown.returncode, shown.stderr) == (4, "kernelfuzz: nowhere: no such folder\n")

@@ -192,8 +192,8 @@ def test_a_changed_kernel_that_runs_nowhere_fails_the_gate(repository: Repositor
     assert "first was changed (first.c) and ran nowhere: no case fits it" in nothing.stdout
 
 
-def test_bad_input_is_one_clear_line(cli: Cli, tmp_path: Path) -> None:
-    shown = cli("gate", "--report", "html=x")
+def test_bad_input_is_one_clear_line(cli_here: Cli, tmp_path: Path) -> None:
+    shown = cli_here("gate", "--report", "html=x")
     assert (shown.returncode, shown.stdout) == (4, "")
     wanted = "kernelfuzz: --report html=x: write FORMAT=FILE; the formats are text, json, junit, sarif, github\n"
     assert shown.stderr == wanted

@@ -258,8 +258,8 @@ def test_the_next_night_replays_what_is_known_and_says_what_passes_now(nights: A
         ((), "--state"),
     ],
 )
-def test_bad_input_gets_one_clear_line(cli: Cli, options: tuple[str, ...], words: str) -> None:
-    done = cli("nightly", *options)
+def test_bad_input_gets_one_clear_line(cli_here: Cli, options: tuple[str, ...], words: str) -> None:
+    done = cli_here("nightly", *options)
     assert done.returncode == 4, done.stderr
     assert words in done.stderr
     assert "Traceback" not in done.stderr

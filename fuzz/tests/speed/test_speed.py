@@ -49,8 +49,8 @@ def test_the_gradients_of_the_composition_are_those_of_autograd() -> None:
     assert set(MOVED) == {"rms_norm", "fused_add_rms_norm", "rms_norm_backward", "fused_add_rms_norm_backward"}
 
 
-def test_kernels_are_measured_beside_the_composition(cli: Cli, tmp_path: Path) -> None:
-    done = cli(
+def test_kernels_are_measured_beside_the_composition(cli_here: Cli, tmp_path: Path) -> None:
+    done = cli_here(
         "bench", "kernels", "--target", "c-*@native", "-k", "composed or avx", "--n", "512", "--json", "speed.json"
     )
     assert done.returncode == 0, done.stderr
@@ -60,10 +60,10 @@ def test_kernels_are_measured_beside_the_composition(cli: Cli, tmp_path: Path) -
     assert "composed/it" in done.stdout
 
 
-def test_what_cannot_be_measured_is_said_in_one_line(cli: Cli) -> None:
-    done = cli("bench", "kernels", "--target", "triton@interpret")
+def test_what_cannot_be_measured_is_said_in_one_line(cli_here: Cli) -> None:
+    done = cli_here("bench", "kernels", "--target", "triton@interpret")
     assert done.returncode == 4
     assert "nothing to measure" in done.stderr
-    done = cli("bench", "kernels", "--dtype", "f64")
+    done = cli_here("bench", "kernels", "--dtype", "f64")
     assert done.returncode == 4
     assert "--dtype f64" in done.stderr
