@@ -115,7 +115,7 @@ def test_a_planted_bug_is_found_explained_kept_and_replayed(cli: Cli, planted: P
     again = cli("repro", str(path), "--pack", str(pack))
     assert again.returncode == 1
     assert "FAIL_NUMERIC" in again.stdout
-    clean = cli("repro", str(path), "--json", "repro.json")
+    clean = cli("repro", str(path), "--pack", str(planted(GENERIC, "clean")), "--json", "repro.json")
     assert clean.returncode == 0, clean.stdout
     judged = json.loads((tmp_path / "repro.json").read_text())["judgements"]
     assert {judgement["verdict"] for judgement in judged} == {"PASS"}
@@ -205,6 +205,13 @@ def test_an_interrupt_ends_with_the_table_and_exit_code_2(
     assert "nothing found" in output
 
 
+_OF_EVERY_KIND = """
+from fuzz.pack import built_in, load
+KERNELS = tuple(load(built_in()).kernel(name) for name in ("generic", "sve", "compiled"))
+"""
+"""one that runs without a tool, and one for each tool that is missing."""
+
+
 def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_code(cli: Cli, tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -224,7 +231,8 @@ def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_co
     assert nothing.returncode == 5
     assert "NOTHING RAN" in nothing.stdout
     assert "nothing found" not in nothing.stdout
-    doctor = cli("doctor", **without)
+    (tmp_path / "pack.py").write_text(_OF_EVERY_KIND)
+    doctor = cli("doctor", "--pack", ".", **without)
     assert "qemu-user-static" in doctor.stdout
     assert re.search(r"^g\+\+ +missing: g\+\+ is not installed", doctor.stdout, re.MULTILINE), "torch.compile needs it"
     assert "kernelfuzz doctor --install" in doctor.stdout
