@@ -30,11 +30,11 @@ def test_the_kernel_table_is_what_the_tool_prints(
     )
 
 
-def test_the_shown_finding_is_what_the_tool_finds(cli: Cli) -> None:
+def test_the_shown_finding_is_what_the_tool_finds(cli_here: Cli) -> None:
     block = re.search(r"```console\n\$ kernelfuzz (.*?)\n(.*?)```", README, re.DOTALL)
     assert block is not None
     arguments = [part.replace("corpora/", f"{CHECKOUT}/corpora/") for part in shlex.split(block[1])]
-    done = cli(*arguments)
+    done = cli_here(*arguments)
     assert done.returncode == 1
     for line in block[2].splitlines():
         assert line == "..." or line.strip() in done.stdout, line

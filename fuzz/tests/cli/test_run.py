@@ -88,7 +88,9 @@ def test_the_same_seed_runs_the_same_cases_in_the_same_order(whole_run: Any, cli
     assert list(repeated) == list(digests)
 
 
-def test_a_planted_bug_is_found_explained_kept_and_replayed(cli: Cli, planted: Planted, tmp_path: Path) -> None:
+def test_a_planted_bug_is_found_explained_kept_and_replayed(
+    cli: Cli, cli_here: Cli, planted: Planted, tmp_path: Path
+) -> None:
     pack = planted(edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)"))
     found = cli("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1", "--json", "out.jsonl")
     assert found.returncode == 1
@@ -104,18 +106,18 @@ def test_a_planted_bug_is_found_explained_kept_and_replayed(cli: Cli, planted: P
     assert "FAIL_NUMERIC" in printed.stdout
     place = re.search(r"as found +kernelfuzz (repro 1:rms_norm:\d+ .*)", found.stdout)
     assert place is not None
-    by_place = cli(*shlex.split(place[1]))
+    by_place = cli_here(*shlex.split(place[1]))
     assert (by_place.returncode, "FAIL_NUMERIC" in by_place.stdout) == (1, True), by_place.stderr
-    by_digest = cli("repro", path.stem[-12:-5], "--pack", str(pack), "--script", "shown.c")
+    by_digest = cli_here("repro", path.stem[-12:-5], "--pack", str(pack), "--script", "shown.c")
     assert by_digest.returncode == 1, by_digest.stderr
     assert (tmp_path / "shown.c").read_text().startswith("/* FAIL_NUMERIC of c-planted@native")
     assert f"kernelfuzz run --seed 1 --pack {pack}" in found.stdout
     assert any(record["kind"] == "finding" for record in _records(tmp_path / "out.jsonl"))
 
-    again = cli("repro", str(path), "--pack", str(pack))
+    again = cli_here("repro", str(path), "--pack", str(pack))
     assert again.returncode == 1
     assert "FAIL_NUMERIC" in again.stdout
-    clean = cli("repro", str(path), "--pack", str(planted(GENERIC, "clean")), "--json", "repro.json")
+    clean = cli_here("repro", str(path), "--pack", str(planted(GENERIC, "clean")), "--json", "repro.json")
     assert clean.returncode == 0, clean.stdout
     judged = json.loads((tmp_path / "repro.json").read_text())["judgements"]
     assert {judgement["verdict"] for judgement in judged} == {"PASS"}
@@ -294,7 +296,7 @@ def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     assert answer.stdout.strip() == "[]"
 
 
-def test_a_full_disk_loses_no_finding(cli: Cli, planted: Planted) -> None:
+def test_a_full_disk_loses_no_finding(cli: Cli, cli_here: Cli, planted: Planted) -> None:
     pack = planted(edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)"))
     command = ("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1", "--no-shrink")
     done = cli(*command, "--output", "/proc/findings")
@@ -306,7 +308,7 @@ def test_a_full_disk_loses_no_finding(cli: Cli, planted: Planted) -> None:
     assert records.returncode == 3
     assert "/dev/full: incomplete: No space left on device" in records.stderr
     assert "nothing found" in records.stdout
-    assert cli("run", "--json", "/proc/nowhere/out.jsonl").returncode == 4
+    assert cli_here("run", "--json", "/proc/nowhere/out.jsonl").returncode == 4
 
 
 def test_coverage_names_its_holes_and_has_none_after_a_while(cli_here: Cli, tmp_path: Path) -> None:
