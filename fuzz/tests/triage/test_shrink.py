@@ -60,19 +60,6 @@ def test_a_write_past_the_row_shrinks_to_one_element() -> None:
     assert small.inputs["x"].layout.size == 1
 
 
-def test_a_broken_law_is_broken_by_the_shrunk_case_too() -> None:
-    target = target_of(mutant("generic-order-by-place"))
-    with WorkerPool([target]) as pool:
-        case, judgement = failures(pool, target, 1)[0]
-        trials = Trials(pool, target, Family.of(judgement))
-        small = shrink(trials, case, judgement)
-        again = trials.judge([small])[0]
-    assert again is not None
-    assert (again.verdict, again.law and again.law.name) == (Verdict.FAIL_LAW, "in_place")
-    assert small.inputs["x"].layout.size < case.inputs["x"].layout.size / 4
-    assert small.outputs["y"].alias == "x", "without it there is no law to break"
-
-
 def _odd_case(name: str, shape: tuple[int, ...], axis: int, alias: bool) -> Case:
     layout = lay_out(name, shape, axis, 2, "after", 5)
     values = np.random.default_rng(3).standard_normal(shape).astype("<f4")

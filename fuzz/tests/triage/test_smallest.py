@@ -14,6 +14,7 @@ from fuzz.triage.family import CLEAR, Family
 from fuzz.triage.shrink import shrink
 from fuzz.triage.smallest import Swept, sweep
 from fuzz.triage.trial import Trials
+from fuzz.verdict import Verdict
 
 _SCALED = "y[i] = x[i] * rstd;"
 
@@ -59,13 +60,18 @@ def test_what_passes_when_it_is_built_anew_proves_nothing() -> None:
 
 
 def test_orders_of_a_sum_that_differ_by_luck_are_shrunk_to_three_elements() -> None:
+    """The shrunk case breaks the law that the one before it broke."""
     target = target_of(mutant("generic-order-by-place"))
     with WorkerPool([target]) as pool:
         case, judgement = failures(pool, target, 1)[0]
         trials = Trials(pool, target, Family.of(judgement))
         small = shrink(trials, case, judgement)
-        assert case.inputs["x"].layout.size > 3
+        again = trials.judge([small])[0]
+        assert again is not None
+        assert (again.verdict, again.law and again.law.name) == (Verdict.FAIL_LAW, "in_place")
+        assert case.inputs["x"].layout.size > 4 * 3
         assert small.inputs["x"].layout.shape == (1, 3), "two numbers have one order"
+        assert small.outputs["y"].alias == "x", "without it there is no law to break"
         assert sweep(trials, small).smallest
 
 
