@@ -8,6 +8,8 @@ from collections.abc import Callable
 import numpy  # noqa: F401 (runs in this process forget what they imported, and numpy cannot be loaded twice)
 import pytest
 
+import fuzz.checking.explaining
+import fuzz.pack  # noqa: F401 (and a forgotten class would be loaded a second time, as another)
 from fuzz.tests.conftest import CHECKOUT
 
 Suite = Callable[..., pytest.RunResult]
