@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
 from collections.abc import Callable
 
-import numpy  # noqa: F401 (runs in this process forget what they imported, and numpy cannot be loaded twice)
 import pytest
 
-import fuzz.checking.explaining
-import fuzz.pack  # noqa: F401 (and a forgotten class would be loaded a second time, as another)
+import fuzz
+import oracles
 from fuzz.tests.conftest import CHECKOUT
+
+# Runs in this process forget what they imported. Extensions such as NumPy's cannot be loaded twice, and a class that is
+# loaded twice is two: all that such a run may need is loaded before.
+for package in (fuzz, oracles):
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if ".tests" not in module.name and not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
 
 Suite = Callable[..., pytest.RunResult]
 
