@@ -18,6 +18,8 @@ Words = NDArray[np.uint64]
 Reals = NDArray[np.float64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_EVEN_FIELDS = np.uint64(0x0000FFFF0000FFFF)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
 _IRWIN_HALL_MEAN = 8 * 32767.5
 _IRWIN_HALL_SCALE = 1.0 / math.sqrt(8 * (2**32 - 1) / 12)  # sqrt is correctly rounded everywhere
 
@@ -51,8 +53,11 @@ class Stream:
 
     def normal(self, count: int) -> Reals:
         """`count` numbers of mean 0 and variance 1: sums of eight 16-bit uniforms (Irwin-Hall), so within +-4.9."""
-        fields = self.words(2 * count).astype("<u8", copy=False).view("<u2").reshape(count, 8)
-        sums: Reals = fields.sum(axis=1, dtype=np.int64).astype(np.float64)
+        words = self.words(2 * count)
+        # Two fields of a word at a time, in the halves of another one: much quicker than a sum of eight along an axis.
+        halves = (words & _EVEN_FIELDS) + ((words >> np.uint64(16)) & _EVEN_FIELDS)
+        halves = halves[0::2] + halves[1::2]
+        sums: Reals = ((halves & _LOW_HALF) + (halves >> np.uint64(32))).astype(np.float64)
         return (sums - _IRWIN_HALL_MEAN) * _IRWIN_HALL_SCALE
 
     def integers(self, count: int, low: int, high: int) -> NDArray[np.int64]:
