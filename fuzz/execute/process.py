@@ -161,16 +161,15 @@ class Process:
             resource.prlimit(self.pid, resource.RLIMIT_CORE, (0, 0))
 
     def _send(self, frame: bytes) -> None:
+        # A system call lets another thread of ours go first, so there are as few as can be: the pipe is nearly always
+        # empty before a frame, and its answers are nearly never there at once.
         rest = memoryview(frame)
-        poll = select.poll()
-        poll.register(self._to, select.POLLOUT)
         while rest:
-            if not poll.poll(self._limit * 1000):
-                self._end(hung=True)
             try:
                 rest = rest[os.write(self._to, rest) :]
             except BlockingIOError:
-                continue
+                if not _ready(self._to, select.POLLOUT, self._limit):
+                    self._end(hung=True)
             except BrokenPipeError:
                 self._end(hung=False)
 
@@ -184,14 +183,9 @@ class Process:
         return taken
 
     def _receive(self, deadline: float) -> None:
-        try:
-            data = os.read(self._from, _READ_BYTES)
-        except BlockingIOError:
-            poll = select.poll()
-            poll.register(self._from, select.POLLIN)
-            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                self._end(hung=True)
-            return
+        if not _ready(self._from, select.POLLIN, max(0.0, deadline - time.monotonic())):
+            self._end(hung=True)
+        data = os.read(self._from, _READ_BYTES)
         if not data:
             self._end(hung=False)
         self._received += data
@@ -212,3 +206,10 @@ class Process:
         if code == records.BROKEN_FRAME_EXIT and "kernelfuzz worker: " in said:
             raise FrameError(said)
         raise EndedError(Ending(hung or code == -signal.SIGALRM, code, said))
+
+
+def _ready(descriptor: int, what: int, seconds: float) -> bool:
+    """Wait until a pipe can be read or written, or was closed at its other end; False where it takes too long."""
+    poll = select.poll()
+    poll.register(descriptor, what)
+    return bool(poll.poll(seconds * 1000))
