@@ -9,7 +9,7 @@ import signal
 import time
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -154,12 +154,9 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path) -> None:
         disk.fill(run)
         [[saved]] = disk.ask(_JUDGED)
         assert run.stderr is not None
-        said = ""
-        while "not saved: " not in said:
-            said = run.stderr.readline()
+        _read_until("not saved: ", run.stderr)
         disk.free(run)
-        while "saved again: nothing was lost" not in said:
-            said = run.stderr.readline()
+        _read_until("saved again: nothing was lost", run.stderr)
         run.send_signal(signal.SIGTERM)
         _, progress = run.communicate(timeout=60)
         assert run.returncode == 1, progress
@@ -172,6 +169,14 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path) -> None:
         assert files == {bucket["case_file"] for bucket in record["buckets"]}
     finally:
         disk.close()
+
+
+def _read_until(wanted: str, said: IO[str]) -> None:
+    """Read lines until one has these words. An end without them is no reason to wait for ever."""
+    lines = list[str]()
+    while not lines or wanted not in lines[-1]:
+        lines.append(said.readline())
+        assert lines[-1], "".join(lines)
 
 
 class _Page(HTMLParser):
