@@ -25,7 +25,8 @@ from oracles.screen import Received, Screens
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 
 _KEEP_ELEMENTS = 1 << 20
-"""of the largest x for which the enclosures of more than one contract are held: they take 40 bytes an element."""
+"""of the largest x for which what serves more than one contract or kernel is held: enclosures, which take 40 bytes an
+element, screens and outputs."""
 SAMPLE = 64
 """one pass in SAMPLE + n is confirmed by the precise tier, whose cost is in proportion to the n elements it reads."""
 
@@ -74,6 +75,11 @@ class Truth:
         self._enclosures: dict[tuple[Numerics, bool], Mapping[str, Enclosure]] = {}
         self._screens: dict[Numerics, Screens] = {}
 
+    @property
+    def keeps(self) -> bool:
+        """Whether what is known of contracts and of outputs is small enough to be kept for later."""
+        return self.problem.input("x").size <= _KEEP_ELEMENTS
+
     def receive(self, outputs: Mapping[str, NDArray[Any]]) -> Received:
         """Outputs to be judged under several contracts: logical values in the storage dtype of the problem's outputs.
 
@@ -109,7 +115,7 @@ class Truth:
         """The fast tier's conformance sets."""
         key = numerics, structured
         if key not in self._enclosures:
-            if self.problem.input("x").size > _KEEP_ELEMENTS:
+            if not self.keeps:
                 self._enclosures.clear()
             # NaN, inf, overflow and division by zero are ordinary values here.
             with np.errstate(all="ignore"):
@@ -167,6 +173,8 @@ class Truth:
 
     def _screened(self, name: str, numerics: Numerics, received: Received) -> Worst | None:
         """The worst element of an output that certainly passes; None where only the enclosures can tell."""
+        if not self.keeps:
+            return None
         # NaN, inf, overflow and division by zero are ordinary values here.
         with np.errstate(all="ignore"):
             if numerics not in self._screens:

@@ -102,12 +102,18 @@ class Judge:
         key = numerics, bits
         known = self._checked.get(key)
         if known is None:
-            if bits not in self._received:
-                self._received[bits] = self.truth.receive({
-                    name: from_bits(outcome.outputs[name], output.dtype, output.layout.shape)
-                    for name, output in self.case.outputs.items()
-                })  # fmt: skip
-            checks = self.truth.check(numerics, self._received[bits])
+            checks = self.truth.check(numerics, self._receive(outcome, bits))
             known = max(checks, key=lambda check: (_SEVERITY.index(check.result), check.worst_ratio))
             self._checked[key] = known
         return known
+
+    def _receive(self, outcome: Outcome, bits: tuple[bytes, ...]) -> Received:
+        if bits in self._received:
+            return self._received[bits]
+        received = self.truth.receive({
+            name: from_bits(outcome.outputs[name], output.dtype, output.layout.shape)
+            for name, output in self.case.outputs.items()
+        })  # fmt: skip
+        if self.truth.keeps:
+            self._received[bits] = received
+        return received
