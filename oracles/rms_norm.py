@@ -135,7 +135,7 @@ class RmsNorm:
                 magnitudes, sign = weight.at(numerics)
                 values, negative = values * magnitudes, negative ^ sign
                 smallest *= float(np.min(magnitudes, where=magnitudes > 0, initial=1.0))
-            self._centres[key] = Centre(values, smallest, negative, target)
+            self._centres[key] = Centre(values, negative, smallest, target)
         return self._centres[key]
 
     def _enclose(self, output: str, found: Roots, numerics: Numerics) -> Enclosure:

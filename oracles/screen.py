@@ -135,21 +135,34 @@ class Strays:
 
 
 @dataclass(frozen=True, eq=False)
-class Centre:
-    """Exact values of one output before its last rounding: magnitudes, and the sign bits that are required."""
+class Signed:
+    """Values of one output that are known beforehand: magnitudes, and the sign bits that are required."""
 
     values: F64
-    """(rows, n) or (rows,); within the own error of an allowance."""
-    smallest: float
-    """lower bound of those that are not zero, and of the products on the way to them."""
+    """(rows, n) or (rows,)."""
     negative: Mask
-    form: Format
 
     @cached_property
     def nan(self) -> Mask | None:
         """Elements that are NaN; None where none is."""
         nan = np.isnan(self.values)
         return nan if nan.any() else None
+
+    def agrees(self, got: F64) -> bool:
+        """Whether an output is NaN just where it must be, and has the required sign bits elsewhere."""
+        signs = np.signbit(got) == self.negative
+        if self.nan is None:
+            return bool(signs.all())
+        return bool((np.isnan(got) == self.nan).all() and (signs | self.nan).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Centre(Signed):
+    """Exact values of one output before its last rounding, within the own error of an allowance."""
+
+    smallest: float
+    """lower bound of those that are not zero, and of the products on the way to them."""
+    form: Format
 
     @cached_property
     def rounded(self) -> F64:
@@ -158,7 +171,7 @@ class Centre:
 
     def strays(self, got: F64) -> Strays | None:
         """Of an output of that shape; None where a sign is wrong, or a value infinitely far away."""
-        if not have_signs(got, self.negative, self.nan):
+        if not self.agrees(got):
             return None
         size = np.abs(got)
         error = size - self.values
@@ -172,13 +185,6 @@ class Centre:
         # Where zero is exact, the smallest number is infinitely far away.
         relative = np.divide(strayed, self.values, out=strayed, where=strayed > 0)
         return Strays(size, relative, low) if largest < np.inf else None
-
-
-def have_signs(got: F64, negative: Mask, nan: Mask | None) -> bool:
-    """Whether the values are NaN just where they must be, and of the required sign bits elsewhere."""
-    if nan is None:
-        return bool((np.signbit(got) == negative).all())
-    return bool((np.isnan(got) == nan).all() and ((np.signbit(got) == negative) | nan).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,19 +212,19 @@ class Received:
     def __init__(self, values: Mapping[str, F64]) -> None:
         self.values = values
         """float64, canonical shape."""
-        self._strays: dict[tuple[str, int], Strays | None] = {}
-        self._compared: dict[tuple[str, int], Compared] = {}
+        self._strays: dict[tuple[str, Centre], Strays | None] = {}
+        self._compared: dict[tuple[str, Allowance], Compared] = {}
 
     def strays(self, output: str, centre: Centre) -> Strays | None:
         """How far an output strays from a centre of its problem."""
-        key = output, id(centre)
+        key = output, centre
         if key not in self._strays:
             self._strays[key] = centre.strays(self.values[output])
         return self._strays[key]
 
     def compared(self, output: str, strays: Strays, allowance: Allowance) -> Compared:
         """How far it strays beside what is allowed."""
-        key = output, id(allowance)
+        key = output, allowance
         if key not in self._compared:
             self._compared[key] = compared(strays, allowance)
         return self._compared[key]
@@ -236,23 +242,13 @@ Screens = tuple[int, Mapping[str, Screen]]
 
 
 @dataclass(frozen=True, eq=False)
-class Rounded:
+class Rounded(Signed):
     """The right values of one output, rounded as declared: what equals them conforms, and others may."""
-
-    values: F64
-    """magnitudes, in the shape of the output."""
-    negative: Mask
-
-    @cached_property
-    def nan(self) -> Mask | None:
-        """Elements that are NaN; None where none is."""
-        nan = np.isnan(self.values)
-        return nan if nan.any() else None
 
     def worst(self, output: str, received: Received, contract: int) -> Worst | None:
         """See `Screen`. Between values so far apart a distance says nothing."""
         got = received.values[output]
-        if not have_signs(got, self.negative, self.nan):
+        if not self.agrees(got):
             return None
         equal = np.abs(got) == self.values
         return Worst(0, 0.0, blunt=True) if (equal if self.nan is None else equal | self.nan).all() else None

@@ -167,7 +167,7 @@ class Truth:
                 return self._check_closely(name, numerics, enclosure, got)
             worst = worst_pass(enclosure, got)
         if self._sampled(name, numerics):
-            canonical_index = tuple(int(i) for i in np.unravel_index(worst.flat, got.shape))
+            canonical_index = _index(worst.flat, got.shape)
             self._confirm(name, numerics, canonical_index, float(got[canonical_index]), passing=True)
         return OutputCheck(name, "pass", self._unravel(name, worst.flat, got.shape), worst.ratio, blunt=worst.blunt)
 
@@ -178,9 +178,9 @@ class Truth:
         # NaN, inf, overflow and division by zero are ordinary values here.
         with np.errstate(all="ignore"):
             if numerics not in self._screens:
-                made = dict.fromkeys((numerics, *self._contracts))
-                self._screens.update(dict.fromkeys(made, (0, {})))
-                self._screens.update(self.op.screens(tuple(made), self.problem.structured))
+                missing = [each for each in dict.fromkeys((numerics, *self._contracts)) if each not in self._screens]
+                self._screens.update(dict.fromkeys(missing, (0, {})))
+                self._screens.update(self.op.screens(missing, self.problem.structured))
             place, screens = self._screens[numerics]
             return screens[name].worst(name, received, place) if name in screens else None
 
@@ -189,7 +189,7 @@ class Truth:
         comparison = compare(enclosure, got)
         failing, ratio, gave_up = self._settle(name, numerics, comparison, got)
         flat = int(ratio.argmax())
-        index = tuple(int(i) for i in np.unravel_index(flat, got.shape))
+        index = _index(flat, got.shape)
         escalated = int(comparison.unsure.sum())
         worst = self._unravel(name, flat, got.shape)
         if not failing.any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, Mask, Worst, compare, passes, worst_pass
 from oracles.precise import conforms
 from oracles.problem import Problem
-from oracles.screen import Received
+from oracles.screen import Received, Screens
 from oracles.simulation import rms_norm
 from oracles.tests.adversary import RECIPES, probes, step, store
 from oracles.tests.problems import CONTRACTS, forward
@@ -141,6 +142,22 @@ def test_right_outputs_need_no_enclosures(dtype: str, recipe: str, monkeypatch: 
         truth = Truth(problem, [numerics])
         monkeypatch.setattr(truth, "enclosures", lambda *_: pytest.fail("the screen did not decide"))
         assert [check.result for check in truth.check(numerics, {"y": y, "rstd": root})] == ["pass", "pass"]
+
+
+def test_screens_of_a_contract_are_made_once_whichever_is_asked_about_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = store(np.random.default_rng(15).standard_normal((2, 8)), "f32")
+    truth = Truth(Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"}), EVERY[:2])
+    made, make = list[Numerics](), truth.op.screens
+
+    def counted(contracts: Sequence[Numerics], structured: bool) -> Mapping[Numerics, Screens]:
+        made.extend(contracts)
+        return make(contracts, structured)
+
+    monkeypatch.setattr(truth.op, "screens", counted)
+    received = truth.receive({"y": rms_norm(x, Numerics(), 0.0, "f32")[0]})
+    for numerics in (EVERY[2], EVERY[0], EVERY[1], EVERY[3], EVERY[0]):
+        assert truth.check(numerics, received)[0].result == "pass"
+    assert made == [EVERY[2], EVERY[0], EVERY[1], EVERY[3]]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
