@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 ITEMSIZE: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 """bytes of one element of each dtype."""
@@ -234,11 +234,11 @@ class Case:
         return frozenset(tensor.dtype for tensor in self.tensors.values())
 
     @cached_property
-    def answers(self) -> dict[Any, Any]:
-        """What those who take cases said of this one, see `fuzz.execute.accept`."""
+    def answers(self) -> dict[object, tuple[str | None, str | None]]:
+        """What those who take cases said of this one, see `fuzz.execute.accept.Taker`."""
         return {}
 
-    def from_elsewhere(self, origin: Origin) -> Case:
+    def with_origin(self, origin: Origin) -> Case:
         """The same case with another origin, and with all that is known of it: the origin decides nothing."""
         copy = object.__new__(Case)
         copy.__dict__.update(self.__dict__, origin=origin)

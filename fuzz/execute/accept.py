@@ -11,10 +11,11 @@ from fuzz.case import ITEMSIZE, THREADS, Case, Layout, Output, Tensor, contiguou
 from fuzz.kernel import Capabilities, Kernel, PythonKernel
 from fuzz.op import OPS, Role
 
-_TAKERS: dict[int, tuple[Kernel, Taker]] = {}
-"""by the kernel's identity, as to hash one takes longer than to make a taker; it is kept, so that no other has its."""
 MAX_RANK = 6
 """of a tensor that a kernel is given; KF_MAX_RANK in kernelfuzz.h."""
+_TAKERS: dict[int, tuple[Kernel, Taker]] = {}
+"""by the kernel's identity: to hash a kernel takes longer than to make its taker. It is kept, so that its identity is
+never another's."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,10 @@ class Taker:
 
     def _answer(self, case: Case) -> tuple[str | None, str | None]:
         """What `foreign` and `_invalid` say. A search, a pool and a judge ask the same of every case."""
-        answers: dict[Taker, tuple[str | None, str | None]] = case.answers
-        if self not in answers:
+        if self not in case.answers:
             foreign = self.foreign(case)
-            answers[self] = foreign, None if foreign is not None else self._invalid(case)
-        return answers[self]
+            case.answers[self] = foreign, None if foreign is not None else self._invalid(case)
+        return case.answers[self]
 
     def foreign(self, case: Case) -> str | None:
         """Why `case` cannot even be tried: it says what the kernel has no way to hear of, and so cannot reject."""
@@ -82,8 +82,10 @@ class Taker:
         Empty tensors are never invalid: a kernel that returns at once does no harm.
         """
         foreign, invalid = self._answer(case)
-        if foreign is not None or invalid is None:
-            return foreign is None
+        if foreign is not None:
+            return False
+        if invalid is None:
+            return True
         return self.able.outside == "rejects" and all(tensor.layout.size > 0 for _, tensor in _tensors(case))
 
     def _invalid(self, case: Case) -> str | None:
@@ -125,7 +127,7 @@ class Taker:
 def taker(kernel: Kernel) -> Taker:
     """What a kernel takes."""
     known = _TAKERS.get(id(kernel))
-    if known is None or known[0] is not kernel:
+    if known is None:
         in_python = isinstance(kernel, PythonKernel)
         in_torch = isinstance(kernel, PythonKernel) and kernel.framework == "torch"
         known = kernel, Taker(kernel.op, kernel.capabilities, backwards=not in_python, threads=in_torch)

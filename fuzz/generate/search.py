@@ -94,7 +94,7 @@ def search(
 
     def hand_over(cases: list[Case], more: Sequence[Case] = ()) -> None:
         nonlocal made
-        numbered = [c.from_elsewhere(replace(c.origin, number=made + i)) for i, c in enumerate(cases, start=1)]
+        numbered = [c.with_origin(replace(c.origin, number=made + i)) for i, c in enumerate(cases, start=1)]
         made += len(cases)
         consume([*numbered, *more])
 
