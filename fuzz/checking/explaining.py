@@ -40,5 +40,5 @@ def explain(book: FindingBook, pool: Pool, targets: Sequence[Target], workers: W
         waiting -= 1
 
     settle(book, piles, {target.id: target for target in targets}, one, finished)
-    if end - time.monotonic() < _LEAST_S:
+    if GIVEN.options.explain_s and end - time.monotonic() < _LEAST_S:  # without any it was not asked for
         note_unexplained(book, _OPTION)

@@ -204,6 +204,9 @@ def test_too_little_time_shows_the_failure_and_the_option(suite: Suite, pytester
         shown = suite("--kernelfuzz-explain-time", given, here=True)
         shown.assert_outcomes(failed=1)
         assert re.search(r"not (explained|finished).*the time .* see --kernelfuzz-explain-time", shown.stdout.str())
+    unwanted = suite(here=True).stdout.str()
+    assert "FAIL_NUMERIC" in unwanted
+    assert "not explained" not in unwanted
     wrong = suite("--kernelfuzz-explain-time", "long", here=True)
     wrong.stderr.fnmatch_lines(["*--kernelfuzz-explain-time: 'long' is not a time: write 30s, 5m or 8h"])
 
