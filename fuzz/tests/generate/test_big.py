@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -69,15 +70,17 @@ def test_correct_kernels_pass_them(op: str) -> None:
 
 
 def test_what_cannot_hold_them_is_not_given_them() -> None:
-    targets = [t for t in expand(PACK.kernels, this_host()) if t.id.startswith("c-sve@qemu:vl=256,gcc-O2")]
-    cases = [big_case(big, "rms_norm", False) for big in SERIES]
+    """No emulator reaches far; one that runs unoptimised code is spared very many rows, and is given all the others."""
+    targets = [t for t in expand(PACK.kernels, this_host()) if t.id.startswith("c-sve@qemu:vl=256,gcc-O")]
+    assert {target.id[-2:] for target in targets} == {"O0", "O2"}
+    several = replace(SERIES[0], rows=1 << 15)
     with WorkerPool(targets) as pool:
-        given = [bool(outcomes) for outcomes in pool.collect(pool.submit(cases[:-1]))]
-    assert dict(zip([big.name for big in SERIES], given, strict=False)) == {
-        big.name: big.pitch is None for big in SERIES[:-1]
-    }
-    assert targets[0].largest is not None
-    assert not targets[0].largest.holds(cases[-1])
+        results = pool.collect(pool.submit([big_case(big, "rms_norm", False) for big in (several, *SERIES[:-1])]))
+    given = [{name[-2:] for name in outcomes} for outcomes in results]
+    assert given == [{"O0", "O2"}, *({"O2"} if big.pitch is None else set[str]() for big in SERIES[:-1])]
+    for target in targets:
+        assert target.largest is not None
+        assert not target.largest.holds(big_case(SERIES[-1], "rms_norm", False))
 
 
 MEASURED = """
