@@ -13,7 +13,7 @@ from fuzz.cli.starting import select_targets
 from fuzz.execute.accept import accepts
 from fuzz.execute.target import Target
 from fuzz.generate.checks import check_case
-from fuzz.judge.judge import problem_of
+from fuzz.judge.values import problem_of
 from fuzz.pack import Pack, built_in, load
 from fuzz.report.failure import allowance_lines
 from fuzz.select import SelectionError

@@ -19,6 +19,7 @@ from fuzz.cli.histories import note_histories
 from fuzz.cli.starting import not_running, select_targets, started
 from fuzz.execute.attestation import NotRun
 from fuzz.execute.target import Target
+from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
 from fuzz.pack import built_in, load
 from fuzz.report import console
@@ -81,12 +82,13 @@ def fuzz(request: Request) -> Exit:
     origin = _origin(request, seed)
     book = FindingBook(writable(request.output), seed)
     with ExitStack() as stack:
+        oracle = stack.enter_context(OracleProcess(target.numerics for target in targets))
         log = stack.enter_context(open_log(request.json)) if request.json else None
         pool = stack.enter_context(started(targets, request.jobs, err, request.case_limit, sanitize=request.sanitize))
         if log:
             log.header(seed, pool.statuses)
         limits = Limits(request.max_time, request.max_cases)
-        runner = Runner(pool, targets, limits, book, declared(pack.kernels), pack.kernels)
+        runner = Runner(pool, targets, limits, book, declared(pack.kernels), pack.kernels, oracle=oracle)
         for target, reason in not_running(pool).items():
             runner.tally.targets[target].not_run_reason = reason
         progress = stack.enter_context(Progress(err, runner.tally, request.max_time, request.max_cases))
@@ -111,17 +113,19 @@ def fuzz(request: Request) -> Exit:
     if request.coverage:
         print_coverage(out, runner.tally)
     troubles = [trouble for trouble in (book.trouble, log.trouble if log else "") if trouble]
-    for line in (*restarted(restarts), *troubles):
+    for line in (*restarted(restarts, oracle), *troubles):
         err.print(line, style="yellow")
     code = exit_code(runner.tally, request.require, err, interrupted=runner.interruption.wanted)
     return Exit.INTERNAL if troubles and code is Exit.OK else code
 
 
-def restarted(restarts: Mapping[str, int]) -> list[str]:
-    return [
+def restarted(restarts: Mapping[str, int], oracle: OracleProcess) -> list[str]:
+    """A line for each process that ended although nobody here ended it."""
+    lines = [
         f"{name}: its worker was killed from outside or hung {count} times and was restarted; its cases were run again"
         for name, count in restarts.items()
     ]
+    return [*lines, *([oracle.trouble] if oracle.trouble else [])]
 
 
 def writable(folder: Path) -> Path:

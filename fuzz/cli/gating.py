@@ -26,6 +26,7 @@ from fuzz.gate.changes import changes_since, touched
 from fuzz.gate.known import Watch, load_known
 from fuzz.gate.plan import SEED, phases
 from fuzz.gate.session import Session
+from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
 from fuzz.pack import built_in, load
 from fuzz.report import console
@@ -91,12 +92,14 @@ class _Gate:
         self.reasons = {name: reason for name, reason in every.items() if name in chosen}
         known = load_known(request.known) if request.known else ()
         self.plan = phases(self.corpora, [entry.case for entry in known if entry.case is not None])
+        self.oracle = OracleProcess(target.numerics for target in self.targets)
         self.session = Session(
             self.targets,
             FindingBook(writable(request.output), SEED),
             Watch(known, datetime.now(UTC).date()),
             declared(self.pack.kernels),
             request.max_cases,
+            oracle=self.oracle,
         )
         self.cut = False
         """what was not changed was not run, since what was changed fails."""
@@ -107,6 +110,7 @@ class _Gate:
     def run(self) -> Exit:
         began = time.monotonic()
         with ExitStack() as stack:
+            stack.enter_context(self.oracle)
             log = stack.enter_context(open_log(self.request.json)) if self.request.json else None
             twins = TwinCount(self.by_id)
             progress = stack.enter_context(Progress(self.err, self.session.tally, None, None))
@@ -139,7 +143,7 @@ class _Gate:
             if session.unknown and request.explain_time is not None and not session.interruption.wanted:
                 progress.stop()
                 explain_findings(session.book, pool, self.targets, request.explain_time, self.err)
-            self._say(self.err, restarted(dict(pool.restarts)))
+            self._say(self.err, restarted(dict(pool.restarts), self.oracle))
         return measured
 
     def _run(self, pool: WorkerPool) -> dict[Key, Accuracy]:

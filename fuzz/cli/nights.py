@@ -17,6 +17,7 @@ from fuzz.cli.night_results import Results
 from fuzz.cli.starting import select_targets, started
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
+from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
 from fuzz.nightly.earlier import corpora_of
 from fuzz.nightly.lock import locked
@@ -63,13 +64,14 @@ def run_night(request: Request) -> Exit:
         err.print(f"required target {nowhere[0]}: no such target; see: kernelfuzz list targets")
         return Exit.REQUIRED_NOT_RUN
     _make(request.state)
-    with locked(request.state):
+    # The process first: it would hold the lock too, for a while after a kill of this one.
+    with OracleProcess(target.numerics for target in targets) as oracle, locked(request.state):
         engine = open_state(request.state / DATABASE)
         seed = secrets.randbelow(2**32) if request.seed is None else request.seed
         opened = open_night(engine, seed, request.max_time, _command(request), environment(), request.resume)
         _announce(err, opened, request)
         with Stopping(opened.left_s) as stopping, ExitStack() as workers:
-            job = _Job(request, pack, targets, engine, opened, stopping)
+            job = _Job(request, pack, targets, engine, opened, stopping, oracle)
             try:
                 saved = _session(job, workers, err)
                 results = Results(request.state, request.require, request.json, reports, pack.kernels)
@@ -114,6 +116,7 @@ class _Job:
     engine: Engine
     opened: Opened
     stopping: Stopping
+    oracle: OracleProcess
 
 
 def _session(job: _Job, workers: ExitStack, err: Console) -> bool:
@@ -137,6 +140,8 @@ def _session(job: _Job, workers: ExitStack, err: Console) -> bool:
         pool.stop()  # else they would take the processors from what is saved now
     if night is None or not saved:
         return saved
+    if job.oracle.trouble:
+        say(job.oracle.trouble)
     if night.runner.in_flight:
         say(f"dropped: {night.runner.in_flight} cases on their way were not judged in time, and do not count")
     return job.opened.place.slice == 0 or last_save(night)
@@ -152,7 +157,8 @@ def _prepared(job: _Job, pool: WorkerPool, say: Callable[[str], None]) -> Night:
     pack_option = ("--pack", str(job.request.pack)) if job.request.pack else ()
     return Night(
         job.engine, job.opened, pool, job.targets, job.stopping, job.request.state / FINDINGS,
-        corpora_of(job.pack.path), pack_option, job.pack.kernels, say, job.request.max_time, job.request.jobs,
+        corpora_of(job.pack.path), pack_option, job.pack.kernels, say, job.request.max_time, job.oracle,
+        job.request.jobs,
     )  # fmt: skip
 
 

@@ -16,9 +16,10 @@ from fuzz.gate.accuracy import Accuracy, Key
 from fuzz.gate.known import Known, Watch
 from fuzz.gate.plan import AFTER_FINDING, SEED, SLOW_CASES, Phase
 from fuzz.generate.formats import from_bits
-from fuzz.judge.judge import problem_of
 from fuzz.judge.judgement import Judgement
+from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.twin import EntryJudge
+from fuzz.judge.values import problem_of
 from fuzz.laws.registry import Entry
 from fuzz.run.findings import Bucket, FindingBook
 from fuzz.run.interruption import Interruption
@@ -59,6 +60,8 @@ class Session:
     max_cases: int
     """of the search."""
     observers: Sequence[Observer] = ()
+    oracle: OracleProcess | None = None
+    """see `Runner`."""
     interruption: Interruption = field(default_factory=Interruption)
     tally: Tally = field(default_factory=Tally)
     counts: dict[str, int] = field(default_factory=dict)
@@ -130,7 +133,7 @@ class Session:
 
     def _runner(self, pool: WorkerPool, targets: Sequence[Target], observers: Sequence[Observer]) -> Runner:
         return Runner(
-            pool, targets, Limits(None, self.max_cases), self.book, self.laws, observers=observers,
+            pool, targets, Limits(None, self.max_cases), self.book, self.laws, observers=observers, oracle=self.oracle,
             interruption=self.interruption, tally=self.tally,
         )  # fmt: skip
 

@@ -10,6 +10,7 @@ from fuzz.execute.accept import refusal
 from fuzz.execute.target import Target
 from fuzz.judge.judge import Judge
 from fuzz.judge.judgement import Judgement
+from fuzz.judge.values import Asked
 from fuzz.kernel import Kernel
 from fuzz.laws.comparison import first_difference
 from fuzz.laws.law import LawCheck
@@ -40,6 +41,7 @@ class EntryJudge:
         self._judge: Judge = (
             self._before._judge if self._before is not None and shared else Judge(entry.case, contracts)
         )
+        self.checks = self._judge.checks
 
     def judge(self, target: Target) -> Judgement:
         """The verdict on one target. A law is compared only where case and twin pass on their own: what is wrong by the
@@ -58,6 +60,15 @@ class EntryJudge:
             return judgement
         passed = (judgement.verdict, before.judge(target).verdict)
         return self._by_law(judgement, check, before) if passed == (Verdict.PASS, Verdict.PASS) else judgement
+
+    def asked(self, targets: Iterable[Target]) -> list[Asked]:
+        """What judging these targets will ask the oracle."""
+        every = [
+            self._judge.asked(self.outcomes[target.id], target.numerics)
+            for target in targets
+            if self._refusal(target.kernel) is None
+        ]
+        return list(dict.fromkeys(asked for asked in every if asked is not None))
 
     def _refusal(self, kernel: Kernel) -> str | None:
         """Why the case is invalid for that kernel; asked once for all of its targets."""

@@ -16,6 +16,7 @@ from fuzz.corpus.folder import Kept
 from fuzz.corpus.replay import entries_of
 from fuzz.execute.pool import WorkerPool
 from fuzz.execute.target import Target
+from fuzz.judge.oracle_process import OracleProcess
 from fuzz.kernel import Kernel
 from fuzz.laws.registry import declared
 from fuzz.nightly.book import NightBook
@@ -54,6 +55,8 @@ class Night:
     say: Callable[[str], None]
     limit_s: float
     """of the whole night."""
+    oracle: OracleProcess | None = None
+    """see `Runner`."""
     jobs: int = 0
 
     def __post_init__(self) -> None:
@@ -63,7 +66,9 @@ class Night:
         for name, (kept, file) in kept_buckets(self.engine).items():
             kept.path = self.findings / file if file else None
             book.kept[name] = kept
-        self.runner = Runner(self.pool, self.targets, Limits(), book, declared(self.kernels), self.kernels)
+        self.runner = Runner(
+            self.pool, self.targets, Limits(), book, declared(self.kernels), self.kernels, oracle=self.oracle
+        )
         self.runner.interruption = self.stopping
         self.recorder = Recorder(
             self.engine, book.targets, book, self.runner.tally, self.opened.place, self.stopping, self.say

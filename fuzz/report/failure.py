@@ -11,8 +11,8 @@ from pathlib import Path
 from fuzz.case import ITEMSIZE, Case, Layout, Output
 from fuzz.execute.target import Target
 from fuzz.generate.formats import from_bits
-from fuzz.judge.judge import problem_of
 from fuzz.judge.judgement import Judgement
+from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
 from fuzz.outcome import Outcome
 from fuzz.triage.memory import shift

@@ -15,7 +15,9 @@ from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.target import Target
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judgement import Judgement
+from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.twin import EntryJudge
+from fuzz.judge.values import Asked, Checks
 from fuzz.kernel import Kernel
 from fuzz.laws.registry import Entry, declared, with_twins
 from fuzz.outcome import Outcome
@@ -83,6 +85,8 @@ class Runner:
     """asked before each batch: targets that are not given it, such as slow ones that had their share."""
     reserved: Callable[[Sequence[Case]], Collection[int]] = lambda cases: ()
     """asked before each batch: cases that resting targets are given all the same."""
+    oracle: OracleProcess | None = None
+    """where values are judged while this process does something else; without it they are judged here."""
     interruption: Interruption = field(default_factory=Interruption)
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
@@ -100,6 +104,7 @@ class Runner:
         self._guide = Guide(0)
         self._laws: tuple[str, ...] = ()
         self._waiting: deque[tuple[list[Entry], Batch]] = deque()
+        self._heard: deque[list[EntryJudge]] = deque()
         self._sent = 0
         self._ends = (math.inf, math.inf)
         self._started = self.clock()
@@ -111,7 +116,7 @@ class Runner:
     @property
     def in_flight(self) -> int:
         """Cases of the batches that were sent and are not judged whole."""
-        return sum(len(entries) for entries, _ in self._waiting)
+        return sum(len(entries) for entries, _ in self._waiting) + sum(len(judges) for judges in self._heard)
 
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
         """Search until `share` of the limits is used up or a stop is wanted. What was already sent is still judged."""
@@ -160,22 +165,51 @@ class Runner:
     def _drain(self) -> None:
         while self._waiting:
             self._judge_oldest()
+        if self._heard:
+            self._hear()
 
     def _judge_oldest(self) -> None:
+        """Judge the batch that was sent first. With a process for the oracle it is asked about that batch now, and the
+        batch before is judged by its answers."""
         entries, batch = self._waiting[0]
-        before = None
-        for entry, outcomes in zip(entries, self.pool.collect(batch), strict=True):
-            before = self._judge(entry, outcomes, before)
+        judges = self._judges(entries, self.pool.collect(batch))
         self._waiting.popleft()
+        if self.oracle is not None:
+            self.oracle.learn()
+            self.oracle.ask(self._asked(judges))
+        self._heard.append(judges)
+        if len(self._heard) > (0 if self.oracle is None else 1):
+            self._hear()
+
+    def _hear(self) -> None:
+        """Judge the batch that was heard first."""
+        if self.oracle is not None and len(self._heard) == 1:
+            self.oracle.learn()
+        for judge in self._heard[0]:
+            self._judge(judge)
+        self._heard.popleft()
         for observer in self.observers:
             observer.progress(self.clock() - self._started)
 
-    def _judge(self, entry: Entry, outcomes: Mapping[str, Outcome], before: EntryJudge | None) -> EntryJudge:
-        case = entry.case
+    def _judges(self, entries: Sequence[Entry], outcomes: Sequence[Mapping[str, Outcome]]) -> list[EntryJudge]:
+        judges: list[EntryJudge] = []
+        for entry, ran in zip(entries, outcomes, strict=True):
+            contracts = dict.fromkeys(self._by_id[target].numerics for target in ran)
+            judges.append(EntryJudge(entry, ran, judges[-1] if judges else None, contracts))
+        return judges
+
+    def _asked(self, judges: Sequence[EntryJudge]) -> Mapping[Checks, Sequence[Asked]]:
+        """What judging these will ask the oracle; a second run of the same case shares its checks."""
+        asked: dict[Checks, dict[Asked, None]] = {}
+        for judge in judges:
+            targets = [self._by_id[target] for target in judge.outcomes]
+            asked.setdefault(judge.checks, {}).update(dict.fromkeys(judge.asked(targets)))
+        return {checks: tuple(wanted) for checks, wanted in asked.items()}
+
+    def _judge(self, judge: EntryJudge) -> None:
+        entry, case = judge.entry, judge.entry.case
         try:
-            contracts = dict.fromkeys(self._by_id[target].numerics for target in outcomes)
-            judge = EntryJudge(entry, outcomes, before, contracts)
-            judgements = [judge.judge(self._by_id[target]) for target in outcomes]
+            judgements = [judge.judge(self._by_id[target]) for target in judge.outcomes]
         except OracleDisagreement as error:
             raise OracleDisagreement(f"{error}; the case is kept as {self.book.keep_evidence(case)}") from error
         self.tally.cases += 1
@@ -195,4 +229,3 @@ class Runner:
         # Batches are judged in the order and at the distance of their sending: no clock decides what the guide knows.
         for observer in (self._guide, *self.observers):
             observer.judged(case, judgements)
-        return judge

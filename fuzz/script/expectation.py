@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fuzz.case import Case
-from fuzz.judge.judge import problem_of
 from fuzz.judge.judgement import Judgement
+from fuzz.judge.values import problem_of
 from oracles.enclosure import ALLOWED, REQUIRED
 from oracles.numerics import Numerics
 from oracles.precise import Bounds

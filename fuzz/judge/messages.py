@@ -1,0 +1,114 @@
+"""Messages between this process and the oracle's: JSON, and the bytes of tensors and masks behind it."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fuzz.judge.values import Asked, Bits, Form, Values
+from oracles.numerics import Numerics
+from oracles.truth import OutputCheck
+
+_HEAD = struct.Struct("<Q")
+"""bytes of the JSON."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about one case."""
+
+    values: Values
+    asked: Sequence[Asked]
+
+
+def encode_questions(questions: Sequence[Question], contracts: Sequence[Numerics]) -> bytes:
+    """`contracts`: all that are asked about; both sides know them in this order."""
+    places = {numerics: place for place, numerics in enumerate(contracts)}
+    head, tail = [], list[bytes]()
+    for question in questions:
+        values, distinct = question.values, dict[Bits, int]()
+        asked = [(places[numerics], distinct.setdefault(bits, len(distinct))) for numerics, bits in question.asked]
+        head.append({
+            "op": values.op,
+            "params": dict(values.params),
+            "inputs": [(name, form.dtype, form.shape, len(bits)) for name, (form, bits) in values.inputs.items()],
+            "outputs": [(name, form.dtype, form.shape) for name, form in values.outputs.items()],
+            "structured": values.structured,
+            "digest": values.digest,
+            "received": [[len(each) for each in bits] for bits in distinct],
+            "asked": asked,
+        })  # fmt: skip
+        tail += [bits for _, bits in values.inputs.values()]
+        tail += [each for bits in distinct for each in bits]
+    return _joined(head, tail)
+
+
+def decode_questions(message: bytes, contracts: Sequence[Numerics]) -> list[Question]:
+    """The inverse of `encode_questions`."""
+    head, tail = _parted(message)
+    questions = []
+    for each in head:
+        inputs = {name: (Form(dtype, tuple(shape)), tail.take(size)) for name, dtype, shape, size in each["inputs"]}
+        outputs = {name: Form(dtype, tuple(shape)) for name, dtype, shape in each["outputs"]}
+        values = Values(each["op"], each["params"], inputs, outputs, each["structured"], each["digest"])
+        received = [tuple(tail.take(size) for size in sizes) for sizes in each["received"]]
+        questions.append(Question(values, [(contracts[place], received[index]) for place, index in each["asked"]]))
+    return questions
+
+
+def encode_answers(answers: Sequence[Sequence[OutputCheck]]) -> bytes:
+    """For each question the decisive output of each thing asked, in that order."""
+    tail = [np.packbits(check.mask).tobytes() for checks in answers for check in checks if check.mask is not None]
+    return _joined([[_fields(check) for check in checks] for checks in answers], tail)
+
+
+def decode_answers(message: bytes) -> list[list[OutputCheck]]:
+    """The inverse of `encode_answers`."""
+    head, tail = _parted(message)
+    return [[_check(fields, tail) for fields in checks] for checks in head]
+
+
+class _Tail:
+    """The bytes behind the JSON, taken from the front."""
+
+    def __init__(self, rest: memoryview) -> None:
+        self._rest = rest
+
+    def take(self, size: int) -> bytes:
+        taken, self._rest = bytes(self._rest[:size]), self._rest[size:]
+        return taken
+
+
+def _joined(head: object, tail: Sequence[bytes]) -> bytes:
+    text = json.dumps(head, separators=(",", ":")).encode()
+    return b"".join((_HEAD.pack(len(text)), text, *tail))
+
+
+def _parted(message: bytes) -> tuple[Any, _Tail]:
+    (size,) = _HEAD.unpack_from(message)
+    end = _HEAD.size + size
+    return json.loads(message[_HEAD.size : end]), _Tail(memoryview(message)[end:])
+
+
+def _fields(check: OutputCheck) -> tuple[object, ...]:
+    mask = None if check.mask is None else check.mask.shape
+    return (
+        check.output, check.result, check.worst_index, check.worst_ratio, check.failing, check.proven, check.escalated,
+        check.blunt, mask,
+    )  # fmt: skip
+
+
+def _check(fields: Sequence[Any], tail: _Tail) -> OutputCheck:
+    output, result, index, ratio, failing, proven, escalated, blunt, shape = fields
+    mask = None
+    if shape is not None:
+        size = int(np.prod(shape))
+        packed = np.frombuffer(tail.take((size + 7) // 8), np.uint8)
+        mask = np.unpackbits(packed, count=size).astype(bool).reshape(shape)
+    place = None if index is None else tuple(index)
+    return OutputCheck(output, result, place, ratio, failing, proven, escalated, blunt, mask)

@@ -1,0 +1,113 @@
+"""Values: what the oracle needs to know of a case, and how outputs are judged by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from numpy.typing import NDArray
+
+from fuzz.case import Case
+from fuzz.generate.formats import from_bits
+from oracles.numerics import Numerics
+from oracles.problem import Problem
+from oracles.screen import Received
+from oracles.truth import OutputCheck, Result, Truth
+
+Bits = tuple[bytes, ...]
+"""the outputs of one kernel, in the order of the case's: logical elements in C order, little-endian."""
+Asked = tuple[Numerics, Bits]
+"""outputs to be judged, and the contract to judge them by."""
+_SEVERITY: tuple[Result, ...] = ("pass", "gave_up", "numeric", "nonfinite")
+
+
+@dataclass(frozen=True)
+class Form:
+    """Dtype and logical shape of a tensor."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def array(self, bits: bytes) -> NDArray[Any]:
+        """The logical array that these bits encode."""
+        return from_bits(bits, self.dtype, self.shape)
+
+
+@dataclass(frozen=True)
+class Values:
+    """The oracle's view of a case: logical values, no layouts."""
+
+    op: str
+    params: Mapping[str, float | int]
+    inputs: Mapping[str, tuple[Form, bytes]]
+    outputs: Mapping[str, Form]
+    structured: bool
+    digest: str
+    """of the case."""
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The same for the oracle."""
+        return Problem(
+            op=self.op,
+            params=self.params,
+            inputs={name: form.array(bits) for name, (form, bits) in self.inputs.items()},
+            outputs={name: form.dtype for name, form in self.outputs.items()},
+            structured=self.structured,
+            key=self.digest,
+        )
+
+
+def values_of(case: Case) -> Values:
+    """What the oracle needs to know of a case."""
+    return Values(
+        case.op,
+        case.params,
+        {name: (Form(tensor.dtype, tensor.layout.shape), tensor.bits) for name, tensor in case.inputs.items()},
+        {name: Form(output.dtype, output.layout.shape) for name, output in case.outputs.items()},
+        case.structured,
+        case.digest,
+    )
+
+
+def problem_of(case: Case) -> Problem:
+    """A case for the oracle."""
+    return values_of(case).problem
+
+
+class Checks:
+    """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
+
+    def __init__(self, values: Values, contracts: Iterable[Numerics] = ()) -> None:
+        """`contracts`: those that will be asked about, as far as they are known beforehand."""
+        self.values = values
+        self._contracts = contracts
+        self._received: dict[Bits, Received] = {}
+        self.known: dict[Asked, OutputCheck] = {}
+        """what was judged already, here or elsewhere."""
+
+    @cached_property
+    def truth(self) -> Truth:
+        """Formed when a value is judged: of what is only ever rejected, the op may know none."""
+        return Truth(self.values.problem, self._contracts)
+
+    def worst(self, asked: Asked) -> OutputCheck:
+        """The output that decides about a kernel: the worst of those with the severest result."""
+        if asked not in self.known:
+            numerics, bits = asked
+            checks = self.truth.check(numerics, self._receive(bits))
+            self.known[asked] = max(checks, key=lambda check: (_SEVERITY.index(check.result), check.worst_ratio))
+        return self.known[asked]
+
+    def _receive(self, bits: Bits) -> Received:
+        if bits in self._received:
+            return self._received[bits]
+        outputs = self.values.outputs.items()
+        received = self.truth.receive(
+            {name: form.array(each) for (name, form), each in zip(outputs, bits, strict=True)}
+        )
+        if self.truth.keeps:
+            self._received[bits] = received
+        return received
