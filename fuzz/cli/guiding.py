@@ -118,12 +118,21 @@ def _summary(found: Sequence[Series], request: Request) -> Iterator[str]:
         line = f"{mode}: {share} found within {request.max_cases:,} cases, {sum(s.total for s in series):,} cases run"
         if mode != _PLAIN:
             pairs = [pair for each in series for pair in zip(each.costs, plain[each.mutant].costs, strict=True)]
-            sooner, later = sum(a < b for a, b in pairs), sum(a > b for a, b in pairs)
-            line += (
-                f"; sooner than unguided {sooner} times, later {later}, sign test p = {_sign_test(sooner, later):.2g}"
-            )
+            line += _compared(pairs, request.max_cases)
         yield line
     yield f"seeds {request.seed} to {request.seed + request.seeds - 1}"
+
+
+def _compared(pairs: Sequence[tuple[int, int]], limit: int) -> str:
+    """Pairs of cases to detection: guided, and unguided with the same seed. More than the limit is a miss."""
+    gained = sum(guided <= limit < unguided for guided, unguided in pairs)
+    lost = sum(unguided <= limit < guided for guided, unguided in pairs)
+    sooner = sum(guided < unguided for guided, unguided in pairs)
+    later = sum(guided > unguided for guided, unguided in pairs)
+    return (
+        f"; alone in finding it {gained} times, unguided {lost} (sign test p = {_sign_test(gained, lost):.2g})"
+        f"; sooner than unguided {sooner} times, later {later} (p = {_sign_test(sooner, later):.2g})"
+    )
 
 
 def _sign_test(wins: int, losses: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from fuzz.judge.twin import EntryJudge
 from fuzz.laws.registry import Entry
 from fuzz.outcome import Outcome
 from fuzz.run.guide import Guide
+from fuzz.run.runner import ON_THEIR_WAY
 from fuzz.verdict import Verdict
 
 Found = Mapping[str, int | None]
@@ -60,13 +62,18 @@ class Hunt:
 
     def _guided(self, target: Target, seed: int, tally: _Tally) -> None:
         guide = Guide(seed)
+        unheard: deque[list[tuple[Case, list[Judgement]]]] = deque()
 
         def consume(cases: list[Case]) -> None:
             batch = self.pool.submit(cases, self._others(target))
-            for case, outcomes in zip(cases, self.pool.collect(batch), strict=True):
-                judgements = _judged(case, outcomes, [target])
+            outcomes = self.pool.collect(batch)
+            judged = [(case, _judged(case, each, [target])) for case, each in zip(cases, outcomes, strict=True)]
+            for _, judgements in judged:
                 tally.count(judgements)
-                guide.judged(case, judgements)
+            unheard.append(judged)
+            if len(unheard) > ON_THEIR_WAY:  # as late as in a run
+                for case, judgements in unheard.popleft():
+                    guide.judged(case, judgements)
 
         search(target.kernel.op, seed, consume, [target.kernel], guide=guide)
 
