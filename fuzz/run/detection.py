@@ -16,7 +16,7 @@ from fuzz.judge.twin import EntryJudge
 from fuzz.laws.registry import Entry
 from fuzz.outcome import Outcome
 from fuzz.run.guide import Guide
-from fuzz.run.runner import ON_THEIR_WAY
+from fuzz.run.runner import UNHEARD
 from fuzz.verdict import Verdict
 
 Found = Mapping[str, int | None]
@@ -71,7 +71,7 @@ class Hunt:
             for _, judgements in judged:
                 tally.count(judgements)
             unheard.append(judged)
-            if len(unheard) > ON_THEIR_WAY:  # as late as in a run
+            if len(unheard) > UNHEARD:  # as late as in a run
                 for case, judgements in unheard.popleft():
                     guide.judged(case, judgements)
 

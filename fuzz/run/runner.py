@@ -28,11 +28,11 @@ from fuzz.run.tally import Tally, TargetTally
 from fuzz.verdict import Verdict
 from oracles.truth import OracleDisagreement
 
-ON_THEIR_WAY = 2
-"""batches that were sent and are not judged while the next one is drawn: workers and oracle are busy meanwhile. With
-more of them the guide would know less."""
-_FOR_SLOW = 1
-"""more of them where some targets are slow: the others need not wait for these so often."""
+_IN_FLIGHT = 2
+"""batches that the workers hold while another is judged: enough to keep the processors busy."""
+UNHEARD = _IN_FLIGHT + 1
+"""batches that are not judged yet when one is drawn, where one of them is with the oracle's own process. The guide
+knows nothing of them, so there are no more than needed."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,6 @@ class Runner:
         """Cases of the batches that were sent and are not judged whole."""
         return sum(len(entries) for entries, _ in self._waiting) + sum(len(judges) for judges in self._heard)
 
-    @property
-    def _on_their_way(self) -> int:
-        # Decided by what was asked for, and by no clock: the guide knows the same whenever it is asked for again.
-        slow = self.oracle is not None and any(target.slow for target in self.targets)
-        return ON_THEIR_WAY + (_FOR_SLOW if slow else 0)
-
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
         """Search until `share` of the limits is used up or a stop is wanted. What was already sent is still judged."""
         self._ends = self._end_of(share)
@@ -144,7 +138,7 @@ class Runner:
             if self.interruption.wanted:
                 break
             self._submit(entries)
-            while len(self._waiting) + len(self._heard) > self._on_their_way:
+            while len(self._waiting) > _IN_FLIGHT:
                 self._judge_oldest()
         self._drain()
         return self.tally
@@ -163,7 +157,7 @@ class Runner:
             raise StopSearch
         self._submit(entries)
         self._sent += len(entries)
-        while len(self._waiting) + len(self._heard) > self._on_their_way:
+        while len(self._waiting) > _IN_FLIGHT:
             self._judge_oldest()
 
     def _submit(self, entries: list[Entry]) -> None:
