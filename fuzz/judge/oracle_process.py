@@ -7,6 +7,7 @@ import signal
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
 from types import TracebackType
 
 from fuzz.judge.messages import Question, decode_answers, decode_questions, encode_answers, encode_questions
@@ -101,12 +102,16 @@ class OracleProcess:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a keyboard's goes to all; what was asked is judged all the same
         with suppress(EOFError, OSError):
             while True:
-                self._theirs.send_bytes(_answers(self._theirs.recv_bytes(), self._contracts))
+                self._theirs.send_bytes(_answers(self._theirs, self._contracts))
 
 
-def _answers(message: bytes, contracts: Sequence[Numerics]) -> bytes:
+def _answers(connection: Connection, contracts: Sequence[Numerics]) -> bytes:
+    """To the next message. Raises EOFError or OSError where there is none."""
+    message = connection.recv_bytes()
     try:
-        return encode_answers([_judged(question) for question in decode_questions(message, contracts)])
+        questions = decode_questions(message, contracts)
+        del message  # as large as all tensors of a batch
+        return encode_answers([_judged(question) for question in questions])
     except Exception:
         return _FAILED  # who asked will come upon the same error, and can say about which case
 

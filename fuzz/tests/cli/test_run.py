@@ -10,13 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fuzz.execute.c_target import SVE_BITS
+from fuzz.judge.oracle_process import OracleProcess
+from fuzz.judge.values import Asked, Checks
 from fuzz.op import OPS
 from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited
 
@@ -47,6 +49,31 @@ def whole_run(
         check=False,
     )
     return done, _records(folder / "out.jsonl")
+
+
+@pytest.mark.parametrize("verb", ["run", "gate"])
+def test_a_run_goes_on_when_the_oracles_process_is_killed(
+    verb: str, cli_here: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = OracleProcess.ask
+
+    def killed(oracle: OracleProcess, asked: Mapping[Checks, Sequence[Asked]]) -> None:
+        assert oracle.pid is not None
+        if not oracle.trouble:
+            os.kill(oracle.pid, signal.SIGKILL)
+        ask(oracle, asked)
+
+    words = [verb, "--op", "rms_norm", "--target", "c-generic@native:gcc-O2", "--max-cases", "40"]
+    undisturbed = cli_here(*words, *(["--seed", "1"] if verb == "run" else []))
+    monkeypatch.setattr(OracleProcess, "ask", killed)
+    done = cli_here(*words, *(["--seed", "1"] if verb == "run" else []))
+    assert (done.returncode, undisturbed.returncode) == (0, 0)
+    assert "the oracle's own process was ended from outside; judging went on without it" in done.stderr
+    assert "oracle" not in undisturbed.stderr
+    counts = [re.search(r"[\d,]+ judged runs", each.stdout) for each in (done, undisturbed)]
+    assert counts[0] is not None
+    assert counts[1] is not None
+    assert counts[0][0] == counts[1][0]
 
 
 def test_every_target_is_attested_and_nothing_is_found(whole_run: Any) -> None:
