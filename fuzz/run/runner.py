@@ -187,7 +187,7 @@ class Runner:
     def _hear(self) -> None:
         """Judge the batch that was heard first."""
         if self.oracle is not None and len(self._heard) == 1:
-            self.oracle.learn()
+            self.oracle.learn()  # else it was asked about the next one already, and so has answered
         for judge in self._heard[0]:
             self._judge(judge)
         self._heard.popleft()
