@@ -144,9 +144,10 @@ def open_log(path: Path) -> RecordLog:
 
 
 def _search(runner: Runner, targets: Sequence[Target], seed: int, limits: Limits) -> None:
-    """Search every op in turn, each with the same share of what those before it left of the limits."""
-    ops = sorted({target.kernel.op for target in targets})
+    """Search every op of which something runs in turn, each with the same share of what those before it left of the
+    limits."""
     idle = {name for name, status in runner.pool.statuses.items() if isinstance(status, NotRun)}
+    ops = sorted({target.kernel.op for target in targets if target.id not in idle})
     began = time.monotonic()
     # The first op's search begins at once: what is slow there is waited for, and would only be given more.
     warm_up(runner.pool, [target for target in targets if target.kernel.op in ops[1:] and target.id not in idle])

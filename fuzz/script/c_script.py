@@ -18,6 +18,7 @@ _HARNESS = Path(__file__).with_name("standalone.c")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
 _WORDS_PER_LINE = 12
 _TYPES = """
+#include <stddef.h>
 typedef struct { int64_t index; double low, high; unsigned rule; } kfs_allowed;
 typedef struct {
     const char *name;

@@ -111,10 +111,11 @@ def test_an_error_there_is_an_error_here(monkeypatch: pytest.MonkeyPatch) -> Non
     assert oracle.trouble == ""
 
 
-def test_ctrl_c_does_not_reach_it() -> None:
+def test_a_stop_of_all_does_not_reach_it() -> None:
     with OracleProcess(CONTRACTS) as oracle:
         assert _learned(oracle, _batch())
         assert oracle.pid is not None
+        assert os.getpgid(oracle.pid) == oracle.pid != os.getpgrp(), "so signals to our group are not for it"
         os.kill(oracle.pid, signal.SIGINT)
         assert _learned(oracle, _batch())
 

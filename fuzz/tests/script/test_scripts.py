@@ -85,6 +85,28 @@ def test_a_wrong_value_is_shown_by_a_c_program(tmp_path: Path) -> None:
     assert said.endswith("FAILED\n")
 
 
+LITTLE = """
+#include "kernelfuzz.h"
+int kf_rms_norm(const kf_rms_norm_call *call) {
+    const float *x = call->x.data;
+    float *y = call->y.data, total = 0.0f;
+    const int n = (int)call->x.shape[1];
+    for (int i = 0; i < n; i++) total += x[i] * x[i];
+    for (int i = 0; i < n; i++) y[i] = x[i] / __builtin_sqrtf(total / (float)n + call->eps);
+    return KF_OK;
+}
+"""
+"""a kernel that includes no header of its own."""
+
+
+def test_the_program_includes_what_it_needs_whatever_the_kernel_does(tmp_path: Path) -> None:
+    (tmp_path / "little.c").write_text(LITTLE)
+    right = replace(GENERIC, name="little", source=tmp_path / "little.c")
+    wrong = replace(right, edits=(("i < n; i++) total", "i < n - 1; i++) total"),))
+    said = _shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", given_case((1, 7), 1, "contiguous"))
+    assert said.endswith("FAILED\n")
+
+
 def test_an_sve_failure_is_shown_under_the_emulator_that_the_program_names(tmp_path: Path) -> None:
     kernel, base = mutant("sve-tail-dont-care"), PACK.kernel("sve")
     said = _shown_and_corrected(tmp_path, kernel, base, "vl=256,gcc-O0", given_case((1, 13), 1, "contiguous"))
