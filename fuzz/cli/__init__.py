@@ -6,9 +6,10 @@ import sys
 
 import typer
 
-from fuzz.cli import bench, calibrate, corpus, doctor, explain_budget, gate, listing, nightly, repro, run, selftest
+from fuzz.cli import calibrate, corpus, doctor, explain_budget, gate, listing, nightly, repro, run, selftest
 from fuzz.cli.exits import Exit
 from fuzz.cli.failures import describe
+from fuzz.quality import bench
 
 app = typer.Typer(
     name="kernelfuzz",
@@ -37,7 +38,7 @@ def _top(
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     if version:
-        from fuzz import __version__
+        from fuzz.base import __version__
 
         print(f"kernelfuzz {__version__}")
     elif context.invoked_subcommand is None:

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.case import Case
+from fuzz.adapters.pack import Pack, built_in, load
+from fuzz.adapters.target import Target
+from fuzz.base.capability import accepts
+from fuzz.base.case import Case
+from fuzz.base.errors import UsageError
+from fuzz.base.selection import SelectionError
+from fuzz.base.validity import check_case
 from fuzz.cli.exits import Exit
-from fuzz.cli.failures import UsageError
-from fuzz.cli.starting import select_targets
-from fuzz.execute.accept import accepts
-from fuzz.execute.target import Target
-from fuzz.generate.checks import check_case
+from fuzz.findings import casefile
+from fuzz.findings.casefile import Found
 from fuzz.judge.values import problem_of
-from fuzz.pack import Pack, built_in, load
 from fuzz.report.failure import allowance_lines
-from fuzz.select import SelectionError
-from fuzz.store import casefile
-from fuzz.store.casefile import Found
+from fuzz.uses.starting import select_targets
 from oracles.truth import Truth
 
 

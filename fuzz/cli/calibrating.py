@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.progress import track
 
+from fuzz.base.errors import UsageError
 from fuzz.cli.exits import Exit
-from fuzz.cli.failures import UsageError
 from fuzz.report import console
 from fuzz.report.tables import PlainTable, print_table
 from oracles.budget import CONFIDENCE

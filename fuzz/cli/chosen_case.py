@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.case import Case
-from fuzz.cli.failures import UsageError
+from fuzz.adapters.pack import Pack
+from fuzz.base.case import Case
+from fuzz.base.errors import UsageError
+from fuzz.base.op import OPS
+from fuzz.findings import casefile
+from fuzz.findings.casefile import Found
 from fuzz.generate.search import StopSearch, search
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins
-from fuzz.op import OPS
-from fuzz.pack import Pack
-from fuzz.store import casefile
-from fuzz.store.casefile import Found
 
 _PLACE = re.compile(r"(\d+):(\w+):(\d+)")
 _SHORTEST = 4

@@ -13,14 +13,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from fuzz.adapters import toolchain
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.python_target import INSTALL, PythonTarget, no_cuda_device
+from fuzz.adapters.target import Target, expand
+from fuzz.adapters.toolchain import Tool, this_host
+from fuzz.base.attestation import Attestation, NotRun
 from fuzz.cli.exits import Exit
-from fuzz.execute import toolchain
-from fuzz.execute.attestation import Attestation, NotRun
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.python_target import INSTALL, PythonTarget, no_cuda_device
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import Tool, this_host
-from fuzz.pack import built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.report.records import status_record

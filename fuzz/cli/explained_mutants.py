@@ -8,14 +8,14 @@ from typing import Any
 
 from rich.console import Console
 
-from fuzz.case import Case
+from fuzz.adapters.target import Target, expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel
+from fuzz.base.mutant import Mutant
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
+from fuzz.findings.tally import whereabouts
 from fuzz.judge.judgement import Judgement
-from fuzz.kernel import Kernel
-from fuzz.mutant import Mutant
-from fuzz.run.tally import whereabouts
 from fuzz.triage.examination import Allowance, Explained, examine
 from fuzz.triage.family import Family
 from fuzz.triage.smallest import Swept, sweep

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.status import Status
 
+from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target
-from fuzz.run.findings import FindingBook
-from fuzz.run.interruption import Interruption
-from fuzz.run.settling import note_unexplained, piles_of, settle
+from fuzz.findings.attribution import note_unexplained, piles_of, settle
+from fuzz.findings.book import FindingBook
 from fuzz.triage.examination import Allowance, Explained, examine
 from fuzz.triage.rule import Rule
 from fuzz.triage.sorting import Sighting
+from fuzz.uses.search.interruption import Interruption
 
 _FINDINGS = 4
 """findings that get all the time they may have; with more of them each gets less."""

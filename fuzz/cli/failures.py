@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import traceback
 
+from fuzz.base.errors import UsageError
 from fuzz.cli.exits import Exit
-
-
-class UsageError(Exception):
-    """Something that the user asked for cannot be done. The message says what to do."""
 
 
 def describe(error: Exception) -> tuple[str, Exit]:
     """What to print on stderr for `error`, and the exit code."""
     # Imported here, where speed no longer matters: these modules bring in NumPy.
-    from fuzz.case import CaseError
-    from fuzz.corpus.folder import CorpusError
-    from fuzz.execute.attestation import AttestationError
-    from fuzz.execute.build import BuildError
-    from fuzz.execute.frames import FrameError
-    from fuzz.gate.changes import ChangesError
-    from fuzz.gate.known import KnownError
-    from fuzz.pack import PackError
+    from fuzz.adapters.build import BuildError
+    from fuzz.adapters.pack import PackError
+    from fuzz.base.attestation import AttestationError
+    from fuzz.base.case import CaseError
+    from fuzz.base.selection import SelectionError
+    from fuzz.findings.state import StateError
     from fuzz.report.formats import FormatError
-    from fuzz.select import SelectionError
-    from fuzz.store.state import StateError
+    from fuzz.transport.frames import FrameError
+    from fuzz.uses.corpus.folder import CorpusError
+    from fuzz.uses.gate.changes import ChangesError
+    from fuzz.uses.gate.known import KnownError
     from oracles.numerics import NumericsError
     from oracles.truth import OracleDisagreement
 

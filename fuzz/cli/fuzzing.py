@@ -12,16 +12,19 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.target import Target
+from fuzz.base.attestation import NotRun
+from fuzz.base.errors import UsageError
+from fuzz.base.selection import globs, matches_any
 from fuzz.cli.exits import Exit
 from fuzz.cli.explaining import explain_findings
-from fuzz.cli.failures import UsageError
 from fuzz.cli.histories import note_histories
-from fuzz.cli.starting import not_running, select_targets, started
-from fuzz.execute.attestation import NotRun
-from fuzz.execute.target import Target
+from fuzz.execute.reach import Reserved
+from fuzz.findings.book import Bucket, FindingBook
+from fuzz.findings.tally import Tally
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
-from fuzz.pack import built_in, load
 from fuzz.report import console
 from fuzz.report.coverage import print_coverage
 from fuzz.report.environment import environment
@@ -31,14 +34,11 @@ from fuzz.report.outline import Outline, TwinCount, problem_of, target_lines
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
 from fuzz.report.table import law_line, run_notes, run_table
-from fuzz.run.calls import Calls
-from fuzz.run.findings import Bucket, FindingBook
-from fuzz.run.reach import Reserved
-from fuzz.run.resting import Resting, slow_ones
-from fuzz.run.runner import Limits, Runner
-from fuzz.run.tally import Tally
-from fuzz.run.warmup import warm_up
-from fuzz.select import globs, matches_any
+from fuzz.uses.search.calls import Calls
+from fuzz.uses.search.resting import Resting, slow_ones
+from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.warmup import warm_up
+from fuzz.uses.starting import not_running, select_targets, started
 
 _SLOW_EVERY = 24
 """slow targets are given one batch of a search in so many, where quicker ones would have to wait for them."""

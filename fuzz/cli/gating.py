@@ -13,22 +13,16 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.selection import globs, matches_any
 from fuzz.cli.exits import Exit
 from fuzz.cli.explaining import explain_findings
 from fuzz.cli.fuzzing import bucket_text, missing_targets, open_log, restarted, writable
 from fuzz.cli.histories import note_histories
-from fuzz.cli.starting import not_running, select_targets, started
-from fuzz.corpus import folder as corpus
 from fuzz.execute.pool import WorkerPool
-from fuzz.gate import accuracy as ratchet
-from fuzz.gate.accuracy import Accuracy, Key
-from fuzz.gate.changes import changes_since, touched
-from fuzz.gate.known import Watch, load_known
-from fuzz.gate.plan import SEED, phases
-from fuzz.gate.session import Session
+from fuzz.findings.book import FindingBook
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
-from fuzz.pack import built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.report.failure import Origin
@@ -38,9 +32,15 @@ from fuzz.report.outline import Outline, TwinCount, problem_of, target_lines
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
 from fuzz.report.table import run_notes, run_table
-from fuzz.run.calls import Calls
-from fuzz.run.findings import FindingBook
-from fuzz.select import globs, matches_any
+from fuzz.uses.corpus import folder as corpus
+from fuzz.uses.gate import accuracy as ratchet
+from fuzz.uses.gate.accuracy import Accuracy, Key
+from fuzz.uses.gate.changes import changes_since, touched
+from fuzz.uses.gate.known import Watch, load_known
+from fuzz.uses.gate.plan import SEED, phases
+from fuzz.uses.gate.session import Session
+from fuzz.uses.search.calls import Calls
+from fuzz.uses.starting import not_running, select_targets, started
 
 
 @dataclass(frozen=True)

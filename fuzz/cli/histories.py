@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from fuzz.adapters.target import Target
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target
-from fuzz.run.alone import FreshProcess
-from fuzz.run.calls import Calls
-from fuzz.run.findings import Bucket, FindingBook
+from fuzz.findings.book import Bucket, FindingBook
+from fuzz.triage.fresh import FreshProcess
 from fuzz.triage.history import Recognised, need_line, recognise
-from fuzz.verdict import Verdict
+from fuzz.uses.search.calls import Calls
 
 
 class Runs(Protocol):

@@ -9,10 +9,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fuzz.case import Case
+from fuzz.adapters.pack import built_in as built_in_pack
+from fuzz.adapters.pack import load as load_pack
+from fuzz.base.case import Case
 from fuzz.cli.exits import Exit
-from fuzz.cli.starting import select_targets, started
-from fuzz.corpus.folder import (
+from fuzz.findings.book import FindingBook
+from fuzz.findings.tally import whereabouts
+from fuzz.judge.judgement import Judgement
+from fuzz.laws.registry import LAWS, Entry
+from fuzz.report import console
+from fuzz.report.table import run_notes, run_table
+from fuzz.report.tables import PlainTable, print_table
+from fuzz.uses.corpus.folder import (
     ACCURACY,
     CASE,
     SUITE,
@@ -25,20 +33,12 @@ from fuzz.corpus.folder import (
     kind_of,
     load,
 )
-from fuzz.corpus.replay import entries_of, in_batches
-from fuzz.corpus.suites import expand, load_suite
-from fuzz.corpus.upkeep import merge, subsumed
-from fuzz.gate.accuracy import load_accuracy
-from fuzz.judge.judgement import Judgement
-from fuzz.laws.registry import LAWS, Entry
-from fuzz.pack import built_in as built_in_pack
-from fuzz.pack import load as load_pack
-from fuzz.report import console
-from fuzz.report.table import run_notes, run_table
-from fuzz.report.tables import PlainTable, print_table
-from fuzz.run.findings import FindingBook
-from fuzz.run.runner import Limits, Runner
-from fuzz.run.tally import whereabouts
+from fuzz.uses.corpus.replay import entries_of, in_batches
+from fuzz.uses.corpus.suites import expand, load_suite
+from fuzz.uses.corpus.upkeep import merge, subsumed
+from fuzz.uses.gate.accuracy import load_accuracy
+from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.starting import select_targets, started
 
 
 def add_cases(cases: Sequence[Path], corpora: Path | None, into: str, about: Mapping[str, str]) -> Exit:

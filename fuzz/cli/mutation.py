@@ -13,27 +13,27 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fuzz.case import Case
+from fuzz.adapters.pack import Pack, built_in, load
+from fuzz.adapters.target import Target, expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.base.mutant import Mutant
+from fuzz.base.selection import SelectionError, keyword
 from fuzz.cli.exits import Exit
 from fuzz.cli.explained_mutants import Told, explained_on, print_told, swept, told_record
-from fuzz.cli.starting import not_running, started
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
+from fuzz.findings.tally import whereabouts
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.twin import EntryJudge
 from fuzz.laws.registry import declared, with_twins
-from fuzz.mutant import Mutant
-from fuzz.pack import Pack, built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
-from fuzz.run.alone import FreshProcess
-from fuzz.run.calls import Calls
-from fuzz.run.guide import Guide
-from fuzz.run.tally import whereabouts
-from fuzz.select import SelectionError, keyword
+from fuzz.triage.fresh import FreshProcess
 from fuzz.triage.history import Need, history_line, recognise
+from fuzz.uses.search.calls import Calls
+from fuzz.uses.search.guide import Guide
+from fuzz.uses.starting import not_running, started
 
 _TWIN_ONE_IN = 2
 """cases of which one is checked by a law: more than in a run, since a mutant has few cases to be found in."""

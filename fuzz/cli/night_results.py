@@ -14,21 +14,21 @@ from rich.console import Console
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
+from fuzz.base.kernel import Kernel
+from fuzz.base.selection import globs
 from fuzz.cli.exits import Exit
 from fuzz.cli.fuzzing import exit_code, missing_targets
-from fuzz.kernel import Kernel
-from fuzz.nightly.opening import Opened, close
-from fuzz.nightly.stopping import LAST_S, Stopping
+from fuzz.findings.database import open_state
+from fuzz.findings.database_views import NightView, view
+from fuzz.findings.state import DATABASE, PAGE, StateError
+from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report import console
 from fuzz.report.formats import Wanted, write_reports
 from fuzz.report.nights import night_record, print_night
 from fuzz.report.nights_outline import outline_of
 from fuzz.report.page import write_page
-from fuzz.run.tally import Tally, TargetTally
-from fuzz.select import globs
-from fuzz.store.database import open_state
-from fuzz.store.database_views import NightView, view
-from fuzz.store.state import DATABASE, PAGE, StateError
+from fuzz.uses.nightly.opening import Opened, close
+from fuzz.uses.nightly.stopping import LAST_S, Stopping
 
 
 @dataclass(frozen=True)

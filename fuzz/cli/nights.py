@@ -12,27 +12,27 @@ from pathlib import Path
 from rich.console import Console
 from sqlalchemy import Engine
 
+from fuzz.adapters.pack import Pack, built_in, load
+from fuzz.adapters.target import Target
+from fuzz.base.selection import globs, matches_any
 from fuzz.cli.exits import Exit
 from fuzz.cli.night_results import Results
-from fuzz.cli.starting import select_targets, started
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target
+from fuzz.findings.database import open_state
+from fuzz.findings.state import DATABASE, FINDINGS, StateError
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
-from fuzz.nightly.earlier import corpora_of
-from fuzz.nightly.lock import locked
-from fuzz.nightly.night import CannotSave, Night, last_save
-from fuzz.nightly.opening import Opened, close, note_space, note_targets, open_night
-from fuzz.nightly.stopping import LAST_S, Stopping
-from fuzz.pack import Pack, built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.report.formats import parse
 from fuzz.report.progress import Progress
 from fuzz.report.records import status_record
-from fuzz.select import globs, matches_any
-from fuzz.store.database import open_state
-from fuzz.store.state import DATABASE, FINDINGS, StateError
+from fuzz.uses.nightly.earlier import corpora_of
+from fuzz.uses.nightly.lock import locked
+from fuzz.uses.nightly.night import CannotSave, Night, last_save
+from fuzz.uses.nightly.opening import Opened, close, note_space, note_targets, open_night
+from fuzz.uses.nightly.stopping import LAST_S, Stopping
+from fuzz.uses.starting import select_targets, started
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fuzz.duration import seconds
+from fuzz.base.duration import seconds
 
 
 def parse_duration(text: str | float) -> float:

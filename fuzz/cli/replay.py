@@ -11,26 +11,26 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fuzz.case import Case
+from fuzz.adapters.pack import Pack, built_in, load
+from fuzz.adapters.target import Target
+from fuzz.base.capability import refusal
+from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel
+from fuzz.base.selection import SelectionError
+from fuzz.base.validity import check_case
+from fuzz.base.verdict import Verdict
 from fuzz.cli.chosen_case import chosen_case
 from fuzz.cli.exits import Exit
 from fuzz.cli.scripts import check_name, chosen_for_script, write_script
-from fuzz.cli.starting import select_targets, started
-from fuzz.execute.accept import refusal
-from fuzz.execute.target import Target
-from fuzz.generate.checks import check_case
+from fuzz.findings import casefile
+from fuzz.findings.casefile import Found
 from fuzz.judge.judgement import Judgement
-from fuzz.kernel import Kernel
-from fuzz.pack import Pack, built_in, load
 from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.report.failure import judgement_text
-from fuzz.run.alone import Seen, replayed
-from fuzz.select import SelectionError
-from fuzz.store import casefile
-from fuzz.store.casefile import Found
+from fuzz.triage.fresh import Seen, replayed
 from fuzz.triage.history import history_line
-from fuzz.verdict import Verdict
+from fuzz.uses.starting import select_targets, started
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.python_target import PythonTarget
+from fuzz.adapters.target import Target
+from fuzz.base.errors import UsageError
 from fuzz.cli.chosen_case import ChosenCase
-from fuzz.cli.failures import UsageError
-from fuzz.execute.c_target import CTarget
-from fuzz.execute.python_target import PythonTarget
-from fuzz.execute.target import Target
+from fuzz.findings.casefile import Found
 from fuzz.judge.judgement import Judgement
-from fuzz.script.c_script import c_script
-from fuzz.script.calls import ScriptError, calls_of
-from fuzz.script.python_script import python_script
-from fuzz.store.casefile import Found
+from fuzz.report.script.c_script import c_script
+from fuzz.report.script.calls import ScriptError, calls_of
+from fuzz.report.script.python_script import python_script
 
 _LANGUAGES: Mapping[str, type[CTarget] | type[PythonTarget]] = {".c": CTarget, ".py": PythonTarget}
 

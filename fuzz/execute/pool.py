@@ -11,15 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from fuzz.case import Case
-from fuzz.execute.attestation import Attestation, NotRun
-from fuzz.execute.frames import encode_case
-from fuzz.execute.giving import Giving
-from fuzz.execute.programs import Programs
-from fuzz.execute.target import Target
-from fuzz.execute.turns import Turns
+from fuzz.adapters.programs import Programs
+from fuzz.adapters.target import Target
+from fuzz.base.attestation import Attestation, NotRun
+from fuzz.base.case import Case
+from fuzz.base.dispatch import Giving
+from fuzz.base.outcome import Outcome, Status
+from fuzz.execute.schedule import Turns
 from fuzz.execute.worker import Encoded, LostError, Worker
-from fuzz.outcome import Outcome, Status
+from fuzz.transport.frames import encode_case
 
 _UNBOUNDED_LIMIT_S = 900.0
 FRAME_BYTES = 4 << 20

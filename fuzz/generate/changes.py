@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fuzz.execute.accept import Taker
+from fuzz.base.capability import Taker
+from fuzz.base.draw import EPS, Draw
+from fuzz.base.op import OPS
 from fuzz.generate.dice import Dice
-from fuzz.generate.draw import EPS, Draw
 from fuzz.generate.menus import MENUS
 from fuzz.generate.shapes import LARGEST_CASE
 from fuzz.generate.sketch import fitting_n
-from fuzz.op import OPS
 
 Change = Callable[[Draw, Taker, Dice], Draw]
 

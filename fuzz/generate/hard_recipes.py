@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from fuzz.generate.formats import LARGEST, NUMPY_DTYPE, quantise
+from fuzz.base.dtypes import LARGEST, NUMPY_DTYPE, quantise
+from fuzz.base.stream import Reals, Stream
 from fuzz.generate.recipes import RECIPES, Request, positions, recipe, repeated
-from fuzz.generate.stream import Reals, Stream
 
 _TIE_BITS = (12, 9)
 """significant bits of numbers half-way between neighbours in f16 and in bf16."""

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from fuzz.case import CACHE_LINE, ITEMSIZE, Guard
-from fuzz.execute.accept import Taker
+from fuzz.base.capability import Taker
+from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
+from fuzz.base.draw import Draw, Part, Placement
+from fuzz.base.op import OPS, Op, Operand, Role
+from fuzz.base.stream import Stream
 from fuzz.generate.dice import Dice
-from fuzz.generate.draw import Draw, Part, Placement
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import MENUS, often
 from fuzz.generate.sketch import Sketch, fitting_n
-from fuzz.generate.stream import Stream
-from fuzz.op import OPS, Op, Operand, Role
 
 Wish = Mapping[str, str]
 """what is not left to the dice, such as {"weight": "yes", "weight dtype": "f16", "x layout": "padded"}."""

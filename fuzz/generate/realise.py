@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import Case, Layout, Origin, Output, Tensor
-from fuzz.generate.draw import Draw, Part
-from fuzz.generate.formats import quantise
+from fuzz.base.case import Case, Layout, Origin, Output, Tensor
+from fuzz.base.draw import Draw, Part
+from fuzz.base.dtypes import quantise
+from fuzz.base.op import OPS, Op, beside
+from fuzz.base.stream import Reals, Stream
 from fuzz.generate.labels import labels_of
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.menus import LIKE_X, is_structured
 from fuzz.generate.recipes import RECIPES, Request
 from fuzz.generate.related import RELATED, Scene
-from fuzz.generate.stream import Reals, Stream
 from fuzz.generate.weights import WEIGHTS
-from fuzz.op import OPS, Op, beside
 
 Values = NDArray[np.generic]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.generate.formats import LARGEST, SMALLEST_NORMAL, quantise
-from fuzz.generate.stream import Reals, Stream
+from fuzz.base.dtypes import LARGEST, SMALLEST_NORMAL, quantise
+from fuzz.base.stream import Reals, Stream
 
 
 @dataclass(frozen=True)

@@ -10,23 +10,23 @@ from typing import Protocol
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from fuzz.case import Case
-from fuzz.execute.accept import Taker
-from fuzz.execute.accept import taker as taker_of
-from fuzz.execute.giving import SMALL
-from fuzz.generate.audience import anything, trespassers
+from fuzz.base.capability import Taker
+from fuzz.base.capability import taker as taker_of
+from fuzz.base.case import Case
+from fuzz.base.dispatch import SMALL
+from fuzz.base.draw import Draw
+from fuzz.base.kernel import Kernel
+from fuzz.generate.aliasing import entangled, entangled_as
 from fuzz.generate.big import due
 from fuzz.generate.coverage import Label, Ledger
-from fuzz.generate.draw import Draw
-from fuzz.generate.entangled import entangled, entangled_as
 from fuzz.generate.plan import plan
 from fuzz.generate.provider import BACKEND
 from fuzz.generate.realise import realise
+from fuzz.generate.requirements import anything, trespassers
 from fuzz.generate.sequences import LENGTH, sequence
 from fuzz.generate.sketch import Sketch, fan_out, sketches
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import nudged, steer
-from fuzz.kernel import Kernel
 
 BATCH = 16
 """cases in one batch: enough to amortise a draw and a message, few enough to keep the progress line moving."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fuzz.case import Case, CaseError
-from fuzz.execute.accept import Taker
+from fuzz.base.capability import Taker
+from fuzz.base.case import Case, CaseError
+from fuzz.base.draw import EPS, Draw, Part
+from fuzz.base.op import OPS
+from fuzz.base.stream import Stream
 from fuzz.generate.dice import Dice
-from fuzz.generate.draw import EPS, Draw, Part
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.plan import OFFSETS, layouts_of
 from fuzz.generate.realise import realise
 from fuzz.generate.shapes import LARGEST_CASE
 from fuzz.generate.sketch import fitting_n
-from fuzz.generate.stream import Stream
-from fuzz.op import OPS
 
 RELATIVES = 2
 """calls between the first call and its repetition."""

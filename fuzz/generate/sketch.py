@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
-from fuzz.execute.accept import Taker
-from fuzz.generate.draw import EPS
+from fuzz.base.capability import Taker
+from fuzz.base.draw import EPS
+from fuzz.base.stream import Stream
 from fuzz.generate.menus import recipes
 from fuzz.generate.shapes import row_counts, row_lengths
-from fuzz.generate.stream import Stream
 
 _LARGEST_CAPACITY = 2**17
 """elements of the longest row that a kernel's declared limit may ask for."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fuzz.case import CACHE_LINE, ITEMSIZE
-from fuzz.execute.accept import Taker
+from fuzz.base.capability import Taker
+from fuzz.base.case import CACHE_LINE, ITEMSIZE
+from fuzz.base.draw import EPS
+from fuzz.base.op import OPS, Operand
+from fuzz.generate.aliasing import memory_labels
 from fuzz.generate.coverage import Label
-from fuzz.generate.draw import EPS
-from fuzz.generate.entangled import memory_labels
-from fuzz.generate.freedom import dtype_pairs, may_share, presence
 from fuzz.generate.labels import POSITIONS
 from fuzz.generate.menus import MENUS, PLACED
 from fuzz.generate.plan import OFFSETS, STACKS, layouts_of
+from fuzz.generate.presence import dtype_pairs, may_share, presence
 from fuzz.generate.shapes import BLOCKS, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS
-from fuzz.op import OPS, Operand
 
 Space = Mapping[str, tuple[str, ...]]
 """the values of each kind."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fuzz.execute.accept import Taker
-from fuzz.execute.giving import SMALL
+from fuzz.base.capability import Taker
+from fuzz.base.dispatch import SMALL
+from fuzz.base.draw import Draw
+from fuzz.base.op import OPS
 from fuzz.generate.coverage import Label, Ledger
-from fuzz.generate.draw import Draw
-from fuzz.generate.freedom import dtype_pairs
 from fuzz.generate.labels import length_labels
 from fuzz.generate.plan import plan
+from fuzz.generate.presence import dtype_pairs
 from fuzz.generate.shapes import LARGEST_CASE, MANY_ROWS, SHORT, USUAL_CASE
 from fuzz.generate.sketch import Sketch, fitting_n
-from fuzz.op import OPS
 
 Wish = dict[str, str]
 """what a hole asks for: what `fuzz.generate.plan.Wish` knows, and "n", "rows", "axis" and "eps"."""

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from fuzz.base.stream import Reals, Stream
 from fuzz.generate.recipes import Recipe, Request, recipe
-from fuzz.generate.stream import Reals, Stream
 
 WEIGHTS: dict[str, Recipe] = {}
 """by name, from the plainest to the oddest."""

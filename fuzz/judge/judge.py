@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fuzz.case import Case
+from fuzz.base.case import Case
+from fuzz.base.outcome import Outcome, Status
+from fuzz.base.verdict import Verdict
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.values import Asked, Bits, Checks, values_of
 from fuzz.judge.words import damage_words, fault_words, unwritten_words
-from fuzz.outcome import Outcome, Status
-from fuzz.verdict import Verdict
 from oracles.numerics import Numerics
 
 _BY_CHECK: Mapping[str, Verdict] = {

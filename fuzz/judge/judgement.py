@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fuzz.base.outcome import Outcome
+from fuzz.base.verdict import Verdict
 from fuzz.laws.law import LawCheck
-from fuzz.outcome import Outcome
-from fuzz.verdict import Verdict
 from oracles.truth import OutputCheck
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from fuzz.case import Case
-from fuzz.execute.accept import refusal
-from fuzz.execute.target import Target
+from fuzz.adapters.target import Target
+from fuzz.base.capability import refusal
+from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel
+from fuzz.base.outcome import Outcome, Status
+from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judge
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.values import Asked
-from fuzz.kernel import Kernel
 from fuzz.laws.comparison import first_difference
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry
-from fuzz.outcome import Outcome, Status
-from fuzz.verdict import Verdict
 from oracles.numerics import Numerics
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fuzz.case import Case
-from fuzz.generate.formats import from_bits
+from fuzz.base.case import Case
+from fuzz.base.dtypes import from_bits
 from oracles.numerics import Numerics
 from oracles.problem import Problem
 from oracles.screen import Received

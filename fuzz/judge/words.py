@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fuzz.outcome import Damage, Fault, Unwritten
+from fuzz.base.outcome import Damage, Fault, Unwritten
 
 
 def fault_words(fault: Fault) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import Output
-from fuzz.generate.formats import from_bits
+from fuzz.base.case import Output
+from fuzz.base.dtypes import from_bits
 from fuzz.laws.law import STRICT, Leeway, Outputs
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import Case
-from fuzz.generate.stream import Stream
+from fuzz.base.case import Case
+from fuzz.base.stream import Stream
 
 Outputs = Mapping[str, bytes]
 """logical elements of each output in C order, little-endian."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fuzz.case import CACHE_LINE, ITEMSIZE, Case, Layout, Output, Tensor, contiguous
-from fuzz.generate.stream import Stream
+from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, Layout, Output, Tensor, contiguous
+from fuzz.base.stream import Stream
 from fuzz.laws.law import Law
 
 Move = Callable[[Layout, int, Stream], Layout]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fuzz.case import Case
-from fuzz.generate.stream import Stream
-from fuzz.kernel import Kernel
+from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel
+from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, LawCheck
 from fuzz.laws.places import ALIGNMENT, IN_PLACE, LAYOUT, SURROUNDINGS
 from fuzz.laws.rows import BATCH_APPEND, BATCH_SUBSET, ROW_PERMUTATION

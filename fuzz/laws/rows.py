@@ -14,12 +14,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import CACHE_LINE, ITEMSIZE, Case, Layout, Output, Tensor
-from fuzz.generate.formats import from_bits
-from fuzz.generate.stream import Stream
+from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.base.dtypes import from_bits
+from fuzz.base.op import OPS
+from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, Outputs
 from fuzz.laws.places import distinct, moved_to, placed, tensors_of
-from fuzz.op import OPS
 
 Rows = NDArray[np.int64]
 """for each row block of the twin, which one of the case it is."""

@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import Case, Tensor
-from fuzz.generate.formats import LARGEST, SMALLEST_NORMAL, from_bits
-from fuzz.generate.stream import Reals, Stream
+from fuzz.base.case import Case, Tensor
+from fuzz.base.dtypes import LARGEST, SMALLEST_NORMAL, from_bits
+from fuzz.base.stream import Reals, Stream
 from fuzz.laws.law import Law, Leeway, Mask, Outputs
 from fuzz.laws.values import has_elements
 

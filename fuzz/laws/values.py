@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import THREADS, Case
-from fuzz.generate.formats import NUMPY_DTYPE, from_bits
-from fuzz.generate.stream import Stream
+from fuzz.base.case import THREADS, Case
+from fuzz.base.dtypes import NUMPY_DTYPE, from_bits
+from fuzz.base.stream import Stream
 from fuzz.laws.law import STRICT, Law, Leeway, Outputs
 
 _FORWARD = (frozenset({"x", "residual"}), frozenset({"y", "sum"}))

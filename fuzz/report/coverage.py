@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
+from fuzz.findings.tally import Tally
 from fuzz.generate.coverage import Ledger
 from fuzz.report.not_run import and_more
 from fuzz.report.tables import PlainTable, print_table
-from fuzz.run.tally import Tally
 
 _SHORT = 3
 """corners of one kind that are named where no target accepts them; of more, how many."""

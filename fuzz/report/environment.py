@@ -7,7 +7,7 @@ import platform
 from importlib import metadata
 from typing import Any
 
-from fuzz import __version__
+from fuzz.base import __version__
 
 _DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch", "triton")
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.case import ITEMSIZE, Case, Layout, Output
-from fuzz.execute.target import Target
-from fuzz.generate.formats import from_bits
+from fuzz.adapters.target import Target
+from fuzz.base.case import ITEMSIZE, Case, Layout, Output
+from fuzz.base.dtypes import from_bits
+from fuzz.base.outcome import Outcome
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
-from fuzz.outcome import Outcome
 from fuzz.triage.memory import shift
 from oracles.explanation import Explanation
 from oracles.truth import GaveUp, Truth

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
+from fuzz.adapters.pack import Pack, built_in, load
+from fuzz.adapters.target import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.kernel import Kernel
+from fuzz.base.op import OPS
 from fuzz.generate.menus import recipes
-from fuzz.kernel import Kernel
 from fuzz.laws.registry import LAWS
-from fuzz.op import OPS
-from fuzz.pack import Pack, built_in, load
 from fuzz.report.tables import PlainTable
 
 

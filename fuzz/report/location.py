@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.kernel import CKernel, Kernel
+from fuzz.base.kernel import CKernel, Kernel
 
 
 @dataclass(frozen=True)

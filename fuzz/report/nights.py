@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fuzz.findings.database import TargetRow
+from fuzz.findings.database_views import Bucket, NightView
 from fuzz.report.not_run import not_run_lines
 from fuzz.report.progress import minutes
-from fuzz.store.database import TargetRow
-from fuzz.store.database_views import Bucket, NightView
 
 
 def print_night(console: Console, seen: NightView, page: Path) -> None:

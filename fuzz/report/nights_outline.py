@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fuzz.kernel import Kernel
+from fuzz.base.kernel import Kernel
+from fuzz.base.verdict import Verdict
+from fuzz.findings.database_views import Bucket, Mark, NightView
+from fuzz.findings.tally import Worst
 from fuzz.report.location import Location, location_of
 from fuzz.report.nights import bucket_text
 from fuzz.report.outline import Outline, Problem, TargetLine
-from fuzz.run.tally import Worst
-from fuzz.store.database_views import Bucket, Mark, NightView
-from fuzz.verdict import Verdict
 
 
 def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[str] = ()) -> Outline:

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuzz.case import Case
-from fuzz.execute.target import Target
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
+from fuzz.base.verdict import Verdict
+from fuzz.findings.book import Bucket
+from fuzz.findings.tally import Tally, Worst
 from fuzz.judge.judgement import Judgement
 from fuzz.report.location import Location, location_of
-from fuzz.run.findings import Bucket
-from fuzz.run.tally import Tally, Worst
-from fuzz.verdict import Verdict
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from fuzz.findings.database import TargetRow
+from fuzz.findings.database_views import Bucket, NightView, Place
 from fuzz.report.nights import idle_reason
 from fuzz.report.page_accuracy import kernels
 from fuzz.report.page_charts import bars
 from fuzz.report.progress import minutes
-from fuzz.store.database import TargetRow
-from fuzz.store.database_views import Bucket, NightView, Place
 
 _HERE = Path(__file__).parent
 _ENDINGS = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fuzz.case import ITEMSIZE
-from fuzz.nightly.accuracy import BINS_PER_OCTAVE
+from fuzz.base.case import ITEMSIZE
+from fuzz.findings.accuracy import BINS_PER_OCTAVE
+from fuzz.findings.database import TargetRow
+from fuzz.findings.database_views import Mark
 from fuzz.report.page_charts import Curve, Series, accuracy_chart, sparkline
-from fuzz.store.database import TargetRow
-from fuzz.store.database_views import Mark
 
 _COLOURS = 8
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
-from fuzz.case import Case
-from fuzz.execute.attestation import Attestation, NotRun
+from fuzz.base.attestation import Attestation, NotRun
+from fuzz.base.case import Case
+from fuzz.findings.book import Bucket
+from fuzz.findings.casefile import to_json
+from fuzz.findings.tally import Tally
 from fuzz.judge.judgement import Judgement
 from fuzz.report.coverage import coverage_record
 from fuzz.report.environment import environment
-from fuzz.run.findings import Bucket
-from fuzz.run.tally import Tally
-from fuzz.store.casefile import to_json
 
 
 class RecordLog:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.not_run import not_run_lines
-from fuzz.run.tally import Tally, TargetTally
 
 
 def run_table(tally: Tally) -> Table:

@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
+from fuzz.adapters.toolchain import Host
 from fuzz.cli import main
-from fuzz.execute.toolchain import Host
 from fuzz.tests.conftest import CHECKOUT, Cli
 
 README = (CHECKOUT / "README.md").read_text()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fuzz.execute.target import Target
+from fuzz.adapters.target import Target
+from fuzz.base.verdict import Verdict
 from fuzz.judge.judgement import Judgement
 from fuzz.triage.rule import Rule, learn
 from fuzz.triage.traits import target_traits
-from fuzz.verdict import Verdict
 
 _CAUSES: Mapping[str, str] = {
     "optimisation": "compiler and flags",

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import Case, CaseError, Guard, Layout, Origin, Output, Tensor
-from fuzz.generate.formats import from_bits, quantise
+from fuzz.base.case import Case, CaseError, Guard, Layout, Origin, Output, Tensor
+from fuzz.base.dtypes import from_bits, quantise
+from fuzz.base.op import OPS, beside
+from fuzz.base.stream import Reals, Stream
 from fuzz.generate.layouts import OVERLAPPING, lay_out
-from fuzz.generate.stream import Reals, Stream
-from fuzz.op import OPS, beside
 from fuzz.triage.memory import lies_over, shift, with_overlap
 from fuzz.triage.reduction import Frame, folded
 from fuzz.triage.traits import layout_class

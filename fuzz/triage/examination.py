@@ -8,21 +8,21 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
-from fuzz.case import Case
-from fuzz.execute.attestation import NotRun
-from fuzz.execute.c_target import CTarget
+from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.target import Target
+from fuzz.base.attestation import NotRun
+from fuzz.base.case import Case
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool, WorkerPool
-from fuzz.execute.target import Target
 from fuzz.judge.judgement import Judgement
-from fuzz.run.alone import Seen, replayed
 from fuzz.triage.attribution import Attribution, attributed
 from fuzz.triage.explain import Explanation, explain
 from fuzz.triage.family import Family
+from fuzz.triage.fresh import Seen, replayed
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Rule
 from fuzz.triage.shrink import shrink
 from fuzz.triage.trial import KeepsStateError, Trials
-from fuzz.verdict import Verdict
 
 SECONDS = 45.0
 """for one finding."""

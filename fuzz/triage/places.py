@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fuzz.case import Case
+from fuzz.base.case import Case
 from fuzz.judge.judgement import Judgement
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Learned, Traits, learn

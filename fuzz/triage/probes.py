@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from fuzz.case import ITEMSIZE, Guard
-from fuzz.execute.c_target import CTarget
-from fuzz.execute.target import Target
-from fuzz.generate.draw import EPS
+from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.target import Target
+from fuzz.base.case import ITEMSIZE, Guard
+from fuzz.base.draw import EPS
+from fuzz.base.op import OPS
+from fuzz.base.stream import Stream
 from fuzz.generate.layouts import LAYOUT_CLASSES
-from fuzz.generate.stream import Stream
-from fuzz.op import OPS
 from fuzz.triage.blueprint import UNEVEN, VALUES, Blueprint, Shift
 
 _SWEPT = 260

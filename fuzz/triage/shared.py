@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from fuzz.execute.build import NATIVE, edited_source, included_files
-from fuzz.execute.target import Target
-from fuzz.kernel import CKernel, Kernel
+from fuzz.adapters.build import NATIVE, edited_source, included_files
+from fuzz.adapters.target import Target
+from fuzz.base.kernel import CKernel, Kernel
+from fuzz.base.verdict import Verdict
 from fuzz.triage.attribution import WHERE_IT_RUNS, Attribution
 from fuzz.triage.rule import Rule
-from fuzz.verdict import Verdict
 
 
 def one_fault(one: Kernel, other: Kernel, rules: tuple[Rule | None, Rule | None]) -> bool:

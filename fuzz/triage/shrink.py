@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 
-from fuzz.case import Case, CaseError
+from fuzz.base.case import Case, CaseError
 from fuzz.judge.judgement import Judgement
 from fuzz.triage.choices import KNOTS, Choices, Label, Vector
 from fuzz.triage.reduction import Frame

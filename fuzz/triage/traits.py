@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from fuzz.case import ITEMSIZE, Case, Layout, Output, Tensor, contiguous
-from fuzz.execute.c_target import CTarget
-from fuzz.execute.target import Target
-from fuzz.op import OPS
+from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.target import Target
+from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor, contiguous
+from fuzz.base.op import OPS
 from fuzz.triage.memory import meets, shift
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Trait, Traits

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.case import Case, Output, Tensor, contiguous
+from fuzz.adapters.target import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case, Output, Tensor, contiguous
+from fuzz.base.kernel import Capabilities, CKernel, Isa
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.kernel import Capabilities, CKernel, Isa
 
 HALF = Path(__file__).resolve().parent.parent / "c"
 SOURCE = """

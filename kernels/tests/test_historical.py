@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fuzz.corpus.folder import Kept, kept_cases
+from fuzz.adapters.pack import load
+from fuzz.adapters.target import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.kernel import CKernel
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
 from fuzz.judge.twin import EntryJudge
-from fuzz.kernel import CKernel
 from fuzz.laws.registry import Entry
-from fuzz.pack import load
+from fuzz.uses.corpus.folder import Kept, kept_cases
 
 PACK = load(Path(__file__).resolve().parent.parent)
 HISTORICAL = Path(__file__).resolve().parents[2] / "corpora" / "historical"

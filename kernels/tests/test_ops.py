@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from fuzz import CKernel
-from fuzz.case import Case
+from fuzz.adapters.pack import load
+from fuzz.adapters.target import Target, expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.base.outcome import Status
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
 from fuzz.judge.judge import Judge
-from fuzz.outcome import Status
-from fuzz.pack import load
 from fuzz.tests.handmade import a_case, dense
-from fuzz.verdict import Verdict
 
 PACK = load(Path(__file__).resolve().parent.parent)
 KERNELS = [kernel for kernel in PACK.kernels if isinstance(kernel, CKernel) and kernel.capabilities.takes]

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from fuzz import PythonKernel
-from fuzz.execute.build import cache_directory
-from fuzz.execute.python_program import python_program
-from fuzz.execute.python_target import PythonTarget
-from fuzz.pack import load
-from fuzz.python_worker.kernel import Kernel
+from fuzz.adapters.build import cache_directory
+from fuzz.adapters.pack import load
+from fuzz.adapters.python_program import python_program
+from fuzz.adapters.python_target import PythonTarget
+from fuzz.transport.python.kernel import Kernel
 
 KERNELS = {k.name: k for k in load(Path(__file__).resolve().parent.parent).kernels if isinstance(k, PythonKernel)}
 BATCHES = {

@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis.database import InMemoryExampleDatabase
 
 import fuzz
-from fuzz.checking.plan import GIVEN, Options, plan
 from fuzz.tests.conftest import CHECKOUT, edited
+from fuzz.uses.check.plan import GIVEN, Options, plan
 
 _DROPS_EPS = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)")
 _O2 = ("c-*@native:gcc-O2",)

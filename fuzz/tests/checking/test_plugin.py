@@ -93,7 +93,7 @@ def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pyt
         r"CheckFailed: NOTHING RAN: no target matches 'torch-norm@cuda'; there are torch-norm@cpu",
     ):
         assert re.search(expected, text), expected
-    assert "fuzz/checking" not in text, "frames of ours are shown"
+    assert "fuzz/uses/check" not in text, "frames of ours are shown"
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_a_failure_names_its_law_with_the_traceback_hidden(
     assert re.search(r"shrunk +\S.* \(was [0-9a-f]{12}\)", text)
     assert re.search(r"cause +the kernel's source: norm fails on torch-norm@cpu, its only target here", text)
     assert "not finished" not in text
-    assert "fuzz/checking" not in text, "frames of ours are shown"
+    assert "fuzz/uses/check" not in text, "frames of ours are shown"
     assert "fuzz/triage" not in text
 
 
@@ -239,9 +239,9 @@ def test_a_suite_that_does_not_use_it_is_left_alone(suite: Suite, pytester: pyte
 def test_it_is_found_by_its_entry_point_and_loads_nothing_heavy(tmp_path: Path) -> None:
     declared = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
     assert declared == {"kernelfuzz": "fuzz.pytest_plugin"}
-    heavy = ("numpy", "hypothesis", "torch", "typer", "rich", "fuzz.kernel", "oracles")
+    heavy = ("numpy", "hypothesis", "torch", "typer", "rich", "fuzz.base.kernel", "oracles")
     program = (
-        "import sys, pytest, fuzz.pytest_plugin, fuzz.checking.plan\n"
+        "import sys, pytest, fuzz.pytest_plugin, fuzz.uses.check.plan\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.case import Case, CaseError
+from fuzz.adapters.pack import Pack, built_in, load
+from fuzz.base.case import Case, CaseError
+from fuzz.base.errors import UsageError
 from fuzz.cli.chosen_case import chosen_case
-from fuzz.cli.failures import UsageError
+from fuzz.findings.casefile import save
 from fuzz.generate.search import StopSearch, search
-from fuzz.pack import Pack, built_in, load
-from fuzz.store.casefile import save
 from fuzz.tests.examples import plain
 
 

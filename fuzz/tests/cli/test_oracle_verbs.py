@@ -56,7 +56,7 @@ def test_bench_oracle_compares_the_tiers_and_counts_escalations(
 ) -> None:
     """Without the longest row, whose 32768 elements the precise tier judges one by one."""
     assert LENGTHS == (64, 1024, 4096, 32768)
-    monkeypatch.setattr("fuzz.cli.benching.bench", partial(bench, LENGTHS[:-1]))
+    monkeypatch.setattr("fuzz.quality.benching.bench", partial(bench, LENGTHS[:-1]))
     done = cli_here("bench", "oracle", "--dtype", "f16", "--json", "bench.json")
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "bench.json").read_text())

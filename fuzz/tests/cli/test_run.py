@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from fuzz.execute.c_target import SVE_BITS
+from fuzz.adapters.c_target import SVE_BITS
+from fuzz.base.op import OPS
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import Asked, Checks
-from fuzz.op import OPS
 from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited
 
 Planted = Callable[..., Path]
@@ -235,7 +235,7 @@ def test_an_interrupt_ends_with_the_table_and_exit_code_2(
 
 
 _OF_EVERY_KIND = """
-from fuzz.pack import built_in, load
+from fuzz.adapters.pack import built_in, load
 KERNELS = tuple(load(built_in()).kernel(name) for name in ("generic", "sve", "compiled"))
 """
 """one that runs without a tool, and one for each tool that is missing."""

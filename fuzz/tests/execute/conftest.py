@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.case import Case
-from fuzz.execute.c_target import CTarget
+from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.base.kernel import CKernel, Device
+from fuzz.base.outcome import Outcome
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.toolchain import this_host
-from fuzz.kernel import CKernel, Device
-from fuzz.outcome import Outcome
 from fuzz.tests.execute.planted import ANYTHING, HEAD, Run, emulated_arch
 from fuzz.tests.execute.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fuzz.case import Case, Layout, Output, Tensor, contiguous
-from fuzz.execute.toolchain import Arch, Host
-from fuzz.kernel import Capabilities
-from fuzz.outcome import Outcome
+from fuzz.adapters.toolchain import Arch, Host
+from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
+from fuzz.base.kernel import Capabilities
+from fuzz.base.outcome import Outcome
 
 Run = Callable[..., list[Outcome]]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.case import Case, Layout, contiguous
+from fuzz.adapters.python_target import PythonTarget
+from fuzz.base.case import Case, Layout, contiguous
+from fuzz.base.kernel import Device, Framework, PythonKernel
+from fuzz.base.outcome import Outcome
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.python_target import PythonTarget
-from fuzz.kernel import Device, Framework, PythonKernel
-from fuzz.outcome import Outcome
 from fuzz.tests.execute.planted import ANYTHING, a_case
 
 TORCH_HEAD = "import os, sys, time\nimport torch\n\n\ndef rms_norm(x, y, eps, axis):\n"

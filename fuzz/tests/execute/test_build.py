@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.execute import build
-from fuzz.execute.build import Builder, BuildError, edited_source
-from fuzz.execute.c_target import CTarget
+from fuzz.adapters import build
+from fuzz.adapters.build import Builder, BuildError, edited_source
+from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.kernel import CKernel
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.toolchain import this_host
-from fuzz.kernel import CKernel
 
 KERNEL = '#include "kernelfuzz.h"\n#include "part.h"\nint kf_rms_norm(const kf_rms_norm_call *c) { return PART; }\n'
 

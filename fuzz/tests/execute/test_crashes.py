@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.execute.attestation import NotRun
-from fuzz.execute.build import Builder
-from fuzz.execute.c_target import CTarget
-from fuzz.execute.frames import encode_case, encode_frame
+from fuzz.adapters.build import Builder
+from fuzz.adapters.c_target import CTarget
+from fuzz.base.attestation import NotRun
+from fuzz.base.outcome import Fault, Status
 from fuzz.execute.pool import WorkerPool
-from fuzz.outcome import Fault, Status
 from fuzz.tests.execute.planted import Run, a_case
+from fuzz.transport.frames import encode_case, encode_frame
 
 BAD = a_case(bits=b"\xff" * 48)
 """a case that the kernels below take for their cue."""
@@ -154,7 +154,7 @@ def test_leaving_the_pool_ends_the_workers(make_target: Callable[[str], CTarget]
 
 PARENT = """
 import os, signal, sys
-from fuzz.execute.process import Process, command
+from fuzz.transport.process import Process, command
 process = Process(command(sys.argv[1:]), limit=0.5)
 process.hello()
 process._send(sys.stdin.buffer.read())

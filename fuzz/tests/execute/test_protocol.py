@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.case import Case, Layout, Output, Tensor
-from fuzz.execute import records
-from fuzz.execute.attestation import AttestationError
-from fuzz.execute.build import Builder
-from fuzz.execute.c_attestation import check, parse
-from fuzz.execute.c_target import CTarget
-from fuzz.execute.frames import FrameError, encode_case, encode_frame
+from fuzz.adapters.build import Builder
+from fuzz.adapters.c_attestation import check, parse
+from fuzz.adapters.c_target import CTarget
+from fuzz.base.attestation import AttestationError
+from fuzz.base.case import Case, Layout, Output, Tensor
+from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
-from fuzz.outcome import Status
 from fuzz.tests.execute.planted import Run, a_case
+from fuzz.transport import records
+from fuzz.transport.frames import FrameError, encode_case, encode_frame
 
 SEES = """
     const kf_tensor *x = &c->x;

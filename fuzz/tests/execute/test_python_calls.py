@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.base.kernel import PLAIN
+from fuzz.base.outcome import Status
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judge
-from fuzz.kernel import PLAIN
-from fuzz.outcome import Status
 from fuzz.tests.execute.planted import a_case
 from fuzz.tests.execute.python_planted import (
     BAD,
@@ -24,7 +25,6 @@ from fuzz.tests.execute.python_planted import (
     outcomes,
     python_target,
 )
-from fuzz.verdict import Verdict
 
 
 def test_returned_outputs(run_python: RunPython) -> None:
@@ -127,7 +127,7 @@ def test_cases_launched_together_are_told_apart_when_one_ends_the_process(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU, where the error of any of them comes with the synchronisation."""
-    monkeypatch.setattr("fuzz.execute.python_target.PythonTarget.batched", True)
+    monkeypatch.setattr("fuzz.adapters.python_target.PythonTarget.batched", True)
     target = python_target(tmp_path, TORCH_HEAD + indented(CUE.format("os.abort()")))
     cases = [a_case(), BAD, a_case(), BAD, a_case()]
     ran, died = Status.RAN, Status.DIED

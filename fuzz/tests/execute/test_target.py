@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.execute.attestation import AttestationError, NotRun
-from fuzz.execute.c_target import SVE_BITS, CTarget
+from fuzz.adapters.c_target import SVE_BITS, CTarget
+from fuzz.adapters.target import expand
+from fuzz.adapters.toolchain import Host, this_host
+from fuzz.base.attestation import AttestationError, NotRun
+from fuzz.base.kernel import PLAIN, CKernel, Isa
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import Host, this_host
-from fuzz.kernel import PLAIN, CKernel, Isa
 from fuzz.tests.execute.planted import a_case
 from oracles.numerics import Lanes, Numerics, VectorLanes
 
@@ -25,7 +25,7 @@ def _kernel(isa: Isa, numerics: Numerics = PLAIN, source: Path = Path("k.c")) ->
 
 
 def _ids(isa: Isa, host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr("fuzz.execute.toolchain.families", lambda host: ("gcc",))
+    monkeypatch.setattr("fuzz.adapters.toolchain.families", lambda host: ("gcc",))
     return [target.id for target in expand([_kernel(isa)], host) if target.opt == "O2"]
 
 
@@ -50,7 +50,7 @@ def test_the_matrix(isa: Isa, host: Host, ids: list[str], monkeypatch: pytest.Mo
 
 
 def test_every_optimisation_level_and_compiler_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.execute.toolchain.families", lambda host: ("gcc", "clang"))
+    monkeypatch.setattr("fuzz.adapters.toolchain.families", lambda host: ("gcc", "clang"))
     ids = [target.id for target in expand([_kernel("any")], X86)]
     assert ids == [f"c-k@native:{family}-{opt}" for family in ("gcc", "clang") for opt in ("O0", "O2")]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.case import Case, Output, Tensor, contiguous
-from fuzz.cli.starting import sanitizer
+from fuzz.adapters.python_program import PythonAttestation
+from fuzz.base.case import Case, Output, Tensor, contiguous
+from fuzz.base.kernel import Device
+from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.python_program import PythonAttestation
-from fuzz.kernel import Device
-from fuzz.outcome import Status
 from fuzz.tests.execute.planted import ANYTHING, a_case
 from fuzz.tests.execute.python_planted import BAD, PITCHED, TRITON, TRITON_HEAD, outcomes, python_target
+from fuzz.uses.starting import sanitizer
 
 
 @pytest.fixture(params=["interpret", "cuda"])

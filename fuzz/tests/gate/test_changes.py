@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.gate.changes import Changes, ChangesError, changes_since, touched
-from fuzz.kernel import CKernel, PythonKernel
-from fuzz.pack import built_in, load
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.kernel import CKernel, PythonKernel
+from fuzz.uses.gate.changes import Changes, ChangesError, changes_since, touched
 
 
 def _git(folder: Path, *arguments: str) -> None:

@@ -12,11 +12,11 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from fuzz.adapters.c_target import CTarget
 from fuzz.cli import app
-from fuzz.corpus.folder import built_in
-from fuzz.execute.c_target import CTarget
 from fuzz.tests.conftest import CHECKOUT, GENERIC, edited
 from fuzz.tests.report.validity import valid_sarif
+from fuzz.uses.corpus.folder import built_in
 
 Cli = Callable[..., CompletedProcess[str]]
 
@@ -117,7 +117,7 @@ def test_slow_targets_are_given_some_batches_of_a_search_and_every_kept_case(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(CTarget, "slow", property(lambda target: target.opt == "O0"))
-    monkeypatch.setattr("fuzz.gate.session.SLOW_CASES", 16)
+    monkeypatch.setattr("fuzz.uses.gate.session.SLOW_CASES", 16)
     assert repository.gate("--json", "out.jsonl", "-k", "second", cases=64).returncode == 0
     records = [json.loads(line) for line in (repository.folder / "out.jsonl").read_text().splitlines()]
     runs = [record["target"] for record in records if record["kind"] == "run"]

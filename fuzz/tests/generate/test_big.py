@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.case import Case
-from fuzz.execute.accept import takers
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.target import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.capability import takers
+from fuzz.base.case import Case
+from fuzz.base.op import OPS
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.generate.audience import anything
 from fuzz.generate.big import SERIES, big_case, due
+from fuzz.generate.requirements import anything
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judge import Judge
-from fuzz.op import OPS
-from fuzz.pack import built_in, load
 from fuzz.tests.conftest import CHECKOUT
-from fuzz.verdict import Verdict
 
 PACK = load(built_in())
 SMALL = [big for big in SERIES if big.rows * big.n < 1 << 20]
@@ -89,14 +89,14 @@ MEASURED = """
 import threading
 from pathlib import Path
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
+from fuzz.adapters.target import expand
+from fuzz.adapters.toolchain import this_host
 from fuzz.generate.big import SERIES, big_case
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import Entry
-from fuzz.pack import built_in, load
-from fuzz.run.findings import FindingBook
-from fuzz.run.runner import Limits, Runner
+from fuzz.adapters.pack import built_in, load
+from fuzz.findings.book import FindingBook
+from fuzz.uses.search.runner import Limits, Runner
 
 peak, done = 0, threading.Event()
 

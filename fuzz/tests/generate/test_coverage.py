@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.execute import accept
-from fuzz.execute.accept import Taker
-from fuzz.generate.audience import anything
+from fuzz.adapters.pack import built_in, load
+from fuzz.base import capability as accept
+from fuzz.base.capability import Taker
+from fuzz.base.kernel import Capabilities
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.menus import PLACED
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
+from fuzz.generate.requirements import anything
 from fuzz.generate.sketch import Sketch, fitting_n
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
-from fuzz.kernel import Capabilities
-from fuzz.pack import built_in, load
 
 SPACE = {"n": ("1", "2", "3"), "dtype": ("f32",)}
 

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzz.case import Case, Layout
-from fuzz.execute.accept import Taker, takers
-from fuzz.execute.giving import SMALL
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.capability import Taker, takers
+from fuzz.base.case import Case, Layout
+from fuzz.base.dispatch import SMALL
+from fuzz.base.op import OPS
+from fuzz.generate.aliasing import entangled_as
 from fuzz.generate.coverage import Ledger
-from fuzz.generate.entangled import entangled_as
 from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
@@ -21,8 +23,6 @@ from fuzz.generate.sketch import Sketch, sketches
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
 from fuzz.generate.weights import WEIGHTS
-from fuzz.op import OPS
-from fuzz.pack import built_in, load
 
 KERNELS = load(built_in()).kernels
 TAKERS = [taker for op in OPS for taker in takers(KERNELS, op)]

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from fuzz.case import Case
-from fuzz.execute.accept import Taker, takers
-from fuzz.generate.entangled import ONE_IN, entangled, entangled_as, memory_labels
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.capability import Taker, takers
+from fuzz.base.case import Case
+from fuzz.base.kernel import Capabilities
+from fuzz.base.op import OPS
+from fuzz.generate.aliasing import ONE_IN, entangled, entangled_as, memory_labels
 from fuzz.generate.search import StopSearch, search
-from fuzz.kernel import Capabilities
-from fuzz.op import OPS
-from fuzz.pack import built_in, load
 from fuzz.tests.handmade import a_case, dense
 
 KERNELS = load(built_in()).kernels

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from fuzz.base.stream import Stream
 from fuzz.generate.menus import recipes
 from fuzz.generate.recipes import Request
-from fuzz.generate.stream import Stream
 
 KEYS = st.integers(0, 2**64 - 1)
 

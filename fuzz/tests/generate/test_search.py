@@ -12,20 +12,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.case import ITEMSIZE, Case
-from fuzz.execute.accept import Taker, takers
-from fuzz.execute.accept import taker as taker_of
-from fuzz.generate.audience import trespassers
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.capability import Taker, takers
+from fuzz.base.capability import taker as taker_of
+from fuzz.base.case import ITEMSIZE, Case
+from fuzz.base.draw import EPS, Draw
 from fuzz.generate.coverage import Ledger
-from fuzz.generate.draw import EPS, Draw
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import recipes
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
+from fuzz.generate.requirements import trespassers
 from fuzz.generate.search import StopSearch, search
 from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
-from fuzz.pack import built_in, load
 
 KERNELS = load(built_in()).kernels
 

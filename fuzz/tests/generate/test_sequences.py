@@ -6,16 +6,16 @@ from collections import Counter
 
 import pytest
 
-from fuzz.case import Case
-from fuzz.execute.accept import Taker
-from fuzz.generate.audience import anything
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.capability import Taker
+from fuzz.base.case import Case
+from fuzz.base.kernel import Capabilities
+from fuzz.base.op import OPS
 from fuzz.generate.plan import plan
+from fuzz.generate.requirements import anything
 from fuzz.generate.search import SEQUENCE_EVERY, StopSearch, search
 from fuzz.generate.sequences import LENGTH, VARIED, sequence
 from fuzz.generate.sketch import Sketch
-from fuzz.kernel import Capabilities
-from fuzz.op import OPS
-from fuzz.pack import built_in, load
 
 KERNELS = load(built_in()).kernels
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzz.base.stream import Stream
 from fuzz.generate.menus import recipes
 from fuzz.generate.recipes import Request
-from fuzz.generate.stream import Stream
 
 
 def test_the_first_words_never_change() -> None:

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.case import Case
-from fuzz.generate.formats import NUMPY_DTYPE, from_bits
+from fuzz.base.case import Case
+from fuzz.base.dtypes import NUMPY_DTYPE, from_bits
+from fuzz.base.op import OPS
 from fuzz.judge.messages import Question, decode_answers, decode_questions, encode_answers, encode_questions
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import Asked, Checks, values_of
-from fuzz.op import OPS
 from fuzz.tests.examples import any_case, plain
 from oracles.enclosure import Mask
 from oracles.numerics import Lanes, Numerics

@@ -9,17 +9,17 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from fuzz.case import ITEMSIZE, Case
-from fuzz.generate.audience import anything
-from fuzz.generate.checks import check_case
+from fuzz.base.case import ITEMSIZE, Case
+from fuzz.base.op import OPS
+from fuzz.base.stream import Stream
+from fuzz.base.validity import check_case
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
+from fuzz.generate.requirements import anything
 from fuzz.generate.sketch import Sketch
-from fuzz.generate.stream import Stream
 from fuzz.laws.comparison import Difference, first_difference
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS
-from fuzz.op import OPS
 from fuzz.tests.laws.family import family
 
 Model = Callable[[Case], Mapping[str, bytes]]

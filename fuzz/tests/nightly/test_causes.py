@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target
-from fuzz.nightly import triage
-from fuzz.nightly.night import Night
-from fuzz.nightly.opening import note_targets, open_night
-from fuzz.nightly.stopping import Stopping
+from fuzz.findings.casefile import load
+from fuzz.findings.database import open_state
+from fuzz.findings.database_views import Bucket, view
+from fuzz.findings.rules import rule_from_text
+from fuzz.findings.tally import Tally
 from fuzz.report.records import status_record
-from fuzz.run.tally import Tally
-from fuzz.store.casefile import load
-from fuzz.store.database import open_state
-from fuzz.store.database_views import Bucket, view
-from fuzz.store.rules import rule_from_text
 from fuzz.tests.triage.hunting import GENERIC, TAIL_63, failing, target_of, with_edits
 from fuzz.tests.triage.shared_pack import OWN, SHARED, planted
 from fuzz.triage.examination import Explained, examine
+from fuzz.uses.nightly import triage
+from fuzz.uses.nightly.night import Night
+from fuzz.uses.nightly.opening import note_targets, open_night
+from fuzz.uses.nightly.stopping import Stopping
 
 _EPS = "reciprocal_rms(total, n, eps)"
 _FIRST_EPS = (_EPS, "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })")

@@ -22,7 +22,7 @@ _JUDGED = "SELECT sum(judged) FROM target"
 _ROW = "    for (size_t i = 0; i < n; i++) total += x[i] * x[i];"
 _PACK = """
 from dataclasses import replace
-from fuzz.pack import built_in, load
+from fuzz.adapters.pack import built_in, load
 GENERIC = load(built_in()).kernel("generic")
 KERNELS = (
     GENERIC,
@@ -31,7 +31,7 @@ KERNELS = (
 )
 """.format(_ROW, _ROW.replace("i < n", "i < n - (n % 8 == 7)"))
 _MENDED = """
-from fuzz.pack import built_in, load
+from fuzz.adapters.pack import built_in, load
 from dataclasses import replace
 GENERIC = load(built_in()).kernel("generic")
 KERNELS = (GENERIC, replace(GENERIC, name="loses-tail"), replace(GENERIC, name="loses-eps"))

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz.case import contiguous
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.target import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import contiguous
+from fuzz.base.kernel import CKernel
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
+from fuzz.findings import casefile
+from fuzz.findings.database import open_state
+from fuzz.findings.tally import Tally
 from fuzz.judge.twin import EntryJudge
-from fuzz.kernel import CKernel
 from fuzz.laws.registry import Entry
-from fuzz.nightly.book import NightBook
-from fuzz.nightly.kept import Kept
-from fuzz.nightly.recorder import Place, Recorder
-from fuzz.nightly.stopping import Stopping
-from fuzz.nightly.triage import NightTriage
-from fuzz.pack import built_in, load
 from fuzz.report.failure import Origin
-from fuzz.run.tally import Tally
-from fuzz.store import casefile
-from fuzz.store.database import open_state
 from fuzz.tests.execute.planted import a_case
-from fuzz.verdict import Verdict
+from fuzz.uses.nightly.book import NightBook
+from fuzz.uses.nightly.kept import Kept
+from fuzz.uses.nightly.recorder import Place, Recorder
+from fuzz.uses.nightly.stopping import Stopping
+from fuzz.uses.nightly.triage import NightTriage
 
 
 def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_path: Path) -> None:

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.kernel import CKernel, PythonKernel
+from fuzz.base.kernel import CKernel, PythonKernel
+from fuzz.base.verdict import Verdict
+from fuzz.findings.tally import Worst
 from fuzz.report import github
 from fuzz.report.formats import FORMATS, FormatError, parse, write_reports
 from fuzz.report.junit import junit
 from fuzz.report.location import Location, location_of
 from fuzz.report.outline import Outline, Problem, TargetLine
 from fuzz.report.sarif import FINGERPRINT, sarif
-from fuzz.run.tally import Worst
 from fuzz.tests.report.validity import valid_junit, valid_sarif
-from fuzz.verdict import Verdict
 
 _PROBLEM = Problem(
     kernel="mine",

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.case import Case
-from fuzz.execute.accept import Taker, taker
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.target import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.capability import Taker, taker
+from fuzz.base.case import Case
+from fuzz.base.draw import Draw
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.generate.draw import Draw
+from fuzz.findings.book import FindingBook
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.search import StopSearch, search
@@ -21,12 +24,9 @@ from fuzz.generate.shapes import LARGEST_CASE
 from fuzz.generate.sketch import Sketch
 from fuzz.judge.judgement import Judgement
 from fuzz.laws.registry import declared
-from fuzz.pack import built_in, load
-from fuzz.run.detection import Hunt
-from fuzz.run.findings import FindingBook
-from fuzz.run.guide import Guide
-from fuzz.run.runner import Limits, Runner
-from fuzz.verdict import Verdict
+from fuzz.quality.detection import Hunt
+from fuzz.uses.search.guide import Guide
+from fuzz.uses.search.runner import Limits, Runner
 from oracles.truth import OutputCheck
 
 PACK = load(built_in())

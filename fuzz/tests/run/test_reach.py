@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fuzz.case import Case
-from fuzz.execute.attestation import Attestation, NotRun
-from fuzz.execute.giving import Giving
-from fuzz.execute.python_program import PythonAttestation
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.python_program import PythonAttestation
+from fuzz.adapters.target import Target, expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.attestation import Attestation, NotRun
+from fuzz.base.case import Case
+from fuzz.base.dispatch import Giving
+from fuzz.execute.reach import Reserved, reach_of
 from fuzz.generate.search import StopSearch, search
-from fuzz.pack import built_in, load
-from fuzz.run.reach import Reserved, reach_of
 
 OP = "fused_add_rms_norm"
 KERNELS = [kernel for kernel in load(built_in()).kernels if kernel.op == OP]

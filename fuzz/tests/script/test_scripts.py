@@ -13,24 +13,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.case import Case, Output, Tensor
+from fuzz.adapters.target import Target, expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case, Output, Tensor
+from fuzz.base.errors import UsageError
+from fuzz.base.kernel import Kernel
+from fuzz.base.verdict import Verdict
 from fuzz.cli.chosen_case import ChosenCase
-from fuzz.cli.failures import UsageError
 from fuzz.cli.scripts import check_name, chosen_for_script, write_script
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
-from fuzz.generate.entangled import entangled_as
+from fuzz.findings.casefile import Found
+from fuzz.generate.aliasing import entangled_as
 from fuzz.generate.layouts import lay_out
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.twin import EntryJudge
-from fuzz.kernel import Kernel
 from fuzz.laws.registry import Entry
-from fuzz.store.casefile import Found
 from fuzz.tests.handmade import a_case, dense
 from fuzz.tests.triage.hunting import GENERIC, PACK, TAIL_63, failing, failures, given_case, mutant, with_edits
 from fuzz.triage.memory import shift
-from fuzz.verdict import Verdict
 
 _COMMANDS = re.compile(r"^ \*   (\S.*)$", re.MULTILINE)
 

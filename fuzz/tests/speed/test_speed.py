@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from fuzz.cli.starting import select_targets
-from fuzz.execute.c_target import CTarget
-from fuzz.pack import built_in, load
-from fuzz.speed import peers
-from fuzz.speed.native import ROWS, time_native
-from fuzz.speed.timing import EPS, MOVED, Shape, Timing
+from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.pack import built_in, load
+from fuzz.quality.speed import peers
+from fuzz.quality.speed.native import ROWS, time_native
+from fuzz.quality.speed.timing import EPS, MOVED, Shape, Timing
 from fuzz.tests.conftest import Cli
+from fuzz.uses.starting import select_targets
 
 
 def test_the_bytes_that_must_move_are_counted_over_the_time() -> None:

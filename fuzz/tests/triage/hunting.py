@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from fuzz.case import Case, Output, Tensor
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.target import Target, expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case, Output, Tensor
+from fuzz.base.kernel import CKernel, Kernel
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.twin import EntryJudge
-from fuzz.kernel import CKernel, Kernel
 from fuzz.laws.registry import Entry, declared, with_twins
-from fuzz.pack import built_in, load
 
 PACK = load(built_in())
 GENERIC = PACK.kernel("generic")

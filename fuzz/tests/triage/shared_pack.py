@@ -6,9 +6,9 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
-from fuzz.kernel import CKernel
+from fuzz.adapters.target import Target, expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.kernel import CKernel
 from fuzz.tests.triage.hunting import PACK
 
 _TAIL = "for (; i < n; i++) total += x[i] * x[i];"

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.case import Case, CaseError, Layout, Tensor
-from fuzz.execute.accept import accepts
+from fuzz.base.capability import accepts
+from fuzz.base.case import Case, CaseError, Layout, Tensor
+from fuzz.base.kernel import Kernel
+from fuzz.base.validity import check_case
 from fuzz.execute.pool import WorkerPool
-from fuzz.generate.checks import check_case
-from fuzz.generate.entangled import entangled_as
-from fuzz.kernel import Kernel
+from fuzz.generate.aliasing import entangled_as
 from fuzz.tests.handmade import a_case, dense
 from fuzz.tests.triage.hunting import PACK, failing, mutant, target_of
 from fuzz.triage.blueprint import Blueprint
