@@ -18,8 +18,8 @@ from fuzz.findings.tally import whereabouts
 from fuzz.judge.judgement import Judgement
 from fuzz.laws.registry import LAWS, Entry
 from fuzz.report import console
-from fuzz.report.table import run_notes, run_table
-from fuzz.report.tables import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_table
+from fuzz.report.totals import run_notes, run_table
 from fuzz.uses.corpus.folder import (
     ACCURACY,
     CASE,

@@ -28,7 +28,7 @@ from fuzz.judge.judgement import Judgement
 from fuzz.judge.twin import EntryJudge
 from fuzz.laws.registry import declared, with_twins
 from fuzz.report import console
-from fuzz.report.environment import environment
+from fuzz.report.records import environment
 from fuzz.triage.fresh import FreshProcess
 from fuzz.triage.history import Need, history_line, recognise
 from fuzz.uses.search.calls import Calls

@@ -26,8 +26,8 @@ from fuzz.findings import casefile
 from fuzz.findings.casefile import Found
 from fuzz.judge.judgement import Judgement
 from fuzz.report import console
-from fuzz.report.environment import environment
 from fuzz.report.failure import judgement_text
+from fuzz.report.records import environment
 from fuzz.triage.fresh import Seen, replayed
 from fuzz.triage.history import history_line
 from fuzz.uses.starting import select_targets, started

@@ -20,7 +20,7 @@ from fuzz.findings.database import open_state
 from fuzz.findings.tally import Tally
 from fuzz.judge.twin import EntryJudge
 from fuzz.laws.registry import Entry
-from fuzz.report.failure import Origin
+from fuzz.report.failure import Provenance
 from fuzz.tests.execute.planted import a_case
 from fuzz.uses.nightly.book import NightBook
 from fuzz.uses.nightly.kept import Kept
@@ -34,7 +34,7 @@ def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_pa
     assert isinstance(generic, CKernel)
     kernel = replace(generic, name="no-eps", edits=(("n, eps)", "n, 0.0f * eps)"),))
     [target] = [target for target in expand([kernel], this_host()) if target.id.endswith("@native:gcc-O2")]
-    origins = [Origin(5, "the search that found it", ()), Origin(6, "a later search", ())]
+    origins = [Provenance(5, "the search that found it", ()), Provenance(6, "a later search", ())]
     book = NightBook(tmp_path, {target.id: target}, lambda: origins[0])
     x = np.full((3, 50), 1e-4, "<f4")
     case = a_case(contiguous(x.shape), bits=x.tobytes())
@@ -63,7 +63,7 @@ def test_only_the_target_that_failed_shows_that_a_kept_case_passes_now(tmp_path:
     generic = load(built_in()).kernel("generic")
     targets = [target for target in expand([generic], this_host()) if target.id.startswith("c-generic@native:gcc-")][:2]
     case = a_case(contiguous((3, 50)), bits=np.full((3, 50), 1.0, "<f4").tobytes())
-    book = NightBook(tmp_path, {target.id: target for target in targets}, lambda: Origin(5, "a search", ()))
+    book = NightBook(tmp_path, {target.id: target for target in targets}, lambda: Provenance(5, "a search", ()))
     book.kept["bug"] = Kept(150, target=targets[0].id)
     book.replaying[case.digest] = "bug"
     with WorkerPool(targets) as pool:
