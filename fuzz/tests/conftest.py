@@ -53,7 +53,7 @@ def cli_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     return run
 
 
-GENERIC = (CHECKOUT / "kernels" / "c" / "generic.c").read_text()
+GENERIC = (CHECKOUT / "kernels" / "rms_norm" / "c" / "generic.c").read_text()
 
 
 def edited(old: str, new: str) -> str:
@@ -70,7 +70,7 @@ def planted(tmp_path: Path) -> Callable[..., Path]:
         folder = tmp_path / f"pack-{name}"
         folder.mkdir()
         (folder / f"{name}.c").write_text(source)
-        for header in (CHECKOUT / "kernels" / "c").glob("*.h"):
+        for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
             (folder / header.name).write_text(header.read_text())
         (folder / "pack.py").write_text(
             "from pathlib import Path\n"

@@ -106,7 +106,7 @@ def pack(pytester: pytest.Pytester) -> Path:
     }
     for name, source in sources.items():
         (folder / f"{name}.c").write_text(source)
-    for header in (CHECKOUT / "kernels" / "c").glob("*.h"):
+    for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
         (folder / header.name).write_text(header.read_text())
     (folder / "pack.py").write_text(
         "from pathlib import Path\n"

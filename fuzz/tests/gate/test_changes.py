@@ -101,6 +101,6 @@ def test_a_change_of_the_engine_or_of_a_shared_header_touches_the_built_in_kerne
     assert set(touched(pack.kernels, pack.path, engine)) == {kernel.name for kernel in pack.kernels}
     tests = Changes("x", frozenset({Path(__file__).resolve()}))
     assert touched(pack.kernels, pack.path, tests) == {}
-    avx2 = Changes("x", frozenset({(pack.path / "c" / "avx2.c").resolve()}))
+    avx2 = Changes("x", frozenset({(pack.path / "rms_norm" / "c" / "avx2.c").resolve()}))
     assert "avx2" in touched(pack.kernels, pack.path, avx2)
     assert "neon" not in touched(pack.kernels, pack.path, avx2)

@@ -70,7 +70,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     (pack / "pack.py").write_text(_PACK)
     for name in ("first", "second"):
         (pack / f"{name}.c").write_text(GENERIC)
-    for header in (CHECKOUT / "kernels" / "c").glob("*.h"):
+    for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
         shutil.copy(header, pack)
     for name in ("b005", "b014", "eps-dropped"):
         [file] = (built_in() / "historical").glob(f"{name}-*.json")

@@ -100,9 +100,9 @@ def test_the_reports_of_a_night_are_those_that_run_and_gate_write(nights: Any) -
          result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
         for result in run["results"]
     }  # fmt: skip
-    assert places == {(name, "kernels/c/generic.c") for name in failing}
+    assert places == {(name, "kernels/rms_norm/c/generic.c") for name in failing}
     assert "## kernelfuzz nightly: FAILED" in (folder / "night.md").read_text()
-    assert said.count("::error file=kernels/c/generic.c,line=") == len(run["results"])
+    assert said.count("::error file=kernels/rms_norm/c/generic.c,line=") == len(run["results"])
     again = start(folder, "--report-only", "--report", "sarif=again.sarif", "--report", "text=again.txt")
     again.communicate(timeout=60)
     assert (folder / "again.sarif").read_bytes() == (folder / "night.sarif").read_bytes()

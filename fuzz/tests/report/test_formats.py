@@ -27,7 +27,7 @@ _PROBLEM = Problem(
     targets=("c-mine@native:gcc-O0", "c-mine@native:gcc-O2"),
     count=7,
     text="FAIL_LAW  mine\n  what  100% wrong, y[0] <&> \x00 \ud800 ````",
-    location=Location("kernels/c/mine.c", 12),
+    location=Location("kernels/rms_norm/c/mine.c", 12),
 )
 _TARGETS = tuple(
     TargetLine(
@@ -62,10 +62,12 @@ def test_sarif_points_to_the_source_line_and_keeps_its_fingerprint_when_the_line
     [run] = valid_sarif(sarif(_RED))["runs"]
     [result] = run["results"]
     place = result["locations"][0]["physicalLocation"]
-    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("kernels/c/mine.c", 12)
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("kernels/rms_norm/c/mine.c", 12)
     assert result["partialFingerprints"] == {FINGERPRINT: _PROBLEM.fingerprint}
     assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"] == "target x did not run"
-    moved = replace(_PROBLEM, location=Location("kernels/c/mine.c", 99), count=1, targets=("c-mine@qemu:gcc-O2",))
+    moved = replace(
+        _PROBLEM, location=Location("kernels/rms_norm/c/mine.c", 99), count=1, targets=("c-mine@qemu:gcc-O2",)
+    )
     assert moved.fingerprint == _PROBLEM.fingerprint == "33fefe3e5d6d348b5fd2128f8cbf2540"
     assert replace(_PROBLEM, law="rerun").fingerprint != _PROBLEM.fingerprint
 
@@ -103,7 +105,7 @@ def test_junit_has_a_case_per_target_and_law_and_says_what_did_not_run() -> None
 def test_annotations_are_one_line_each_and_no_more_than_are_shown() -> None:
     lines = github.commands(_RED)
     assert lines[0].startswith(
-        "::error file=kernels/c/mine.c,line=12,title=kernelfuzz FAIL_LAW mine::FAIL_LAW scaling: "
+        "::error file=kernels/rms_norm/c/mine.c,line=12,title=kernelfuzz FAIL_LAW mine::FAIL_LAW scaling: "
     )
     assert "%0A" in lines[0]
     assert "100%25 wrong" in lines[0]

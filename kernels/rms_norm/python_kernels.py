@@ -1,4 +1,4 @@
-"""The pack's kernels in Triton and torch, as declared."""
+"""The RMSNorm family in Triton and torch, as declared."""
 
 from __future__ import annotations
 
