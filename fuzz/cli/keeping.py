@@ -15,7 +15,7 @@ from fuzz.base.case import Case
 from fuzz.cli.exits import Exit
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import whereabouts
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import LAWS, Entry
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table

@@ -16,7 +16,7 @@ from fuzz.base.kernel import CKernel, Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.book import Bucket
 from fuzz.findings.tally import Tally, Worst
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 
 
 @dataclass(frozen=True)

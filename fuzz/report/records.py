@@ -20,7 +20,7 @@ from fuzz.findings.book import Bucket
 from fuzz.findings.casefile import to_json
 from fuzz.findings.tally import Tally
 from fuzz.generate.coverage import Ledger
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 
 _DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch", "triton")
 """those on which cases, values or kernels rest."""

@@ -14,7 +14,7 @@ from fuzz.findings.casefile import Found, save
 from fuzz.findings.database_deltas import BucketDelta, Move
 from fuzz.findings.rules import rule_to_text
 from fuzz.findings.tally import whereabouts
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.report.failure import Provenance, failure_text
 from fuzz.triage.examination import Explained
 from fuzz.triage.family import Family

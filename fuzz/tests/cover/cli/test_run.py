@@ -19,7 +19,7 @@ import pytest
 from fuzz.adapters.c_target import SVE_BITS
 from fuzz.base.op import OPS
 from fuzz.judge.oracle_process import OracleProcess
-from fuzz.judge.values import Asked, Checks
+from fuzz.judge.values import CaseOracle, Query
 from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited
 
 Planted = Callable[..., Path]
@@ -57,7 +57,7 @@ def test_a_run_goes_on_when_the_oracles_process_is_killed(
 ) -> None:
     ask = OracleProcess.ask
 
-    def killed(oracle: OracleProcess, asked: Mapping[Checks, Sequence[Asked]]) -> None:
+    def killed(oracle: OracleProcess, asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
         assert oracle.pid is not None
         if not oracle.trouble:
             os.kill(oracle.pid, signal.SIGKILL)

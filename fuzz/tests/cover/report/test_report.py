@@ -9,7 +9,7 @@ import pytest
 from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import Tally, TargetTally, Worst
 from fuzz.generate.aliasing import entangled_as
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _attribution, _head
 from fuzz.report.progress import minutes, progress_line

@@ -18,7 +18,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings import casefile
 from fuzz.findings.database import open_state
 from fuzz.findings.tally import Tally
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge
 from fuzz.laws.registry import Entry
 from fuzz.report.failure import Provenance
 from fuzz.tests.common.planted import a_case
