@@ -11,7 +11,7 @@ from pathlib import Path
 from fuzz.adapters.build import BuildError, cached_file, edited_source
 from fuzz.adapters.python_target import PythonTarget
 from fuzz.base.attestation import Attestation, AttestationError, Unavailable
-from fuzz.transport.fork_server import environment, fork_server
+from fuzz.transport.fork_server import fork_server, worker_environment
 from fuzz.transport.process import MEMORY_LIMIT, Child, Process, command
 from fuzz.transport.python.spec import MARGIN_BYTES, Spec, source_digest
 
@@ -60,7 +60,7 @@ class PythonProgram:
             worker = [sys.executable, "-m", "fuzz.transport.python", "run", self.spec.encoded(), "3"]
             # A tool reports on its stdout, so the worker's frames go elsewhere.
             words = ["sh", "-c", 'exec "$@" 3>&1 1>&2', "sh", *self.tool, *worker]
-            return Process(command(words, environment(interpreted)), limit, memory)
+            return Process(command(words, worker_environment(interpreted)), limit, memory)
 
         def start(stdin: int, stdout: int, stderr: int) -> Child:
             return fork_server(interpreted).start(self.spec.encoded(), stdin, stdout, stderr)

@@ -22,7 +22,7 @@ from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import environment
 from fuzz.report.totals import not_run_lines
-from fuzz.transport.fork_server import environment as worker_environment
+from fuzz.transport.fork_server import worker_environment
 from fuzz.uses.starting import select_targets
 
 _BASELINE = "composed"
