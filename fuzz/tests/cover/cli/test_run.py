@@ -336,12 +336,12 @@ def test_a_full_disk_loses_no_finding(cli: Cli, cli_here: Cli, planted: Planted)
     assert cli_here("run", "--json", "/proc/nowhere/out.jsonl").returncode == 4
 
 
-def test_coverage_names_its_holes_and_has_none_after_a_while(cli_here: Cli, tmp_path: Path) -> None:
+def test_coverage_names_its_gaps_and_has_none_after_a_while(cli_here: Cli, tmp_path: Path) -> None:
     short = cli_here(
         "run", "--max-cases", "64", "--seed", "1", "--target", "c-composed@*", "--coverage", "--json", "c.jsonl"
     )
     assert short.returncode == 0, short.stderr
-    assert "holes: run longer" in short.stdout
+    assert "coverage gaps: run longer" in short.stdout
     records = _records(tmp_path / "c.jsonl")
     drawn = [r for r in records if r.get("target") == "c-composed@native:gcc-O2" and "law" not in r]
     recorded = records[-1]["coverage"]["rms_norm"]
@@ -350,4 +350,4 @@ def test_coverage_names_its_holes_and_has_none_after_a_while(cli_here: Cli, tmp_
     judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}
     assert recorded["target"] == {"counts": judged, "holes": []}
     whole = cli_here("run", "--max-cases", "2000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
-    assert "no hole" in whole.stdout, whole.stdout
+    assert "no coverage gap" in whole.stdout, whole.stdout
