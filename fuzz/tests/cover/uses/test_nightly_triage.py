@@ -18,13 +18,15 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings import casefile
 from fuzz.findings.database import open_state
 from fuzz.findings.tally import Tally
-from fuzz.judge.judge import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.report.failure import Provenance
 from fuzz.tests.common.planted import a_case
 from fuzz.uses.nightly.book import NightBook
 from fuzz.uses.nightly.kept import Kept
+from fuzz.uses.nightly.opening import begin_slice, kept_buckets, note_targets, open_night
 from fuzz.uses.nightly.recorder import Place, Recorder
+from fuzz.uses.nightly.schedule import Turn
 from fuzz.uses.nightly.stopping import Stopping
 from fuzz.uses.nightly.triage import NightTriage
 
@@ -74,3 +76,30 @@ def test_only_the_target_that_failed_shows_that_a_kept_case_passes_now(tmp_path:
         recorder = Recorder(open_state(tmp_path / "x"), book.targets, book, Tally(), place, Stopping(1.0), print)
         recorder.judged(case, [judge.judge(target) for target in among])
         assert recorder._batch.passed == passes
+
+
+def test_a_batch_that_is_cut_off_takes_no_file_from_the_database(tmp_path: Path) -> None:
+    """A smaller case was found in it, and is not saved: the larger one is still what the database names."""
+    generic = load(built_in()).kernel("generic")
+    [target] = [t for t in expand([generic], this_host()) if t.id == "c-generic@native:gcc-O2"]
+    book = NightBook(tmp_path / "findings", {target.id: target}, lambda: Provenance(5, "a search", ()))
+    engine = open_state(tmp_path / "state.sqlite")
+    opened = open_night(engine, 5, 60.0, "", {}, resume=False)
+    note_targets(engine, opened.night, [target], {target.id: {"runs": True}})
+    begin_slice(engine, opened.place, Turn(0, "rms_norm", 5, 60.0))
+    recorder = Recorder(engine, book.targets, book, Tally(), opened.place, Stopping(60.0), print)
+
+    def find(n: int) -> str:
+        case = a_case(contiguous((3, n)), bits=bytes(12 * n))
+        name = book.add("generic", case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC), {})
+        path = book.kept[name].path
+        assert path is not None
+        return path.name
+
+    large = find(50)
+    recorder.progress(0.0)
+    find(3)
+    recorder.drop_batch()
+    assert recorder.save()
+    assert [file for _, file in kept_buckets(engine).values()] == [large]
+    assert large in {path.name for path in (tmp_path / "findings").iterdir()}
