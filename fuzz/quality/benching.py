@@ -15,8 +15,8 @@ from fuzz.cli.exits import Exit
 from fuzz.generate.menus import recipes
 from fuzz.generate.recipes import RowSpec
 from fuzz.report import console
-from fuzz.report.environment import environment
-from fuzz.report.tables import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_table
+from fuzz.report.records import environment
 from oracles.bench import bench
 from oracles.numerics import Numerics
 from oracles.problem import Problem

@@ -25,8 +25,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.casefile import Found
 from fuzz.generate.aliasing import aliased_as
 from fuzz.generate.layouts import lay_out
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import GENERIC, PACK, TAIL_63, failing, failures, given_case, mutant, with_edits
