@@ -85,7 +85,7 @@ def night_record(seen: NightView) -> dict[str, Any]:
             for row in seen.targets
         ],
         "laws": {row.name: row.compared for row in seen.laws},
-        "holes": [[row.op, row.kind, row.value] for row in seen.coverage if row.wanted and row.visits == 0],
+        "gaps": [[row.op, row.kind, row.value] for row in seen.coverage if row.wanted and row.visits == 0],
         "slices": [
             {"number": p.number, "op": p.op, "seed": p.seed, "seconds": round(p.seconds, 3), "cases": p.cases}
             for p in seen.slices

@@ -54,7 +54,7 @@ class Kind:
     visited: int
     of: int
     rarest: int
-    holes: Sequence[str]
+    gaps: Sequence[str]
 
 
 def write_page(path: Path, seen: NightView) -> None:
@@ -97,7 +97,7 @@ def _facts(seen: NightView) -> dict[str, Any]:
         "ran": sum(1 for row in seen.targets if row.judged),
         "accuracy": accuracy_of(seen.targets, seen.accuracy),
         "coverage": coverage,
-        "holes": sum(len(kind.holes) for kind in coverage),
+        "gaps": sum(len(kind.gaps) for kind in coverage),
         "pace": Bars("Judged runs per minute of the night", "judged runs", pace) if pace else None,
         "pack": _pack_option(night.command),
         "killed": sum(1 for session in seen.sessions if session.ended == ""),
@@ -175,4 +175,4 @@ def _coverage(rows: Sequence[Place]) -> list[Kind]:
         )
         for (op, kind), values in counts.items()
     ]  # fmt: skip
-    return sorted(found, key=lambda kind: (kind.op, not kind.holes))
+    return sorted(found, key=lambda kind: (kind.op, not kind.gaps))

@@ -149,9 +149,9 @@ def status_record(status: Attestation | NotRun) -> dict[str, Any]:
 
 
 def _coverage(ledger: Ledger) -> dict[str, Any]:
-    """Counts and coverage gaps by kind."""
+    """Counts and gaps by kind."""
     gaps = ledger.gaps()
-    return {kind: {"counts": dict(counts), "holes": gaps.get(kind, [])} for kind, counts in ledger.counts.items()}
+    return {kind: {"counts": dict(counts), "gaps": gaps.get(kind, [])} for kind, counts in ledger.counts.items()}
 
 
 def _finite(value: float) -> float | str:

@@ -15,7 +15,7 @@ from fuzz.report.console import PlainTable, bare_table, print_table
 _SHORT = 3
 """corners of one kind that are named where no target accepts them, so that one op takes one line; of more, how many."""
 _NAMED = 12
-"""coverage gaps of one kind that are named before '... and N more': what a table has room for. The records name all."""
+"""gaps of one kind that are named before '... and N more': what a table has room for. The records name all."""
 
 
 def run_table(tally: Tally) -> Table:

@@ -345,9 +345,9 @@ def test_coverage_names_its_gaps_and_has_none_after_a_while(cli_here: Cli, tmp_p
     records = _records(tmp_path / "c.jsonl")
     drawn = [r for r in records if r.get("target") == "c-composed@native:gcc-O2" and "law" not in r]
     recorded = records[-1]["coverage"]["rms_norm"]
-    assert recorded["tail of 256"]["holes"]
+    assert recorded["tail of 256"]["gaps"]
     assert sum(recorded["dtype"]["counts"].values()) == len(drawn), "a twin visits nothing of its own"
     judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}
-    assert recorded["target"] == {"counts": judged, "holes": []}
+    assert recorded["target"] == {"counts": judged, "gaps": []}
     whole = cli_here("run", "--max-cases", "2000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
     assert "no coverage gap" in whole.stdout, whole.stdout
