@@ -21,9 +21,9 @@ from oracles.numerics import Numerics
 from oracles.truth import OutputCheck
 
 _FAILED = b""
-"""in place of answers."""
+"""This is sent in place of answers that could not be found."""
 _FORK = multiprocessing.get_context("fork")
-"""nothing is sent to a new interpreter, which would take half a second to come as far."""
+"""It inherits what is imported here. A new interpreter would take half a second to come as far."""
 
 
 class OracleProcess:
@@ -39,7 +39,7 @@ class OracleProcess:
     def __init__(self, contracts: Iterable[Numerics]) -> None:
         """`contracts`: all that will be asked about."""
         self.trouble = ""
-        """why there is no such process any more, in one line; '' where nothing is wrong."""
+        """Why there is no such process any more, in one line; '' where nothing is wrong."""
         self._usable = False
         self._contracts = tuple(dict.fromkeys(contracts))
         self._asked: Mapping[CaseOracle, Sequence[Query]] = {}

@@ -20,7 +20,7 @@ from oracles.breakdown import Breakdown
 from oracles.truth import GaveUp, Truth
 
 _LISTED = 4
-"""names of one kernel listed before 'and N more'."""
+"""Targets of one kernel that are listed before 'and N more': about what a line of a terminal holds."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Provenance:
 
     seed: int
     command: str
-    """such as 'kernelfuzz run --seed 7 --pack mine'."""
+    """What its user typed, such as 'kernelfuzz run --seed 7 --pack mine'."""
     pack_option: tuple[str, ...] = ()
-    """('--pack', FOLDER) where the kernels are not the built-in ones."""
+    """It is ('--pack', FOLDER) where the kernels are not the built-in ones."""
     numbered: bool = False
-    """a case of it can be named by seed, op and number."""
+    """It is true where a case of the run can be named by seed, op and number."""
 
 
 def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: Target) -> str:

@@ -30,7 +30,7 @@ _ENDINGS = {
 
 
 _ASIDE = ("shrunk: ", "cause: ", "not finished: ")
-"""beginnings of lines of an explanation that do not say when it fails."""
+"""Lines of an explanation that begin like this do not say when the kernel fails."""
 
 
 @dataclass(frozen=True)
