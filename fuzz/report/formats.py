@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fuzz.base.errors import UsageError
 from fuzz.report import github
 from fuzz.report.junit import junit
 from fuzz.report.outline import Outline
@@ -32,7 +33,7 @@ class Wanted:
     """None: standard output, and for 'github' the file that $GITHUB_STEP_SUMMARY names."""
 
 
-class FormatError(ValueError):
+class FormatError(UsageError):
     """A --report that cannot be read."""
 
 
