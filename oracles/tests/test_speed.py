@@ -1,4 +1,4 @@
-"""How fast the fast tier is, and how seldom it needs the precise one."""
+"""How seldom the fast tier needs the precise one."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 
 from oracles import Lanes, Numerics
-from oracles.bench import bench
 from oracles.calibration import RECIPES, calibrate, values
 from oracles.problem import Problem
 from oracles.simulation import rms_norm
 from oracles.truth import Truth
-
-
-@pytest.mark.slow
-def test_fast_tier_is_500_times_faster_at_4096() -> None:
-    for timing in bench((4096,)):
-        assert timing.ratio > 500
 
 
 def test_hardly_any_element_is_escalated() -> None:

@@ -181,7 +181,7 @@ def test_a_guide_adds_cases_and_changes_no_other() -> None:
 
 @pytest.mark.nightly
 def test_guidance_finds_a_root_that_is_a_bit_short_where_chance_does_not() -> None:
-    """What `bench guidance` shows at length: the same seeds, the same limit."""
+    """What `fuzz.quality guidance` shows at length: the same seeds, the same limit."""
     (mutant,) = [mutant for mutant in PACK.mutants if mutant.name == "weighted-root-in-23-bits"]
     targets = expand([mutant.apply(PACK.kernel(mutant.base))], this_host())[:1]
     with WorkerPool(targets) as pool:
