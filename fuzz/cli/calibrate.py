@@ -37,7 +37,7 @@ def calibrate(options: CalibrateOptions) -> Exit:
     from fuzz.base.errors import UsageError
     from fuzz.report import console
     from fuzz.report.calibration import by_length, by_row_kind
-    from fuzz.report.tables import print_table
+    from fuzz.report.console import print_table
     from oracles import calibration
     from oracles.budget import CONFIDENCE
 

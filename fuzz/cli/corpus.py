@@ -56,7 +56,7 @@ class ListOptions:
 
 def list_cases(options: ListOptions) -> Exit:
     """List the kept cases, and the suites with how many cases each expands to."""
-    from fuzz.report.tables import print_table
+    from fuzz.report.console import print_table
     from fuzz.uses.corpus.contents import contents
     from fuzz.uses.corpus.folder import built_in
 
@@ -82,7 +82,7 @@ def verify(options: VerifyOptions) -> Exit:
     """
     from fuzz.adapters import pack
     from fuzz.report import console
-    from fuzz.report.table import run_notes, run_table
+    from fuzz.report.totals import run_notes, run_table
     from fuzz.uses.corpus.contents import checked, judged
     from fuzz.uses.corpus.folder import built_in
     from fuzz.uses.starting import select_targets, started

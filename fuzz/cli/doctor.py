@@ -34,7 +34,7 @@ def doctor(options: DoctorOptions) -> Exit:
     from fuzz.base.attestation import Attestation
     from fuzz.execute.pool import WorkerPool
     from fuzz.report import console
-    from fuzz.report.tables import print_table
+    from fuzz.report.console import print_table
     from fuzz.uses import inventory
 
     out, err = console.results(), console.progress()

@@ -63,12 +63,12 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.judge.oracle_process import OracleProcess
     from fuzz.laws.registry import declared
     from fuzz.report import console
-    from fuzz.report.failure import Origin
+    from fuzz.report.failure import Provenance
     from fuzz.report.formats import parse, write_reports
     from fuzz.report.outline import TwinCount, run_outline
     from fuzz.report.progress import Progress
     from fuzz.report.records import RecordLog
-    from fuzz.report.table import print_gate
+    from fuzz.report.totals import print_gate
     from fuzz.uses.corpus import folder as corpus
     from fuzz.uses.explaining import explain_findings
     from fuzz.uses.gate.changes import changes_since, touched
@@ -88,7 +88,7 @@ def gate(options: GateOptions) -> Exit:
     known = load_known(options.known) if options.known else ()
     plan = phases(corpora, [entry.case for entry in known if entry.case is not None])
     packed, based = pack_words(options.pack), ("--base", options.base) if options.base else ()
-    origin = Origin(SEED, options.selection.repeated("gate", *based, *packed), packed)
+    origin = Provenance(SEED, options.selection.repeated("gate", *based, *packed), packed)
     book, seconds = FindingBook(writable(options.output), SEED), options.explaining.seconds
     twins, calls, began = TwinCount(targets), Calls(book.kept), time.monotonic()
     with ExitStack() as stack:
@@ -114,7 +114,7 @@ def gate(options: GateOptions) -> Exit:
             complaints=(*remarks.complaints, *remarks.missing),
             notes=(*([changes.note] if changes.note else ()), *session.notes, *remarks.notes),
         )
-        log.findings(book, outline.problems)
+        log.findings(book, [failure.text for failure in outline.failures])
         facts = {"base": options.base, "touched": reasons, "cases": session.counts}
         log.note("gate", {"ok": outline.ok, **facts, "complaints": outline.complaints, "notes": outline.notes})
         log.summary(session.tally, time.monotonic() - began)

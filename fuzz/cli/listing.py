@@ -33,8 +33,8 @@ class ListOptions:
 
 def list_things(options: ListOptions) -> Exit:
     """List the kernels, the targets (and why one cannot run here), the ops, the recipes, or the laws."""
+    from fuzz.report.console import print_table
     from fuzz.report.listings import listing
-    from fuzz.report.tables import print_table
 
     print_table(listing(options.what.value, options.pack), markdown=options.markdown)
     return Exit.OK

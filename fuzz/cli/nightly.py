@@ -78,7 +78,7 @@ def _night(options: NightlyOptions, pack: Pack, results: _Results) -> Exit:
     from fuzz.findings.state import DATABASE, make_state
     from fuzz.judge.oracle_process import OracleProcess
     from fuzz.report import console
-    from fuzz.report.environment import environment
+    from fuzz.report.records import environment
     from fuzz.uses.nightly.job import Job
     from fuzz.uses.nightly.lock import locked
     from fuzz.uses.nightly.opening import close, open_night
@@ -172,8 +172,7 @@ class _Results:
         from fuzz.findings.state import PAGE
         from fuzz.report import console
         from fuzz.report.formats import write_reports
-        from fuzz.report.nights import night_record, print_night
-        from fuzz.report.nights_outline import outline_of
+        from fuzz.report.night import night_record, outline_of, print_night
         from fuzz.report.page import write_page
 
         page, record = self.options.state / PAGE, self.options.json

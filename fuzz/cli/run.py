@@ -33,7 +33,7 @@ class RunOptions:
     output: options.Output = Path("findings")
     report: options.Report = ()
     coverage: Annotated[
-        bool, typer.Option("--coverage", help="Print what the cases visited of the input space, and every hole.")
+        bool, typer.Option("--coverage", help="Print what the cases visited of the input space, and each coverage gap.")
     ] = False
     explaining: options.Explaining = field(default_factory=options.Explaining)
     case_limit: options.CaseLimit = None
@@ -53,13 +53,12 @@ def run(options: RunOptions) -> Exit:
     from fuzz.judge.oracle_process import OracleProcess
     from fuzz.laws.registry import declared
     from fuzz.report import console
-    from fuzz.report.coverage import print_coverage
-    from fuzz.report.failure import Origin
+    from fuzz.report.failure import Provenance
     from fuzz.report.formats import parse, write_reports
     from fuzz.report.outline import TwinCount, run_outline
     from fuzz.report.progress import Progress
     from fuzz.report.records import RecordLog
-    from fuzz.report.table import print_run
+    from fuzz.report.totals import print_coverage, print_run
     from fuzz.uses.explaining import explain_findings
     from fuzz.uses.histories import note_histories
     from fuzz.uses.search.calls import Calls
@@ -75,7 +74,7 @@ def run(options: RunOptions) -> Exit:
         return Exit.REQUIRED_NOT_RUN
     seed = secrets.randbelow(2**32) if options.seed is None else options.seed
     packed = pack_words(options.pack)
-    origin = Origin(seed, options.selection.repeated("run", "--seed", str(seed), *packed), packed, numbered=True)
+    origin = Provenance(seed, options.selection.repeated("run", "--seed", str(seed), *packed), packed, numbered=True)
     book, tally, seconds = FindingBook(writable(options.output), seed), Tally(), options.explaining.seconds
     limits, twins, calls = Limits(options.max_time, options.max_cases), TwinCount(targets), Calls(book.kept)
     with ExitStack() as stack:
@@ -98,7 +97,7 @@ def run(options: RunOptions) -> Exit:
             progress.stop()
             explain_findings(book, pool, targets, seconds, err)
         outline = run_outline("run", book, targets, tally, twins, origin)
-        log.findings(book, outline.problems)
+        log.findings(book, [failure.text for failure in outline.failures])
         log.summary(tally, elapsed)
         lost = restarted(pool, oracle)
     print_run(out, outline, tally, book, elapsed)

@@ -22,9 +22,9 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.quality.speed.timing import ITEMSIZES, Shape, Timing
 from fuzz.report import console
-from fuzz.report.not_run import not_run_lines
+from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
-from fuzz.report.tables import PlainTable, print_table
+from fuzz.report.totals import not_run_lines
 from fuzz.transport.fork_server import environment as worker_environment
 
 _BASELINE = "composed"

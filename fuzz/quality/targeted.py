@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from hypothesis import HealthCheck, Phase, given, seed, settings, target
 from hypothesis import strategies as st
 
-from fuzz.base.capability import takers
+from fuzz.base.capability import capabilities_of
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.generate.changes import filled
@@ -28,7 +28,7 @@ def targeted(
     op: str, run_seed: int, score: Callable[[Case], Mapping[str, float]], kernels: Iterable[Kernel] = ()
 ) -> None:
     """Give cases of `op` to `score`, one by one, until it raises StopSearch; what it returns by label is climbed."""
-    strategy = sketches(takers(kernels, op))
+    strategy = sketches(capabilities_of(kernels, op))
 
     def one_case(sketch: Sketch, full: bool) -> None:
         draw = plan(sketch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuzz.report.tables import PlainTable
+from fuzz.report.console import PlainTable
 from oracles.calibration import Measurement
 
 

@@ -13,7 +13,7 @@ from fuzz.base.case import ITEMSIZE, Case, Layout, Output
 from fuzz.base.dtypes import from_bits
 from fuzz.base.outcome import Outcome
 from fuzz.findings.book import Bucket
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
 from fuzz.triage.memory import shift
@@ -25,7 +25,7 @@ _LISTED = 4
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """The run that found something, as its user can repeat it."""
 
     seed: int
@@ -43,7 +43,7 @@ def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: T
 
 
 def failure_text(
-    case: Case, judgement: Judgement, target: Target, others: Mapping[str, str], path: Path | None, origin: Origin
+    case: Case, judgement: Judgement, target: Target, others: Mapping[str, str], path: Path | None, origin: Provenance
 ) -> str:
     """The judgement, who else fails on the case, the command that reproduces it, and the case file."""
     lines = [*_head(case, judgement, target)]
@@ -58,7 +58,7 @@ def failure_text(
     return "\n".join(lines)
 
 
-def bucket_text(bucket: Bucket, target: Target, origin: Origin) -> str:
+def bucket_text(bucket: Bucket, target: Target, origin: Provenance) -> str:
     """The failure text of a bucket, with how often and where it was seen."""
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
     number = bucket.case.origin.number

@@ -16,9 +16,8 @@ from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import Tool, this_host
 from fuzz.base.attestation import Attestation, NotRun
 from fuzz.execute.reach import Statuses
-from fuzz.report.environment import environment
-from fuzz.report.records import status_record
-from fuzz.report.tables import PlainTable
+from fuzz.report.console import PlainTable
+from fuzz.report.records import environment, status_record
 
 
 def tools(targets: Sequence[Target]) -> tuple[Tool, ...]:

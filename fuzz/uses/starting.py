@@ -22,7 +22,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.report.formats import unwritable
-from fuzz.report.not_run import not_run_lines
+from fuzz.report.totals import not_run_lines
 
 _TOOLKIT = "/usr/local/cuda/bin"
 """where the CUDA toolkit installs itself, often without being on the PATH."""

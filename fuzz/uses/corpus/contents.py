@@ -13,9 +13,9 @@ from fuzz.base.case import Case
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Tally, whereabouts
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import LAWS, Entry
-from fuzz.report.tables import PlainTable
+from fuzz.report.console import PlainTable
 from fuzz.uses.corpus.folder import ACCURACY, CASE, SUITE, Kept, json_files, kind_of, load
 from fuzz.uses.corpus.replay import entries_of, in_batches
 from fuzz.uses.corpus.suites import expand, load_suite

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.base.case import CaseError
-from fuzz.report.not_run import and_more
+from fuzz.report.totals import and_more
 from fuzz.uses.corpus.folder import ACCURACY
 
 VERSION = 1

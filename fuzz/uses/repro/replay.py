@@ -15,7 +15,7 @@ from fuzz.base.selection import SelectionError
 from fuzz.base.verdict import Verdict
 from fuzz.findings import casefile
 from fuzz.findings.casefile import Found
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.fresh import Seen
 from fuzz.triage.history import history_line
 from fuzz.uses.starting import select_targets

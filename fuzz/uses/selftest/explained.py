@@ -12,7 +12,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.mutant import Mutant
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.examination import Allowance, Explained, examine
 from fuzz.triage.family import Family
 from fuzz.triage.smallest import Swept, sweep

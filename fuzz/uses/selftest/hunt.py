@@ -18,8 +18,7 @@ from fuzz.base.selection import SelectionError, keyword
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts
 from fuzz.generate.search import StopSearch, search
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared, with_twins
 from fuzz.triage.fresh import FreshProcess
 from fuzz.triage.history import Need, history_line, recognise

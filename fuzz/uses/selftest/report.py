@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from fuzz.findings.tally import whereabouts
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.uses.selftest.explained import ExplainedMutant
 from fuzz.uses.selftest.hunt import MutantResult
 

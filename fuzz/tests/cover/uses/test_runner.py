@@ -1,0 +1,136 @@
+"""The run loop: what happens when the oracle contradicts itself, and when a search must end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.target import Target, expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.execute.pool import WorkerPool
+from fuzz.findings.book import FindingBook
+from fuzz.findings.casefile import load as load_case
+from fuzz.generate.search import search
+from fuzz.judge.judge import Judgement
+from fuzz.judge.oracle_process import OracleProcess
+from fuzz.laws.registry import LAWS
+from fuzz.uses.search.runner import Limits, Runner
+from oracles.truth import OracleDisagreement, Truth
+
+
+def _runner(pool: WorkerPool, folder: Path, limits: Limits) -> Runner:
+    return Runner(pool, _targets(), limits, FindingBook(folder, 1))
+
+
+def _targets() -> tuple[Target, ...]:
+    return expand([load(built_in()).kernel("generic")], this_host())
+
+
+def test_a_run_judges_exactly_the_cases_it_was_allowed(tmp_path: Path) -> None:
+    with WorkerPool(_targets()) as pool:
+        tally = _runner(pool, tmp_path, Limits(max_cases=50)).run("rms_norm", 3)
+    assert tally.cases == 50
+    assert tally.findings == 0
+
+
+def test_a_time_limit_ends_the_run(tmp_path: Path) -> None:
+    with WorkerPool(_targets()) as pool:
+        runner = _runner(pool, tmp_path, Limits(max_time=5.0))
+        ticks = iter(range(1000))
+        runner.clock = lambda: float(next(ticks))
+        tally = runner.run("rms_norm", 3)
+    assert 0 < tally.cases < 200
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_an_oracle_that_contradicts_itself_stops_the_run_and_keeps_the_case(
+    apart: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def contradict(self: Truth, *arguments: object) -> None:
+        raise OracleDisagreement("the tiers differ")
+
+    monkeypatch.setattr(Truth, "check", contradict)
+    with ExitStack() as stack:
+        oracle = stack.enter_context(OracleProcess(target.numerics for target in _targets())) if apart else None
+        runner = _runner(stack.enter_context(WorkerPool(_targets())), tmp_path, Limits(max_cases=50))
+        runner.oracle = oracle
+        with pytest.raises(OracleDisagreement, match="the case is kept as") as caught:
+            runner.run("rms_norm", 3)
+    (path,) = tmp_path.glob("internal-*.json")
+    assert str(path) in str(caught.value)
+    assert load_case(path)[0].op == "rms_norm"
+
+
+def _judged(
+    folder: Path, pool: WorkerPool, oracle: OracleProcess | None, ends_after: int = 0, guided: bool = False
+) -> list[object]:
+    """All that is judged of a search, in its order; the oracle's process ends after so many cases."""
+    seen: list[object] = []
+    sent: list[Case] = []
+
+    def counted(cases: Sequence[Case]) -> Sequence[int]:
+        sent.extend(cases)
+        return ()
+
+    class Watch:
+        def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+            seen.append((case.digest, [(j.target, j.verdict, j.ratio, repr(j.worst), j.law) for j in judgements]))
+            if oracle is not None and oracle.pid is not None and len(seen) == ends_after:
+                os.kill(oracle.pid, signal.SIGKILL)
+
+        def progress(self, elapsed: float) -> None:
+            assert runner.in_flight == len(sent) - len(seen)
+
+    targets = _targets()
+    book = FindingBook(folder, 1)
+    runner = Runner(pool, targets, Limits(max_cases=150), book, tuple(LAWS), oracle=oracle)
+    runner.observers, runner.guided = [Watch()], guided
+    runner.reserved = counted
+    tally = runner.run("rms_norm", 3)
+    assert runner.in_flight == 0
+    assert tally.cases == len(seen) == 150
+    assert sum(tally.laws.values()) > 0
+    return seen
+
+
+def test_the_oracles_own_process_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contracts = [target.numerics for target in _targets()]
+    with WorkerPool(_targets()) as pool:
+        expected = _judged(tmp_path, pool, None)
+    with OracleProcess(contracts) as oracle, WorkerPool(_targets()) as pool:
+        assert _judged(tmp_path, pool, oracle, ends_after=60) == expected
+        assert oracle.trouble
+    with OracleProcess(contracts) as oracle, WorkerPool(_targets()) as pool:
+        with monkeypatch.context() as patched:
+            patched.delattr(Truth, "check")  # nothing is judged here
+            assert _judged(tmp_path, pool, oracle) == expected
+        assert not oracle.trouble
+
+
+def test_what_the_guide_knows_does_not_depend_on_how_long_that_process_lives(tmp_path: Path) -> None:
+    seen = []
+    for ends_after in (0, 40):
+        with OracleProcess(target.numerics for target in _targets()) as oracle, WorkerPool(_targets()) as pool:
+            seen.append(_judged(tmp_path, pool, oracle, ends_after, guided=True))
+            assert bool(oracle.trouble) == bool(ends_after)
+    assert seen[0] == seen[1]
+
+
+def test_an_error_of_the_consumer_is_raised_once_and_as_it_is() -> None:
+    calls = 0
+
+    def consume(cases: list[Case]) -> None:
+        nonlocal calls
+        calls += 1
+        raise ValueError("consumer")
+
+    with pytest.raises(ValueError, match="consumer"):
+        search("rms_norm", 1, consume)
+    assert calls == 1

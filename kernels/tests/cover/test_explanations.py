@@ -1,0 +1,19 @@
+"""Planted bugs are found, shrunk to the smallest case that fails, and explained by what was planted."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz.cli.selftest import SelftestOptions, selftest
+
+from fuzz.cli.exits import Exit
+
+_FEW = ("avx2-tail-dropped-at-31", "weighted-eps-as-x", "backward-dw-unwritten", "weighted-overlap-forgotten")
+
+
+@pytest.mark.parametrize("name", _FEW)
+def test_the_explanation_names_what_was_planted(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    code = selftest(SelftestOptions(keyword=name, explain=True))
+    told = capfd.readouterr().out
+    assert code is Exit.OK, told
+    assert "1 of 1 mutants explained by what was planted" in told
+    assert "1 of 1 shrunk cases are the smallest that fail" in told
