@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from fuzz.cli.selftest import SelftestOptions, selftest
 
 from fuzz.cli.exits import Exit
+from fuzz.cli.selftest import SelftestOptions, selftest
 
 _FEW = ("avx2-tail-dropped-at-31", "weighted-eps-as-x", "backward-dw-unwritten", "weighted-overlap-forgotten")
 
