@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters.c_target import CTarget
+from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 
 NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
@@ -27,7 +28,7 @@ WORKER_FLAGS = ("-O2", "-std=gnu11")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
-class BuildError(Exception):
+class BuildError(UsageError):
     """A kernel that does not compile, or a cache that cannot be used. The message is complete: print it as it is."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.kernel import CKernel, Kernel
 from fuzz.base.verdict import Verdict
-from fuzz.findings.book import Bucket
+from fuzz.findings.book import Bucket, FindingBook
 from fuzz.findings.tally import Tally, Worst
 from fuzz.judge.judge import Judgement
+from fuzz.report.failure import Provenance, bucket_text
+from fuzz.report.records import environment
 
 
 @dataclass(frozen=True)
@@ -111,15 +113,18 @@ class Outline:
 
 @dataclass
 class TwinCount:
-    """An observer that counts, by target, the twins that were judged by each law."""
+    """An observer that counts, by target, the twins that were judged by each law that its kernel declares."""
 
-    targets: Mapping[str, Target]
+    targets: Iterable[Target]
     counts: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._laws = {target.id: target.kernel.laws for target in self.targets}
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         for judgement in judgements:
             law, ran = judgement.law, judgement.verdict is not Verdict.NOT_RUN
-            if law is not None and ran and law.name in self.targets[judgement.target].kernel.laws:
+            if law is not None and ran and law.name in self._laws[judgement.target]:
                 self.counts.setdefault(judgement.target, Counter())[law.name] += 1
 
     def progress(self, elapsed: float) -> None:
@@ -142,7 +147,25 @@ def target_lines(targets: Iterable[Target], tally: Tally, twins: TwinCount) -> t
     return tuple(lines)
 
 
-def failure_of(bucket: Bucket, target: Target, text: str, known: str = "") -> Failure:
+def run_outline(
+    verb: str,
+    book: FindingBook,
+    targets: Sequence[Target],
+    tally: Tally,
+    twins: TwinCount,
+    origin: Provenance,
+    known: Callable[[Bucket], str] = lambda bucket: "",
+) -> Outline:
+    """What a run found and judged; `known` names the issue of a known failure."""
+    by_id, failures = {target.id: target for target in targets}, []
+    for bucket in book.buckets.values():
+        target = by_id[bucket.judgement.target]
+        failures.append(_failure(bucket, target, bucket_text(bucket, target, origin), known(bucket)))
+    lines = target_lines(targets, tally, twins)
+    return Outline(verb, origin.seed, environment(), tally.cases, lines, tuple(failures))
+
+
+def _failure(bucket: Bucket, target: Target, text: str, known: str) -> Failure:
     """A bucket as the reports show it."""
     verdict, broken = bucket.judgement.verdict, bucket.judgement.broken_law_name
     targets = tuple(sorted(bucket.targets))

@@ -11,6 +11,7 @@ from fuzz.adapters.python_target import PythonTarget
 from fuzz.adapters.target import Target
 from fuzz.base.capability import refusal
 from fuzz.base.case import ITEMSIZE, Case, CaseError
+from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck, unchanged
@@ -20,7 +21,7 @@ _ROW_LAWS = ("row_permutation", "batch_subset", "batch_append")
 """laws by which the twin's elements are some of the case's."""
 
 
-class ScriptError(Exception):
+class ScriptError(UsageError):
     """No program can show this failure. The message says what does."""
 
 

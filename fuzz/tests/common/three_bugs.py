@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fuzz.cli.explaining import explain_findings
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import load
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, target_of, with_edits
+from fuzz.uses.explaining import explain_findings
 from fuzz.uses.search.runner import Limits, Runner
 
 _SCALED = "y[i] = x[i] * rstd;"

@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 from fuzz.base.kernel import CKernel
-from fuzz.cli.explaining import explain_findings
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import Bucket, FindingBook
 from fuzz.tests.common.hunting import GENERIC
 from fuzz.tests.common.shared_pack import OWN, SHARED, planted
 from fuzz.triage.shared import shared_sources
+from fuzz.uses.explaining import explain_findings
 from fuzz.uses.search.runner import Limits, Runner
 
 

@@ -1,4 +1,4 @@
-"""What `kernelfuzz repro --script` does."""
+"""A program that shows a failing case by itself."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from fuzz.adapters.c_target import CTarget
 from fuzz.adapters.python_target import PythonTarget
 from fuzz.adapters.target import Target
 from fuzz.base.errors import UsageError
-from fuzz.cli.chosen_case import ChosenCase
 from fuzz.findings.casefile import Found
 from fuzz.judge.judge import Judgement
 from fuzz.report.script.c_script import c_script
-from fuzz.report.script.calls import ScriptError, calls_of
+from fuzz.report.script.calls import calls_of
 from fuzz.report.script.python_script import python_script
+from fuzz.uses.repro.chosen_case import ChosenCase
 
 _LANGUAGES: Mapping[str, type[CTarget] | type[PythonTarget]] = {".c": CTarget, ".py": PythonTarget}
 
@@ -43,10 +43,7 @@ def write_script(path: Path, chosen: ChosenCase, judgement: Judgement, target: T
     """Write the program. Raises UsageError where none can show it."""
     case, found = chosen.case, chosen.found
     failing = judgement if judgement.verdict.is_finding else None
-    try:
-        calls = calls_of(target, case, failing, chosen.law, chosen.history)
-    except ScriptError as error:
-        raise UsageError(str(error)) from error
+    calls = calls_of(target, case, failing, chosen.law, chosen.history)
     about = [
         f"{judgement.verdict.value} of {target.id}, case {case.digest[:12]}",
         *([judgement.reason] if judgement.reason else []),
