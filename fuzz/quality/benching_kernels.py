@@ -14,7 +14,7 @@ from typing import Any
 from fuzz.adapters.c_target import CTarget
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.python_target import PythonTarget
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Target, TargetId
 from fuzz.base.errors import UsageError
 from fuzz.cli.exits import Exit
 from fuzz.quality.speed.timing import ITEMSIZES, Shape, Timing
@@ -96,7 +96,8 @@ def _native(targets: Sequence[Target], request: Request) -> list[dict[str, Any]]
 
 def _is_baseline(name: str, beside: str) -> bool:
     """The plain composition, built by the same compiler."""
-    return name.startswith(f"c-{_BASELINE}@") and name.partition(":")[2] == beside.partition(":")[2]
+    plain, other = TargetId.parse(name), TargetId.parse(beside)
+    return plain.implementation == f"c-{_BASELINE}" and (plain.compiler, plain.opt) == (other.compiler, other.opt)
 
 
 def _cuda(targets: Sequence[PythonTarget], request: Request) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fuzz.adapters.target import TargetId
 from fuzz.base.case import ITEMSIZE
 from fuzz.findings.accuracy import BINS_PER_OCTAVE
 from fuzz.findings.database import TargetRow
@@ -91,8 +92,8 @@ def _panel(kernel: str, dtype: str, points: dict[str, list[Mark]]) -> Panel:
 
 def _place(target: str) -> str:
     """'qemu vl=128' of c-sve@qemu:vl=128,gcc-O0."""
-    where, _, details = target.split("@", 1)[1].partition(":")
-    return " ".join([where, *(part for part in details.split(",") if "=" in part)])
+    parsed = TargetId.parse(target)
+    return " ".join([parsed.place, *parsed.set_there])
 
 
 def _highest(points: Iterable[Mark], worst_case: bool) -> Curve:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from fuzz.adapters.target import TargetId
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.not_run import not_run_lines
 
@@ -26,7 +27,7 @@ def run_table(tally: Tally) -> Table:
         if target.kernel not in ran:
             continue
         kernel = "" if target.kernel == previous else target.kernel
-        place = target.target.split("@", 1)[1]
+        place = TargetId.parse(target.target).where
         table.add_row(kernel, place, f"{target.judged:,}", _findings(target), *_worst(target, tally.dtypes))
         previous = target.kernel
     return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Target, TargetId
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judgement import Judgement
 from fuzz.triage.rule import Rule, learn
@@ -89,7 +89,7 @@ def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> 
     told = f"on {count} of {len(own)} targets"
     if learned.exact and learned.rule.atoms:
         return _cause(learned.rule), f"{name} fails {told}, those with {learned.rule}, and passes on the others"
-    names = " ".join(target.id.partition("@")[2] for target in failing[:4])
+    names = " ".join(TargetId.parse(target.id).where for target in failing[:4])
     return "some targets", f"{name} fails {told}: {names}{' ...' if count > 4 else ''}"
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.c_target import SVE_BITS, CTarget
-from fuzz.adapters.target import expand
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.target import TargetId, expand
 from fuzz.adapters.toolchain import Host, this_host
 from fuzz.base.attestation import AttestationError, NotRun
 from fuzz.base.kernel import PLAIN, CKernel, Isa
@@ -110,3 +111,28 @@ def test_a_missing_instruction_set_is_an_internal_error(
         WorkerPool([scalable], cache=cache),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("c-sve@qemu:vl=256,gcc-O0", TargetId("c", "sve", "qemu", (("vl", "256"),), "gcc", "O0")),
+        (
+            "c-add-generic@qemu:arch=aarch64,clang-O2",
+            TargetId("c", "add-generic", "qemu", (("arch", "aarch64"),), "clang", "O2"),
+        ),
+        ("triton-vector-generic@interpret", TargetId("triton", "vector-generic", "interpret")),
+        ("torch-eager@cpu", TargetId("torch", "eager", "cpu")),
+    ],
+)
+def test_an_id_is_read_as_it_is_printed(text: str, parts: TargetId) -> None:
+    assert TargetId.parse(text) == parts
+    assert str(parts) == text
+
+
+def test_every_id_of_the_built_in_pack_goes_there_and_back() -> None:
+    for host in (X86, ARM):
+        for target in expand(load(built_in()).kernels, host):
+            parsed = TargetId.parse(target.id)
+            assert str(parsed) == target.id
+            assert parsed.kernel == target.kernel.name
