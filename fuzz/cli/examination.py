@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from fuzz.adapters import toolchain
+from fuzz.adapters.isa import QEMU, architectures
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.python_target import INSTALL, PythonTarget, no_cuda_device
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.python import INSTALL, no_cuda_device
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import Tool, this_host
 from fuzz.base.attestation import Attestation, NotRun
 from fuzz.cli.exits import Exit
@@ -46,15 +48,15 @@ def examine(*, install: bool, as_json: bool, pack: Path | None) -> Exit:
 def tools(targets: Sequence[Target]) -> tuple[Tool, ...]:
     """Every compiler and emulator of C kernels, and every program that some Python target needs, each once."""
     host = this_host()
-    compilers = [toolchain.compiler(family, arch, host) for family in toolchain.FAMILIES for arch in toolchain.ARCHES]
-    emulators = [toolchain.emulator(arch) for arch in toolchain.ARCHES]
-    programs = [tool for target in targets if isinstance(target, PythonTarget) for tool in target.programs]
-    return tuple({(tool.name, tool.prefix): tool for tool in (*compilers, *emulators, *programs)}.values())
+    compilers = [toolchain.compiler(family, arch, host) for family in toolchain.COMPILERS for arch in architectures()]
+    emulators = [toolchain.emulator(QEMU, arch) for arch in architectures()]
+    needed = [tool for target in targets for tool in target.adapter.tools(target)]
+    return tuple({(tool.name, tool.prefix): tool for tool in (*compilers, *emulators, *needed)}.values())
 
 
 def _wanted(found: Sequence[Tool]) -> list[Tool]:
     """What is missing and not optional."""
-    return [tool for tool in found if tool.path is None and tool.name != "clang"]
+    return [tool for tool in found if tool.path is None and not tool.optional]
 
 
 def _install(missing: Sequence[Tool], err: Console) -> bool:
@@ -101,7 +103,7 @@ def _not_given(statuses: dict[str, Attestation | NotRun]) -> dict[str, int]:
 
 
 def _missing(tool: Tool) -> str:
-    return f"{'optional' if tool.name == 'clang' else 'missing'}: {tool.missing}"
+    return f"{'optional' if tool.optional else 'missing'}: {tool.missing}"
 
 
 def _words(status: Attestation | NotRun) -> str:
@@ -118,7 +120,7 @@ def _record(found: Sequence[Tool], statuses: dict[str, Attestation | NotRun]) ->
                 "name": tool.name,
                 "version": tool.version or None,
                 "package": tool.package,
-                "optional": tool.name == "clang",
+                "optional": tool.optional,
             }
             for tool in found
         ],

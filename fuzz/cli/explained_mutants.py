@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel

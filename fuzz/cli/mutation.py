@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fuzz.adapters.pack import Pack, built_in, load
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.mutant import Mutant

@@ -11,9 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fuzz.adapters.c_target import CTarget
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.python_target import PythonTarget
 from fuzz.adapters.target import Target, TargetId
 from fuzz.base.errors import UsageError
 from fuzz.cli.exits import Exit
@@ -56,7 +54,7 @@ def bench_kernels(request: Request) -> Exit:
         console.progress().print(line, style="yellow")
     here = [target for target in chosen if target.id not in missing]
     native = [target for target in here if _is_measured(target)]
-    cuda = [target for target in here if isinstance(target, PythonTarget) and target.device == "cuda"]
+    cuda = [target for target in here if target.name.place == "cuda"]
     if not native and not cuda:
         raise UsageError("nothing to measure: C kernels are measured for rms_norm, native, -O2; Python kernels on cuda")
     record: dict[str, Any] = {"environment": environment()}
@@ -70,16 +68,15 @@ def bench_kernels(request: Request) -> Exit:
 
 
 def _is_measured(target: Target) -> bool:
-    native = isinstance(target, CTarget) and not target.emulated and target.opt == "O2"
+    native = (target.name.kind, target.name.place, target.name.opt) == ("c", "native", "O2")
     return native and target.kernel.op == "rms_norm" and "f32" in target.kernel.capabilities.dtypes
 
 
 def _native(targets: Sequence[Target], request: Request) -> list[dict[str, Any]]:
     from fuzz.quality.speed import native
 
-    measured = [target for target in targets if isinstance(target, CTarget)]
-    with console.progress().status(f"Measuring {len(measured)} kernels on one core ..."):
-        timings = list(native.time_native(measured, request.lengths or native.LENGTHS))
+    with console.progress().status(f"Measuring {len(targets)} kernels on one core ..."):
+        timings = list(native.time_native(targets, request.lengths or native.LENGTHS))
     out, rows = console.results(), []
     for timing in timings:
         slow = [t.seconds for t in timings if t.shape == timing.shape and _is_baseline(t.who, timing.who)]
@@ -100,7 +97,7 @@ def _is_baseline(name: str, beside: str) -> bool:
     return plain.implementation == f"c-{_BASELINE}" and (plain.compiler, plain.opt) == (other.compiler, other.opt)
 
 
-def _cuda(targets: Sequence[PythonTarget], request: Request) -> dict[str, Any]:
+def _cuda(targets: Sequence[Target], request: Request) -> dict[str, Any]:
     import torch
 
     from fuzz.quality.speed import cuda
@@ -122,14 +119,12 @@ def _cuda(targets: Sequence[PythonTarget], request: Request) -> dict[str, Any]:
     return {"device": device, "copy": copy, "timings": [_recorded(timing) for timing in timings]}
 
 
-def _shapes(
-    targets: Sequence[PythonTarget], request: Request, rows: Sequence[int], lengths: Sequence[int]
-) -> list[Shape]:
+def _shapes(targets: Sequence[Target], request: Request, rows: Sequence[int], lengths: Sequence[int]) -> list[Shape]:
     ops = dict.fromkeys(target.kernel.op for target in targets)
     return [Shape(op, dtype, m, n) for op in ops for dtype in request.dtypes for m in rows for n in lengths]
 
 
-def _compile(targets: Sequence[PythonTarget], shapes: Sequence[Shape], pack: Path | None) -> None:
+def _compile(targets: Sequence[Target], shapes: Sequence[Shape], pack: Path | None) -> None:
     """In as many processes as there are processors: what is compiled is kept on disk."""
     distinct = {(shape.op, shape.dtype, shape.n): shape for shape in shapes}
     shares = [list(distinct.values())[start::_COMPILERS] for start in range(_COMPILERS)]

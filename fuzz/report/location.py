@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.base.kernel import CKernel, Kernel
+from fuzz.adapters.registry import adapter_of
+from fuzz.base.kernel import Kernel
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Location:
 def location_of(kernel: Kernel) -> Location:
     """The line that defines the kernel's function; the first one where it cannot be found."""
     source = kernel.source.resolve()
-    name = f"kf_{kernel.op}" if isinstance(kernel, CKernel) else f"def {kernel.entry or kernel.op}"
+    name = adapter_of(kernel).definition(kernel)
     lines = source.read_text(encoding="utf-8", errors="replace").splitlines() if source.is_file() else []
     found = [number for number, line in enumerate(lines, start=1) if re.search(rf"\b{re.escape(name)}\s*\(", line)]
     return Location(_from_root(source), found[0] if found else 1)

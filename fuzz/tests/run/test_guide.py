@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.capability import Taker, taker
 from fuzz.base.case import Case

@@ -6,9 +6,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.kernel import CKernel
 from fuzz.tests.triage.hunting import PACK
 
 _TAIL = "for (; i < n; i++) total += x[i] * x[i];"
