@@ -117,7 +117,7 @@ class CoverageRow(Base):
     kind: Mapped[str] = mapped_column(primary_key=True)
     value: Mapped[str] = mapped_column(primary_key=True)
     wanted: Mapped[bool] = mapped_column(default=False)
-    """part of the space: a hole where the count is 0."""
+    """part of the space: a coverage gap where the count is 0."""
     count: Mapped[int] = mapped_column(default=0)
 
 

@@ -67,7 +67,7 @@ class Tally:
     coverage: dict[str, Ledger] = field(default_factory=dict)
     """by op: what judged cases have visited."""
     reach: Mapping[str, Reach] = field(default_factory=dict)
-    """by op: what the targets can visit, and so what is a hole."""
+    """by op: what the targets can visit, and so what is a coverage gap."""
 
     def cover(self, case: Case, targets: Sequence[str]) -> None:
         """Count what a case visits that was judged on these targets, and them."""

@@ -15,15 +15,15 @@ from fuzz.report.tables import PlainTable, print_table
 _SHORT = 3
 """corners of one kind that are named where no target accepts them; of more, how many."""
 _NAMED = 12
-"""holes of one kind that are named before '... and N more'; the records name all."""
+"""coverage gaps of one kind that are named before '... and N more'; the records name all."""
 
 
 def print_coverage(console: Console, tally: Tally) -> None:
-    """A table per op: how many values of each kind were visited, how often the rarest, and the holes by name."""
+    """A table per op: how many values of each kind were visited, how often the rarest, and the gaps by name."""
     for op, ledger in tally.coverage.items():
         console.print(f"\ncoverage of {op}:")
-        print_table(PlainTable(("kind", "visited", "of", "rarest", "holes"), _rows(ledger)), markdown=False)
-    holes = sum(ledger.size for ledger in tally.coverage.values())
+        print_table(PlainTable(("kind", "visited", "of", "rarest", "gaps"), _rows(ledger)), markdown=False)
+    gaps = sum(ledger.size for ledger in tally.coverage.values())
     able = {target for reach in tally.reach.values() for target in reach.space["target"]}
     unable = [target for target in tally.targets if target not in able]
     if unable:
@@ -33,7 +33,7 @@ def print_coverage(console: Console, tally: Tally) -> None:
         corners = sum(len(values) for _, _, values in beyond)
         named = ", ".join(f"{op} {kind}{_few(values)}" for op, kind, values in beyond)
         console.print(f"{corners} corners that no selected target accepts: {named}", soft_wrap=True)
-    console.print("no hole" if holes == 0 else f"{holes} holes: run longer, or see the table")
+    console.print("no coverage gap" if gaps == 0 else f"{gaps} coverage gaps: run longer, or see the table")
 
 
 def _few(values: Sequence[str]) -> str:
@@ -41,16 +41,16 @@ def _few(values: Sequence[str]) -> str:
 
 
 def coverage_record(ledger: Ledger) -> dict[str, Any]:
-    """Counts and holes by kind, for the records."""
-    holes = ledger.holes()
-    return {kind: {"counts": dict(counts), "holes": holes.get(kind, [])} for kind, counts in ledger.counts.items()}
+    """Counts and coverage gaps by kind, for the records."""
+    gaps = ledger.gaps()
+    return {kind: {"counts": dict(counts), "holes": gaps.get(kind, [])} for kind, counts in ledger.counts.items()}
 
 
 def _rows(ledger: Ledger) -> list[tuple[str, ...]]:
-    holes = ledger.holes()
+    gaps = ledger.gaps()
     rows: list[tuple[str, ...]] = []
     for kind, values in ledger.space.items():
-        missing = holes.get(kind, [])
+        missing = gaps.get(kind, [])
         rarest = min(ledger.counts[kind][value] for value in values)
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         named = ", ".join(missing[:_NAMED]) + more

@@ -179,7 +179,7 @@ def _natural(value: str) -> tuple[bool, int, str]:
 
 
 def _coverage(rows: Sequence[Place]) -> list[Kind]:
-    """Kinds with holes first: what is whole needs no attention."""
+    """Kinds with coverage gaps first: what is whole needs no attention."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
         if row.wanted:

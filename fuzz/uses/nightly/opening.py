@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from fuzz.adapters.target import Target
 from fuzz.base import __version__
-from fuzz.base.capability import takers
+from fuzz.base.capability import capabilities_of
 from fuzz.base.kernel import Kernel
 from fuzz.findings.database import BucketRow, CoverageRow, LawRow, Night, Session, SightingRow, Slice, TargetRow, now
 from fuzz.findings.rules import rule_from_text
@@ -85,11 +85,11 @@ def note_targets(engine: Engine, night: int, targets: Iterable[Target], statuses
 
 
 def note_space(engine: Engine, night: int, kernels: Sequence[Kernel], laws: Iterable[str]) -> None:
-    """What this night should visit, as far as the kernels that run take it: what it has not is a hole by name."""
+    """What this night should visit, as far as the kernels that run take it: what it has not is a coverage gap."""
     labels = [
         {"night_id": night, "op": op, "kind": kind, "value": value, "wanted": True, "count": 0}
         for op in sorted({kernel.op for kernel in kernels})
-        for kind, values in space_of(takers(kernels, op)).items()
+        for kind, values in space_of(capabilities_of(kernels, op)).items()
         for value in values
     ]
     compared = [{"night_id": night, "name": law, "compared": 0} for law in laws]

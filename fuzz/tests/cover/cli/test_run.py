@@ -1,0 +1,353 @@
+"""`kernelfuzz run` and `repro` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuzz.adapters.isa import ISAS
+from fuzz.base.op import OPS
+from fuzz.judge.oracle_process import OracleProcess
+from fuzz.judge.values import Asked, Checks
+from fuzz.tests.common.running import Running, until
+from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited
+
+Planted = Callable[..., Path]
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+CASES = 162
+"""no multiple of the number of ops: they share it out, and run no case more."""
+
+
+@pytest.fixture(scope="module")
+def whole_run(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    """One run over everything, with records."""
+    folder = tmp_path_factory.mktemp("run")
+    done = subprocess.run(
+        [sys.executable, "-m", "fuzz", "run", "--max-cases", str(CASES), "--seed", "7", "--json", "out.jsonl"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return done, _records(folder / "out.jsonl")
+
+
+@pytest.mark.parametrize("verb", ["run", "gate"])
+def test_a_run_goes_on_when_the_oracles_process_is_killed(
+    verb: str, cli_here: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = OracleProcess.ask
+
+    def killed(oracle: OracleProcess, asked: Mapping[Checks, Sequence[Asked]]) -> None:
+        assert oracle.pid is not None
+        if not oracle.trouble:
+            os.kill(oracle.pid, signal.SIGKILL)
+        ask(oracle, asked)
+
+    words = [verb, "--op", "rms_norm", "--target", "c-generic@native:gcc-O2", "--max-cases", "40"]
+    undisturbed = cli_here(*words, *(["--seed", "1"] if verb == "run" else []))
+    monkeypatch.setattr(OracleProcess, "ask", killed)
+    done = cli_here(*words, *(["--seed", "1"] if verb == "run" else []))
+    assert (done.returncode, undisturbed.returncode) == (0, 0)
+    assert "the oracle's own process was ended from outside; judging went on without it" in done.stderr
+    assert "oracle" not in undisturbed.stderr
+    counts = [re.search(r"[\d,]+ judged runs", each.stdout) for each in (done, undisturbed)]
+    assert counts[0] is not None
+    assert counts[1] is not None
+    assert counts[0][0] == counts[1][0]
+
+
+def test_every_target_is_attested_and_nothing_is_found(whole_run: Any) -> None:
+    done, records = whole_run
+    assert done.returncode == 0, done.stdout + done.stderr
+    targets = {target["target"]: target for target in records[0]["targets"]}
+    for bits in ISAS["sve"].lengths:
+        for opt in ("O0", "O2"):
+            sve = targets[f"c-sve@qemu:vl={bits},gcc-{opt}"]
+            assert (sve["runs"], sve["vector_bits"], sve["arch"]) == (True, bits, "aarch64")
+    for name in ("c-neon@qemu:gcc-O0", "c-avx2@qemu:gcc-O2", "c-generic@native:gcc-O2", "c-dispatch@native:gcc-O0"):
+        assert targets[name]["runs"], targets[name]
+    assert "nothing found" in done.stdout
+
+
+def test_each_judged_run_leaves_a_record_and_the_summary_adds_up(whole_run: Any) -> None:
+    _, records = whole_run
+    told = [record for record in records if record["kind"] == "run"]
+    # What a target gets wrong by its own probe, as Triton's interpreter does bf16, is told and not judged.
+    runs = [record for record in told if record["verdict"] != "NOT_RUN"]
+    assert all(record["target"].endswith("@interpret") for record in told if record not in runs)
+    summary = records[-1]
+    assert summary["kind"] == "summary"
+    assert summary["cases"] == CASES
+    assert summary["judged"] == len(runs) == sum(target["judged"] for target in summary["targets"])
+    assert {record["verdict"] for record in runs} == {"PASS"}
+    idle = {target["target"] for target in summary["targets"] if target["judged"] == 0 and not target["not_run"]}
+    # Rows of whole tiles of 2,048 are rare in the few cases that the interpreter is given.
+    assert idle <= {"triton-tile-fast@interpret"}
+
+
+def test_the_same_seed_runs_the_same_cases_in_the_same_order(whole_run: Any, cli_here: Cli, tmp_path: Path) -> None:
+    _, first = whole_run
+    share = str(CASES // len(OPS))
+    again = cli_here("run", "--max-cases", share, "--seed", "7", "--target", "c-composed@*", "--json", "again.jsonl")
+    assert again.returncode == 0, again.stderr
+    digests = dict.fromkeys(r["case"] for r in first if r.get("target", "").startswith("c-composed@"))
+    repeated = dict.fromkeys(record["case"] for record in _records(tmp_path / "again.jsonl") if record["kind"] == "run")
+    assert list(repeated) == list(digests)
+
+
+def test_a_planted_bug_is_found_explained_kept_and_replayed(
+    cli: Cli, cli_here: Cli, planted: Planted, tmp_path: Path
+) -> None:
+    pack = planted(edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)"))
+    found = cli("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1", "--json", "out.jsonl")
+    assert found.returncode == 1
+    (path,) = (tmp_path / "findings").glob("planted-fail_numeric-*.json")
+    positions = [found.stdout.index(word) for word in _ORDER]
+    assert positions == sorted(positions), "the failure text is out of order"
+    command = re.search(r"reproduce +kernelfuzz (repro .*)", found.stdout)
+    assert command is not None
+    assert path.name in command[1]
+    printed = cli(*shlex.split(command[1]))
+    assert printed.returncode == 1, "the command must work as it is printed"
+    assert "probes agree" in printed.stdout, "the file says when it fails"
+    assert "FAIL_NUMERIC" in printed.stdout
+    place = re.search(r"as found +kernelfuzz (repro 1:rms_norm:\d+ .*)", found.stdout)
+    assert place is not None
+    by_place = cli_here(*shlex.split(place[1]))
+    assert (by_place.returncode, "FAIL_NUMERIC" in by_place.stdout) == (1, True), by_place.stderr
+    by_digest = cli_here("repro", path.stem[-12:-5], "--pack", str(pack), "--script", "shown.c")
+    assert by_digest.returncode == 1, by_digest.stderr
+    assert (tmp_path / "shown.c").read_text().startswith("/* FAIL_NUMERIC of c-planted@native")
+    assert f"kernelfuzz run --seed 1 --pack {pack}" in found.stdout
+    assert any(record["kind"] == "finding" for record in _records(tmp_path / "out.jsonl"))
+
+    again = cli_here("repro", str(path), "--pack", str(pack))
+    assert again.returncode == 1
+    assert "FAIL_NUMERIC" in again.stdout
+    clean = cli_here("repro", str(path), "--pack", str(planted(GENERIC, "clean")), "--json", "repro.json")
+    assert clean.returncode == 0, clean.stdout
+    judged = json.loads((tmp_path / "repro.json").read_text())["judgements"]
+    assert {judgement["verdict"] for judgement in judged} == {"PASS"}
+
+
+_ORDER = (
+    "FAIL_NUMERIC  planted  c-planted@native",
+    "strides",
+    "mod 64 bytes",
+    "worst         y[",
+    "got           ",
+    "expected      ",
+    "ulp, err/budget",
+    "budget        ",
+    "reproduce     ",
+    "case file     ",
+    "shrunk        ",
+    "cause         the kernel's source",
+    "probes agree",
+)
+
+
+def test_a_kernel_that_crashes_is_a_finding_and_the_run_goes_on(cli_here: Cli, planted: Planted) -> None:
+    pack = planted(edited("{ return each_row", "{ if (call->eps > 1.0f) __builtin_trap(); return each_row"))
+    done = cli_here("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1")
+    assert done.returncode == 1
+    assert "CRASH  planted" in done.stdout
+    assert "of 64 cases" in done.stdout
+
+
+def _running(folder: Path, *options: str) -> Running:
+    """`kernelfuzz run` beside the test, both its streams in one."""
+    return Running([sys.executable, "-m", "fuzz", "run", *options], folder, stderr=subprocess.STDOUT)
+
+
+def test_a_killed_worker_loses_nothing(planted: Planted, tmp_path: Path) -> None:
+    """Killed from outside, a worker is replaced; the run goes on as if nothing had happened."""
+    pack = planted(GENERIC)
+    killed, seen = set[int](), 0
+    with _running(tmp_path, "--pack", str(pack), "--json", "out.jsonl") as run:
+
+        def enough() -> bool:
+            """Kill, and then only once more was judged: a case that ends two workers is a finding."""
+            nonlocal seen
+            judged = _text(tmp_path / "out.jsonl").count('"kind":"run"')
+            if judged > seen and len(killed) < 3:
+                seen = judged
+                for pid in _workers_of(run.pid):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.add(pid)
+            return len(killed) >= 3 and judged > seen + 200
+
+        until(enough, run)
+        run.send_signal(signal.SIGINT)
+        output, _ = run.ended()
+    assert run.returncode == 2, output
+    assert "nothing found" in output
+    assert "restarted" in output
+    records = _records(tmp_path / "out.jsonl")
+    cases = {record["case"] for record in records if record["kind"] == "run"}
+    assert len({target["judged"] for target in records[-1]["targets"]}) == 1, "a target missed a case"
+    assert len(cases) > 100
+
+
+def _workers_of(parent: int) -> list[int]:
+    answer = subprocess.run(
+        ["ps", "-o", "pid=,comm=", "--ppid", str(parent)], capture_output=True, text=True, check=False
+    )
+    return [int(line.split()[0]) for line in answer.stdout.splitlines() if "worker-" in line]
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_with_the_table_and_exit_code_2(
+    planted: Planted, tmp_path: Path, number: signal.Signals
+) -> None:
+    with _running(tmp_path, "--pack", str(planted(GENERIC)), "--json", "out.jsonl") as run:
+        until(lambda: '"kind":"run"' in _text(tmp_path / "out.jsonl"), run)
+        run.send_signal(number)
+        output, _ = run.ended()
+    assert run.returncode == 2, output
+    assert "nothing found" in output
+
+
+_OF_EVERY_KIND = """
+from fuzz.adapters.pack import built_in, load
+KERNELS = tuple(load(built_in()).kernel(name) for name in ("generic", "sve", "compiled"))
+"""
+"""one that runs without a tool, and one for each tool that is missing."""
+
+
+def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_code(cli: Cli, tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("gcc", "as", "ld", "aarch64-linux-gnu-gcc"):
+        path = subprocess.run(["which", name], capture_output=True, text=True, check=True).stdout.strip()
+        (tools / name).symlink_to(path)
+    without = {"PATH": str(tools)}
+    done = cli("run", "--max-cases", "32", "--seed", "1", "--target", "c-sve@*,c-generic@*", **without)
+    assert done.returncode == 0, done.stderr
+    assert "NOT_RUN c-sve@qemu:vl=128,gcc-O0 and 11 more: " in done.stdout
+    assert re.findall(r"^[a-z]+(?= .*native|.*qemu)", done.stdout, re.MULTILINE) == ["generic"], "a table of what ran"
+    assert "qemu-aarch64-static is not installed (apt-get install qemu-user-static)" in done.stdout
+    required = cli("run", "--max-cases", "32", "--seed", "1", "--target", "c-s*@*", "--require", "c-sve@*", **without)
+    assert required.returncode == 10
+    assert "required target c-sve@qemu:vl=128,gcc-O0 did not run" in required.stderr
+    nothing = cli("run", "--max-time", "8h", "--target", "c-sve@*", **without)
+    assert nothing.returncode == 5
+    assert "NOTHING RAN: 0 judged runs of 0 cases" in nothing.stdout, "it takes no time to do nothing"
+    assert "nothing found" not in nothing.stdout
+    (tmp_path / "pack.py").write_text(_OF_EVERY_KIND)
+    doctor = cli("doctor", "--pack", ".", **without)
+    assert "qemu-user-static" in doctor.stdout
+    assert re.search(r"^g\+\+ +missing: g\+\+ is not installed", doctor.stdout, re.MULTILINE), "torch.compile needs it"
+    assert "kernelfuzz doctor --install" in doctor.stdout
+
+
+def test_a_required_target_that_does_not_exist_is_known_before_the_run(cli_here: Cli) -> None:
+    done = cli_here("run", "--require", "c-typo@*")
+    assert done.returncode == 10
+    assert "required target c-typo@*: no such target" in done.stderr
+
+
+def test_a_compile_error_is_shown_whole(cli_here: Cli, planted: Planted) -> None:
+    done = cli_here("run", "--pack", str(planted("int kf_rms_norm(void) { return oops; }\n")), "--max-cases", "16")
+    assert done.returncode == 4
+    assert "oops" in done.stderr
+    assert "undeclared" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "--max-time", "soon"], "30s, 5m or 8h"),
+        (["run", "--target", "c-nothing@*"], "no target matches --target c-nothing@*;"),
+        (["run", "--max-time", "0s"], "must be more than 0"),
+        (["run", "--output", "/etc/passwd"], "/etc/passwd cannot be written"),
+        (["run", "--report", "junit=/etc/passwd/a.xml"], "/etc/passwd cannot be written"),
+        (["list"], "fuzz list --help"),
+        (["run", "--op", "layer_norm"], "no kernel of an op"),
+        (["run", "-k", "sve and"], "a word is missing at the end"),
+        (["run", "--pack", "/nowhere"], "is not a pack"),
+        (["run", "--max-cases", "0"], "max-cases"),
+        (["run", "--frobnicate"], "--frobnicate"),
+        (["repro", "/nowhere.json"], "cannot be read: No such file"),
+        (["frobnicate"], "frobnicate"),
+        (["list", "colours"], "colours"),
+        (["selftest", "-k", "nothing"], "no mutant matches"),
+    ],
+)
+def test_bad_input_gets_one_clear_line_and_exit_code_4(cli_here: Cli, arguments: list[str], words: str) -> None:
+    done = cli_here(*arguments)
+    assert done.returncode == 4, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2
+
+
+def test_an_altered_case_file_is_refused(cli_here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "case.json").write_text("{}")
+    done = cli_here("repro", "case.json")
+    assert done.returncode == 4
+    assert "case.json: not a case file" in done.stderr
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
+    heavy = ("numpy", "mpmath", "hypothesis", "ml_dtypes")
+    code = f"import sys, fuzz.cli; print([name for name in {heavy!r} if name in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CHECKOUT)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_a_full_disk_loses_no_finding(cli: Cli, cli_here: Cli, planted: Planted) -> None:
+    pack = planted(edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)"))
+    command = ("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1", "--no-shrink")
+    done = cli(*command, "--output", "/proc/findings")
+    assert done.returncode == 1
+    assert "FAIL_NUMERIC  planted" in done.stdout
+    assert "/proc/findings" in done.stderr
+    assert "cannot be written" in done.stderr
+    records = cli("run", "--target", "c-generic@*", "--max-cases", "64", "--seed", "1", "--json", "/dev/full")
+    assert records.returncode == 3
+    assert "/dev/full: incomplete: No space left on device" in records.stderr
+    assert "nothing found" in records.stdout
+    assert cli_here("run", "--json", "/proc/nowhere/out.jsonl").returncode == 4
+
+
+def test_coverage_names_its_gaps_and_has_none_after_a_while(cli_here: Cli, tmp_path: Path) -> None:
+    short = cli_here(
+        "run", "--max-cases", "64", "--seed", "1", "--target", "c-composed@*", "--coverage", "--json", "c.jsonl"
+    )
+    assert short.returncode == 0, short.stderr
+    assert "coverage gaps: run longer" in short.stdout
+    records = _records(tmp_path / "c.jsonl")
+    drawn = [r for r in records if r.get("target") == "c-composed@native:gcc-O2" and "law" not in r]
+    recorded = records[-1]["coverage"]["rms_norm"]
+    assert recorded["tail of 256"]["holes"]
+    assert sum(recorded["dtype"]["counts"].values()) == len(drawn), "a twin visits nothing of its own"
+    judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}
+    assert recorded["target"] == {"counts": judged, "holes": []}
+    whole = cli_here("run", "--max-cases", "2000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
+    assert "no coverage gap" in whole.stdout, whole.stdout

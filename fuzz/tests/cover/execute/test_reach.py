@@ -1,0 +1,97 @@
+"""What a run can visit follows from what its targets take and attest; what only slow targets can, they are given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.python import PythonAttestation
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.attestation import Attestation, NotRun
+from fuzz.base.case import Case
+from fuzz.base.dispatch import Dispatch
+from fuzz.execute.reach import Reserved, reach_of
+from fuzz.generate.search import StopSearch, search
+
+OP = "fused_add_rms_norm"
+KERNELS = [kernel for kernel in load(built_in()).kernels if kernel.op == OP]
+TARGETS = expand(KERNELS, this_host())
+RIGHT = PythonAttestation("", "interpreted", "interpret", {})
+WRONG = replace(RIGHT, bf16="rounded to odd")
+
+
+def statuses(interpreter: Attestation) -> dict[str, Attestation | NotRun]:
+    """CUDA is absent and the interpreter as given."""
+    absent: dict[str, Attestation | NotRun] = {t.id: NotRun("absent") for t in TARGETS if t.id.endswith("@cuda")}
+    return {**absent, **{t.id: interpreter for t in TARGETS if t.id.endswith("@interpret")}}
+
+
+def test_what_no_target_accepts_is_no_gap_but_is_told() -> None:
+    """Only the interpreter takes rstd in 16 bits, of which it gets bf16 wrong."""
+    wrong, right = reach_of(OP, TARGETS, statuses(WRONG)), reach_of(OP, TARGETS, statuses(RIGHT))
+    steps = tuple(str(byte) for byte in range(0, 64, 2))
+    assert wrong.beyond == {"rstd dtype": ("bf16 for x bf16",), "rstd alignment bf16": steps}
+    assert right.beyond == {}
+    assert right.space["rstd alignment bf16"] == steps
+    assert "rstd alignment bf16" not in wrong.space
+    # Others take bf16 in the other tensors.
+    assert wrong.space["x alignment bf16"] == steps
+    assert set(wrong.space["target"]) == {t.id for t in TARGETS if not t.id.endswith("@cuda")}
+
+
+def test_a_target_of_small_cases_alone_reaches_no_large_ones() -> None:
+    alone = [target for target in TARGETS if target.id == "triton-add-chunked@interpret"]
+    reach = reach_of(OP, alone, statuses(RIGHT))
+    assert "265" in reach.beyond["rows"]
+    assert "12" not in reach.beyond["n"]
+    assert not {*reach.space["rows"]} & {*reach.beyond["rows"]}
+
+
+def _parts() -> tuple[list[Target], list[Target]]:
+    running = [target for target in TARGETS if not target.id.endswith("@cuda")]
+    return [t for t in running if t.slow], [t for t in running if not t.slow]
+
+
+def test_the_first_case_of_each_corner_of_slow_targets_is_given_to_them() -> None:
+    slow, quick = _parts()
+    reserved = Reserved(slow, quick, statuses(WRONG))
+    given: list[Case] = []
+    drawn = 0
+
+    def consume(cases: list[Case]) -> None:
+        nonlocal drawn
+        given.extend(cases[index] for index in reserved(cases))
+        drawn += len(cases)
+        if drawn > 1000:
+            raise StopSearch
+
+    search(OP, 1, consume, KERNELS)
+    seen = {label for case in given for label in case.origin.labels}
+    assert {("rstd alignment f16", str(byte)) for byte in range(0, 64, 2)} <= seen
+    assert len(given) <= 33 + len(slow), "one case for each corner and each target, and none for what others visit"
+    assert Reserved([], quick, {})(given) == []
+
+
+def test_every_slow_target_is_given_the_first_case_that_it_takes() -> None:
+    """tile-fast takes rows of whole tiles only: none of the batches that everybody is given may hold one."""
+    kernels = [kernel for kernel in load(built_in()).kernels if kernel.op == "rms_norm"]
+    running = [target for target in expand(kernels, this_host()) if not target.id.endswith("@cuda")]
+    slow, quick = [t for t in running if t.slow], [t for t in running if not t.slow]
+    reserved = Reserved(slow, quick, {})
+    waiting = {target.id: Dispatch(target.kernel, target.size_limit) for target in slow}
+    assert "triton-tile-fast@interpret" in waiting
+
+    def consume(cases: list[Case]) -> None:
+        wanted = reserved(cases)
+        for index, case in enumerate(cases):
+            taking = [name for name, dispatch in waiting.items() if dispatch.accepts(case)]
+            assert not taking or index in wanted, taking
+            for name in taking:
+                del waiting[name]
+        if not waiting:
+            raise StopSearch
+
+    search("rms_norm", 1, consume, kernels)
+    assert not waiting

@@ -1,0 +1,234 @@
+"""The search: the same seed gives the same cases, and the cases go where kernels break."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.capability import Capability, capabilities_of, capability_of
+from fuzz.base.case import ITEMSIZE, Case
+from fuzz.base.draw import EPS, Draw
+from fuzz.generate.coverage import Ledger
+from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
+from fuzz.generate.menus import recipes
+from fuzz.generate.plan import plan
+from fuzz.generate.realise import realise
+from fuzz.generate.requirements import out_of_capability
+from fuzz.generate.search import StopSearch, search
+from fuzz.generate.sketch import Sketch
+from fuzz.generate.space import space_of
+
+KERNELS = load(built_in()).kernels
+
+
+class _Audience:
+    """A guide that counts for whom cases are made, and has none of its own."""
+
+    def __init__(self) -> None:
+        self.made: Counter[Capability] = Counter()
+
+    def drawn(self, case: Case, draw: Draw, capability: Capability) -> None:
+        self.made[capability] += 1
+
+    def relatives(self, count: int) -> list[tuple[Draw, Capability]]:
+        return []
+
+
+def _cases(seed: int, count: int, guide: _Audience | None = None) -> list[Case]:
+    seen: list[Case] = []
+
+    def consume(batch: list[Case]) -> None:
+        seen.extend(batch)
+        if len(seen) >= count:
+            raise StopSearch
+
+    search("rms_norm", seed, consume, KERNELS, guide=guide)
+    return seen[:count]
+
+
+@pytest.fixture(scope="module")
+def made_for() -> _Audience:
+    """For whom the cases of `drawn` were made."""
+    return _Audience()
+
+
+@pytest.fixture(scope="module")
+def drawn(made_for: _Audience) -> list[Case]:
+    """Cases in the order of the search."""
+    return _cases(1, 4000, made_for)
+
+
+@pytest.fixture(scope="module")
+def many(drawn: list[Case]) -> list[Case]:
+    """Those that are neither big nor share memory, which have tests of their own."""
+    apart = [case for case in drawn if case.apart]
+    return [case for case in apart if not any(kind == "big" for kind, _ in case.origin.labels)]
+
+
+def _row_length(case: Case) -> int:
+    return case.inputs["x"].layout.shape[int(case.params["axis"])]
+
+
+def test_the_same_seed_gives_the_same_cases_in_the_same_order(drawn: list[Case]) -> None:
+    """Also without a guide that has none of its own."""
+    first = [case.digest for case in drawn[:200]]
+    assert first == [case.digest for case in _cases(1, 200)]
+    assert first != [case.digest for case in _cases(8, 200)]
+
+
+def test_what_else_is_imported_changes_no_case(
+    drawn: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hypothesis by itself draws the constants of every module that is neither installed nor a test."""
+    (tmp_path / "beside.py").write_text(f"NUMBERS = {[*range(101, 1024, 10)]}\n")
+    spec = spec_from_file_location("beside", tmp_path / "beside.py")
+    assert spec is not None
+    monkeypatch.setitem(sys.modules, "beside", module_from_spec(spec))
+    assert [case.digest for case in _cases(1, 256)] == [case.digest for case in drawn[:256]]
+
+
+def test_most_cases_differ(many: list[Case]) -> None:
+    assert len({case.digest for case in many}) > 0.9 * len(many)
+
+
+def test_the_search_steers_until_nothing_is_left_to_chance(drawn: list[Case]) -> None:
+    ledger = Ledger(space_of(capabilities_of(KERNELS, "rms_norm")))
+    for case in drawn:
+        ledger.see(case.origin.labels)
+    assert ledger.gaps() == {}
+
+
+def test_the_ledger_counts_what_the_cases_really_are(many: list[Case]) -> None:
+    """Labels are claims: they are checked against the tensors."""
+    for case in many:
+        x, labels = case.inputs["x"], set(case.origin.labels)
+        n, rank = _row_length(case), len(x.layout.shape)
+        if x.layout.size == 0:
+            assert labels == {("dtype", x.dtype), ("n", "0") if n == 0 else ("rows", "0")}
+            continue
+        assert ("n", str(n)) in labels
+        assert ("axis", f"{case.params['axis']} of rank {rank}") in labels
+        assert (f"x alignment {x.dtype}", str(x.layout.alignment(ITEMSIZE[x.dtype]))) in labels
+        assert ("alias", "y in x" if case.outputs["y"].alias else "none") in labels
+        assert (("tail of 48", str(n % 48)) in labels) is (n > 48)
+
+
+def test_empty_rows_and_no_rows_are_visited(many: list[Case]) -> None:
+    shapes = [case.inputs["x"].layout.shape for case in many]
+    assert any(_row_length(case) == 0 for case in many)
+    assert any(0 in shape for shape in shapes)
+
+
+def test_expanded_inputs_hold_what_their_memory_holds(many: list[Case]) -> None:
+    seen = 0
+    for case in many:
+        x = case.inputs["x"]
+        if 0 not in x.layout.strides or x.layout.size == 0 or case.origin.layout not in OVERLAPPING:
+            continue
+        values = np.frombuffer(x.bits, f"u{ITEMSIZE[x.dtype]}").reshape(x.layout.shape)
+        for axis, stride in enumerate(x.layout.strides):
+            if stride == 0:
+                assert (values == values.take([0], axis=axis)).all()
+                seen += 1
+        assert case.outputs["y"].alias is None, "an output must not share its elements' memory"
+    assert seen > 10
+
+
+@pytest.mark.parametrize("block", [4, 8, 16, 32, 64])
+def test_every_tail_of_every_block_is_visited_after_a_full_block(many: list[Case], block: int) -> None:
+    assert {_row_length(case) % block for case in many if _row_length(case) > block} == set(range(block))
+
+
+def test_model_widths_and_long_rows_are_visited(many: list[Case]) -> None:
+    lengths = {_row_length(case) for case in many}
+    assert any(abs(n - 4096) <= 2 for n in lengths)
+    assert max(lengths) > 30_000
+
+
+def test_every_recipe_eps_dtype_layout_and_alignment_is_visited(many: list[Case]) -> None:
+    assert {case.origin.recipe for case in many} == set(recipes())
+    assert {case.params["eps"] for case in many} == set(EPS)
+    assert {case.inputs["x"].dtype for case in many} == set(ITEMSIZE), "dtypes that no kernel takes, to be rejected"
+    assert {case.origin.layout for case in many} == set(LAYOUT_CLASSES)
+    f32 = Counter(case.inputs["x"].layout.alignment(4) for case in many if case.inputs["x"].dtype == "f32")
+    assert set(f32) == set(range(0, 64, 4))
+
+
+def test_some_cases_are_in_place_and_some_normalise_another_axis(many: list[Case]) -> None:
+    assert {case.outputs["y"].alias for case in many} == {None, "x"}
+    assert any(case.params["axis"] != len(case.inputs["x"].layout.shape) - 1 for case in many)
+
+
+def test_what_a_kernel_promises_to_reject_is_given_to_it_in_every_way(drawn: list[Case]) -> None:
+    strict = [capability for capability in capabilities_of(KERNELS, "rms_norm") if capability.able.outside == "rejects"]
+    refused = [{capability.refusal(case) for case in drawn if capability.gets(case)} - {None} for capability in strict]
+    kinds = {re.sub(r"^\w+: | \w*\d+$| \(.*\)$", "", reason or "") for reason in set.union(*refused)}
+    assert kinds == {"dtype", "strides", "axis is not the last", "rank", "y overlapping x"}
+    plain, llama = next(capability for capability in strict if not capability.able.takes), strict[-1]
+    assert {"x: dtype f64", "x: dtype bf16", "y: dtype f64"} < refused[strict.index(plain)]
+    assert {"x: dtype f64", "weight: dtype f64", "rstd: dtype f16", "weight: rank 2"} < refused[strict.index(llama)]
+
+
+@pytest.mark.parametrize("op", ["rms_norm_backward", "fused_add_rms_norm_backward"])
+def test_weights_of_rank_2_are_given_to_gradients_that_must_reject_them_and_to_no_other(op: str) -> None:
+    capabilities = capabilities_of(KERNELS, op)
+    strict = [capability for capability in capabilities if capability.able.outside == "rejects"]
+    only = [
+        each
+        for each in out_of_capability(capabilities)
+        if replace(each.able, weight_rows=False) in [s.able for s in strict]
+    ]
+    assert len(only) == len(strict) > 0
+    for capability in only:
+        drawn = [realise(plan(Sketch(capability, 9, 6, 3, 2, False, 1e-5, "normal", seed))) for seed in range(40)]
+        stacked = [case for case in drawn if "weight" in case.inputs and len(case.inputs["weight"].layout.shape) == 2]
+        assert {case.inputs["weight"].layout.shape[0] for case in stacked} == {1, 3}
+        for case in stacked:
+            given = {each: each.refusal(case) for each in capabilities if each.gets(case)}
+            assert "weight: rank 2" in given.values()
+            assert {*given} <= {*strict}
+            assert None not in given.values()
+
+
+def test_without_kernels_gradients_get_only_weights_that_the_oracle_takes() -> None:
+    seen: list[Case] = []
+
+    def consume(batch: list[Case]) -> None:
+        seen.extend(batch)
+        if len(seen) >= 200:
+            raise StopSearch
+
+    search("rms_norm_backward", 1, consume)
+    assert {len(case.inputs["weight"].layout.shape) for case in seen if "weight" in case.inputs} == {1}
+
+
+def test_most_cases_are_small_and_some_are_large(many: list[Case]) -> None:
+    """Time goes to many cases. A thin tail has long rows, and short rows are many in some."""
+    sizes = sorted(case.inputs["x"].layout.size for case in many)
+    assert sizes[len(sizes) // 2] < 1200
+    assert sizes[len(sizes) * 9 // 10] < 5000
+    assert 0.03 < sum(size > 4096 for size in sizes) / len(sizes) < 0.15
+    rows = [case.inputs["x"].layout.size // max(_row_length(case), 1) for case in many]
+    assert sum(count > 1 for count in rows) > 0.45 * len(many)
+    assert sum(count > 4 for count in rows) > 0.08 * len(many)
+
+
+def test_every_kernel_gets_its_share_of_the_cases(drawn: list[Case], made_for: _Audience) -> None:
+    """What many kernels take is drawn more often, and what one takes often enough."""
+    of_op = [kernel for kernel in KERNELS if kernel.op == "rms_norm"]
+    kernels = Counter(capability_of(kernel) for kernel in of_op)
+    assert len(kernels) > 8
+    assert max(kernels.values()) > 3
+    alike = sum(made_for.made.values()) / len(of_op)
+    shares = [made_for.made[each] / (alike * count) for each, count in kernels.items()]
+    # One that is steered to for ever, because its gaps stay open, would have several times its share.
+    assert min(shares) > 0.5, shares
+    assert max(shares) < 2.5, shares

@@ -1,0 +1,86 @@
+"""Call sequences: a case, relatives that differ in one thing each, the case again."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.capability import Capability
+from fuzz.base.case import Case
+from fuzz.base.kernel import Capabilities
+from fuzz.base.op import OPS
+from fuzz.generate.plan import plan
+from fuzz.generate.requirements import anything
+from fuzz.generate.search import SEQUENCE_EVERY, StopSearch, search
+from fuzz.generate.sequences import LENGTH, VARIED, sequence
+from fuzz.generate.sketch import Sketch
+
+KERNELS = load(built_in()).kernels
+
+
+def _sketch(capability: Capability, seed: int, n: int = 41) -> Sketch:
+    return Sketch(capability, n=n, rows=6, rank=3, axis=2, odd=False, eps=1.0, recipe="normal", seed=seed)
+
+
+def _varied(first: Case, other: Case) -> str:
+    """The one thing in which a case differs; it fails where there are two."""
+    x, its = first.inputs["x"], other.inputs["x"]
+    things = {
+        "eps": first.params["eps"] != other.params["eps"],
+        "offset": first.params.get("offset") != other.params.get("offset"),
+        "n": x.layout.shape != its.layout.shape,
+        "dtype": any(first.tensors[name].dtype != other.tensors[name].dtype for name in first.tensors),
+    }
+    if not any(things.values()):
+        moved = any(first.tensors[name].layout != other.tensors[name].layout for name in first.tensors)
+        things["layout" if moved else "values"] = True
+        if moved:
+            assert all(tensor.bits == other.inputs[name].bits for name, tensor in first.inputs.items())
+    assert list(first.tensors) == list(other.tensors)
+    (thing,) = [name for name, differs in things.items() if differs]
+    return thing
+
+
+@pytest.mark.parametrize("op", list(OPS))
+def test_every_relative_differs_in_one_thing_and_everything_has_its_turn_at_both_ends(op: str) -> None:
+    capability, seen = anything(op), Counter[tuple[int, str]]()
+    for turn in range(24):
+        draw = plan(_sketch(capability, turn))
+        cases = sequence(draw, capability, turn)
+        assert len(cases) == LENGTH
+        assert cases[0] is cases[-1]
+        for place, relative in enumerate(cases[1:-1]):
+            assert capability.refusal(relative) is None
+            seen[place, _varied(cases[0], relative)] += 1
+        assert [case.digest for case in sequence(draw, capability, turn)] == [case.digest for case in cases]
+    assert {thing for _, thing in seen} == {*VARIED}
+    assert all(seen[place, thing] for place in (0, 1) for thing in ("eps", "n", "dtype", "layout", "values"))
+
+
+def test_a_kernel_that_takes_little_gets_what_it_takes() -> None:
+    """One dtype, contiguous rows of a multiple of 64 elements: there is still something to vary."""
+    capability = Capability("rms_norm", Capabilities(dtypes=("f32",), multiple_of=64, max_n=128))
+    for turn in range(12):
+        first, *relatives, _ = sequence(plan(_sketch(capability, turn, n=64)), capability, turn)
+        for relative in relatives:
+            assert capability.refusal(relative) is None
+            assert _varied(first, relative) in ("eps", "n", "values")
+
+
+def test_a_search_begins_every_other_batch_with_a_sequence() -> None:
+    batches: list[list[Case]] = []
+
+    def consume(cases: list[Case]) -> None:
+        batches.append(cases)
+        if len(batches) == 8:
+            raise StopSearch
+
+    search("rms_norm", 5, consume, KERNELS)
+    for number, cases in enumerate(batches):
+        repeated = cases[0].digest == cases[LENGTH - 1].digest
+        assert repeated is (number % SEQUENCE_EVERY == 0)
+    batches.clear()
+    search("rms_norm", 5, consume, KERNELS, sequences=False)
+    assert not any(cases[0].digest == cases[LENGTH - 1].digest for cases in batches)
