@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool

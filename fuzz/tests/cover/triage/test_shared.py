@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fuzz.base.kernel import CKernel
+from fuzz.adapters.c import CKernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import Bucket, FindingBook
 from fuzz.tests.common.hunting import GENERIC

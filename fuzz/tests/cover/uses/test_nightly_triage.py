@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from fuzz.adapters.c import CKernel
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import contiguous
-from fuzz.base.kernel import CKernel
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings import casefile
