@@ -19,7 +19,7 @@ from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.attestation import Attestation, AttestationError, Unavailable
 from fuzz.base.dispatch import SMALL, SizeLimit
 from fuzz.base.kernel import CONTIGUOUS_F32, PLAIN, Capabilities, Kernel, one_of
-from fuzz.transport.fork_server import environment, fork_server
+from fuzz.transport.fork_server import fork_server, worker_environment
 from fuzz.transport.process import MEMORY_LIMIT, Child, Process, command
 from fuzz.transport.python.spec import MARGIN_BYTES, Spec, source_digest
 from oracles.numerics import Numerics
@@ -234,7 +234,7 @@ class PythonProgram:
             worker = [sys.executable, "-m", "fuzz.transport.python", "run", self.spec.encoded(), "3"]
             # A tool reports on its stdout, so the worker's frames go elsewhere.
             words = ["sh", "-c", 'exec "$@" 3>&1 1>&2', "sh", *self.tool, *worker]
-            return Process(command(words, environment(interpreted)), limit, memory)
+            return Process(command(words, worker_environment(interpreted)), limit, memory)
 
         def start(stdin: int, stdout: int, stderr: int) -> Child:
             return fork_server(interpreted).start(self.spec.encoded(), stdin, stdout, stderr)

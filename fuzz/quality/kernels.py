@@ -23,7 +23,7 @@ from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from fuzz.report.totals import not_run_lines
-from fuzz.transport.fork_server import environment as worker_environment
+from fuzz.transport.fork_server import worker_environment
 
 _BASELINE = "composed"
 """the C kernel that the others are measured beside."""

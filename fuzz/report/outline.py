@@ -72,7 +72,7 @@ class Failure:
     def fingerprint(self) -> str:
         """The same for the same bucket in every run, on every machine, whatever the line of the source."""
         words = ("kernelfuzz", self.kernel, self.verdict.value, self.law)
-        return hashlib.sha256("/".join(words).encode()).hexdigest()[:32]
+        return hashlib.sha256("/".join(words).encode(errors="replace")).hexdigest()[:32]
 
     @property
     def headline(self) -> str:
