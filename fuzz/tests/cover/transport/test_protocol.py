@@ -18,6 +18,7 @@ from fuzz.execute.frames import FrameError, encode_case, encode_frame
 from fuzz.execute.pool import WorkerPool
 from fuzz.outcome import Status
 from fuzz.tests.common.planted import Run, a_case
+from fuzz.tests.common.running import HANG_S
 
 SEES = """
     const kf_tensor *x = &c->x;
@@ -88,7 +89,7 @@ def test_a_broken_frame_is_a_clear_error(
 ) -> None:
     target = make_target("copy(c);")
     command = [*target.prefix, str(Builder(cache).build(target).path)]
-    answer = subprocess.run(command, input=BROKEN[said], capture_output=True, timeout=20, check=False)
+    answer = subprocess.run(command, input=BROKEN[said], capture_output=True, timeout=HANG_S, check=False)
     assert (answer.returncode, said.encode() in answer.stderr) == (70, True), answer.stderr
     assert len(answer.stderr.splitlines()) == 1
 
@@ -96,7 +97,7 @@ def test_a_broken_frame_is_a_clear_error(
 def test_a_worker_ends_when_its_input_ends(make_target: Callable[[str], CTarget], cache: Path) -> None:
     target = make_target("copy(c);")
     command = [*target.prefix, str(Builder(cache).build(target).path)]
-    answer = subprocess.run(command, input=FRAME, capture_output=True, timeout=20, check=False)
+    answer = subprocess.run(command, input=FRAME, capture_output=True, timeout=HANG_S, check=False)
     assert (answer.returncode, answer.stderr) == (0, b"")
     magic, size = records.HELLO.unpack_from(answer.stdout)
     assert magic == records.HELLO_MAGIC

@@ -38,12 +38,12 @@ def _nights(state: Path, targets: Target | list[Target], *findings: int) -> Iter
     (state / "findings").mkdir(exist_ok=True)
     for number, count in enumerate(findings, start=1):
         engine = open_state(state / "state.sqlite")
-        opened = open_night(engine, number, 600.0, "", {}, resume=False)
-        with Stopping(600.0) as stopping, WorkerPool(targets) as pool:
+        opened = open_night(engine, number, 6000.0, "", {}, resume=False)
+        with Stopping(6000.0) as stopping, WorkerPool(targets) as pool:
             statuses = {name: status_record(status) for name, status in pool.statuses.items()}
             note_targets(engine, opened.night, targets, statuses)
             night = Night(
-                engine, opened, pool, targets, stopping, state / "findings", (), (), [GENERIC], pytest.fail, 600.0
+                engine, opened, pool, targets, stopping, state / "findings", (), (), [GENERIC], pytest.fail, 6000.0
             )  # fmt: skip
             night.watch()
             night.runner.enough = _Enough(night, stopping, count)
