@@ -169,7 +169,7 @@ def test_the_seed_decides_and_case_files_are_run_first(suite: Suite, pytester: p
 
 
 def test_a_failure_names_its_law_with_the_traceback_hidden(suite: Suite, pytester: pytest.Pytester) -> None:
-    explain_tails(suite, pytester, "-n", "2")
+    explain_tails(suite, pytester)
 
 
 def test_too_little_time_shows_the_failure_and_the_option(suite: Suite, pytester: pytest.Pytester) -> None:
