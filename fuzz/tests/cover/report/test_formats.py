@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.base.kernel import CKernel, PythonKernel
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.python import PythonKernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import Worst
 from fuzz.report import github
