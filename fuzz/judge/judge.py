@@ -68,7 +68,7 @@ class Judge:
     """Judges all targets of one case."""
 
     def __init__(self, case: Case, contracts: Iterable[Numerics] = ()) -> None:
-        """`contracts`: those of the targets that will be judged, as far as they are known beforehand."""
+        """`contracts` are those of the targets that will be judged, as far as they are known beforehand."""
         self.case = case
         self.oracle = CaseOracle(values_of(case), contracts)
 

@@ -82,7 +82,7 @@ class CaseOracle:
     """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
     def __init__(self, values: Values, contracts: Iterable[Numerics] = ()) -> None:
-        """`contracts`: those that will be asked about, as far as they are known beforehand."""
+        """`contracts` are those that queries will name, as far as they are known beforehand."""
         self.values = values
         self._contracts = contracts
         self._received: dict[Bits, Received] = {}
