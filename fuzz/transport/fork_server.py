@@ -1,6 +1,7 @@
 """Workers of Python kernels, forked by a server that has torch and Triton imported: that takes seconds and megabytes.
 
-There is one server for all compiled kernels of this process, and one for all interpreted ones.
+There is one server for all compiled kernels of this process, and one for all interpreted ones. `python/server.py` says
+why it is none of `multiprocessing`.
 """
 
 from __future__ import annotations
