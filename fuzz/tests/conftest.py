@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import fuzz
 import oracles
@@ -27,6 +28,10 @@ from fuzz.kernel import CKernel, Device
 from fuzz.outcome import Outcome
 from fuzz.tests.common.planted import ANYTHING, HEAD, Run, emulated_arch
 from fuzz.tests.common.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target
+
+# The same examples in every run: no outcome is left to chance, nor to how busy the machine is.
+settings.register_profile("tests", derandomize=True, database=None, deadline=None)
+settings.load_profile("tests")
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
