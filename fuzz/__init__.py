@@ -8,13 +8,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fuzz.checking.check import CheckError, CheckFailed, check
-    from fuzz.kernel import Capabilities, CKernel, PythonKernel
-    from fuzz.mutant import Mutant
-    from oracles.numerics import Any, Lanes, Numerics, Pairwise, Sequential, Tiles, VectorLanes
+from fuzz.base import __version__ as __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from fuzz.adapters.c import CKernel
+    from fuzz.adapters.python import PythonKernel
+    from fuzz.base.kernel import Capabilities
+    from fuzz.base.mutant import Mutant
+    from fuzz.uses.check.check import CheckError, CheckFailed, check
+    from oracles.numerics import Any, Lanes, Numerics, Pairwise, Sequential, Tiles, VectorLanes
 
 __all__ = [
     "Any",
@@ -34,9 +36,11 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("CKernel", "Capabilities", "PythonKernel"), "fuzz.kernel"),
-    **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.checking.check"),
-    "Mutant": "fuzz.mutant",
+    "CKernel": "fuzz.adapters.c",
+    "Capabilities": "fuzz.base.kernel",
+    **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
+    "Mutant": "fuzz.base.mutant",
+    "PythonKernel": "fuzz.adapters.python",
 }
 """the module of each name; those of the oracle's declarations otherwise."""
 

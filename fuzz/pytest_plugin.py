@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from fuzz.checking.packs import PackTarget
+    from fuzz.uses.check.packs import PackTarget
 
 _FIXTURE = "kernelfuzz_target"
 _MARKER = "kernelfuzz_pack"
@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{_MARKER}(folder): the pack whose targets the fixture {_FIXTURE} goes through")
-    from fuzz.checking.plan import EXPLAIN_S, GIVEN, Options
+    from fuzz.uses.check.plan import EXPLAIN_S, GIVEN, Options
 
     chosen = config.getoption
     explain = _seconds("explain-time", chosen("--kernelfuzz-explain-time"))
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    from fuzz.checking.plan import GIVEN, Options
+    from fuzz.uses.check.plan import GIVEN, Options
 
     GIVEN.options = Options()
 
@@ -69,8 +69,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that uses the fixture becomes one test for each target of its pack."""
     if _FIXTURE not in metafunc.fixturenames:
         return
-    from fuzz.checking.errors import CheckError
-    from fuzz.checking.packs import pack_targets
+    from fuzz.uses.check.errors import CheckError
+    from fuzz.uses.check.packs import pack_targets
 
     try:
         found = pack_targets(_folder(metafunc))
@@ -103,7 +103,7 @@ def _folder(metafunc: pytest.Metafunc) -> Path:
 
 
 def _seconds(option: str, text: str | None) -> float | None:
-    from fuzz.duration import seconds
+    from fuzz.base.duration import seconds
 
     if text is None:
         return None

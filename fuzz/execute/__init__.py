@@ -1,1 +1,1 @@
-"""Runs cases: targets, their build, the worker processes and the protocol they speak."""
+"""Runs cases on targets: the worker pool, its schedule, and what can be reached here."""

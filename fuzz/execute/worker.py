@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuzz.case import Case
-from fuzz.execute.attestation import Attestation, Unavailable
-from fuzz.execute.frames import FrameError, outcome_of
-from fuzz.execute.process import EndedError, Ending, Process
-from fuzz.execute.programs import Program
-from fuzz.execute.target import Target
-from fuzz.outcome import Outcome, Status
+from fuzz.adapters.target import Program, Target
+from fuzz.base.attestation import Attestation, Unavailable
+from fuzz.base.case import Case
+from fuzz.base.outcome import Outcome, Status
+from fuzz.transport.frames import FrameError, outcome_of
+from fuzz.transport.process import EndedError, Ending, Process
 
 Encoded = tuple[Case, bytes]
 """a case and its bytes in the protocol."""

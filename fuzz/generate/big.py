@@ -1,9 +1,9 @@
 """Cases that are big in one coordinate and cheap in memory: a fixed series, each visited once in a run, late.
 
 Many rows of a few elements; a row of more than 2^23; two rows so far apart that offsets leave 29, 31 or 32 bits.
-Tensors that reach far are sparse: only the pages near their elements exist (see `fuzz/native/sparse.c`), so that they
-take no memory. On those pages what is no element is poisoned and checked, as everywhere; all else is inaccessible, and
-to touch it is a fault.
+Tensors that reach far are sparse: only the pages near their elements exist (see `fuzz/transport/native/sparse.c`), so
+that they take no memory. On those pages what is no element is poisoned and checked, as everywhere; all else is
+inaccessible, and to touch it is a fault.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fuzz.case import Case, Layout, Origin, Output, Tensor, contiguous
-from fuzz.execute.accept import Taker
-from fuzz.generate.formats import quantise
-from fuzz.generate.stream import Stream
-from fuzz.op import OPS, Operand
+from fuzz.base.capability import Capability
+from fuzz.base.case import Case, Layout, Origin, Output, Tensor, contiguous
+from fuzz.base.dtypes import quantise
+from fuzz.base.op import OPS, Operand
+from fuzz.base.stream import Stream
 
 _RECIPE = "normal"
 _EPS = float(np.float32(1e-5))
@@ -59,7 +59,7 @@ SERIES: tuple[Big, ...] = (
 )
 
 
-def due(op: str, audience: Sequence[Taker], batch: int, first: bool = False) -> Iterator[Case]:
+def due(op: str, capabilities: Sequence[Capability], batch: int, first: bool = False) -> Iterator[Case]:
     """The big cases of a search that come right after its batch number `batch`; with `first` they come at once.
 
     Each comes with no optional tensor and with all, where a kernel takes it.
@@ -69,7 +69,7 @@ def due(op: str, audience: Sequence[Taker], batch: int, first: bool = False) -> 
             continue
         for optional in (False, True) if big.n < 2**20 else (False,):
             case = big_case(big, op, optional)
-            if any(taker.refusal(case) is None for taker in audience):
+            if any(capability.refusal(case) is None for capability in capabilities):
                 yield case
 
 

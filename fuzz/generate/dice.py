@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from fuzz.generate.stream import Stream
+from fuzz.base.stream import Stream
 
 _T = TypeVar("_T")
 

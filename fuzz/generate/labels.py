@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from fuzz.case import ITEMSIZE, Output, Tensor
+from fuzz.base.case import ITEMSIZE, Output, Tensor
+from fuzz.base.draw import Draw
+from fuzz.base.op import OPS
+from fuzz.base.stream import Reals
 from fuzz.generate.coverage import Label
-from fuzz.generate.draw import Draw
 from fuzz.generate.menus import PLACED
 from fuzz.generate.shapes import BLOCKS
-from fuzz.generate.stream import Reals
-from fuzz.op import OPS
 
 POSITIONS = ("first", "last", "tail", "body")
 """of a placed element in its row; 'tail' is what 64-element blocks leave over."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fuzz.case import Guard, Layout
+from fuzz.base.case import Guard, Layout
 
 
 @dataclass(frozen=True)

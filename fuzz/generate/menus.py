@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fuzz.base.op import Menu
 from fuzz.generate import hard_recipes
 from fuzz.generate.recipes import RECIPES, Recipe
 from fuzz.generate.related import RELATED
 from fuzz.generate.weights import WEIGHTS
-from fuzz.op import Menu
 
 LIKE_X = "like x"
 """the recipe that x has, with values of its own."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fuzz.generate.stream import Reals, Stream
+from fuzz.base.stream import Reals, Stream
 
 
 @dataclass(frozen=True)

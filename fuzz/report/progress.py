@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from fuzz.case import Case
-from fuzz.judge.judgement import Judgement
-from fuzz.run.tally import Tally
+from fuzz.base.case import Case
+from fuzz.findings.tally import Tally
+from fuzz.judge.judge import Judgement
 
 _LIVE_INTERVAL = 0.25
 _PLAIN_INTERVAL = 10.0

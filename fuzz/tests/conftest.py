@@ -19,14 +19,15 @@ from hypothesis import settings
 
 import fuzz
 import oracles
-from fuzz.case import Case
-from fuzz.cli import main
-from fuzz.execute.c_target import CTarget
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.python import Device
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
+from fuzz.base.outcome import Outcome
+from fuzz.cli import app
+from fuzz.cli.exits import leave
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.toolchain import this_host
-from fuzz.kernel import CKernel, Device
-from fuzz.outcome import Outcome
-from fuzz.tests.common.planted import ANYTHING, HEAD, Run, emulated_arch
+from fuzz.tests.common.planted import ANYTHING, HEAD, Run, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target
 
 # The same examples in every run: no outcome is left to chance, nor to how busy the machine is.
@@ -58,23 +59,23 @@ def cli(tmp_path: Path) -> Cli:
 
 @pytest.fixture
 def cli_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """The same in this process: starting one takes longer than most commands."""
+    """The same in this process: starting one takes longer than most commands. With `app` another command line."""
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, app: Callable[..., object] = app) -> subprocess.CompletedProcess[str]:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
         monkeypatch.setenv("COLUMNS", "200")
         monkeypatch.setattr(sys, "argv", ["kernelfuzz", *arguments])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            main()
+            leave(app)
         shown = capsys.readouterr()
         return subprocess.CompletedProcess(arguments, int(str(ended.value.code)), shown.out, shown.err)
 
     return run
 
 
-GENERIC = (CHECKOUT / "kernels" / "c" / "generic.c").read_text()
+GENERIC = (CHECKOUT / "kernels" / "rms_norm" / "c" / "generic.c").read_text()
 
 
 def edited(old: str, new: str) -> str:
@@ -91,7 +92,7 @@ def planted(tmp_path: Path) -> Callable[..., Path]:
         folder = tmp_path / f"pack-{name}"
         folder.mkdir()
         (folder / f"{name}.c").write_text(source)
-        for header in (CHECKOUT / "kernels" / "c").glob("*.h"):
+        for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
             (folder / header.name).write_text(header.read_text())
         (folder / "pack.py").write_text(
             "from pathlib import Path\n"
@@ -115,15 +116,13 @@ def place(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make_target(tmp_path: Path, place: str) -> Callable[[str], CTarget]:
+def make_target(tmp_path: Path, place: str) -> Callable[[str], Target]:
     """A target for the body of `kf_rms_norm(c)`, native or emulated."""
 
-    def make(body: str) -> CTarget:
+    def make(body: str) -> Target:
         source = tmp_path / "planted.c"
         source.write_text(f"{HEAD}{body}\n    return KF_OK;\n}}\n")
-        on = this_host()
-        arch = on.arch if place == "native" else emulated_arch(on)
-        target = CTarget(CKernel("planted", "rms_norm", source, capabilities=ANYTHING), on, arch, place == "qemu")
+        target = c_target(CKernel("planted", "rms_norm", source, "runtime", capabilities=ANYTHING), place)
         assert target.unavailable() is None, "tests need every compiler and emulator: kernelfuzz doctor --install"
         return target
 
@@ -131,7 +130,7 @@ def make_target(tmp_path: Path, place: str) -> Callable[[str], CTarget]:
 
 
 @pytest.fixture
-def run(make_target: Callable[[str], CTarget], cache: Path) -> Run:
+def run(make_target: Callable[[str], Target], cache: Path) -> Run:
     """Outcomes of a kernel body on cases."""
 
     def go(body: str, *cases: Case, limit: float = 10.0, second_run: bool = False) -> list[Outcome]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from fuzz.case import Case
-from fuzz.op import OPS
+from fuzz.base.case import Case
+from fuzz.base.op import OPS
 from fuzz.triage.memory import WAYS, lies_over
 from fuzz.triage.plain import KINDS
 from fuzz.triage.reduction import PLACES, PLAIN_EPS, STACKS, STRIDES, Frame, Reduction, Span, reduced

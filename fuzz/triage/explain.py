@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from fuzz.case import Case, CaseError
-from fuzz.execute.accept import accepts
-from fuzz.execute.attestation import NotRun
+from fuzz.adapters.target import Target
+from fuzz.base.attestation import NotRun
+from fuzz.base.capability import accepts
+from fuzz.base.case import Case, CaseError
+from fuzz.base.draw import EPS
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target
-from fuzz.generate.draw import EPS
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage import probes
 from fuzz.triage.blueprint import BASE, Blueprint
 from fuzz.triage.cover import explained_by, loosened
@@ -20,7 +21,6 @@ from fuzz.triage.places import Places, places_of
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
-from fuzz.verdict import Verdict
 
 _BATCH = 16
 _VARIANTS = (3, 9)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fuzz.judge.judgement import Judgement
+from fuzz.base.verdict import Verdict
+from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
-from fuzz.verdict import Verdict
 
 CLEAR = 2.0
 """err/budget of a failure that is no boundary case."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from fuzz.case import Case, CaseError
-from fuzz.generate.checks import check_case
+from fuzz.base.case import Case, CaseError
+from fuzz.base.validity import check_case
 from fuzz.triage.reduction import Frame, Reduction, reduced
 
 Fails = Callable[[Sequence[Case]], bool]

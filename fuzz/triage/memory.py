@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import Case, CaseError, Layout, Output, Tensor
+from fuzz.base.case import Case, CaseError, Layout, Output, Tensor
 
 APART, IN_PLACE, BY_ONE, BY_A_ROW, KEPT = "apart", "in place", "by one", "by a row", "kept"
 WAYS = (APART, IN_PLACE, BY_ONE, BY_A_ROW, KEPT)

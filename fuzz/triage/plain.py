@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.generate.formats import quantise
-from fuzz.generate.stream import Reals
+from fuzz.base.dtypes import quantise
+from fuzz.base.stream import Reals
 
 Values = NDArray[np.generic]
 Plainer = Callable[[Reals], Reals]

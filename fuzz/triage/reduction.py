@@ -10,11 +10,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import ITEMSIZE, Case, CaseError, Layout, Origin, Output, Tensor, contiguous
-from fuzz.generate.formats import from_bits
+from fuzz.base.case import ITEMSIZE, Case, CaseError, Layout, Origin, Output, Tensor, contiguous
+from fuzz.base.dtypes import from_bits
+from fuzz.base.op import OPS
 from fuzz.generate.layouts import lay_out
-from fuzz.laws.places import placed
-from fuzz.op import OPS
+from fuzz.laws.placement import placed
 from fuzz.triage.memory import APART, IN_PLACE, KEPT, by, lies_over, shift, with_overlap
 from fuzz.triage.plain import DRAWN, plain
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 
-from fuzz.case import Case, CaseError
-from fuzz.judge.judgement import Judgement
+from fuzz.base.case import Case, CaseError
+from fuzz.judge.judge import Judgement
 from fuzz.triage.choices import KNOTS, Choices, Label, Vector
 from fuzz.triage.reduction import Frame
 from fuzz.triage.smallest import LUCKY, sweep

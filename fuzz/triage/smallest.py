@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from fuzz.case import Case, CaseError
+from fuzz.base.case import Case, CaseError
 from fuzz.triage.blueprint import BASE, Blueprint
 from fuzz.triage.reduction import Frame
 from fuzz.triage.trial import Trials

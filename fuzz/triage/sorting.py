@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fuzz.case import Case
-from fuzz.execute.target import Target
-from fuzz.judge.judgement import Judgement
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
+from fuzz.judge.judge import Judgement
 from fuzz.triage.examination import Explained
 from fuzz.triage.family import Family
 from fuzz.triage.rule import Rule

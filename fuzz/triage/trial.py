@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from fuzz.case import Case, CaseError
-from fuzz.execute.accept import is_given, refusal
+from fuzz.adapters.target import Target
+from fuzz.base.capability import is_given, refusal
+from fuzz.base.case import Case, CaseError
+from fuzz.base.outcome import Outcome
+from fuzz.base.validity import check_case
 from fuzz.execute.pool import Pool
-from fuzz.execute.target import Target
-from fuzz.generate.checks import check_case
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry, twin_of
-from fuzz.outcome import Outcome
 from fuzz.triage.family import Family
 from fuzz.triage.rule import Rule, Traits
 from fuzz.triage.traits import traits_of, twin_traits

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from fuzz.case import Case
-from fuzz.generate.formats import SMALLEST_NORMAL, from_bits, quantise
-from fuzz.generate.stream import Reals
+from fuzz.base.case import Case
+from fuzz.base.dtypes import SMALLEST_NORMAL, from_bits, quantise
+from fuzz.base.stream import Reals
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Trait
 

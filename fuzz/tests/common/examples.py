@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from fuzz.case import Case
-from fuzz.generate.audience import anything
-from fuzz.generate.draw import Draw, Part
+from fuzz.base.case import Case
+from fuzz.base.draw import Draw, Part
+from fuzz.base.op import OPS
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
+from fuzz.generate.requirements import anything
 from fuzz.generate.sketch import sketches
-from fuzz.op import OPS
 
 
 def plain(

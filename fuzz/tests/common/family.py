@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.case import Case
-from fuzz.generate.formats import NUMPY_DTYPE, from_bits
+from fuzz.base.case import Case
+from fuzz.base.dtypes import NUMPY_DTYPE, from_bits
 
 F32 = NDArray[np.float32]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fuzz.case import Case, Layout, Output, Tensor, contiguous
-from fuzz.generate.formats import quantise
-from fuzz.op import OPS, Operand
+from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
+from fuzz.base.dtypes import quantise
+from fuzz.base.op import OPS, Operand
 
 LayOut = Callable[[tuple[int, ...]], Layout]
 

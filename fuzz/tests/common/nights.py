@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target
-from fuzz.nightly.night import Night
-from fuzz.nightly.opening import note_targets, open_night
-from fuzz.nightly.stopping import Stopping
+from fuzz.findings.database import open_state
+from fuzz.findings.database_views import Bucket, view
+from fuzz.findings.tally import Tally
 from fuzz.report.records import status_record
-from fuzz.run.tally import Tally
-from fuzz.store.database import open_state
-from fuzz.store.database_views import Bucket, view
 from fuzz.tests.common.hunting import GENERIC
+from fuzz.uses.nightly.night import Night
+from fuzz.uses.nightly.opening import note_targets, open_night
+from fuzz.uses.nightly.stopping import Stopping
 
 
 def nights_of(state: Path, targets: Target | list[Target], *findings: int) -> Iterator[list[Bucket]]:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fuzz.cli.explaining import explain_findings
 from fuzz.execute.pool import WorkerPool
-from fuzz.run.findings import FindingBook
-from fuzz.run.runner import Limits, Runner
-from fuzz.store.casefile import load
+from fuzz.findings.book import FindingBook
+from fuzz.findings.casefile import load
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, target_of, with_edits
+from fuzz.uses.explaining import explain_findings
+from fuzz.uses.search.runner import Limits, Runner
 
 _SCALED = "y[i] = x[i] * rstd;"
 _ENTRY = (

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fuzz.corpus.folder import Kept, kept_cases
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.pack import load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.judge.twin import EntryJudge
-from fuzz.kernel import CKernel
+from fuzz.judge.judge import EntryJudge
 from fuzz.laws.registry import Entry
-from fuzz.pack import load
+from fuzz.uses.corpus.folder import Kept, kept_cases
 
 PACK = load(Path(__file__).resolve().parents[2])
 HISTORICAL = Path(__file__).resolve().parents[3] / "corpora" / "historical"

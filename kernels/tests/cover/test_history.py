@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from fuzz import Mutant
-from fuzz.case import Case
+from fuzz.adapters.pack import load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judge import Judge
-from fuzz.pack import load
 from fuzz.tests.common.handmade import a_case, dense
-from fuzz.verdict import Verdict
 
 PACK = load(Path(__file__).resolve().parents[2])
 MUTANTS = {mutant.name: mutant for mutant in PACK.mutants if mutant.needs_history}

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.case import Case, Layout, Output, contiguous
-from fuzz.execute.accept import refusal
+from fuzz.adapters.pack import load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.capability import refusal
+from fuzz.base.case import Case, Layout, Output, contiguous
+from fuzz.base.outcome import Outcome
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
 from fuzz.generate.big import Big, big_case
 from fuzz.judge.judge import Judge
-from fuzz.outcome import Outcome
-from fuzz.pack import load
 from fuzz.tests.common.handmade import a_case, dense, padded
 
 PACK = load(Path(__file__).resolve().parents[2])

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from fuzz import Mutant
-from fuzz.case import Case, Layout, Output, Tensor, contiguous
-from fuzz.execute.build import edited_source
+from fuzz.adapters.build import edited_source
+from fuzz.adapters.pack import load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
+from fuzz.base.op import OPS
+from fuzz.base.outcome import Status
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS, Entry, twin_of
-from fuzz.op import OPS
-from fuzz.outcome import Status
-from fuzz.pack import load
-from fuzz.verdict import Verdict
 
 PACK = load(Path(__file__).resolve().parents[2])
 BASES = {kernel.name: kernel for kernel in PACK.kernels}

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from fuzz import CKernel
-from fuzz.case import Case
+from fuzz.adapters.pack import load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.base.outcome import Status
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
 from fuzz.judge.judge import Judge
-from fuzz.outcome import Status
-from fuzz.pack import load
 from fuzz.tests.common.handmade import a_case, dense
-from fuzz.verdict import Verdict
 
 PACK = load(Path(__file__).resolve().parents[2])
 KERNELS = [kernel for kernel in PACK.kernels if isinstance(kernel, CKernel) and kernel.capabilities.takes]
@@ -26,7 +27,7 @@ NAMES = [kernel.name for kernel in KERNELS]
 
 
 def targets_of(kernel: CKernel) -> Mapping[str, Target]:
-    return {target.id: target for target in expand([kernel], this_host()) if target.opt == "O2"}
+    return {target.id: target for target in expand([kernel], this_host()) if target.name.opt == "O2"}
 
 
 def subsets(kernel: CKernel) -> Iterator[tuple[str, ...]]:

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 from fuzz import CKernel
-from fuzz.case import Case, Guard, Layout, Output, Tensor, contiguous
-from fuzz.execute.accept import accepts
-from fuzz.execute.attestation import Attestation
-from fuzz.execute.c_attestation import CAttestation
-from fuzz.execute.c_target import CTarget
+from fuzz.adapters.c import CAttestation
+from fuzz.adapters.pack import load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.attestation import Attestation
+from fuzz.base.capability import accepts
+from fuzz.base.case import Case, Guard, Layout, Output, Tensor, contiguous
+from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.outcome import Outcome, Status
-from fuzz.pack import load
 
 PACK = load(Path(__file__).resolve().parents[2])
 KERNELS = [kernel for kernel in PACK.kernels if isinstance(kernel, CKernel) and kernel.op == "rms_norm"]
@@ -89,7 +89,7 @@ def live(pool: WorkerPool) -> set[str]:
 def test_every_target_has_a_status_and_the_right_vectors(pool: WorkerPool) -> None:
     assert set(pool.statuses) == set(TARGETS)
     for name in live(pool):
-        target: CTarget = TARGETS[name]
+        target: Target = TARGETS[name]
         status = pool.statuses[name]
         assert isinstance(status, CAttestation)
         assert status.flags == " ".join(target.flags)

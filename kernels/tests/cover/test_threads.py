@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.case import Case, Output, Tensor, contiguous
+from fuzz.adapters.pack import load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case, Output, Tensor, contiguous
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS, Entry, twin_of
-from fuzz.pack import load
-from fuzz.verdict import Verdict
 
 PACK = load(Path(__file__).resolve().parents[2])
 LENGTH, SEEDS = 2**18, 12

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from fuzz import PythonKernel
-from fuzz.execute.attestation import NotRun
+from fuzz.adapters.pack import load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.attestation import NotRun
+from fuzz.base.op import OPS
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.op import OPS
-from fuzz.pack import load
-from fuzz.run.findings import FindingBook
-from fuzz.run.runner import Limits, Runner
+from fuzz.findings.book import FindingBook
+from fuzz.uses.search.runner import Limits, Runner
 
 KERNELS = [k for k in load(Path(__file__).resolve().parents[2]).kernels if isinstance(k, PythonKernel)]
 CASES, MOST = 24, 320

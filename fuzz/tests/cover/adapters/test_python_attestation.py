@@ -11,19 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.execute.attestation import AttestationError, NotRun
-from fuzz.execute.build import BuildError
+from fuzz.adapters.build import BuildError
+from fuzz.adapters.python import Framework, Place, PythonAdapter, PythonKernel, no_cuda_device
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.attestation import AttestationError, NotRun
+from fuzz.base.mutant import Mutant
+from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.python_target import no_cuda_device, python_targets
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.kernel import PythonKernel
-from fuzz.mutant import Mutant
-from fuzz.outcome import Status
-from fuzz.python_worker import attest
-from fuzz.python_worker.spec import Spec
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import TORCH_HEAD, TRITON, TRITON_HEAD, indented, outcomes, python_target
+from fuzz.transport.python import attest
+from fuzz.transport.python.spec import Spec
 
 
 def test_a_mutant_runs_the_edited_source(tmp_path: Path, cache: Path) -> None:
@@ -71,9 +70,10 @@ def test_an_attestation_is_held_to_its_target(
 ) -> None:
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
     if "digest" in change:
-        monkeypatch.setattr("fuzz.execute.python_program.source_digest", lambda text, folder: "0000")
+        monkeypatch.setattr("fuzz.adapters.python.source_digest", lambda text, folder: "0000")
     else:
-        monkeypatch.setattr("fuzz.execute.python_target.PythonTarget.mode", "compiled")
+        compiled = Framework(("torch", "triton"), (Place("interpret", "compiled", 30.0),))
+        target = replace(target, adapter=PythonAdapter(compiled))
     with pytest.raises(AttestationError, match=said), WorkerPool([target], cache=cache):
         pass
 
@@ -82,8 +82,8 @@ def test_a_target_that_finds_no_device_once_started_did_not_run(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver counts a device that the worker cannot use."""
-    target = replace(python_target(tmp_path, TORCH_HEAD + indented("y.copy_(x)")), device="cuda")
-    monkeypatch.setattr("fuzz.execute.python_target.no_cuda_device", lambda: None)
+    monkeypatch.setattr("fuzz.adapters.python.no_cuda_device", lambda: None)
+    target = python_target(tmp_path, TORCH_HEAD + indented("y.copy_(x)"), device="cuda")
     with WorkerPool([target], cache=cache, tool=("env", "CUDA_VISIBLE_DEVICES=")) as pool:
         status = pool.statuses[target.id]
     assert isinstance(status, NotRun)
@@ -98,15 +98,14 @@ def test_without_a_driver_there_is_no_device(monkeypatch: pytest.MonkeyPatch) ->
     assert no_cuda_device.__wrapped__() == "no CUDA device (the driver, libcuda.so.1, is not installed)"
 
 
-def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path) -> None:
     """What the tool prints is kept apart from the frames, and tensors end where their memory does."""
     tool = tmp_path / "tool"
     tool.write_text('#!/bin/sh\necho "========= A TOOL"\nexec "$@"\n')
     tool.chmod(0o755)
-    monkeypatch.setattr("fuzz.execute.python_target.PythonTarget.checked", True)
     room = "x.untyped_storage().nbytes() - x.storage_offset() * 4"
     body = f"y.copy_(x)\ny[0, 0] = {room}\nos._exit(7) if x[0, 0] == 9 else 0"
-    target = python_target(tmp_path, TORCH_HEAD + indented(body))
+    target = replace(python_target(tmp_path, TORCH_HEAD + indented(body)), sanitizable=True)
     nine = a_case(bits=struct.pack("<12f", *[9] * 12))
     ran, died = outcomes(target, cache, a_case(), nine, tool=(str(tool),))
     assert struct.unpack_from("<f", ran.outputs["y"]) == (48,)
@@ -115,15 +114,15 @@ def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path, monkeypatch: py
 
 def test_a_missing_package_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
-    monkeypatch.setattr("fuzz.execute.python_target.find_spec", lambda name: None if name == "triton" else name)
+    monkeypatch.setattr("fuzz.adapters.python.find_spec", lambda name: None if name == "triton" else name)
     assert target.unavailable() == "triton is not installed: pip install 'kernelfuzz[torch]'"
-    monkeypatch.setattr("fuzz.execute.python_target.find_spec", lambda name: None)
+    monkeypatch.setattr("fuzz.adapters.python.find_spec", lambda name: None)
     assert target.unavailable() == "torch is not installed: pip install 'kernelfuzz[torch]'"
 
 
 def test_a_program_that_a_kernel_needs_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = PythonKernel("k", "rms_norm", Path("k.py"), "torch", devices=("cpu",), programs=("g++",))
-    (target,) = python_targets([kernel])
+    (target,) = expand([kernel], this_host())
     assert target.unavailable() is None
     monkeypatch.setenv("PATH", "/nowhere")
     assert target.unavailable() == "g++ is not installed (apt-get install g++)"
@@ -131,7 +130,7 @@ def test_a_program_that_a_kernel_needs_is_named_where_it_is_missing(monkeypatch:
 
 def test_an_interpreter_that_cannot_loop_is_named_and_nothing_runs_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Triton 3.6 makes an index of an array of one element, which NumPy 2.5 refuses: no kernel's fault."""
-    monkeypatch.setattr("fuzz.python_worker.probe.loop_fault", lambda: "TypeError: only 0-dimensional arrays")
+    monkeypatch.setattr("fuzz.transport.python.probe.loop_fault", lambda: "TypeError: only 0-dimensional arrays")
     import torch
 
     spec = Spec("kernel.py", ".", "rms_norm", "rms_norm", "triton", "interpret", {}, {})
@@ -145,7 +144,7 @@ def test_an_interpreter_that_cannot_loop_is_named_and_nothing_runs_on_it(monkeyp
 def test_the_server_ends_without_a_word() -> None:
     """It outlives the run's last line: what Triton has to say of its own leaks would come after it."""
     ours, its = socket.socketpair()
-    command = [sys.executable, "-m", "fuzz.python_worker", "serve", str(its.fileno())]
+    command = [sys.executable, "-m", "fuzz.transport.python", "serve", str(its.fileno())]
     with ours, its, subprocess.Popen(command, pass_fds=[its.fileno()], stderr=subprocess.PIPE) as server:
         its.close()
         ours.close()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fuzz.base.kernel import PLAIN
+from fuzz.base.outcome import Status
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judge
-from fuzz.kernel import PLAIN
-from fuzz.outcome import Status
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import (
     BAD,
@@ -24,7 +26,6 @@ from fuzz.tests.common.python_planted import (
     outcomes,
     python_target,
 )
-from fuzz.verdict import Verdict
 
 
 def test_returned_outputs(run_python: RunPython) -> None:
@@ -123,12 +124,9 @@ def test_leaving_the_pool_ends_the_workers(tmp_path: Path, cache: Path) -> None:
         os.kill(pid, 0)
 
 
-def test_cases_launched_together_are_told_apart_when_one_ends_the_process(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cases_launched_together_are_told_apart_when_one_ends_the_process(tmp_path: Path, cache: Path) -> None:
     """As on a GPU, where the error of any of them comes with the synchronisation."""
-    monkeypatch.setattr("fuzz.execute.python_target.PythonTarget.batched", True)
-    target = python_target(tmp_path, TORCH_HEAD + indented(CUE.format("os.abort()")))
+    target = replace(python_target(tmp_path, TORCH_HEAD + indented(CUE.format("os.abort()"))), batched=True)
     cases = [a_case(), BAD, a_case(), BAD, a_case()]
     ran, died = Status.RAN, Status.DIED
     assert [each.status for each in outcomes(target, cache, *cases)] == [ran, died, ran, died, ran]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.pack import PackError, built_in, load
+from fuzz.adapters.pack import PackError, built_in, load
 from fuzz.tests.conftest import CHECKOUT, GENERIC
 
 HEAD = """
@@ -83,6 +83,8 @@ def test_the_built_in_pack_has_its_kernels_and_mutants() -> None:
 
 def test_a_pack_never_takes_a_top_level_name() -> None:
     """Other distributions are called `kernels` too: loading the pack must not import under that name."""
-    code = "import sys; from fuzz.pack import built_in, load; load(built_in()); print('kernels' in sys.modules)"
+    code = (
+        "import sys; from fuzz.adapters.pack import built_in, load; load(built_in()); print('kernels' in sys.modules)"
+    )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CHECKOUT)
     assert answer.stdout.strip() == "False"

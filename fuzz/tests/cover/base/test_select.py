@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.select import SelectionError, globs, keyword, matches_any
+from fuzz.base.selection import SelectionError, globs, keyword, matches_any
 
 SVE = "c-sve@qemu:vl=256,gcc-O0"
 

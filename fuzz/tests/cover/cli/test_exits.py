@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from fuzz.cli import app
-from fuzz.store.casefile import save
+from fuzz.findings.casefile import save
 from fuzz.tests.common.examples import plain
 from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli
 from oracles.truth import OutputCheck, Truth

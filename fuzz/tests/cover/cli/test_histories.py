@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.store.casefile import load
+from fuzz.findings.casefile import load
 from fuzz.tests.conftest import GENERIC, Cli, edited
 
 Planted = Callable[..., Path]

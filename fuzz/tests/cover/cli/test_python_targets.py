@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.case import contiguous
+from fuzz.adapters.python import no_cuda_device
+from fuzz.base.case import contiguous
 from fuzz.cli import main
 from fuzz.cli.exits import Exit
-from fuzz.execute.python_target import no_cuda_device
-from fuzz.store import casefile
+from fuzz.findings import casefile
 from fuzz.tests.common.planted import a_case
 
 PACK = """
@@ -63,7 +63,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 def test_sanitize_needs_its_tool(
     pack: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fuzz.cli.starting._TOOLKIT", "/nowhere")
+    monkeypatch.setattr("fuzz.uses.starting._TOOLKIT", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
     assert _run(monkeypatch, "--pack", pack, "--target", "torch@cuda", "--sanitize") == Exit.USAGE
     assert "compute-sanitizer is not installed; it comes with NVIDIA's CUDA toolkit" in capsys.readouterr().err
@@ -80,7 +80,7 @@ def test_no_device_is_no_failure_and_says_why(
     pack: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reason = "no CUDA device (planted)"
-    monkeypatch.setattr("fuzz.execute.python_target.no_cuda_device", lambda: reason)
+    monkeypatch.setattr("fuzz.adapters.python.no_cuda_device", lambda: reason)
     assert _run(monkeypatch, "--pack", pack, "--target", "torch@cuda") == Exit.NOTHING_RAN
     assert f"NOT_RUN torch-copy@cuda: {reason}" in capsys.readouterr().err
 

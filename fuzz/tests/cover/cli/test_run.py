@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from fuzz.execute.c_target import SVE_BITS
+from fuzz.adapters.isa import ISAS
+from fuzz.base.op import OPS
 from fuzz.judge.oracle_process import OracleProcess
-from fuzz.judge.values import Asked, Checks
-from fuzz.op import OPS
+from fuzz.judge.values import CaseOracle, Query
 from fuzz.tests.common.running import Running, until
 from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited
 
@@ -57,7 +57,7 @@ def test_a_run_goes_on_when_the_oracles_process_is_killed(
 ) -> None:
     ask = OracleProcess.ask
 
-    def killed(oracle: OracleProcess, asked: Mapping[Checks, Sequence[Asked]]) -> None:
+    def killed(oracle: OracleProcess, asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
         assert oracle.pid is not None
         if not oracle.trouble:
             os.kill(oracle.pid, signal.SIGKILL)
@@ -80,7 +80,7 @@ def test_every_target_is_attested_and_nothing_is_found(whole_run: Any) -> None:
     done, records = whole_run
     assert done.returncode == 0, done.stdout + done.stderr
     targets = {target["target"]: target for target in records[0]["targets"]}
-    for bits in SVE_BITS:
+    for bits in ISAS["sve"].lengths:
         for opt in ("O0", "O2"):
             sve = targets[f"c-sve@qemu:vl={bits},gcc-{opt}"]
             assert (sve["runs"], sve["vector_bits"], sve["arch"]) == (True, bits, "aarch64")
@@ -233,7 +233,7 @@ def test_an_interrupt_ends_with_the_table_and_exit_code_2(
 
 
 _OF_EVERY_KIND = """
-from fuzz.pack import built_in, load
+from fuzz.adapters.pack import built_in, load
 KERNELS = tuple(load(built_in()).kernel(name) for name in ("generic", "sve", "compiled"))
 """
 """one that runs without a tool, and one for each tool that is missing."""
@@ -336,18 +336,18 @@ def test_a_full_disk_loses_no_finding(cli: Cli, cli_here: Cli, planted: Planted)
     assert cli_here("run", "--json", "/proc/nowhere/out.jsonl").returncode == 4
 
 
-def test_coverage_names_its_holes_and_has_none_after_a_while(cli_here: Cli, tmp_path: Path) -> None:
+def test_coverage_names_its_gaps_and_has_none_after_a_while(cli_here: Cli, tmp_path: Path) -> None:
     short = cli_here(
         "run", "--max-cases", "64", "--seed", "1", "--target", "c-composed@*", "--coverage", "--json", "c.jsonl"
     )
     assert short.returncode == 0, short.stderr
-    assert "holes: run longer" in short.stdout
+    assert "coverage gaps: run longer" in short.stdout
     records = _records(tmp_path / "c.jsonl")
     drawn = [r for r in records if r.get("target") == "c-composed@native:gcc-O2" and "law" not in r]
     recorded = records[-1]["coverage"]["rms_norm"]
-    assert recorded["tail of 256"]["holes"]
+    assert recorded["tail of 256"]["gaps"]
     assert sum(recorded["dtype"]["counts"].values()) == len(drawn), "a twin visits nothing of its own"
     judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}
-    assert recorded["target"] == {"counts": judged, "holes": []}
+    assert recorded["target"] == {"counts": judged, "gaps": []}
     whole = cli_here("run", "--max-cases", "2000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
-    assert "no hole" in whole.stdout, whole.stdout
+    assert "no coverage gap" in whole.stdout, whole.stdout

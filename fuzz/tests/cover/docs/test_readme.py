@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.adapters.toolchain import Host
 from fuzz.cli import main
-from fuzz.execute.toolchain import Host
 from fuzz.tests.conftest import CHECKOUT, Cli
 
 README = (CHECKOUT / "README.md").read_text()

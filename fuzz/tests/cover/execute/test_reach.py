@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fuzz.case import Case
-from fuzz.execute.attestation import Attestation, NotRun
-from fuzz.execute.giving import Giving
-from fuzz.execute.python_program import PythonAttestation
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.python import PythonAttestation
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.attestation import Attestation, NotRun
+from fuzz.base.case import Case
+from fuzz.base.dispatch import Dispatch
+from fuzz.execute.reach import Reserved, reach_of
 from fuzz.generate.search import StopSearch, search
-from fuzz.pack import built_in, load
-from fuzz.run.reach import Reserved, reach_of
 
 OP = "fused_add_rms_norm"
 NAMES = {
@@ -32,7 +33,7 @@ def statuses(interpreter: Attestation) -> dict[str, Attestation | NotRun]:
     return {**absent, **{t.id: interpreter for t in TARGETS if t.id.endswith("@interpret")}}
 
 
-def test_what_no_target_accepts_is_no_hole_but_is_told() -> None:
+def test_what_no_target_accepts_is_no_gap_but_is_told() -> None:
     """Only the interpreter takes rstd in 16 bits, of which it gets bf16 wrong."""
     wrong, right = reach_of(OP, TARGETS, statuses(WRONG)), reach_of(OP, TARGETS, statuses(RIGHT))
     steps = tuple(str(byte) for byte in range(0, 64, 2))
@@ -84,13 +85,13 @@ def test_every_slow_target_is_given_the_first_case_that_it_takes() -> None:
     running = [target for target in expand(kernels, this_host()) if not target.id.endswith("@cuda")]
     slow, quick = [t for t in running if t.slow], [t for t in running if not t.slow]
     reserved = Reserved(slow, quick, {})
-    waiting = {target.id: Giving(target.kernel, target.largest) for target in slow}
+    waiting = {target.id: Dispatch(target.kernel, target.size_limit) for target in slow}
     assert "triton-tile-fast@interpret" in waiting
 
     def consume(cases: list[Case]) -> None:
         wanted = reserved(cases)
         for index, case in enumerate(cases):
-            taking = [name for name, giving in waiting.items() if giving.gives(case)]
+            taking = [name for name, dispatch in waiting.items() if dispatch.accepts(case)]
             assert not taking or index in wanted, taking
             for name in taking:
                 del waiting[name]

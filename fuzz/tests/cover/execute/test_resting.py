@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.pack import built_in, load
-from fuzz.run.resting import Resting, slow_ones
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.uses.search.resting import Resting, slow_ones
 
 TARGETS = [t for t in expand(load(built_in()).kernels, this_host()) if t.kernel.name in ("generic", "dual")]
 SLOW = frozenset({"triton-dual@interpret"})

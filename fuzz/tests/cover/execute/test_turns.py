@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from fuzz.execute.turns import Turns
+from fuzz.execute.schedule import Turns
 
 
 def _waiting(turns: Turns, count: int) -> None:

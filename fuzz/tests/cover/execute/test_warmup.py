@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
-from fuzz.outcome import Status
-from fuzz.run.warmup import warm_up
 from fuzz.tests.common.python_planted import python_target
+from fuzz.uses.search.warmup import warm_up
 
 COPIES = "def rms_norm(x, y, **others):\n    y.copy_(x)\n"
 

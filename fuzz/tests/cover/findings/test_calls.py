@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fuzz.case import Case
-from fuzz.judge.judgement import Judgement
-from fuzz.outcome import Outcome, Status
-from fuzz.run.calls import FIRST, LATEST, Calls, FindingId
+from fuzz.base.case import Case
+from fuzz.base.outcome import Outcome, Status
+from fuzz.base.verdict import Verdict
+from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
-from fuzz.verdict import Verdict
+from fuzz.uses.search.calls import FIRST, LATEST, Calls, FindingId
 
 TARGET = "c-k@native:gcc-O2"
 

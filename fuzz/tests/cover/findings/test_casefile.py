@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzz.case import Case, CaseError
-from fuzz.op import OPS
-from fuzz.store.casefile import Found, from_json, load, save, to_json
+from fuzz.base.case import Case, CaseError
+from fuzz.base.op import OPS
+from fuzz.findings.casefile import Found, from_json, load, save, to_json
 from fuzz.tests.common.examples import any_case, plain
 
 CASES = st.sampled_from(sorted(OPS)).flatmap(any_case)

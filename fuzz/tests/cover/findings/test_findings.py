@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fuzz.case import Case
-from fuzz.judge.judgement import Judgement
-from fuzz.run.findings import FindingBook
-from fuzz.run.tally import Tally, TargetTally
-from fuzz.store.casefile import load
+from fuzz.base.case import Case
+from fuzz.base.verdict import Verdict
+from fuzz.findings.book import FindingBook
+from fuzz.findings.casefile import load
+from fuzz.findings.tally import Tally, TargetTally
+from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
-from fuzz.verdict import Verdict
 from oracles.truth import OutputCheck
 
 

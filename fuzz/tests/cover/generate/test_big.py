@@ -7,18 +7,18 @@ from itertools import islice
 
 import pytest
 
-from fuzz.case import Case
-from fuzz.execute.accept import takers
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.capability import capabilities_of
+from fuzz.base.case import Case
+from fuzz.base.op import OPS
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.generate.audience import anything
 from fuzz.generate.big import SERIES, big_case, due
+from fuzz.generate.requirements import anything
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judge import Judge
-from fuzz.op import OPS
-from fuzz.pack import built_in, load
-from fuzz.verdict import Verdict
 
 PACK = load(built_in())
 SMALL = [big for big in SERIES if big.rows * big.n < 1 << 20]
@@ -54,12 +54,12 @@ def test_correct_kernels_pass_them(op: str) -> None:
     kernels = [kernel for kernel in PACK.kernels if kernel.op == op]
     cases = [big_case(big, op, optional) for big in SMALL for optional in (False, True)]
     targets = {t.id: t for t in expand(kernels, this_host()) if t.id.startswith("c-") and "native:gcc-O2" in t.id}
-    audience = takers([target.kernel for target in targets.values()], op)
+    capabilities = capabilities_of([target.kernel for target in targets.values()], op)
     with WorkerPool([t for t in targets.values() if t.unavailable() is None]) as pool:
         results = pool.collect(pool.submit(cases))
     for case, outcomes in zip(cases, results, strict=True):
         assert outcomes
-        assert any(taker.refusal(case) is None for taker in audience)
+        assert any(capability.refusal(case) is None for capability in capabilities)
         judge = Judge(case)
         for name, outcome in outcomes.items():
             judgement = judge.judge(outcome, targets[name].numerics)
@@ -76,5 +76,5 @@ def test_what_cannot_hold_them_is_not_given_them() -> None:
     given = [{name[-2:] for name in outcomes} for outcomes in results]
     assert given == [{"O0", "O2"}, *({"O2"} if big.pitch is None else set[str]() for big in SERIES[:-1])]
     for target in targets:
-        assert target.largest is not None
-        assert not target.largest.holds(big_case(SERIES[-1], "rms_norm", False))
+        assert target.size_limit is not None
+        assert not target.size_limit.holds(big_case(SERIES[-1], "rms_norm", False))

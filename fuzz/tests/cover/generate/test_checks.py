@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.case import Case, CaseError, Tensor, contiguous
-from fuzz.execute.accept import refusal
-from fuzz.generate.checks import check_case
-from fuzz.pack import built_in, load
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.capability import refusal
+from fuzz.base.case import Case, CaseError, Tensor, contiguous
+from fuzz.base.validity import check_case
 from fuzz.tests.common.handmade import a_case
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.case import Layout, contiguous
+from fuzz.base.case import Layout, contiguous
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING, lay_out
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=3).map(tuple)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fuzz.case import ITEMSIZE, Case, Output, Tensor
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
 from fuzz.generate.plan import EVEN
 from fuzz.generate.search import StopSearch, search
-from fuzz.pack import built_in, load
 
 
 def _is_even(tensor: Tensor | Output) -> bool:

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fuzz.case import Case
-from fuzz.judge.judge import Judge
-from fuzz.judge.judgement import Judgement
-from fuzz.outcome import Damage, Fault, Outcome, Status, Unwritten
+from fuzz.base.case import Case
+from fuzz.base.outcome import Damage, Fault, Outcome, Status, Unwritten
+from fuzz.base.verdict import Verdict
+from fuzz.judge.judge import Judge, Judgement
 from fuzz.tests.common.examples import plain
-from fuzz.verdict import Verdict
 from oracles.numerics import Numerics
 
 TARGET = "c-test@native:gcc-O2"

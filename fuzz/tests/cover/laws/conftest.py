@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from fuzz.case import ITEMSIZE, Case
-from fuzz.generate.formats import from_bits
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.case import ITEMSIZE, Case
+from fuzz.base.dtypes import from_bits
 from fuzz.generate.search import StopSearch, search
-from fuzz.pack import built_in, load
 
 Model = Callable[[Case], Mapping[str, bytes]]
 

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.case import Case, CaseError, Layout, Output, Tensor, contiguous
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.twin import EntryJudge
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case, CaseError, Layout, Output, Tensor, contiguous
+from fuzz.base.outcome import Outcome, Status
+from fuzz.base.verdict import Verdict
+from fuzz.findings.casefile import Found, from_json, to_json
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS, Entry, twin_of
-from fuzz.outcome import Outcome, Status
-from fuzz.pack import built_in, load
-from fuzz.store.casefile import Found, from_json, to_json
 from fuzz.tests.cover.laws.conftest import honest, nudged
-from fuzz.verdict import Verdict
 
 X = np.array([[1.5, -2.0, 0.25], [3.0, 1.0, -1.0]], "<f4")
 CASE = Case(

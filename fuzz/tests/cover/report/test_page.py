@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy.orm import Session as Transaction
 
-from fuzz.nightly.opening import begin_slice, open_night
-from fuzz.nightly.schedule import Turn
+from fuzz.findings.database import TargetRow, open_state
+from fuzz.findings.database_deltas import Accuracy, BucketDelta, Delta, Point, TargetCounts, write
+from fuzz.findings.database_views import NightView, view
 from fuzz.report.page import write_page
-from fuzz.store.database import TargetRow, open_state
-from fuzz.store.database_deltas import Accuracy, BucketDelta, Delta, Point, TargetCounts, write
-from fuzz.store.database_views import NightView, view
+from fuzz.uses.nightly.opening import begin_slice, open_night
+from fuzz.uses.nightly.schedule import Turn
 
 _EVIL = "</style></svg><script>alert(1)</script><img src=x onerror='alert(2)'>\" onload=\"alert(3)"
 

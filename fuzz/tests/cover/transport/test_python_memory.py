@@ -6,13 +6,13 @@ import struct
 
 import pytest
 
-from fuzz.case import Case, Guard, Layout, Output, Tensor, contiguous
+from fuzz.base.case import Case, Guard, Layout, Output, Tensor, contiguous
+from fuzz.base.kernel import PLAIN
+from fuzz.base.outcome import Damage, Status, Unwritten
+from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judge
-from fuzz.kernel import PLAIN
-from fuzz.outcome import Damage, Status, Unwritten
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import BEFORE, PITCHED, RunPython
-from fuzz.verdict import Verdict
 
 
 def _stray(tensor: str, at: int) -> str:

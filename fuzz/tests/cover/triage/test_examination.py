@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
-from fuzz.kernel import Kernel
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, failing, given_case, target_of, with_edits
 from fuzz.triage.examination import Allowance, Explained, examine
 from fuzz.triage.reduction import Frame

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from fuzz.case import Case
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.kernel import Kernel
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, mutant, target_of, with_edits
 from fuzz.triage.explain import Explanation, explain, rule_text
 from fuzz.triage.family import Family

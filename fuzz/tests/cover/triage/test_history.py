@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from fuzz.case import Case
+from fuzz.base.case import Case
 from fuzz.tests.common.examples import plain
 from fuzz.triage.history import Need, differences, fewest_calls, history_line, recognise
 

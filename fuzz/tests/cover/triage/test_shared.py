@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fuzz.cli.explaining import explain_findings
+from fuzz.adapters.c import CKernel
 from fuzz.execute.pool import WorkerPool
-from fuzz.kernel import CKernel
-from fuzz.run.findings import Bucket, FindingBook
-from fuzz.run.runner import Limits, Runner
+from fuzz.findings.book import Bucket, FindingBook
 from fuzz.tests.common.hunting import GENERIC
 from fuzz.tests.common.shared_pack import OWN, SHARED, planted
 from fuzz.triage.shared import shared_sources
+from fuzz.uses.explaining import explain_findings
+from fuzz.uses.search.runner import Limits, Runner
 
 
 def _buckets(folder: Path, *bugs: tuple[str, str, str]) -> list[Bucket]:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fuzz.case import Case, Output, Tensor, contiguous
+from fuzz.base.case import Case, Output, Tensor, contiguous
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.layouts import lay_out
 from fuzz.tests.common.hunting import TAIL_63, failing, failures, given_case, mutant, target_of, with_edits
@@ -15,7 +16,6 @@ from fuzz.triage.choices import Choices
 from fuzz.triage.family import CLEAR, Family
 from fuzz.triage.shrink import shrink
 from fuzz.triage.trial import Trials
-from fuzz.verdict import Verdict
 
 
 def _shrunk(kernel_edits: tuple[tuple[str, str], ...], found: Case) -> tuple[Case, Trials]:

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.case import Case
+from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.kernel import Kernel
 from fuzz.tests.common.hunting import TAIL_63, failing, failures, given_case, mutant, target_of, with_edits
 from fuzz.triage.family import CLEAR, Family
 from fuzz.triage.shrink import shrink
 from fuzz.triage.smallest import Swept, sweep
 from fuzz.triage.trial import Trials
-from fuzz.verdict import Verdict
 
 _SCALED = "y[i] = x[i] * rstd;"
 

@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis.database import InMemoryExampleDatabase
 
 import fuzz
-from fuzz.checking.plan import GIVEN, Options, plan
 from fuzz.tests.conftest import CHECKOUT, edited
+from fuzz.uses.check.plan import GIVEN, Options, plan
 
 _DROPS_EPS = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)")
 _O2 = ("c-*@native:gcc-O2",)
@@ -23,7 +23,7 @@ _O2 = ("c-*@native:gcc-O2",)
 def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fuzz.CKernel:
     """A kernel that drops eps."""
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
-    for header in (CHECKOUT / "kernels" / "c").glob("*.h"):
+    for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
         (tmp_path / header.name).write_text(header.read_text())
     (tmp_path / "wrong.c").write_text(_DROPS_EPS)
     return fuzz.CKernel("wrong", "rms_norm", tmp_path / "wrong.c")
@@ -67,7 +67,7 @@ def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
     # Not one case is drawn: it is the remembered one that fails.
     with pytest.raises(fuzz.CheckFailed, match=r"FAIL_N\w+  wrong"):
         fuzz.check(wrong, targets=_O2, max_cases=0)
-    wrong.source.write_text((CHECKOUT / "kernels" / "c" / "generic.c").read_text())
+    wrong.source.write_text((CHECKOUT / "kernels" / "rms_norm" / "c" / "generic.c").read_text())
     fuzz.check(wrong, targets=_O2, max_cases=8)
     assert list(profile.database.fetch(key)) == []
 

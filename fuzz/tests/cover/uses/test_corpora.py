@@ -11,14 +11,14 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from fuzz.case import CaseError, contiguous
-from fuzz.corpus.folder import Kept, built_in, keep, kept_cases
-from fuzz.corpus.replay import entries_of, in_batches
-from fuzz.corpus.suites import SuiteError, expand, load_suite, suites
-from fuzz.corpus.upkeep import subsumed
-from fuzz.store.casefile import Found
+from fuzz.base.case import CaseError, contiguous
+from fuzz.findings.casefile import Found
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.conftest import edited
+from fuzz.uses.corpus.folder import Kept, built_in, keep, kept_cases
+from fuzz.uses.corpus.replay import entries_of, in_batches
+from fuzz.uses.corpus.suites import SuiteError, expand, load_suite, suites
+from fuzz.uses.corpus.upkeep import subsumed
 
 Cli = Callable[..., CompletedProcess[str]]
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
+from fuzz.adapters.c import CAdapter
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import Host
+from fuzz.base.kernel import Kernel
 from fuzz.cli import app
-from fuzz.corpus.folder import built_in
-from fuzz.execute.c_target import CTarget
 from fuzz.tests.common.validity import valid_sarif
 from fuzz.tests.conftest import CHECKOUT, GENERIC, edited
+from fuzz.uses.corpus.folder import built_in
 
 Cli = Callable[..., CompletedProcess[str]]
 
@@ -70,7 +73,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     (pack / "pack.py").write_text(_PACK)
     for name in ("first", "second"):
         (pack / f"{name}.c").write_text(GENERIC)
-    for header in (CHECKOUT / "kernels" / "c").glob("*.h"):
+    for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
         shutil.copy(header, pack)
     for name in ("b005", "b014", "eps-dropped"):
         [file] = (built_in() / "historical").glob(f"{name}-*.json")
@@ -116,8 +119,13 @@ def test_only_kernels_that_differ_from_the_base_are_searched(repository: Reposit
 def test_slow_targets_are_given_some_batches_of_a_search_and_every_kept_case(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CTarget, "slow", property(lambda target: target.opt == "O0"))
-    monkeypatch.setattr("fuzz.gate.session.SLOW_CASES", 16)
+    every = CAdapter.targets
+
+    def with_slow_ones(adapter: CAdapter, kernel: Kernel, host: Host) -> Iterator[Target]:
+        yield from (replace(target, slow=target.name.opt == "O0") for target in every(adapter, kernel, host))
+
+    monkeypatch.setattr(CAdapter, "targets", with_slow_ones)
+    monkeypatch.setattr("fuzz.uses.gate.session.SLOW_CASES", 16)
     assert repository.gate("--json", "out.jsonl", "-k", "second", cases=64).returncode == 0
     records = [json.loads(line) for line in (repository.folder / "out.jsonl").read_text().splitlines()]
     runs = [record["target"] for record in records if record["kind"] == "run"]

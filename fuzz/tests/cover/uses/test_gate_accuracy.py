@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.case import CaseError
-from fuzz.gate.accuracy import Accuracy, Key, absent, load_accuracy, save_accuracy, unknown, worse
+from fuzz.base.case import CaseError
+from fuzz.uses.gate.accuracy import Accuracy, Key, absent, load_accuracy, save_accuracy, unknown, worse
 
 _KEY: Key = ("mine", "c-mine@native:gcc-O2", "f32")
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.gate.changes import Changes, ChangesError, changes_since, touched
-from fuzz.kernel import CKernel, PythonKernel
-from fuzz.pack import built_in, load
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.python import PythonKernel
 from fuzz.tests.conftest import CHECKOUT
+from fuzz.uses.gate.changes import Changes, ChangesError, changes_since, touched
 
 
 def _git(folder: Path, *arguments: str) -> None:
@@ -102,6 +103,6 @@ def test_a_change_of_the_engine_or_of_a_shared_header_touches_the_built_in_kerne
     assert set(touched(pack.kernels, pack.path, engine)) == {kernel.name for kernel in pack.kernels}
     tests = Changes("x", frozenset({Path(__file__).resolve()}))
     assert touched(pack.kernels, pack.path, tests) == {}
-    avx2 = Changes("x", frozenset({(pack.path / "c" / "avx2.c").resolve()}))
+    avx2 = Changes("x", frozenset({(pack.path / "rms_norm" / "c" / "avx2.c").resolve()}))
     assert "avx2" in touched(pack.kernels, pack.path, avx2)
     assert "neon" not in touched(pack.kernels, pack.path, avx2)

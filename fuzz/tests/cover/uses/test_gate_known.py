@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.gate.known import Known, KnownError, Watch, load_known
+from fuzz.uses.gate.known import Known, KnownError, Watch, load_known
 
 _TODAY = date(2026, 11, 21)
 

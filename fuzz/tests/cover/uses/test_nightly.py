@@ -22,7 +22,7 @@ _JUDGED = "SELECT sum(judged) FROM target"
 _ROW = "    for (size_t i = 0; i < n; i++) total += x[i] * x[i];"
 _PACK = """
 from dataclasses import replace
-from fuzz.pack import built_in, load
+from fuzz.adapters.pack import built_in, load
 GENERIC = load(built_in()).kernel("generic")
 KERNELS = (
     GENERIC,
@@ -31,7 +31,7 @@ KERNELS = (
 )
 """.format(_ROW, _ROW.replace("i < n", "i < n - (n % 8 == 7)"))
 _MENDED = """
-from fuzz.pack import built_in, load
+from fuzz.adapters.pack import built_in, load
 from dataclasses import replace
 GENERIC = load(built_in()).kernel("generic")
 KERNELS = (GENERIC, replace(GENERIC, name="loses-tail"), replace(GENERIC, name="loses-eps"))
@@ -113,9 +113,9 @@ def test_the_reports_of_a_night_are_those_that_run_and_gate_write(nights: Any) -
          result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
         for result in run["results"]
     }  # fmt: skip
-    assert places == {(name, "kernels/c/generic.c") for name in failing}
+    assert places == {(name, "kernels/rms_norm/c/generic.c") for name in failing}
     assert "## kernelfuzz nightly: FAILED" in (folder / "night.md").read_text()
-    assert said.count("::error file=kernels/c/generic.c,line=") == len(run["results"])
+    assert said.count("::error file=kernels/rms_norm/c/generic.c,line=") == len(run["results"])
     finish(folder, "--report-only", "--report", "sarif=again.sarif", "--report", "text=again.txt")
     assert (folder / "again.sarif").read_bytes() == (folder / "night.sarif").read_bytes()
     assert "kernelfuzz nightly: FAILED" in (folder / "again.txt").read_text()

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from fuzz.nightly import triage
-from fuzz.store.casefile import load
-from fuzz.store.rules import rule_from_text
+from fuzz.findings.casefile import load
+from fuzz.findings.rules import rule_from_text
 from fuzz.tests.common.hunting import TAIL_63, target_of, with_edits
 from fuzz.tests.common.nights import nights_of
 from fuzz.tests.common.shared_pack import OWN, SHARED, planted
 from fuzz.triage.examination import Explained, examine
+from fuzz.uses.nightly import triage
 
 _EPS = "reciprocal_rms(total, n, eps)"
 _FIRST_EPS = (_EPS, "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })")

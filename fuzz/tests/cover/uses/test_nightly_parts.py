@@ -14,21 +14,21 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session as Transaction
 
-from fuzz.nightly import stopping as stopping_module
-from fuzz.nightly.accuracy import climb
-from fuzz.nightly.lock import locked
-from fuzz.nightly.opening import begin_slice, kept_buckets, open_night
-from fuzz.nightly.schedule import Turn, next_turn, searching_time, slice_seed
-from fuzz.nightly.shares import FairShares
-from fuzz.nightly.stopping import OutOfTime, Stopping
-from fuzz.store.database import open_state
-from fuzz.store.database_deltas import Accuracy, BucketDelta, Delta, Move, Point, TargetCounts, write
-from fuzz.store.database_views import view
-from fuzz.store.rules import rule_from_text, rule_to_text
-from fuzz.store.state import StateError
+from fuzz.findings.accuracy import climb
+from fuzz.findings.database import open_state
+from fuzz.findings.database_deltas import Accuracy, BucketDelta, Delta, Move, Point, TargetCounts, write
+from fuzz.findings.database_views import view
+from fuzz.findings.rules import rule_from_text, rule_to_text
+from fuzz.findings.state import StateError
 from fuzz.tests.common.running import Running, read_until
 from fuzz.triage.history import Need
 from fuzz.triage.rule import Atom, Rule
+from fuzz.uses.nightly import stopping as stopping_module
+from fuzz.uses.nightly.lock import locked
+from fuzz.uses.nightly.opening import begin_slice, kept_buckets, open_night
+from fuzz.uses.nightly.schedule import Turn, next_turn, searching_time, slice_seed
+from fuzz.uses.nightly.shares import FairShares
+from fuzz.uses.nightly.stopping import OutOfTime, Stopping
 from oracles.numerics import Numerics
 from oracles.summation import Lanes, Sequential
 
@@ -61,7 +61,7 @@ def test_a_short_night_still_visits_every_op() -> None:
 
 def test_a_folder_in_use_is_refused_by_name_of_its_process_and_free_after_a_kill(tmp_path: Path) -> None:
     hold = (
-        "import sys, time; from pathlib import Path; from fuzz.nightly.lock import locked\n"
+        "import sys, time; from pathlib import Path; from fuzz.uses.nightly.lock import locked\n"
         "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
     )
     with Running([sys.executable, "-c", hold, str(tmp_path)], tmp_path) as holder:

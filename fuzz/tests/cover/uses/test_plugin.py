@@ -94,7 +94,7 @@ def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pyt
         r"CheckFailed: NOTHING RAN: no target matches 'torch-norm@cuda'; there are torch-norm@cpu",
     ):
         assert re.search(expected, text), expected
-    assert "fuzz/checking" not in text, "frames of ours are shown"
+    assert "fuzz/uses/check" not in text, "frames of ours are shown"
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def pack(pytester: pytest.Pytester) -> Path:
     }
     for name, source in sources.items():
         (folder / f"{name}.c").write_text(source)
-    for header in (CHECKOUT / "kernels" / "c").glob("*.h"):
+    for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
         (folder / header.name).write_text(header.read_text())
     (folder / "pack.py").write_text(
         "from pathlib import Path\n"
@@ -198,7 +198,8 @@ def test_time_limits_and_what_is_wrong_with_the_options(suite: Suite, pytester: 
     nowhere = suite("-o", "kernelfuzz_pack=kernels", "--kernelfuzz-targets", "c-*@natve", here=True)
     nowhere.stdout.fnmatch_lines(["*--kernelfuzz-targets c-[*]@natve: no target of * matches"])
     pytester.makepyfile(
-        test_pack="from fuzz.checking.plan import GIVEN\ndef test_limit():\n    assert GIVEN.options.max_time == 90.0\n"
+        test_pack="from fuzz.uses.check.plan import GIVEN\n"
+        "def test_limit():\n    assert GIVEN.options.max_time == 90.0\n"
     )
     suite("--kernelfuzz-max-time", "90s", here=True).assert_outcomes(passed=1)
 
@@ -214,9 +215,9 @@ def test_a_suite_that_does_not_use_it_is_left_alone(suite: Suite, pytester: pyte
 def test_it_is_found_by_its_entry_point_and_loads_nothing_heavy(tmp_path: Path) -> None:
     declared = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
     assert declared == {"kernelfuzz": "fuzz.pytest_plugin"}
-    heavy = ("numpy", "hypothesis", "torch", "typer", "rich", "fuzz.kernel", "oracles")
+    heavy = ("numpy", "hypothesis", "torch", "typer", "rich", "fuzz.base.kernel", "oracles")
     program = (
-        "import sys, pytest, fuzz.pytest_plugin, fuzz.checking.plan\n"
+        "import sys, pytest, fuzz.pytest_plugin, fuzz.uses.check.plan\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}

@@ -10,18 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.case import Case
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import Target, expand
-from fuzz.execute.toolchain import this_host
+from fuzz.findings.book import FindingBook
+from fuzz.findings.casefile import load as load_case
 from fuzz.generate.search import search
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import LAWS
-from fuzz.pack import built_in, load
-from fuzz.run.findings import FindingBook
-from fuzz.run.runner import Limits, Runner
-from fuzz.store.casefile import load as load_case
+from fuzz.uses.search.runner import Limits, Runner
 from oracles.truth import OracleDisagreement, Truth
 
 

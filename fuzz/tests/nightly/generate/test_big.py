@@ -13,14 +13,14 @@ MEASURED = """
 import threading
 from pathlib import Path
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
 from fuzz.generate.big import SERIES, big_case
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import Entry
-from fuzz.pack import built_in, load
-from fuzz.run.findings import FindingBook
-from fuzz.run.runner import Limits, Runner
+from fuzz.adapters.pack import built_in, load
+from fuzz.findings.book import FindingBook
+from fuzz.uses.search.runner import Limits, Runner
 
 peak, done = 0, threading.Event()
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
 from fuzz.execute.pool import WorkerPool
-from fuzz.execute.target import expand
-from fuzz.execute.toolchain import this_host
-from fuzz.pack import built_in, load
-from fuzz.run.detection import Hunt
+from fuzz.quality.detection import Hunt
 
 PACK = load(built_in())
 

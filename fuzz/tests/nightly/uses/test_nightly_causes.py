@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fuzz.execute.pool import WorkerPool
-from fuzz.store.casefile import load
-from fuzz.store.rules import rule_from_text
+from fuzz.findings.casefile import load
+from fuzz.findings.rules import rule_from_text
 from fuzz.tests.common.hunting import TAIL_63, failing, target_of, with_edits
 from fuzz.tests.common.nights import nights_of
 

@@ -1,0 +1,163 @@
+"""What workers are built of: sources with their edits, a cache by content, compilers that can be stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from fuzz.base.errors import UsageError
+from fuzz.base.kernel import Kernel
+
+NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
+"""C sources of the worker, and `kernelfuzz.h`."""
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+class BuildError(UsageError):
+    """A kernel that does not compile, or a cache that cannot be used. The message is complete: print it as it is."""
+
+
+def cache_directory() -> Path:
+    """$KERNELFUZZ_CACHE, else $XDG_CACHE_HOME/kernelfuzz, else ~/.cache/kernelfuzz."""
+    own = os.environ.get("KERNELFUZZ_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelfuzz"
+
+
+class Builder:
+    """Builds what workers are started from, into `cache`. Safe to use from many threads, and beside other processes
+    with the same cache.
+
+    `tool` is a command that workers of sanitizable targets run under.
+    """
+
+    def __init__(self, cache: Path | None = None, jobs: int | None = None, tool: tuple[str, ...] = ()) -> None:
+        self.cache = cache or cache_directory()
+        self.tool = tool
+        self._compiling = threading.Semaphore(jobs or os.cpu_count() or 1)
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._compilers = Compilers()
+
+    def stop(self) -> None:
+        """Kill every compiler; builds that are waiting raise BuildError."""
+        self._compilers.stop()
+
+    def compiled(self, name: str, commands: Callable[[Path], Sequence[str]]) -> Path:
+        """The file of that name that `commands`, given a path to write to, compiles; made unless the cache has it."""
+
+        def make(output: Path) -> None:
+            with self._compiling:
+                self._compilers.run(commands(output))
+
+        return self._cached(self.cache / name, make)
+
+    def text(self, folder: str, name: str, text: str) -> Path:
+        """A file of that text in `folder` of the cache."""
+        return self._cached(self.cache / folder / name, lambda output: output.write_text(text, encoding="utf-8"))
+
+    def _cached(self, path: Path, make: Callable[[Path], object]) -> Path:
+        """The file, made unless it is there. It appears by rename, so that nobody ever sees a half-written one."""
+        with self._locks[str(path)]:
+            if path.exists():
+                return path
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryDirectory(dir=self.cache) as scratch:
+                    output = Path(scratch) / path.name
+                    make(output)
+                    output.replace(path)
+            except OSError as error:
+                raise _unwritable(self.cache, error) from error
+        return path
+
+
+def _unwritable(cache: Path, error: OSError) -> BuildError:
+    return BuildError(f"cannot write the build cache {cache}: {error.strerror or error} (set KERNELFUZZ_CACHE)")
+
+
+def edited_source(kernel: Kernel) -> str:
+    """The kernel's source text with its edits applied. Raises BuildError unless each edit fits exactly once."""
+    try:
+        text = kernel.source.read_text()
+    except OSError as error:
+        raise BuildError(f"{kernel.name}: cannot read {kernel.source}: {error.strerror}") from error
+    for old, new in kernel.edits:
+        found = text.count(old)
+        if found != 1:
+            raise BuildError(f"{kernel.name}: the edit {old!r} fits {found} times in {kernel.source}, not once")
+        text = text.replace(old, new)
+    return text
+
+
+def included(source: str, directory: Path) -> list[str]:
+    """Texts of the files that `source` includes, in the order of their paths."""
+    texts = included_files(source, directory)
+    return [texts[path] for path in sorted(texts)]
+
+
+def included_files(source: str, directory: Path) -> dict[Path, str]:
+    """The files that `source` includes by quotes, from `directory` or the worker's, and what they include; with texts.
+
+    Conditions are ignored: a file too many costs a needless build, a file too few would run stale code.
+    """
+    texts: dict[Path, str] = {}
+    waiting = [(name, directory) for name in _INCLUDE.findall(source)]
+    while waiting:
+        name, near = waiting.pop()
+        path = next((p for p in (near / name, directory / name, NATIVE / name) if p.is_file()), None)
+        if path is None or path.resolve() in texts:
+            continue
+        texts[path.resolve()] = path.read_text()
+        waiting += [(inner, path.parent) for inner in _INCLUDE.findall(texts[path.resolve()])]
+    return texts
+
+
+class Compilers:
+    """Compilers that are running. Each leads a process group, so that a kill reaches what it has started."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def run(self, command: Sequence[str]) -> None:
+        """Compile. Raises BuildError with what the compiler says."""
+        with self._lock:
+            if self._stopped:
+                raise BuildError("the build was stopped")
+            pipe = subprocess.PIPE
+            compiler = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+            self._running.add(compiler)
+        try:
+            _, said = compiler.communicate()
+        finally:
+            with self._lock:
+                self._running.discard(compiler)
+        if compiler.returncode != 0:
+            raise BuildError(f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}")
+
+    def stop(self) -> None:
+        """Kill them, from any thread; none is started any more."""
+        with self._lock:
+            self._stopped = True
+            for compiler in self._running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(compiler.pid, signal.SIGKILL)
+
+
+def digest_of(parts: Iterable[object]) -> str:
+    """Of everything that decides what is built."""
+    return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()

@@ -1,0 +1,123 @@
+"""Packs: folders of kernels, loaded by their path and never imported by name."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fuzz.base.errors import UsageError
+from fuzz.base.kernel import DeclarationError, Kernel
+from fuzz.base.mutant import Mutant
+from fuzz.laws.registry import LAWS
+from oracles.numerics import NumericsError
+
+
+class PackError(UsageError):
+    """A pack that cannot be found or loaded."""
+
+
+@dataclass(frozen=True)
+class Pack:
+    """The kernels and mutants that a folder declares in its `pack.py`."""
+
+    path: Path
+    kernels: tuple[Kernel, ...]
+    mutants: tuple[Mutant, ...] = ()
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel of that name. Raises PackError."""
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        raise PackError(f"{self.path} has no kernel {name!r}; it has {', '.join(k.name for k in self.kernels)}")
+
+    def mutated_kernels(self) -> tuple[Kernel, ...]:
+        """Every mutant as a kernel of its own name."""
+        return tuple(mutant.apply(self.kernel(mutant.base)) for mutant in self.mutants)
+
+
+def built_in() -> Path:
+    """The built-in pack: `kernels/` of the checkout that this package runs from, else of the current folder."""
+    candidates = [Path(__file__).resolve().parents[2] / "kernels", Path.cwd() / "kernels"]
+    for candidate in candidates:
+        if (candidate / "pack.py").is_file():
+            return candidate
+    raise PackError(
+        "no kernels found: run from a kernelfuzz checkout, or name a folder of kernels with --pack DIR "
+        f"(looked for pack.py in {' and '.join(str(c) for c in candidates)})"
+    )
+
+
+def load(path: Path) -> Pack:
+    """Load the pack in folder `path`.
+
+    `pack.py` is executed as a package under a private name, so that it can use relative imports and cannot collide with
+    any distribution called `kernels`. It defines `KERNELS` and, optionally, `MUTANTS`.
+    """
+    entry = path / "pack.py"
+    if not entry.is_file():
+        raise PackError(f"{path} is not a pack: it has no pack.py")
+    module = _execute(entry)
+    kernels: tuple[Kernel, ...] = _declared(module, "KERNELS", Kernel, entry)
+    mutants: tuple[Mutant, ...] = _declared(module, "MUTANTS", Mutant, entry)
+    if not kernels:
+        raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
+    for kernel in kernels:
+        if not kernel.source.is_file():
+            raise PackError(f"{entry}: kernel {kernel.name}: source: {kernel.source} does not exist")
+    _require_unique([kernel.name for kernel in kernels], entry)
+    _require_known_laws(kernels, entry)
+    _require_unique([mutant.name for mutant in mutants], entry)
+    return Pack(path, kernels, mutants)
+
+
+def _execute(entry: Path) -> ModuleType:
+    name = "_kernelfuzz_pack_" + hashlib.sha256(os.fsencode(entry.resolve())).hexdigest()[:12]
+    spec = importlib.util.spec_from_file_location(name, entry, submodule_search_locations=[str(entry.parent)])
+    if spec is None or spec.loader is None:
+        raise PackError(f"{entry} cannot be loaded as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise PackError(f"{entry}: {_said(error)}") from error
+    return module
+
+
+def _said(error: BaseException) -> str:
+    """A declaration's own message; any other error with its type and the line of the pack that raised it."""
+    if isinstance(error, (DeclarationError, NumericsError)):
+        return str(error)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("pack.py")]
+    where = f"line {lines[-1]}: " if lines and not isinstance(error, SyntaxError) else ""  # which says it itself
+    return f"{where}{type(error).__name__}: {error}"
+
+
+def _declared(module: ModuleType, name: str, kind: type, entry: Path) -> tuple[Any, ...]:
+    """The tuple called `name`; PackError for what is easily written instead of one."""
+    declared, example = getattr(module, name, ()), "CKernel" if kind is Kernel else kind.__name__
+    if not isinstance(declared, (tuple, list)) or not all(isinstance(each, kind) for each in declared):
+        raise PackError(f"{entry}: {name} must be a tuple: {name} = ({example}(...),) - mind the comma")
+    return tuple(declared)
+
+
+def _require_known_laws(kernels: tuple[Kernel, ...], entry: Path) -> None:
+    for kernel in kernels:
+        unknown = [law for law in kernel.laws if law not in LAWS]
+        if unknown:
+            raise PackError(f"{entry}: {kernel.name}: laws: {unknown[0]!r} is not one of {', '.join(LAWS)}")
+
+
+def _require_unique(names: list[str], entry: Path) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise PackError(f"{entry} declares {', '.join(twice)} more than once")

@@ -1,0 +1,140 @@
+"""What this machine has: its processor, compilers and emulators; and which package provides what is missing."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from fuzz.adapters.isa import Emulator, architectures
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A family of compilers. In names {arch} stands for the architecture, in packages for its spelling with dashes."""
+
+    program: str
+    package: str
+    cross: str
+    """the program that makes code for another architecture."""
+    cross_package: str
+    cross_arguments: tuple[str, ...] = ()
+    links_with: str = ""
+    """the family whose cross compiler's libraries it needs there."""
+    optional: bool = False
+    """its absence is not told."""
+
+
+COMPILERS: dict[str, Compiler] = {
+    "gcc": Compiler("gcc", "gcc libc6-dev", "{arch}-linux-gnu-gcc", "gcc-{arch}-linux-gnu"),
+    "clang": Compiler(
+        "clang", "clang", "clang", "clang", ("--target={arch}-linux-gnu",), links_with="gcc", optional=True
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program that a target needs: found at `path`, or to be had from the Debian or Ubuntu `package`."""
+
+    name: str
+    package: str
+    path: str | None
+    prefix: tuple[str, ...] = ()
+    """arguments that always follow the path."""
+    optional: bool = False
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The program and its fixed arguments. Only for a tool that was found."""
+        assert self.path is not None, f"{self.name} is not installed"
+        return (self.path, *self.prefix)
+
+    @property
+    def version(self) -> str:
+        """First line of what `--version` prints; empty when the tool is missing."""
+        return _version(self.path) if self.path is not None else ""
+
+    @property
+    def missing(self) -> str | None:
+        """Why it cannot be used and how to get it, or None when it is there."""
+        return None if self.path is not None else f"{self.name} is not installed (apt-get install {self.package})"
+
+
+@dataclass(frozen=True)
+class Host:
+    """The processor this process runs on. `features` use the names of `CAttestation.features`."""
+
+    arch: str
+    features: frozenset[str]
+    vector_bits: int = 0
+    """length of scalable vector registers, 0 without them."""
+
+
+def compiler(family: str, arch: str, host: Host) -> Tool:
+    """The compiler of that family that produces code for `arch` on `host`, or the one that it cannot do without."""
+    row = COMPILERS[family]
+    if arch == host.arch:
+        return _find(row.program, row.package, optional=row.optional)
+    if row.links_with and (linker := compiler(row.links_with, arch, host)).path is None:
+        return linker
+    arguments = tuple(argument.format(arch=arch) for argument in row.cross_arguments)
+    package = row.cross_package.format(arch=arch.replace("_", "-"))
+    return _find(row.cross.format(arch=arch), package, arguments, row.optional)
+
+
+def emulator(row: Emulator, arch: str) -> Tool:
+    """The emulator's program for `arch`: the first one that is installed."""
+    tools = [_find(name.format(arch=arch), row.package) for name in row.programs]
+    return next((tool for tool in tools if tool.path is not None), tools[0])
+
+
+def program(name: str) -> Tool:
+    """A program whose package has its name, such as g++."""
+    return _find(name, name)
+
+
+def families(host: Host) -> tuple[str, ...]:
+    """Families of compilers to build with: gcc always, so that its absence shows; clang where it is installed."""
+    rows = COMPILERS.items()
+    return tuple(name for name, row in rows if not row.optional or compiler(name, host.arch, host).path is not None)
+
+
+def this_host() -> Host:
+    """The machine we are on. Raises RuntimeError on an architecture that has no C targets."""
+    arch = platform.machine()
+    if arch not in architectures():
+        raise RuntimeError(f"C kernels run on {' and '.join(architectures())}, not on {arch}")
+    features = _cpu_features()
+    return Host(arch, features, _sve_bits() if "sve" in features else 0)
+
+
+def _find(name: str, package: str, prefix: tuple[str, ...] = (), optional: bool = False) -> Tool:
+    return Tool(name, package, shutil.which(name), prefix, optional)
+
+
+@lru_cache(maxsize=32)
+def _version(path: str) -> str:
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return (answer.stdout.splitlines() or ["unknown version"])[0]
+
+
+@lru_cache(maxsize=1)
+def _cpu_features() -> frozenset[str]:
+    """Flags of the first processor in /proc/cpuinfo; aarch64 calls its baseline vectors asimd, we neon."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return frozenset("neon" if flag == "asimd" else flag for flag in value.split())
+    return frozenset()
+
+
+def _sve_bits() -> int:
+    """Vector length the kernel gives to new processes, by prctl(PR_SVE_GET_VL); its low 16 bits are bytes."""
+    pr_sve_get_vl, length_mask = 51, 0xFFFF
+    answer = int(ctypes.CDLL(None).prctl(pr_sve_get_vl, 0, 0, 0, 0))
+    return (answer & length_mask) * 8 if answer > 0 else 0

@@ -1,0 +1,6 @@
+"""What all stages share: cases, layouts, dtypes, random streams, capabilities, outcomes, verdicts.
+
+It imports no other stage.
+"""
+
+__version__ = "0.1.0"

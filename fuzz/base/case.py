@@ -1,0 +1,273 @@
+"""A case: one complete, bit-exact input of an op. Everything a kernel sees, and nothing else, decides its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations
+from typing import Literal
+
+from fuzz.base.errors import UsageError
+
+ITEMSIZE: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
+"""bytes of one element of each dtype."""
+
+CACHE_LINE = 64
+"""bytes; alignments are stated modulo this."""
+
+STORAGE_LIMIT = 1 << 28
+"""bytes; a larger storage is sparse: only what is near its elements is there."""
+
+THREADS = "threads"
+"""param of a case: processor threads that the framework may use. The kernel is not told of it; without it the worker
+uses one."""
+
+Guard = Literal["after", "before"]
+Relation = Literal["apart", "same", "overlap"]
+"""of two storages: no byte in common; the same elements at the same places; anything else."""
+
+
+class CaseError(UsageError, ValueError):
+    """A case that contradicts itself, or a case file that cannot be read. The message names the field."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a tensor lies in memory. Shape and strides count elements; strides may be 0 or negative.
+
+    The storage (from the lowest to the highest element touched) lies `offset` elements away from an inaccessible page:
+    after it (`guard="after"`, catches reads and writes past the end) or before it (`guard="before"`). With `offset` 0
+    it lies flush. What is between the storage and the page, and on its other side, is poisoned.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    guard: Guard = "after"
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != len(self.strides):
+            raise CaseError(f"strides: {len(self.strides)} strides for {len(self.shape)} dimensions")
+        if any(extent < 0 for extent in self.shape):
+            raise CaseError(f"shape: negative extent in {self.shape}")
+        if self.offset < 0:
+            raise CaseError(f"offset: {self.offset} is negative")
+
+    @cached_property
+    def size(self) -> int:
+        """Number of logical elements."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def lowest(self) -> int:
+        """Smallest element offset touched, relative to element [0, ..., 0]; zero or negative."""
+        if self.size == 0:
+            return 0
+        return sum(min(0, (extent - 1) * stride) for extent, stride in zip(self.shape, self.strides, strict=True))
+
+    @cached_property
+    def extent(self) -> int:
+        """Elements from the lowest to the highest one touched, gaps included."""
+        if self.size == 0:
+            return 0
+        highest = sum(max(0, (extent - 1) * stride) for extent, stride in zip(self.shape, self.strides, strict=True))
+        return highest - self.lowest + 1
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """First element of the storage and the one after its last, counted from the guard page."""
+        start = self.offset if self.guard == "before" else -(self.extent + self.offset)
+        return start, start + self.extent
+
+    def relation(self, other: Layout) -> Relation:
+        """How this storage lies to another one at the same guard page, for elements of one size."""
+        (start, end), (first, last) = self.place, other.place
+        if self.size == 0 or other.size == 0 or end <= first or last <= start:
+            return "apart"
+        # An axis of one element may have any stride: nothing is ever reached by it.
+        steps, theirs = (
+            [stride for extent, stride in zip(each.shape, each.strides, strict=True) if extent > 1]
+            for each in (self, other)
+        )
+        same = (self.shape, steps, start - self.lowest) == (other.shape, theirs, first - other.lowest)
+        return "same" if same else "overlap"
+
+    def alignment(self, itemsize: int) -> int:
+        """Address of element [0, ..., 0] modulo 64 bytes."""
+        # The guard page's ends are multiples of 64 bytes.
+        return (self.place[0] - self.lowest) * itemsize % CACHE_LINE
+
+
+def contiguous(shape: tuple[int, ...], guard: Guard = "after", offset: int = 0) -> Layout:
+    """A C-contiguous layout."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
+    return Layout(shape, tuple(strides), guard, offset)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input: its dtype, where it lies, and the bits of its logical elements in C order, little-endian.
+
+    With `alias` it is the very memory of the input of that name, which comes before it and has the same dtype, layout
+    and bits.
+    """
+
+    dtype: str
+    layout: Layout
+    bits: bytes = field(repr=False)
+    alias: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ITEMSIZE:
+            raise CaseError(f"dtype: unknown dtype {self.dtype!r}; known: {', '.join(ITEMSIZE)}")
+        wanted = self.layout.size * ITEMSIZE[self.dtype]
+        if len(self.bits) != wanted:
+            raise CaseError(f"bits: {len(self.bits)} bytes for a tensor of {wanted} bytes")
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output to be written: in memory of its own or, with `alias`, at the same guard page as the input of that name.
+
+    With the layout of that input it is written in place. With any other it lies where its own offset and strides say: a
+    few elements further on, overlapping the input in part, or right beside it.
+    """
+
+    dtype: str
+    layout: Layout
+    alias: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ITEMSIZE:
+            raise CaseError(f"dtype: unknown dtype {self.dtype!r}; known: {', '.join(ITEMSIZE)}")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a case came from. For people; not part of the digest."""
+
+    recipe: str = "manual"
+    layout: str = "manual"
+    seed: int = 0
+    number: int = field(default=0, compare=False)
+    """its place in the search that made it, from 1; 0 where none did."""
+    labels: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
+    """what the case visits of its op's space; not kept in case files."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One complete input of `op`."""
+
+    op: str
+    params: Mapping[str, float | int]
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Output]
+    structured: bool = False
+    """True when the values' rounding errors are not random, so that only the worst-case budget is sound."""
+    origin: Origin = Origin()
+
+    def __post_init__(self) -> None:
+        for name, tensor in self.inputs.items():
+            self._check_shared(name, tensor)
+        for name, output in self.outputs.items():
+            if output.alias is None:
+                continue
+            if output.alias not in self.inputs:
+                raise CaseError(f"outputs.{name}.alias: there is no input {output.alias!r}")
+            source = self.inputs[output.alias]
+            if (output.dtype, output.layout.guard) != (source.dtype, source.layout.guard):
+                raise CaseError(f"outputs.{name}.alias: dtype and guard must be those of {output.alias!r}")
+        for (one, first), (two, second) in combinations(self.outputs.items(), 2):
+            together = first.alias is not None and self.home(first.alias) == self.home(second.alias)
+            if together and first.layout.relation(second.layout) != "apart":
+                raise CaseError(f"outputs.{two}: shares memory with outputs.{one}")
+
+    def _check_shared(self, name: str, tensor: Tensor) -> None:
+        if tensor.alias is None:
+            return
+        before = list(self.inputs)[: list(self.inputs).index(name)]
+        if tensor.alias not in before or self.inputs[tensor.alias].alias is not None:
+            raise CaseError(f"inputs.{name}.alias: {tensor.alias!r} is no earlier input with memory of its own")
+        if replace(tensor, alias=None) != self.inputs[tensor.alias]:
+            raise CaseError(f"inputs.{name}.alias: dtype, layout and bits must be those of {tensor.alias!r}")
+
+    def home(self, name: str | None) -> str | None:
+        """The input whose memory the input `name` is: itself, unless it shares that of another."""
+        return (self.inputs[name].alias or name) if name is not None else None
+
+    def meetings(self) -> Iterator[tuple[str, str, Relation]]:
+        """Every output that has memory in common with an input: the two names and how they lie to each other."""
+        for name, output in self.outputs.items():
+            for other, tensor in self.inputs.items():
+                if output.alias is None or self.home(other) != self.home(output.alias):
+                    continue
+                relation = output.layout.relation(tensor.layout)
+                if relation != "apart":
+                    yield name, other, relation
+
+    @cached_property
+    def reaches_far(self) -> bool:
+        """True where some tensor's storage, gaps included, is too large to be held in memory."""
+        tensors: list[Tensor | Output] = [*self.inputs.values(), *self.outputs.values()]
+        return any(tensor.layout.extent * ITEMSIZE[tensor.dtype] > STORAGE_LIMIT for tensor in tensors)
+
+    @cached_property
+    def apart(self) -> bool:
+        """True where every tensor has memory of its own, or is written exactly in place of one input."""
+        shared = any(tensor.alias is not None for tensor in self.inputs.values())
+        beside = any(o.alias is not None and o.layout != self.inputs[o.alias].layout for o in self.outputs.values())
+        return not shared and not beside
+
+    @property
+    def tensors(self) -> dict[str, Tensor | Output]:
+        """Inputs, then outputs."""
+        return {**self.inputs, **self.outputs}
+
+    @property
+    def dtypes(self) -> frozenset[str]:
+        """Of all tensors."""
+        return frozenset(tensor.dtype for tensor in self.tensors.values())
+
+    @cached_property
+    def answers(self) -> dict[object, tuple[str | None, str | None]]:
+        """What those who take cases said of this one, see `fuzz.base.capability.Capability`."""
+        return {}
+
+    def with_origin(self, origin: Origin) -> Case:
+        """The same case with another origin, and with all that is known of it: the origin decides nothing."""
+        copy = object.__new__(Case)
+        copy.__dict__.update(self.__dict__, origin=origin)
+        return copy
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over everything the kernel and the oracle see, in hex."""
+        head = {
+            "op": self.op,
+            "params": {name: _exact(value) for name, value in self.params.items()},
+            "inputs": {
+                name: [t.dtype, _layout_key(t.layout), *([t.alias] if t.alias is not None else [])]
+                for name, t in self.inputs.items()
+            },
+            "outputs": {name: [o.dtype, _layout_key(o.layout), o.alias] for name, o in self.outputs.items()},
+            "structured": self.structured,
+        }
+        digest = hashlib.sha256(json.dumps(head, sort_keys=True, separators=(",", ":")).encode())
+        for name in sorted(self.inputs):
+            digest.update(self.inputs[name].bits)
+        return digest.hexdigest()
+
+
+def _exact(value: float | int) -> str | int:
+    return value if isinstance(value, int) else float(value).hex()
+
+
+def _layout_key(layout: Layout) -> list[object]:
+    return [list(layout.shape), list(layout.strides), layout.guard, layout.offset]

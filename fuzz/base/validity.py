@@ -1,0 +1,73 @@
+"""Whether a case from a file fits its op."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fuzz.base.case import THREADS, Case, CaseError, Output, Tensor
+from fuzz.base.op import OPS, Op, Operand
+
+_MOST_THREADS = 64
+
+
+def check_case(case: Case) -> None:
+    """Raise CaseError, naming the field, where a case does not fit its op."""
+    if case.op not in OPS:
+        raise CaseError(f"op: unknown op {case.op!r}; known: {', '.join(OPS)}")
+    op = OPS[case.op]
+    _check_names(op, "inputs", case.inputs, op.inputs)
+    _check_names(op, "outputs", case.outputs, op.outputs)
+    grid = case.inputs["x"].layout.shape
+    _check_params(op, case.params, len(grid))
+    tensors: dict[str, Tensor | Output] = {**case.inputs, **case.outputs}
+    for name, tensor in tensors.items():
+        kind = "inputs" if name in case.inputs else "outputs"
+        wanted = op.shapes(name, grid, int(case.params["axis"]))
+        if tensor.layout.shape not in wanted:
+            choice = " or ".join(str(shape) for shape in dict.fromkeys(wanted))
+            raise CaseError(f"{kind}.{name}: shape {tensor.layout.shape}, must be {choice}")
+    _check_aliases(op, case)
+
+
+def _check_names(op: Op, kind: str, found: Mapping[str, object], operands: Sequence[Operand]) -> None:
+    known = [operand.name for operand in operands]
+    wanted = [operand.name for operand in operands if not operand.optional]
+    if not {*wanted} <= {*found} <= {*known}:
+        optional = [name for name in known if name not in wanted]
+        may = f" and may have {', '.join(optional)}" if optional else ""
+        raise CaseError(f"{kind}: {op.name} has {', '.join(wanted)}{may}, not {', '.join(found) or 'none'}")
+
+
+def _check_params(op: Op, params: Mapping[str, float | int], rank: int) -> None:
+    unknown = sorted({*params} - {*op.params, THREADS})
+    if unknown:
+        raise CaseError(f"params.{unknown[0]}: {op.name} has {', '.join(op.params)}")
+    axis, eps, offset = params.get("axis"), params.get("eps"), params.get("offset", 0.0)
+    if not isinstance(axis, int) or not 0 <= axis < rank:
+        raise CaseError(f"params.axis: {axis!r} is not an axis of a tensor of rank {rank}")
+    if not isinstance(eps, float) or not (eps >= 0 and _is_float32(eps)):
+        raise CaseError(f"params.eps: {eps!r} is not a finite float32 number of 0 or more")
+    threads = params.get(THREADS, 1)
+    if not isinstance(threads, int) or not 1 <= threads <= _MOST_THREADS:
+        raise CaseError(f"params.{THREADS}: {threads!r} is not an integer from 1 to {_MOST_THREADS}")
+    if not isinstance(offset, float) or not _is_float32(offset):
+        raise CaseError(f"params.offset: {offset!r} is not a finite float32 number")
+
+
+def _is_float32(value: float) -> bool:
+    return math.isfinite(value) and float(np.float32(value)) == value
+
+
+def _check_aliases(op: Op, case: Case) -> None:
+    seen: set[str] = set()
+    for name, output in case.outputs.items():
+        if output.alias is None:
+            continue
+        if (name, output.alias) not in op.aliases:
+            raise CaseError(f"outputs.{name}.alias: {op.name} never writes {name} in the memory of {output.alias}")
+        if output.alias in seen:
+            raise CaseError(f"outputs.{name}.alias: another output is in the memory of {output.alias} already")
+        seen.add(output.alias)

@@ -1,0 +1,54 @@
+"""err/budget by row length, and how far apart the two budgets are at that length."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from fuzz.base.case import Case
+from fuzz.findings.database_deltas import Accuracy, Point
+from fuzz.findings.tally import whereabouts
+from fuzz.judge.judge import Judgement
+from oracles.budget import CONFIDENCE
+from oracles.dtypes import form
+from oracles.numerics import Numerics
+
+BINS_PER_OCTAVE = 4
+_REST = 4.0
+"""roundings besides those of the sum, in units of the unit roundoff: mean, eps, root and multiplications."""
+
+
+def accuracy_of(case: Case, judgement: Judgement, numerics: Numerics) -> tuple[Point, Accuracy] | None:
+    """Where a passing run belongs; None where no value was compared, or there is no row."""
+    x = case.inputs["x"]
+    n = x.layout.shape[int(case.params["axis"])] if x.layout.shape else 1
+    if judgement.worst is None or n == 0:
+        return None
+    worst_case = case.structured or coarse(numerics, x.dtype)
+    point = Point(judgement.target, x.dtype, bin_of(n), worst_case)
+    return point, Accuracy(n, judgement.ratio, climb(numerics, n, x.dtype), whereabouts(case))
+
+
+def bin_of(n: int) -> int:
+    """Quarter of an octave that n lies in."""
+    return math.floor(BINS_PER_OCTAVE * math.log2(n))
+
+
+@lru_cache(maxsize=4096)
+def coarse(numerics: Numerics, dtype: str) -> bool:
+    """Inputs of fewer bits than the accumulator, which always get the worst case."""
+    return form(dtype).precision < form(numerics.settled(dtype).accumulate).precision
+
+
+@lru_cache(maxsize=65536)
+def climb(numerics: Numerics, n: int, dtype: str) -> float:
+    """The worst-case budget over the sqrt(n) budget of a row's reciprocal root; at least 1.
+
+    For the chart only: it scales results judged by one budget onto the axis of the other.
+    """
+    settled = numerics.settled(dtype)
+    u = form(settled.accumulate).u
+    chain = settled.summation.chain(n) + 1
+    worst = math.expm1(min(chain * math.log1p(u), 700.0))
+    likely = min(CONFIDENCE * math.sqrt(chain) * u + chain * u * u, worst)
+    return (worst / 2 + _REST * u) / (likely / 2 + _REST * u)

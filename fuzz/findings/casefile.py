@@ -1,0 +1,222 @@
+"""Case files: readable JSON with exact bits and a digest. They replay without Hypothesis and under any NumPy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from fuzz.base.case import Case, CaseError, Origin
+from fuzz.findings.fields import as_object, flag, integer, lines, member, text
+from fuzz.findings.tensors import output_record, parse_inputs, parse_output, tensor_record
+from fuzz.laws.law import LawCheck
+from fuzz.laws.registry import LAWS
+
+VERSION = 1
+WITH_HISTORY = 2
+"""format of a file with a history: a version that knew nothing of it would replay the case without."""
+_SHORT_LIST = re.compile(r"\[\s*(-?\d+(?:,\s*-?\d+)*)\s*\]")
+"""lists of integers: shapes and strides, which json.dumps would spread over many lines."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was seen when the case was found. For people and for `repro`; not part of the digest."""
+
+    target: str
+    verdict: str
+    run_seed: int
+    version: str
+    law: LawCheck | None = None
+    """for FAIL_LAW: the law that the case breaks together with its twin."""
+    explanation: tuple[str, ...] = ()
+    """what is known of the failure, in lines."""
+    original: str = ""
+    """digest of the case that this one was shrunk from."""
+    history: tuple[Case, ...] = ()
+    """the calls that must come before the case, in the same process, for it to fail."""
+
+
+def save(path: Path, case: Case, found: Found | None = None) -> None:
+    """Write a case file. It appears whole or not at all: a full disk or a kill leaves no half file."""
+    write(path, to_json(case, found))
+
+
+def write(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a JSON object as `save` does; `from_json` ignores members that it does not know, such as 'about'."""
+    content = _SHORT_LIST.sub(_on_one_line, json.dumps(record, indent=1)) + "\n"
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(content, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: Path) -> tuple[Case, Found | None]:
+    """Read a case file; CaseError, naming the file and the field, if it is broken or was altered."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CaseError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise CaseError(f"{path}: not a case file: {error}") from error
+    try:
+        return from_json(record)
+    except CaseError as error:
+        raise CaseError(f"{path}: {error}") from error
+
+
+def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
+    """The JSON object of a case."""
+    record: dict[str, Any] = {
+        "kernelfuzz case": VERSION,
+        "digest": case.digest,
+        "op": case.op,
+        "params": {name: _number(value) for name, value in case.params.items()},
+        "structured": case.structured,
+        "inputs": {name: tensor_record(tensor) for name, tensor in case.inputs.items()},
+        "outputs": {name: output_record(output) for name, output in case.outputs.items()},
+        "origin": _origin(case.origin),
+    }
+    if found is not None:
+        record["found"] = {
+            "target": found.target,
+            "verdict": found.verdict,
+            "run_seed": found.run_seed,
+            "version": found.version,
+        }
+        if found.law is not None:
+            key, seal = f"{found.law.key:016x}", found.law.seal(case)
+            record["found"]["law"] = {"name": found.law.name, "key": key, "seal": seal}
+        if found.original:
+            record["found"]["original"] = found.original
+        if found.explanation:
+            record["found"]["explanation"] = list(found.explanation)
+        if found.history:
+            record["kernelfuzz case"] = WITH_HISTORY
+            calls = [to_json(call) for call in found.history]
+            record["found"]["history"] = {"seal": _history_seal(case, found.history), "calls": calls}
+    return record
+
+
+def _history_seal(case: Case, history: Sequence[Case]) -> str:
+    """A digest of the calls in their order: none may be lost."""
+    return hashlib.sha256("/".join(call.digest for call in (*history, case)).encode()).hexdigest()
+
+
+def from_json(record: object) -> tuple[Case, Found | None]:
+    """The case of a JSON object; CaseError naming the field if it is broken, or if the digest does not match."""
+    top = as_object(record, "file")
+    version = top.get("kernelfuzz case")
+    if version is None:
+        raise CaseError("not a case file: it has no field 'kernelfuzz case'")
+    if version not in (VERSION, WITH_HISTORY):
+        known = f"{VERSION}, {WITH_HISTORY}"
+        raise CaseError(f"kernelfuzz case: format {version!r} is not one that this version reads ({known})")
+    case = Case(
+        op=text(top, "op", "op"),
+        params={name: _parse_number(v, f"params.{name}") for name, v in member(top, "params", "params").items()},
+        inputs=parse_inputs(member(top, "inputs", "inputs")),
+        outputs={name: parse_output(v, f"outputs.{name}") for name, v in member(top, "outputs", "outputs").items()},
+        structured=flag(top, "structured"),
+        origin=_parse_origin(as_object(top.get("origin", {}), "origin")),
+    )
+    claimed = text(top, "digest", "digest")
+    if claimed != case.digest:
+        raise CaseError(f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered")
+    return case, _parse_found(top.get("found"), case)
+
+
+def _origin(origin: Origin) -> dict[str, Any]:
+    number = {"number": origin.number} if origin.number else {}
+    return {"recipe": origin.recipe, "layout": origin.layout, "seed": origin.seed, **number}
+
+
+def _on_one_line(numbers: re.Match[str]) -> str:
+    return "[" + ", ".join(numbers[1].replace(",", " ").split()) + "]"
+
+
+def _number(value: float | int) -> int | dict[str, str]:
+    return value if isinstance(value, int) else {"decimal": repr(value), "hex": float(value).hex()}
+
+
+def _parse_number(value: object, where: str) -> float | int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    digits = as_object(value, where).get("hex")
+    try:
+        return float.fromhex(cast(str, digits))
+    except (TypeError, ValueError) as error:
+        raise CaseError(f"{where}.hex: {digits!r} is not a hexadecimal number") from error
+
+
+def _parse_origin(record: Mapping[str, Any]) -> Origin:
+    return Origin(
+        str(record.get("recipe", "")),
+        str(record.get("layout", "")),
+        integer(record.get("seed", 0), "origin"),
+        integer(record.get("number", 0), "origin.number"),
+    )
+
+
+def _parse_found(value: object, case: Case) -> Found | None:
+    if value is None:
+        return None
+    record = as_object(value, "found")
+    return Found(
+        text(record, "target", "found"),
+        text(record, "verdict", "found"),
+        integer(record.get("run_seed"), "found.run_seed"),
+        text(record, "version", "found"),
+        _parse_law(record, case),
+        lines(record.get("explanation", []), "found.explanation"),
+        text({"original": "", **record}, "original", "found"),
+        _parse_history(record, case),
+    )
+
+
+def _parse_law(found: Mapping[str, Any], case: Case) -> LawCheck | None:
+    if "law" not in found:
+        if found["verdict"] == "FAIL_LAW":
+            raise CaseError("found.law: missing, so that there is no law to replay")
+        return None
+    record = member(found, "law", "found.law")
+    name, key = text(record, "name", "found.law"), text(record, "key", "found.law")
+    if name not in LAWS:
+        raise CaseError(f"found.law.name: unknown law {name!r}; known: {', '.join(LAWS)}")
+    if re.fullmatch("[0-9a-f]{16}", key) is None:
+        raise CaseError(f"found.law.key: {key!r} is not sixteen hexadecimal digits")
+    check = LawCheck(LAWS[name], int(key, 16))
+    if not check.law.applies(case):
+        raise CaseError(f"found.law: {name} does not apply to this case")
+    if text(record, "seal", "found.law") != check.seal(case):
+        raise CaseError("found.law.seal: the law was altered, or this version makes another twin by it")
+    return check
+
+
+def _parse_history(found: Mapping[str, Any], case: Case) -> tuple[Case, ...]:
+    if "history" not in found:
+        return ()
+    record = member(found, "history", "found.history")
+    calls = record.get("calls")
+    if not isinstance(calls, list) or not calls:
+        raise CaseError("found.history.calls: missing, or not a list of cases")
+    history = tuple(_parse_call(call, f"found.history.calls[{place}]") for place, call in enumerate(calls))
+    if text(record, "seal", "found.history") != _history_seal(case, history):
+        raise CaseError("found.history.seal: a call was altered, lost or moved")
+    return history
+
+
+def _parse_call(record: object, where: str) -> Case:
+    try:
+        call, _ = from_json(record)
+    except CaseError as error:
+        raise CaseError(f"{where}: {error}") from error
+    return call

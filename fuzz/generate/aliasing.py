@@ -1,0 +1,120 @@
+"""Cases whose tensors share memory: one buffer given as two inputs, an output that overlaps an input in part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fuzz.base.capability import Capability
+from fuzz.base.case import Case, CaseError, Layout, contiguous
+from fuzz.base.op import OPS, Op
+from fuzz.base.stream import Stream
+from fuzz.generate.presence import may_share
+
+ONE_IN = 12
+"""drawn cases of which one is aliased."""
+
+
+@dataclass(frozen=True)
+class _Knot:
+    """Two tensors that can share memory."""
+
+    name: str
+    other: str
+    kind: str
+    """'overlap' of an output with an input, or 'shared', by two inputs."""
+
+    @property
+    def label(self) -> str:
+        """Such as 'y over x', or 'residual is x'."""
+        return f"{self.name} {'is' if self.kind == 'shared' else 'over'} {self.other}"
+
+
+def aliased(case: Case, capabilities: Sequence[Capability]) -> Case:
+    """One case in `ONE_IN` with shared memory, where a kernel takes that or promises to reject it; others as they are.
+
+    The case's own bits decide: not the machine, and not what ran before. Only what shares memory counts as visited.
+    """
+    stream = Stream(int(case.digest[:16], 16)).child("entangled")
+    chance, which, how, far = (int(word) for word in stream.words(4))
+    knots = list(_knots(case))
+    if chance % ONE_IN or not knots:
+        return case
+    tied = _tied(case, knots[which % len(knots)], how, far)
+    return tied if tied is not None and any(capability.gets(tied) for capability in capabilities) else case
+
+
+def aliased_as(case: Case, label: str, turn: int) -> Case:
+    """The case tied up as `label` says, each turn in another way; as it is where that cannot be."""
+    knot = next((knot for knot in _knots(case) if knot.label == label), None)
+    return (_tied(case, knot, turn, turn) if knot is not None else None) or case
+
+
+def memory_labels(capability: Capability) -> Iterator[str]:
+    """The ways in which cases within what a kernel takes can be tied up."""
+    op = OPS[capability.op]
+    if not capability.backwards:
+        return
+    for output, source in op.aliases:
+        if (output, source) in capability.able.overlap and may_share(capability, output, source):
+            yield _Knot(output, source, "overlap").label
+    for name in _addable(op):
+        if may_share(capability, name, "x"):
+            yield _Knot(name, "x", "shared").label
+
+
+def _addable(op: Op) -> Iterator[str]:
+    """Inputs that x may be given as a second time."""
+    return (operand.name for operand in op.inputs if operand.role == "grid" and operand.name != "x")
+
+
+def _tied(case: Case, knot: _Knot, how: int, far: int) -> Case | None:
+    try:
+        tied = _shared(case, knot) if knot.kind == "shared" else _overlapping(case, knot, how, far)
+    except CaseError:  # two outputs would meet
+        return None
+    if knot.kind == "overlap" and (knot.name, knot.other, "overlap") not in tied.meetings():
+        return None  # too small to have something in common and something not
+    return replace(tied, origin=replace(case.origin, labels=(("memory", knot.label),)))
+
+
+def _knots(case: Case) -> Iterator[_Knot]:
+    op = OPS[case.op]
+    for output, source in op.aliases:
+        if output not in case.outputs or source not in case.inputs or case.outputs[output].alias is not None:
+            continue
+        tensor = case.inputs[source]
+        if tensor.dtype == case.outputs[output].dtype and tensor.layout.size > 0 and 0 not in tensor.layout.strides:
+            yield _Knot(output, source, "overlap")
+    aliased = {output.alias for output in case.outputs.values()}
+    for name in _addable(op):
+        if name in case.inputs and name not in aliased and case.inputs[name].dtype == case.inputs["x"].dtype:
+            yield _Knot(name, "x", "shared")
+
+
+def _shared(case: Case, knot: _Knot) -> Case:
+    """Equal rows do not round at random to one another: only the worst case is sound."""
+    source = case.inputs[knot.other]
+    inputs = {**case.inputs, knot.name: replace(source, alias=knot.other)}
+    return replace(case, inputs=inputs, structured=True)
+
+
+def _overlapping(case: Case, knot: _Knot, how: int, far: int) -> Case:
+    """The output some elements before or after the input: one, a row, or any number that leaves something in common."""
+    source, output = case.inputs[knot.other], case.outputs[knot.name]
+    n = source.layout.shape[int(case.params["axis"])]
+    reach = source.layout.extent
+    step = min((1, max(n, 1), 1 + far % reach)[how % 3], max(reach - 1, 1))
+    base = max(source.layout.offset, step)
+    moved = replace(source.layout, offset=base)
+    shift = step if how // 3 % 2 else -step
+    inputs = {**case.inputs, knot.other: replace(source, layout=moved)}
+    outputs = {name: replace(o, layout=moved) if o.alias == knot.other else o for name, o in case.outputs.items()}
+    outputs[knot.name] = replace(output, layout=_beside(moved, shift, how // 6), alias=knot.other)
+    return replace(case, inputs=inputs, outputs=outputs)
+
+
+def _beside(layout: Layout, shift: int, turn: int) -> Layout:
+    """The same strides, or C order without gaps, at another offset from the same guard page."""
+    dense = contiguous(layout.shape, layout.guard, layout.offset + shift)
+    return dense if turn % 2 else replace(layout, offset=layout.offset + shift)

@@ -1,0 +1,55 @@
+"""For whom cases are made, beside the kernels' own declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fuzz.base.capability import Capability
+from fuzz.base.case import ITEMSIZE
+from fuzz.base.kernel import Capabilities
+from fuzz.base.op import OPS
+
+_DTYPES = ("f32", "f16", "bf16", "f64")
+
+
+def anything(op: str) -> Capability:
+    """One who takes all that the op allows."""
+    able = _boundless(op, Capabilities(takes=_optional(op), offset=True))
+    return Capability(op, replace(able, weight_rows=any(operand.stackable for operand in OPS[op].operands)))
+
+
+def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, ...]:
+    """For each kernel that promises to reject what it does not take, one who takes every dtype, axis, shape and layout.
+    Where a kernel's weight has rank 1, also one who takes nothing more than weights of rank 2: those of the first kind
+    are hardly ever wrong in that alone.
+
+    What such a kernel cannot hear of, such as a weight that it has no argument for, is not invalid: it is impossible.
+    """
+    strict = [each for each in capabilities if each.able.outside == "rejects"]
+    found = [replace(each, able=_boundless(each.op, each.able)) for each in strict]
+    flat = [each for each in strict if "weight" in each.able.takes and not each.able.weight_rows]
+    found += [replace(each, able=replace(each.able, weight_rows=True)) for each in flat]
+    return tuple(each for each in dict.fromkeys(found) if each not in capabilities)
+
+
+def _boundless(op: str, able: Capabilities) -> Capabilities:
+    """The same tensors without any limit."""
+    assert {*_DTYPES} == {*ITEMSIZE}
+    spec = OPS[op]
+    return replace(
+        able,
+        dtypes=_DTYPES,
+        axis="any",
+        strides="any",
+        aliases=spec.aliases,
+        mixed=tuple((operand.name, _DTYPES) for operand in spec.operands if operand.name != "x"),
+        weight_rows=True,
+        max_n=None,
+        multiple_of=1,
+        alignment=1,
+    )
+
+
+def _optional(op: str) -> tuple[str, ...]:
+    return tuple(operand.name for operand in OPS[op].operands if operand.optional)

@@ -1,4 +1,0 @@
-"""The worker process of Python kernels: it speaks the frames of `fuzz.execute.frames` and watches padded memory.
-
-It is started as a program of its own, or forked by a server that has already imported what takes seconds.
-"""

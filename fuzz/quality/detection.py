@@ -1,0 +1,113 @@
+"""How many cases it takes to find planted bugs: without guidance, with it, and with that of Hypothesis."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
+from fuzz.base.outcome import Outcome
+from fuzz.base.verdict import Verdict
+from fuzz.execute.pool import WorkerPool
+from fuzz.generate.search import StopSearch, search
+from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.laws.registry import Entry
+from fuzz.quality.targeted import targeted
+from fuzz.uses.search.guide import Guide
+from fuzz.uses.search.runner import UNHEARD
+
+Found = Mapping[str, int | None]
+"""by target: the number of the first case that finds it; None where none does."""
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """Searches for planted bugs of one base, each on one target, whose workers are in `pool`."""
+
+    pool: WorkerPool
+    targets: Sequence[Target]
+    limit: int
+    """cases that are tried."""
+
+    def unguided(self, seed: int) -> Found:
+        """All of them in one search: its cases do not depend on what was judged."""
+        tally = _Tally(self.targets, self.limit)
+
+        def consume(cases: list[Case]) -> None:
+            for case, outcomes in zip(cases, self.pool.collect(self.pool.submit(cases)), strict=True):
+                tally.count(_judged(case, outcomes, self.targets))
+
+        kernel = self.targets[0].kernel
+        search(kernel.op, seed, consume, [kernel])
+        return tally.found
+
+    def guided(self, seed: int) -> Found:
+        """Each in a search of its own."""
+        return self._one_by_one(lambda target, tally: self._guided(target, seed, tally))
+
+    def by_hypothesis(self, seed: int) -> Found:
+        """Each in a search of its own."""
+        return self._one_by_one(lambda target, tally: self._by_hypothesis(target, seed, tally))
+
+    def _one_by_one(self, hunt: Callable[[Target, _Tally], None]) -> Found:
+        found: dict[str, int | None] = {}
+        for target in self.targets:
+            tally = _Tally([target], self.limit)
+            hunt(target, tally)
+            found |= tally.found
+        return found
+
+    def _guided(self, target: Target, seed: int, tally: _Tally) -> None:
+        guide = Guide(seed)
+        unheard: deque[list[tuple[Case, list[Judgement]]]] = deque()
+
+        def consume(cases: list[Case]) -> None:
+            batch = self.pool.submit(cases, self._others(target))
+            outcomes = self.pool.collect(batch)
+            judged = [(case, _judged(case, each, [target])) for case, each in zip(cases, outcomes, strict=True)]
+            for _, judgements in judged:
+                tally.count(judgements)
+            unheard.append(judged)
+            if len(unheard) > UNHEARD:  # as late as in a run
+                for case, judgements in unheard.popleft():
+                    guide.judged(case, judgements)
+
+        search(target.kernel.op, seed, consume, [target.kernel], guide=guide)
+
+    def _by_hypothesis(self, target: Target, seed: int, tally: _Tally) -> None:
+        def score(case: Case) -> Mapping[str, float]:
+            (outcomes,) = self.pool.collect(self.pool.submit([case], self._others(target)))
+            judgements = _judged(case, outcomes, [target])
+            tally.count(judgements)
+            told = [(j.worst, j.ratio) for j in judgements if j.verdict is Verdict.PASS]
+            return {check.output: ratio for check, ratio in told if check is not None and not check.blunt}
+
+        targeted(target.kernel.op, seed, score, [target.kernel])
+
+    def _others(self, target: Target) -> list[str]:
+        return [other.id for other in self.targets if other is not target]
+
+
+class _Tally:
+    """Counts the cases of one search, and stops it when all is found or the limit is reached."""
+
+    def __init__(self, targets: Sequence[Target], limit: int) -> None:
+        self.found: dict[str, int | None] = {target.id: None for target in targets}
+        self._limit = limit
+        self._tried = 0
+
+    def count(self, judgements: Sequence[Judgement]) -> None:
+        """One case more. Raises StopSearch."""
+        self._tried += 1
+        for judgement in judgements:
+            if judgement.verdict.is_finding and self.found[judgement.target] is None:
+                self.found[judgement.target] = self._tried
+        if self._tried >= self._limit or None not in self.found.values():
+            raise StopSearch
+
+
+def _judged(case: Case, outcomes: Mapping[str, Outcome], targets: Sequence[Target]) -> list[Judgement]:
+    judge = EntryJudge(Entry(case), outcomes)
+    return [judge.judge(target) for target in targets if target.id in outcomes]

@@ -1,0 +1,97 @@
+"""A failing case of a Python kernel as one file that needs torch, Triton where the kernel does, and numpy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fuzz.adapters.build import edited_source
+from fuzz.adapters.python import python_kernel
+from fuzz.adapters.target import Target
+from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
+from fuzz.report.script.calls import Calls
+
+_HARNESS = Path(__file__).with_name("standalone.txt")
+_SIBLING = re.compile(r"^\s*from \.(\w+) import|^\s*from \. import (\w+)", re.MULTILINE)
+_WIDTH = 118
+
+
+def python_script(target: Target, calls: Calls, about: Sequence[str], name: str = "repro.py") -> str:
+    """The program's text; `about` is said in its first comment."""
+    kernel = python_kernel(target.kernel)
+    sources = _sources(kernel.source.parent, {kernel.source.name: edited_source(kernel)})
+    lines = [*about, "", f"It exits with 1 where the kernel fails:  python {name}"]
+    interpreted = target.name.place == "interpret"
+    return "\n".join(
+        [
+            *(f"# {line}".rstrip() for line in lines),
+            "import importlib", "import inspect", "import math", "import os", "import sys", "import tempfile",
+            "from pathlib import Path", "",
+            *(['os.environ["TRITON_INTERPRET"] = "1"', ""] if interpreted else []),
+            "import numpy as np", "import torch", "",
+            f"DEVICE = {'cuda' if target.name.place == 'cuda' else 'cpu'!r}",
+            f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {kernel.function!r}",
+            f"OPTIONS = {dict(kernel.options)!r}",
+            f"INVALID, LAW = {bool(calls.invalid)!r}, {calls.law is not None!r}",
+            "SOURCES = {}",
+            *(f"SOURCES[{name!r}] = {_quoted(text)}" for name, text in sources.items()),
+            "CALLS = [",
+            *(line for number, case in enumerate(calls.cases) for line in _call(number, case, calls)),
+            "]",
+            _HARNESS.read_text(encoding="utf-8"),
+        ]
+    )  # fmt: skip
+
+
+def _sources(folder: Path, found: dict[str, str]) -> dict[str, str]:
+    """The kernel's file, and those of its siblings that it imports."""
+    waiting = list(found.values())
+    while waiting:
+        for names in _SIBLING.findall(waiting.pop()):
+            path = folder / f"{names[0] or names[1]}.py"
+            if path.name not in found and path.is_file():
+                found[path.name] = path.read_text(encoding="utf-8")
+                waiting.append(found[path.name])
+    return found
+
+
+def _quoted(text: str) -> str:
+    plain = "'''" not in text and not text.endswith(("'", "\\"))
+    return f"r'''{text}'''" if plain else repr(text)
+
+
+def _call(number: int, case: Case, calls: Calls) -> Iterator[str]:
+    params = {"offset": 0.0, **case.params}
+    yield f'    {{"params": {params!r}, "tensors": {{'
+    for name, tensor in case.tensors.items():
+        yield from _tensor(name, tensor, calls, last=number == len(calls.cases) - 1)
+    yield "    }},"
+
+
+def _tensor(name: str, tensor: Tensor | Output, calls: Calls, *, last: bool) -> Iterator[str]:
+    layout, size = tensor.layout, ITEMSIZE[tensor.dtype]
+    facts = {"dtype": tensor.dtype, "shape": layout.shape, "strides": layout.strides}
+    yield f'        {name!r}: {{**{facts!r}, "alignment": {layout.alignment(size)},'
+    if tensor.alias is not None:
+        yield f'            "alias": {tensor.alias!r},'
+    if isinstance(tensor, Tensor):
+        words = [tensor.bits[i : i + size][::-1].hex() for i in range(0, len(tensor.bits), size)]
+        per_line = max(1, (_WIDTH - 20) // (2 * size + 1))
+        yield '            "bits": ('
+        yield from (f'                "{" ".join(words[i : i + per_line])} "' for i in range(0, len(words), per_line))
+        yield '                ""),'
+    else:
+        allowed = calls.allowed.get(name, []) if last else []
+        yield '            "allowed": ['
+        yield from (f"                ({a.index}, {_real(a.low)}, {_real(a.high)}, {a.rule})," for a in allowed)
+        yield "            ],"
+        if last and name in calls.origins:
+            yield f'            "from": {calls.origins[name]!r},'
+    yield "        },"
+
+
+def _real(value: float) -> str:
+    if value != value or value in (float("inf"), float("-inf")):
+        return f"float({str(value)!r})"
+    return repr(value)

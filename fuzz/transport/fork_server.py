@@ -1,0 +1,129 @@
+"""Workers of Python kernels, forked by a server that has torch and Triton imported: that takes seconds and megabytes.
+
+There is one server for all compiled kernels of this process, and one for all interpreted ones.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from fuzz.transport.process import Child
+
+_START_LIMIT_S = 180.0
+"""importing torch, on a busy machine with a cold disk."""
+_MESSAGE_BYTES = 64
+"""more than 'code' or 'pid' and a number take."""
+
+
+def worker_environment(interpreted: bool) -> dict[str, str]:
+    """The environment variables of a worker of Python kernels, forked or not."""
+    package = Path(__file__).resolve().parent.parent.parent
+    path = os.environ.get("PYTHONPATH")
+    variables = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    variables["PYTHONPATH"] = os.pathsep.join([str(package), *([path] if path else [])])
+    # One worker is one thread: many run at a time, and idle threads would not survive a fork.
+    variables |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+    return variables | ({"TRITON_INTERPRET": "1"} if interpreted else {})
+
+
+class ForkServer:
+    """Starts workers quickly. Safe to use from many threads."""
+
+    def __init__(self, interpreted: bool) -> None:
+        self._interpreted = interpreted
+        self._lock = threading.Lock()
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def start(self, spec: str, stdin: int, stdout: int, stderr: int) -> Child:
+        """A worker for the encoded `spec`. Raises OSError."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with theirs, self._lock:
+                if self._popen is None or self._popen.poll() is not None:
+                    self._restart()
+                assert self._control is not None
+                socket.send_fds(self._control, [spec.encode()], [stdin, stdout, stderr, theirs.fileno()])
+            return _Forked(ours)
+        except OSError:
+            ours.close()
+            raise
+
+    def stop(self) -> None:
+        """End the server, and with it every worker."""
+        with self._lock:
+            self._stop()
+
+    def _restart(self) -> None:
+        self._stop()
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-m", "fuzz.transport.python", "serve", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                env=worker_environment(self._interpreted), start_new_session=True,
+            )  # fmt: skip
+
+    def _stop(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._popen is not None:
+            self._popen.kill()
+            self._popen.wait()
+        self._control = self._popen = None
+
+
+class _Forked:
+    """A worker that the server forked, which is no child of ours: the server tells of it, and kills it for us."""
+
+    def __init__(self, notify: socket.socket) -> None:
+        self._notify = notify
+        self._code: int | None = None
+        self._waiting = threading.Lock()
+        notify.settimeout(_START_LIMIT_S)
+        told = notify.recv(_MESSAGE_BYTES).decode().split()
+        if not told:
+            raise OSError("the server of Python workers ended before it started one")
+        self.pid = int(told[1])
+
+    def kill(self) -> None:
+        if self._code is None:
+            self._notify.send(b"kill")
+
+    def wait(self, timeout: float | None = None) -> int:
+        with self._waiting:
+            if self._code is None:
+                self._code = self._told(timeout)
+                self._notify.close()
+        return self._code
+
+    def _told(self, timeout: float | None) -> int:
+        self._notify.settimeout(timeout)
+        try:
+            told = self._notify.recv(_MESSAGE_BYTES).decode().split()
+        except TimeoutError as error:
+            raise subprocess.TimeoutExpired("a Python worker", timeout or 0.0) from error
+        except OSError:
+            told = []
+        return int(told[1]) if told else -signal.SIGKILL  # whoever killed the server killed its workers
+
+
+_SERVERS = {interpreted: ForkServer(interpreted) for interpreted in (False, True)}
+
+
+def fork_server(interpreted: bool) -> ForkServer:
+    """The server of this process, which starts when it is first used."""
+    return _SERVERS[interpreted]
+
+
+@atexit.register
+def _stop_servers() -> None:
+    for server in _SERVERS.values():
+        server.stop()

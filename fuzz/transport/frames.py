@@ -1,0 +1,225 @@
+"""The protocol between engine and workers, as bytes; its records are in `records`.
+
+A request is a header and the cases; the bytes of a case do not depend on the target. Each case is answered by one
+response, in order. A worker starts by sending a hello: what it really is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fuzz.base.capability import MAX_RANK
+from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.base.errors import InternalError
+from fuzz.base.op import OPS
+from fuzz.base.outcome import Damage, Fault, Outcome, Status, Unwritten
+from fuzz.transport.records import (
+    CASE,
+    DAMAGE,
+    DTYPES,
+    FAULT,
+    FRAME,
+    GUARDS,
+    INTEGER,
+    KF_REJECTED,
+    KINDS,
+    NAME_BYTES,
+    NO_ALIAS,
+    NO_MEMORY,
+    OP_BYTES,
+    PLACES,
+    RAISED,
+    RAN,
+    REAL,
+    REJECTED,
+    REQUEST_MAGIC,
+    RESPONSE,
+    RESPONSE_MAGIC,
+    SECOND_RUN,
+    TENSOR,
+    UNKNOWN_BYTE,
+    UNWRITTEN,
+    WRONG_DTYPE,
+    WRONG_SHAPE,
+)
+
+_SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
+_ACCESS = (None, "read", "write")
+_SAID = {
+    REJECTED: Status.REJECTED,
+    RAISED: Status.RAISED,
+    WRONG_SHAPE: Status.WRONG_SHAPE,
+    WRONG_DTYPE: Status.WRONG_DTYPE,
+}
+"""ends of a call that words explain."""
+
+
+class FrameError(InternalError):
+    """A case that the protocol cannot carry, or an answer that is not of the protocol: an internal error."""
+
+
+class Response(NamedTuple):
+    """One answer: the header's fields that matter, and what follows the header; `position` counts cases in a frame."""
+
+    position: int
+    status: int
+    access: int
+    signal: int
+    tensor: int
+    element: int
+    byte: int
+    damages: int
+    unwrittens: int
+    code: int
+    payload: bytes
+
+
+def encode_case(case: Case, second_run: bool = False) -> bytes:
+    """The bytes of one case. `second_run` makes the worker run it twice even when every output was written."""
+    inputs = list(case.inputs)
+    parts = [_param(name, value) for name, value in case.params.items()]
+    tensors: list[tuple[str, Tensor | Output]] = [*case.inputs.items(), *case.outputs.items()]
+    for name, tensor in tensors:
+        parts.append(_tensor(name, tensor, NO_ALIAS if tensor.alias is None else inputs.index(tensor.alias)))
+    for source in case.inputs.values():
+        parts.append(source.bits)
+        parts.append(bytes(-len(source.bits) % 8))
+    body = b"".join(parts)
+    counts = (len(case.params), len(inputs), len(case.outputs))
+    size = CASE.size + len(body)
+    return CASE.pack(size, SECOND_RUN if second_run else 0, *counts, _name(case.op, OP_BYTES)) + body
+
+
+def encode_frame(cases: Sequence[bytes], limit_s: int) -> bytes:
+    """A request of encoded cases. A worker that hangs in one of them for `limit_s` seconds ends itself."""
+    return b"".join([FRAME.pack(REQUEST_MAGIC, len(cases), sum(map(len, cases)), limit_s, 0), *cases])
+
+
+def decode_response(header: bytes | bytearray, payload: bytes) -> Response:
+    """Take a response apart. Raises FrameError when it is none."""
+    magic, index, _, status, access, signal, tensor, element, byte, damages, unwrittens, code = RESPONSE.unpack(header)
+    if magic != RESPONSE_MAGIC:
+        raise FrameError(f"a response starts with {magic:08x}")
+    return Response(index, status, access, signal, tensor, element, byte, damages, unwrittens, code, payload)
+
+
+def payload_size(header: bytes | bytearray) -> int:
+    """Bytes that follow this response header."""
+    return int.from_bytes(header[8:12], "little")
+
+
+def outcome_of(response: Response, case: Case, target: str) -> Outcome:
+    """What a response says of `case`."""
+    if response.status == NO_MEMORY:
+        return Outcome(target, Status.NOT_RUN, detail="the worker has not enough memory for this case")
+    outputs, at = _outputs(response, case) if response.status == RAN else ({}, 0)
+    if response.status == RAN and not response.damages and not response.unwrittens:
+        return Outcome(target, Status.RAN, outputs)
+    damage = _damages(response, case, at)
+    if response.status == FAULT:
+        return Outcome(target, Status.FAULT, fault=_fault(response, case), damage=damage)
+    end = at + response.damages * DAMAGE.size
+    if response.status in _SAID:
+        said = response.payload[end:].decode(errors="replace") or _refused(response.code)
+        return Outcome(target, _SAID[response.status], damage=damage, detail=said)
+    unwritten = _unwrittens(response, case, end)
+    return Outcome(target, Status.RAN, outputs, damage=damage, unwritten=unwritten)
+
+
+def _name(text: str, room: int = NAME_BYTES) -> bytes:
+    raw = text.encode()
+    if len(raw) >= room:
+        raise FrameError(f"the name {text!r} has more than {room - 1} bytes")
+    return raw
+
+
+def _param(name: str, value: float | int) -> bytes:
+    if isinstance(value, int):
+        return INTEGER.pack(_name(name), 0, 0, value)
+    return REAL.pack(_name(name), 1, 0, value)
+
+
+def _tensor(name: str, tensor: Tensor | Output, alias: int) -> bytes:
+    layout: Layout = tensor.layout
+    rank = len(layout.shape)
+    if rank > MAX_RANK:
+        raise FrameError(f"{name}: rank {rank} is more than {MAX_RANK}")
+    rest = (0,) * (MAX_RANK - rank)
+    head = (_name(name), DTYPES[tensor.dtype], rank, GUARDS.index(layout.guard), alias, 0, layout.offset)
+    return TENSOR.pack(*head, layout.size * ITEMSIZE[tensor.dtype], *layout.shape, *rest, *layout.strides, *rest)
+
+
+def _outputs(response: Response, case: Case) -> tuple[dict[str, bytes], int]:
+    """The outputs, and where in the payload they end."""
+    outputs = {}
+    at = 0
+    for name, output in case.outputs.items():
+        end = at + output.layout.size * ITEMSIZE[output.dtype]
+        outputs[name] = response.payload[at:end]
+        at = end
+    return outputs, at
+
+
+def _tensor_name(case: Case, index: int) -> str:
+    return [*case.inputs, *case.outputs][index]
+
+
+def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | None]:
+    """Row and column of an element, by what the tensor is to its op; None for what it does not have."""
+    if tensor < 0 or element < 0:
+        return None, None
+    name = _tensor_name(case, tensor)
+    role = OPS[case.op].operand(name).role if case.op in OPS else "grid"
+    layout = case.inputs[name].layout if name in case.inputs else case.outputs[name].layout
+    if role == "rows":
+        return element, None
+    if role == "columns":
+        return None, element % max(layout.shape[-1], 1)
+    return _row_and_column(element, layout.shape, int(case.params.get("axis", -1)))
+
+
+def _row_and_column(element: int, shape: tuple[int, ...], axis: int) -> tuple[int, int | None]:
+    """Rows are all axes but `axis`, flattened."""
+    row, column, weight = 0, None, 1
+    for k in reversed(range(len(shape))):
+        element, index = divmod(element, shape[k])
+        if k == axis % len(shape):
+            column = index
+        else:
+            row += index * weight
+            weight *= shape[k]
+    return row, column
+
+
+def _fault(response: Response, case: Case) -> Fault:
+    row, column = _place(case, response.tensor, response.element)
+    return Fault(
+        _SIGNALS.get(response.signal, f"signal {response.signal}"),
+        _tensor_name(case, response.tensor) if response.tensor >= 0 else None,
+        row,
+        response.byte if response.byte != UNKNOWN_BYTE else None,
+        _ACCESS[response.access],
+        column,
+    )
+
+
+def _damages(response: Response, case: Case, at: int) -> tuple[Damage, ...]:
+    found = []
+    for k in range(response.damages):
+        tensor, kind, place, element, byte, count = DAMAGE.unpack_from(response.payload, at + k * DAMAGE.size)
+        row, column = _place(case, tensor, element)
+        found.append(Damage(_tensor_name(case, tensor), KINDS[kind], row, byte, PLACES[place], count, column))
+    return tuple(found)
+
+
+def _unwrittens(response: Response, case: Case, at: int) -> tuple[Unwritten, ...]:
+    records = (UNWRITTEN.unpack_from(response.payload, at + k * UNWRITTEN.size) for k in range(response.unwrittens))
+    return tuple(Unwritten(_tensor_name(case, output), first, count) for output, first, count in records)
+
+
+def _refused(code: int) -> str:
+    """What a return value other than KF_OK says."""
+    if code == KF_REJECTED:
+        return "the kernel returned KF_REJECTED for an input that its declared capabilities include"
+    return f"the kernel returned {code}, which is neither KF_OK nor KF_REJECTED"

@@ -1,0 +1,26 @@
+"""`python -m fuzz.transport.python serve DESCRIPTOR`, or `run SPEC DESCRIPTOR` for one worker that answers there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+
+def main() -> None:
+    verb, argument, *answers = sys.argv[1:]
+    if verb == "serve":
+        from fuzz.transport.python.server import serve
+
+        serve(socket.socket(fileno=int(argument)))
+        os._exit(0)  # nothing is left to save, and Triton tells of its leaks where the interpreter is taken apart
+    else:
+        from fuzz.transport.python.spec import decoded
+        from fuzz.transport.python.worker import work
+
+        os.dup2(int(answers[0]), 1)
+        work(decoded(argument))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""One call of the kernel on fresh memory: launched, then collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from fuzz.base.case import THREADS, Case, Output
+from fuzz.transport import records
+from fuzz.transport.python.kernel import Ended
+from fuzz.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call did, ready to be sent; `unwritten` has, for each output, which elements still hold the poison."""
+
+    status: int
+    outputs: Mapping[str, bytes]
+    damages: tuple[bytes, ...]
+    unwritten: Mapping[str, Any]
+    words: str = ""
+
+    @property
+    def clean(self) -> bool:
+        return self.status == records.RAN and not self.damages
+
+    @property
+    def doubtful(self) -> bool:
+        """Poison that survived may be a result that looks like it. Another run with another poison decides."""
+        return self.clean and any(held.any() for held in self.unwritten.values())
+
+
+class Callee(Protocol):
+    """What is called: a kernel in its worker, or a function of a test suite."""
+
+    def takes(self, name: str) -> bool: ...
+
+    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any: ...
+
+
+class Attempt:
+    """A case in memory. On a GPU the call is only queued when `launch` returns."""
+
+    def __init__(self, case: Case, kernel: Callee, torch: Any, device: str, margin: int, again: bool) -> None:
+        self._case = case
+        self._kernel = kernel
+        self._torch = torch
+        self._slabs = slabs(case, margin, OUTPUT_POISONS[again])
+        for slab in self._own():
+            slab.place(torch, device)
+
+    def launch(self) -> None:
+        """Call the kernel."""
+        dtypes = torch_dtypes(self._torch)
+        tensors = {
+            name: self._slabs[name].view(self._torch, dtypes[tensor.dtype])
+            for name, tensor in self._case.tensors.items()
+            if name in self._case.inputs or self._kernel.takes(name)
+        }
+        params = {name: value for name, value in self._case.params.items() if name != THREADS}
+        with _with_threads(self._torch, self._case.params.get(THREADS)):
+            self._returned = self._kernel.call(tensors, params)
+
+    def collect(self) -> Answer:
+        """What the kernel left behind. On a GPU only after everything queued is done."""
+        memory = {slab.index: slab.after() for slab in self._own()}
+        rejected = isinstance(self._returned, Ended) and self._returned.rejected
+        damages = tuple(record for slab in self._own() for record in _damages(slab, memory[slab.index], rejected))
+        if isinstance(self._returned, Ended):
+            status = records.REJECTED if self._returned.rejected else records.RAISED
+            return Answer(status, {}, damages, {}, self._returned.words)
+        outputs: dict[str, bytes] = {}
+        unwritten: dict[str, Any] = {}
+        returned = [name for name in self._case.outputs if not self._kernel.takes(name)]
+        for name, output in self._case.outputs.items():
+            if name in returned:
+                found = self._returned_tensor(name, returned)
+                wrong = self._misfit(name, output, found)
+                if wrong is not None:
+                    return Answer(wrong[0], {}, damages, {}, wrong[1])
+                outputs[name] = bits_of(self._torch, found)
+                continue
+            slab = self._slabs[name]
+            elements = slab.elements(memory[slab.index])
+            outputs[name] = elements.tobytes()
+            if output.alias is None:
+                unwritten[name] = elements.reshape(-1) == poisoned(slab.poison, slab.itemsize)
+        return Answer(records.RAN, outputs, damages, unwritten)
+
+    def _own(self) -> Iterator[Slab]:
+        """Every slab once."""
+        return iter({slab.index: slab for slab in self._slabs.values()}.values())
+
+    def _returned_tensor(self, name: str, expected: list[str]) -> Any:
+        if isinstance(self._returned, dict):
+            return self._returned.get(name)
+        return self._returned if expected == [name] else None
+
+    def _misfit(self, name: str, output: Output, found: Any) -> tuple[int, str] | None:
+        if not isinstance(found, self._torch.Tensor):
+            what = type(self._returned).__name__
+            return records.RAISED, f"it has no parameter {name!r} and returned no tensor for it, but {what}"
+        if tuple(found.shape) != output.layout.shape:
+            return records.WRONG_SHAPE, f"{name} has the shape {list(found.shape)}, not {list(output.layout.shape)}"
+        if found.dtype != torch_dtypes(self._torch)[output.dtype]:
+            return records.WRONG_DTYPE, f"{name} has the dtype {str(found.dtype).removeprefix('torch.')}, " + (
+                f"not {output.dtype}"
+            )
+        return None
+
+
+@contextmanager
+def _with_threads(torch: Any, wanted: float | int | None) -> Iterator[None]:
+    """Torch with so many threads; without a wish with as many as it has."""
+    before = torch.get_num_threads()
+    if wanted is not None:
+        torch.set_num_threads(int(wanted))
+    try:
+        yield
+    finally:
+        if wanted is not None:
+            torch.set_num_threads(before)
+
+
+def torch_dtypes(torch: Any) -> Mapping[str, Any]:
+    """By the names of `fuzz.base.case`."""
+    return {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+
+
+def bits_of(torch: Any, tensor: Any) -> bytes:
+    """The elements of a tensor in C order."""
+    data: bytes = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return data
+
+
+def respond(position: int, case: Case, first: Answer, second: Answer | None) -> bytes:
+    """The response to a case: that of its first run, unless the second one shows more."""
+    answer = second if second is not None and not second.clean else first
+    names = list(case.tensors)
+    missed = []
+    if answer is first:
+        for name, held in first.unwritten.items():
+            still = held if second is None else held & second.unwritten[name]
+            places = np.flatnonzero(still)
+            if len(places):
+                missed.append(records.UNWRITTEN.pack(names.index(name), int(places[0]), len(places)))
+    payload = b"".join([*answer.outputs.values(), *answer.damages, *missed, answer.words.encode()])
+    code = records.KF_REJECTED if answer.status == records.REJECTED else 0
+    return records.RESPONSE.pack(
+        records.RESPONSE_MAGIC, position, len(payload), answer.status, 0, 0, -1, -1, records.UNKNOWN_BYTE,
+        len(answer.damages), len(missed), code,
+    ) + payload  # fmt: skip
+
+
+def _damages(slab: Slab, after: Any, rejected: bool) -> Iterator[bytes]:
+    """One record per kind and place of damage."""
+    changed = slab.changes(after, rejected)
+    if not changed.any():
+        return
+    end = slab.start + slab.size
+    before = np.flatnonzero(changed[: slab.start])
+    if len(before):
+        # The start of the changed element nearest to the storage.
+        byte = (int(before[-1]) - slab.start) // slab.itemsize * slab.itemsize
+        yield _record(slab, "gap", "before", byte, len(before))
+    behind = np.flatnonzero(changed[end:])
+    if len(behind):
+        yield _record(slab, "gap", "after", int(behind[0]), len(behind))
+    owned = slab.owned()
+    element = "output" if slab.writable else "input"
+    for kind, inside in (("gap", changed & ~owned), (element, changed & owned)):
+        places = np.flatnonzero(inside[slab.start : end])
+        if len(places):
+            yield _record(slab, kind, "inside", int(places[0]), len(places))
+
+
+def _record(slab: Slab, kind: str, place: str, byte: int, count: int) -> bytes:
+    nearest = slab.nearest(byte + slab.size if place == "after" else byte)
+    kinds, places = records.KINDS.index(kind), records.PLACES.index(place)
+    return records.DAMAGE.pack(slab.index, kinds, places, nearest, byte, count)

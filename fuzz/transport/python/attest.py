@@ -1,0 +1,90 @@
+"""What a worker really is, as the text of its hello."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from typing import Any
+
+from fuzz.transport.python.kernel import Kernel
+from fuzz.transport.python.spec import Spec
+
+
+def attested(spec: Spec, kernel: Kernel, torch: Any) -> str:
+    """Lines of name=value; of the one line 'missing=reason' where the worker cannot run here."""
+    if spec.device == "cuda" and not torch.cuda.is_available():
+        built = f"torch {torch.__version__} is built without it" if torch.version.cuda is None else "torch finds none"
+        return f"missing=no CUDA device: {built}"
+    if spec.device == "interpret" and (fault := _loop_fault()):
+        return f"missing={fault}"
+    return "\n".join(f"{name}={value}" for name, value in _facts(spec, kernel, torch))
+
+
+def _loop_fault() -> str:
+    """Why Triton's interpreter is of no use here."""
+    import numpy as np
+    import triton
+
+    from fuzz.transport.python.probe import loop_fault
+
+    fault = loop_fault()
+    versions = f"Triton {triton.__version__}'s interpreter cannot loop with NumPy {np.__version__}"
+    return f"{versions} ({fault}): install an older NumPy or a newer Triton" if fault else ""
+
+
+def _facts(spec: Spec, kernel: Kernel, torch: Any) -> Iterator[tuple[str, str]]:
+    yield "digest", kernel.digest
+    yield "python", platform.python_version()
+    yield "torch", str(torch.__version__)
+    yield "device", spec.device
+    if spec.device == "cuda":
+        yield "name", torch.cuda.get_device_name()
+        yield "capability", ".".join(map(str, torch.cuda.get_device_capability()))
+        yield "runtime", str(torch.version.cuda)
+        yield "driver", _driver()
+    if spec.framework == "triton":
+        yield from _triton_facts(spec, kernel)
+    else:
+        yield "mode", "torch"
+
+
+def _triton_facts(spec: Spec, kernel: Kernel) -> Iterator[tuple[str, str]]:
+    import triton
+
+    from fuzz.transport.python import probe
+
+    yield "triton", str(triton.__version__)
+    program = probe.launched(spec.torch_device)
+    modes = {"compiled" if _is_machine_code(program) else "interpreted", *_modes(kernel)}
+    yield "mode", " and ".join(sorted(modes))
+    if spec.device == "interpret" and (faults := probe.bf16_faults()):
+        yield "bf16", f"Triton's interpreter gets bf16 wrong: {', '.join(faults)}"
+
+
+def _is_machine_code(program: Any) -> bool:
+    """A launch returned a program that the device's own compiler has finished."""
+    return bool(getattr(program, "asm", {}).get("cubin"))
+
+
+def _modes(kernel: Kernel) -> Iterator[str]:
+    """How each Triton function of the kernel's module would run, below whatever tunes it."""
+    from triton.runtime.interpreter import InterpretedFunction
+    from triton.runtime.jit import JITFunction
+
+    for function in vars(kernel.module).values():
+        inner = function
+        while not isinstance(inner, (JITFunction, InterpretedFunction)) and hasattr(inner, "fn"):
+            inner = inner.fn
+        if isinstance(inner, JITFunction):
+            yield "compiled"
+        elif isinstance(inner, InterpretedFunction):
+            yield "interpreted"
+
+
+def _driver() -> str:
+    """Version of the CUDA interface that the driver has, such as 13.0."""
+    import ctypes
+
+    version = ctypes.c_int(0)
+    ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    return f"{version.value // 1000}.{version.value % 1000 // 10}"

@@ -1,0 +1,98 @@
+"""The kernel inside its worker: its module, how it is called, and what became of a call."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fuzz.transport.python.spec import Spec, source_digest
+
+_WORDS_LIMIT = 1500
+"""characters of an error message that are kept: compilers repeat the whole source."""
+
+
+class KernelError(Exception):
+    """A kernel that cannot be loaded. The message is complete."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A call that did not return: it raised."""
+
+    rejected: bool
+    """by ValueError or NotImplementedError: the kernel does not take this input."""
+    words: str
+
+
+class Kernel:
+    """The entry function of a kernel's source."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._path = spec.source
+        text = Path(spec.source).read_text(encoding="utf-8")
+        self.digest = source_digest(text, Path(spec.folder))
+        try:
+            self.module = _load(text, spec, f"_kernelfuzz_{self.digest[:12]}")
+        except BaseException as error:
+            raise KernelError(f"{Path(spec.source).name}: {self._words(error)}") from error
+        self._entry: Callable[..., Any] = getattr(self.module, spec.entry, None)  # type: ignore[assignment]
+        if not callable(self._entry):
+            raise KernelError(f"{Path(spec.source).name}: it has no function {spec.entry!r}")
+        parameters = inspect.signature(self._entry).parameters.values()
+        self._takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+        self._names = {p.name for p in parameters}
+        self._options = dict(spec.options)
+
+    def takes(self, name: str) -> bool:
+        """True when the function has a parameter of that name: an output that it has none for is returned."""
+        return self._takes_all or name in self._names
+
+    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
+        """What the function returns, or an Ended."""
+        if self.takes("offset"):  # cases without an offset do not have this parameter, nor need such kernels
+            params = {"offset": 0.0, **params}
+        try:
+            return self._entry(**tensors, **params, **self._options)
+        except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome
+            if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+                raise
+            return Ended(isinstance(error, (ValueError, NotImplementedError)), self._words(error))
+
+    def _words(self, error: BaseException) -> str:
+        """The error in one line, with the last line of the kernel's file that was reached."""
+        # Triton's interpreter wraps what was raised inside a program, and keeps only its repr.
+        shown = error.__cause__ if type(error).__name__ == "InterpreterError" and error.__cause__ else error
+        said = " ".join(str(shown).split())
+        said = said if len(said) <= _WORDS_LIMIT else said[:_WORDS_LIMIT] + " ..."
+        lines = [frame for frame in _frames(error) if frame.filename == self._path]
+        where = f" ({Path(self._path).name} line {lines[-1].lineno}: {lines[-1].line})" if lines else ""
+        return f"{type(shown).__name__}{': ' if said else ''}{said}{where}"
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """From the entry inwards, through the causes that an error was raised from."""
+    found = list(traceback.extract_tb(error.__traceback__))
+    return found + (_frames(error.__cause__) if error.__cause__ is not None else [])
+
+
+def _load(text: str, spec: Spec, top: str) -> ModuleType:
+    """Execute the source as a module of a private package, so that it can import its siblings relatively."""
+    folder, path = Path(spec.folder), Path(spec.source)
+    inner = f"{top}.{folder.name}"
+    for name, place in ((top, folder.parent), (inner, folder)):
+        package = ModuleType(name)
+        package.__path__ = [str(place)]
+        sys.modules[name] = package
+    loading = importlib.util.spec_from_file_location(f"{inner}.{path.stem}", path)
+    assert loading is not None
+    module = importlib.util.module_from_spec(loading)
+    sys.modules[module.__name__] = module
+    exec(compile(text, str(path), "exec"), module.__dict__)
+    return module

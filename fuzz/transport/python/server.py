@@ -1,0 +1,117 @@
+"""The fork server: it imports once what takes seconds, and forks a worker for each request.
+
+It never touches a device: a process that is forked after CUDA was initialised cannot use it.
+
+`multiprocessing.forkserver` does not serve: it runs the user's script again in each worker, there is one for the whole
+process where compiled and interpreted kernels need one each, and it pickles what it sends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import select
+import signal
+import socket
+import traceback
+import warnings
+from typing import NoReturn
+
+from fuzz.transport.python.spec import decoded
+from fuzz.transport.python.worker import work
+
+_REQUEST_BYTES = 1 << 16
+"""more than any spec takes: it names a file, an op and a few options."""
+_DESCRIPTORS = 4
+_NOTICE_BYTES = 64
+"""more than 'code' or 'pid' and a number take."""
+_PR_SET_PDEATHSIG = 1
+"""as <linux/prctl.h> has it."""
+
+
+def serve(control: socket.socket) -> None:
+    """Fork workers until the parent closes `control`. A request is a spec and four descriptors: the worker's stdin,
+    stdout and stderr, and a socket on which its process id and its end are told, and any byte asks to kill it."""
+    _import()
+    waker, woken = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(waker, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(woken)
+    children: dict[int, socket.socket] = {}
+    while True:
+        watched: list[int | socket.socket] = [control, waker, *children.values()]
+        ready, _, _ = select.select(watched, [], [])
+        if waker in ready:
+            os.read(waker, 4096)
+            _reap(children)
+        for pid, notify in list(children.items()):
+            if notify in ready:
+                with contextlib.suppress(OSError):
+                    notify.recv(_NOTICE_BYTES)
+                os.kill(pid, signal.SIGKILL)  # asked for, or nobody is there to hear of it any more
+        if control in ready:
+            message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, _DESCRIPTORS)
+            if not message:
+                break
+            _fork(message.decode(), descriptors, control, children)
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _import() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import torch
+
+        torch.set_num_threads(1)
+        with contextlib.suppress(ImportError):
+            import triton.language  # noqa: F401
+    gc.collect()
+    gc.freeze()  # a collection in a worker would write to, and so copy, every page
+
+
+def _fork(message: str, descriptors: list[int], control: socket.socket, children: dict[int, socket.socket]) -> None:
+    stdin, stdout, stderr, notify = descriptors
+    told = socket.socket(fileno=notify)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer versions of Python warn of threads, of which torch has idle ones
+        pid = os.fork()
+    if pid == 0:
+        for other in (control, told, *children.values()):
+            other.close()
+        for number, descriptor in enumerate((stdin, stdout, stderr)):
+            os.dup2(descriptor, number)
+        _become_worker(message)
+    for descriptor in (stdin, stdout, stderr):
+        os.close(descriptor)
+    children[pid] = told
+    told.send(f"pid {pid}".encode())
+
+
+def _become_worker(message: str) -> NoReturn:
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        work(decoded(message))
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def _reap(children: dict[int, socket.socket]) -> None:
+    for pid in list(children):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            _tell(children.pop(pid), os.waitstatus_to_exitcode(status))
+
+
+def _tell(notify: socket.socket, code: int) -> None:
+    with contextlib.suppress(OSError):  # nobody waits for it any more
+        notify.send(f"code {code}".encode())
+    notify.close()

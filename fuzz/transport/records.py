@@ -1,0 +1,42 @@
+"""Records of the protocol between engine and workers. Little-endian; `native/worker.h` has the same ones in C."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import get_args
+
+from fuzz.base.capability import MAX_RANK
+from fuzz.base.case import Guard
+
+REQUEST_MAGIC = 0x5152464B
+RESPONSE_MAGIC = 0x5352464B
+HELLO_MAGIC = 0x4548464B
+
+NAME_BYTES = 16
+OP_BYTES = 32
+
+HELLO = struct.Struct("<II")
+FRAME = struct.Struct("<IIQII")
+CASE = struct.Struct("<IBBBB32s")
+INTEGER = struct.Struct("<16sIIq")
+REAL = struct.Struct("<16sIId")
+TENSOR = struct.Struct(f"<16sBBBBIqQ{MAX_RANK}q{MAX_RANK}q")
+RESPONSE = struct.Struct("<IIIBBBbqqHHi")
+DAMAGE = struct.Struct("<BBB5xqqQ")
+UNWRITTEN = struct.Struct("<QQQ")
+
+DTYPES: Mapping[str, int] = {"f16": 1, "bf16": 2, "f32": 3, "f64": 4}
+GUARDS = get_args(Guard)
+KINDS = ("gap", "input", "output")
+PLACES = ("before", "inside", "after")
+NO_ALIAS = 0xFF
+SECOND_RUN = 1
+KF_REJECTED = 1
+UNKNOWN_BYTE = -(1 << 63)
+
+RAN, REJECTED, FAULT, NO_MEMORY, RAISED, WRONG_SHAPE, WRONG_DTYPE = range(7)
+"""how a call ended. The last three only a Python worker sends; they and its REJECTED carry words."""
+
+BROKEN_FRAME_EXIT = 70
+"""exit code of a worker that was sent what is no frame of its op."""

@@ -1,0 +1,1 @@
+"""What people use the tool for: searches, the gate, nights, checks from a test suite, corpora."""

@@ -1,0 +1,152 @@
+"""`fuzz.check`: one kernel, searched for a failure from inside a test."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fuzz.adapters.python import Device
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.attestation import NotRun
+from fuzz.base.kernel import Capabilities, Kernel
+from fuzz.base.op import OPS
+from fuzz.base.selection import globs, matches_any
+from fuzz.execute.pool import Pool, WorkerPool
+from fuzz.findings.book import FindingBook
+from fuzz.findings.tally import Tally
+from fuzz.laws.registry import declared as declared_laws
+from fuzz.triage.examination import Workers, new_workers
+from fuzz.uses.check.errors import CheckError, CheckFailed, NotRunWarning, told
+from fuzz.uses.check.explaining import explain
+from fuzz.uses.check.function import Arrays, declared
+from fuzz.uses.check.here import OwnProcess
+from fuzz.uses.check.memory import kept, remember, remembered
+from fuzz.uses.check.plan import GIVEN, plan
+from fuzz.uses.check.report import report
+from fuzz.uses.corpus.replay import entries_of, in_batches
+from fuzz.uses.search.runner import Limits, Runner
+from oracles.numerics import Numerics
+
+__all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
+
+__tracebackhide__ = told
+_AFTER_FINDING = 64
+"""cases that a check goes on for once it has found something: a smaller one is easier to understand."""
+
+
+def check(
+    kernel: Kernel | Callable[..., Any],
+    *,
+    op: str | None = None,
+    numerics: Numerics | None = None,
+    capabilities: Capabilities | None = None,
+    laws: tuple[str, ...] = ("rerun",),
+    returns: Sequence[str] = (),
+    arrays: Arrays = "torch",
+    device: Device = "cpu",
+    name: str = "",
+    targets: Sequence[str] = (),
+    cases: Iterable[str | Path] = (),
+    max_cases: int | None = None,
+    max_time: float | None = None,
+    seed: int | None = None,
+) -> None:
+    """Search for inputs that `kernel` gets wrong; raise CheckFailed, with the whole report, where there are any.
+
+    A declared kernel runs in workers of its own, on all its targets or those that match `targets`. A plain function is
+    called in this process with tensors (or `arrays="numpy"`) and parameters of `op` by their names; it writes the
+    outputs that it has parameters for and returns the others, those named by `returns` where that is a tuple.
+
+    `cases` are case files or folders of them, run first. How many cases are drawn, and from which seed, is said by
+    the options of pytest, else by `max_cases`, `max_time` (seconds) and `seed`, else by the Hypothesis profile.
+    """
+    if isinstance(kernel, Kernel):
+        if op not in (None, kernel.op):
+            raise CheckError(f"op={op!r}: {kernel.name} is declared as a kernel of {kernel.op}")
+        chosen = _chosen(kernel, targets)
+        check_targets(chosen, Plans(max_cases, max_time, seed), cases)
+        return
+    if op is None or op not in OPS:
+        raise CheckError(f"op={op!r}: name the op that it is a kernel of: {', '.join(OPS)}")
+    declaration, function = declared(kernel, op, numerics, capabilities, laws, tuple(returns), arrays, device, name)
+    [target] = _chosen(declaration, targets)
+    here = OwnProcess(target, function)
+    _judged(here, [target], Plans(max_cases, max_time, seed), cases, (), lambda targets, limit: nullcontext(here))
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What the call itself says of its limits."""
+
+    max_cases: int | None = None
+    max_time: float | None = None
+    seed: int | None = None
+
+
+def check_targets(
+    targets: Sequence[Target], plans: Plans, cases: Iterable[str | Path] = (), pack_option: tuple[str, ...] = ()
+) -> None:
+    """Check targets of one kernel in workers; `pack_option` names its pack on a command line."""
+    with WorkerPool(targets) as pool:
+        _judged(pool, targets, plans, cases, pack_option, new_workers)
+
+
+def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
+    """The kernel's targets, as far as the call and the command line of the tests ask for them."""
+    every = expand([kernel], this_host())
+    chosen = every
+    for wanted in (globs(patterns), globs(GIVEN.options.targets)):
+        chosen = tuple(target for target in chosen if not wanted or matches_any(target.id, wanted))
+    if not chosen:
+        asked = " and ".join(repr(",".join(each)) for each in (patterns, GIVEN.options.targets) if each)
+        raise CheckFailed(f"NOTHING RAN: no target matches {asked}; there are {', '.join(t.id for t in every)}")
+    return chosen
+
+
+def _judged(
+    pool: Pool,
+    targets: Sequence[Target],
+    plans: Plans,
+    cases: Iterable[str | Path],
+    pack_option: tuple[str, ...],
+    workers: Workers,
+) -> None:
+    """Known cases, then the search; CheckFailed, with what was found shrunk and explained, unless something was judged
+    and all of it passed."""
+    kernel = targets[0].kernel
+    label = targets[0].id if len(targets) == 1 else kernel.name
+    todo = plan(label, plans.seed, plans.max_cases, plans.max_time)
+    book = FindingBook(GIVEN.options.output, todo.seed)
+    limits = Limits(todo.max_time, todo.max_cases)
+    runner = Runner(pool, targets, limits, book, declared_laws([kernel]), (kernel,))
+    runner.enough = _Enough()
+    earlier = remembered(todo, kernel.op)
+    runner.replay(in_batches(entries_of(each) for each in (*kept(cases, kernel.op), *earlier)))
+    if not runner.tally.findings:
+        runner.run(kernel.op, todo.seed)
+    explain(book, pool, targets, workers)
+    remember(todo, book, earlier)
+    said = report(runner.tally, book, pool, targets, todo, pack_option)
+    if said:
+        raise CheckFailed(said)
+    for target, status in pool.statuses.items():
+        if isinstance(status, NotRun):
+            warnings.warn(NotRunWarning(f"{target} did not run: {status.reason}"), stacklevel=4)
+
+
+class _Enough:
+    """True a while after the first finding."""
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+
+    def __call__(self, tally: Tally) -> bool:
+        if self._last is None and tally.findings:
+            self._last = tally.cases + _AFTER_FINDING
+        return self._last is not None and tally.cases >= self._last

@@ -1,0 +1,154 @@
+"""A plain Python function as a kernel: what it takes is read from its signature."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from fuzz.adapters.python import Device, PythonKernel
+from fuzz.base.kernel import Capabilities
+from fuzz.base.op import OPS, Op
+from fuzz.transport.python.kernel import Ended
+from fuzz.uses.check.errors import CheckError, told
+from oracles import numerics as forms
+
+__tracebackhide__ = told
+Arrays = Literal["torch", "numpy"]
+
+ANY_ORDER = forms.Numerics(summation=forms.Any(), rsqrt_ulp=2.0)
+"""what a library's reductions promise: the sum in any order, a root that is not the correctly rounded one."""
+_WORDS_LIMIT = 1500
+
+
+@dataclass(frozen=True)
+class Function:
+    """The function, called as the memory checks call a kernel: by keyword, with what it has parameters for."""
+
+    function: Callable[..., Any]
+    names: frozenset[str]
+    returns: tuple[str, ...]
+    arrays: Arrays
+
+    def takes(self, name: str) -> bool:
+        """True when there is a parameter of that name; an output that has none is returned."""
+        return name in self.names
+
+    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
+        """What it returns, outputs by name, or an Ended."""
+        given = {name: value for name, value in {"offset": 0.0, **params}.items() if self.takes(name)}
+        if self.arrays == "numpy":
+            tensors = {name: tensor.numpy() for name, tensor in tensors.items()}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
+                returned = self.function(**tensors, **given)
+        except Exception as error:  # not what stops a test run: KeyboardInterrupt, and pytest's own outcomes
+            return Ended(isinstance(error, (ValueError, NotImplementedError)), _words(error))
+        if isinstance(returned, (tuple, list)) and len(returned) == len(self.returns):
+            returned = dict(zip(self.returns, returned, strict=True))
+        return _as_tensors(returned) if self.arrays == "numpy" else returned
+
+
+def _as_tensors(returned: Any) -> Any:
+    """Arrays as tensors of the same bits; anything else as it is, to be told that it is no output."""
+    import numpy as np
+    import torch
+
+    if isinstance(returned, dict):
+        return {name: _as_tensors(each) for name, each in returned.items()}
+    if isinstance(returned, np.ndarray) and returned.dtype.kind in "fiu":
+        return torch.from_numpy(np.ascontiguousarray(returned).reshape(returned.shape))
+    return returned
+
+
+def _words(error: Exception) -> str:
+    said = " ".join(str(error).split())[:_WORDS_LIMIT]
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" ({Path(trace.tb_frame.f_code.co_filename).name} line {trace.tb_lineno})" if trace is not None else ""
+    return f"{type(error).__name__}{': ' if said else ''}{said}{where}"
+
+
+def declared(
+    function: Callable[..., Any],
+    op: str,
+    numerics: forms.Numerics | None,
+    capabilities: Capabilities | None,
+    laws: tuple[str, ...],
+    returns: Sequence[str],
+    arrays: Arrays,
+    device: Device,
+    name: str,
+) -> tuple[PythonKernel, Function]:
+    """The declaration of a function, and how it is called. Raises CheckError for one that cannot be called so."""
+    of_op = OPS[op]
+    names = _parameters(function, of_op)
+    returned = tuple(returns) or tuple(o.name for o in of_op.outputs if not o.optional and o.name not in names)
+    unknown = [each for each in returned if each not in {o.name for o in of_op.outputs}]
+    if unknown:
+        raise CheckError(f"returns: {op} has no output {unknown[0]!r}: {', '.join(o.name for o in of_op.outputs)}")
+    able = _within(capabilities or Capabilities(), of_op, names, returned)
+    kernel = PythonKernel(
+        name=name or re.sub(r"[^A-Za-z0-9_.-]", "", getattr(function, "__name__", "")) or op,
+        op=op,
+        source=_source(function),
+        framework="torch",
+        numerics=numerics or ANY_ORDER,
+        capabilities=able,
+        entry=getattr(function, "__name__", op),
+        devices=(device,),
+        laws=laws,
+    )
+    return kernel, Function(function, frozenset(names), returned, arrays)
+
+
+def _parameters(function: Callable[..., Any], op: Op) -> dict[str, bool]:
+    """Every parameter by name, and whether it may be left out."""
+    known = [*(operand.name for operand in op.operands), *op.params]
+    advice = f"{op.name} has {', '.join(known)}; wrap it: fuzz.check(lambda x, eps: mine(x, eps), op={op.name!r})"
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise CheckError(f"{function!r} has no signature to read; {advice}") from error
+    found = {}
+    for parameter in parameters:
+        by_keyword = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        optional = parameter.default is not parameter.empty
+        if by_keyword and parameter.name in known:
+            found[parameter.name] = optional
+        elif not optional and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise CheckError(f"parameter {parameter.name!r} is nothing that it can be called with: {advice}")
+    missing = [o.name for o in op.inputs if not o.optional and o.name not in found]
+    missing += [] if "eps" in found else ["eps"]
+    if missing:
+        raise CheckError(f"it has no parameter {missing[0]!r}: {advice}")
+    return found
+
+
+def _within(able: Capabilities, op: Op, names: Mapping[str, bool], returned: Sequence[str]) -> Capabilities:
+    """The capabilities with what the signature says of optional tensors, the axis and the offset."""
+    optional = [operand.name for operand in op.operands if operand.optional]
+    if able.axis == "any" and "axis" not in names:
+        raise CheckError("capabilities.axis: 'any' needs a parameter 'axis'")
+    needs = [name for name in optional if name in returned or names.get(name) is False]
+    takes = [name for name in optional if names.get(name) is True and name not in needs]
+    return replace(
+        able,
+        needs=able.needs or tuple(needs),
+        takes=able.takes or tuple(takes),
+        offset=able.offset or "offset" in names,
+    )
+
+
+def _source(function: Callable[..., Any]) -> Path:
+    """The file that a report points at."""
+    try:
+        return Path(inspect.getsourcefile(inspect.unwrap(function)) or __file__)
+    except TypeError:  # compiled, or an object with __call__
+        return Path(__file__)

@@ -1,0 +1,119 @@
+"""A corpus folder: readable case files, one case each, named by their digest so that no two branches conflict."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fuzz.base.case import Case, CaseError
+from fuzz.base.errors import UsageError
+from fuzz.base.validity import check_case
+from fuzz.findings import casefile
+from fuzz.findings.casefile import Found
+from fuzz.laws.registry import LAWS
+
+CASE, SUITE, ACCURACY = "kernelfuzz case", "kernelfuzz suite", "kernelfuzz accuracy"
+"""the member that says what a JSON file is."""
+NAMED = 12
+"""leading digits of the digest in a file's name."""
+_NAMED_BY_DIGEST = re.compile(rf"(?:.*-)?([0-9a-f]{{{NAMED}}})")
+
+
+class CorpusError(UsageError):
+    """A corpus that cannot be found, read or written. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One case file of a corpus."""
+
+    path: Path
+    case: Case
+    found: Found | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
+    """why it is kept: the documented bug, its source, what went wrong; 'law' names one to check on it."""
+
+
+def built_in() -> Path:
+    """`corpora/` of the checkout that this package runs from, else of the current folder."""
+    candidates = [Path(__file__).resolve().parents[3] / "corpora", Path.cwd() / "corpora"]
+    for candidate in candidates:
+        if candidate.is_dir():
+            return candidate
+    raise CorpusError(f"no corpora found: name a folder with --corpora DIR (looked for {candidates[0]})")
+
+
+def file_name(case: Case, name: str = "") -> str:
+    """'DIGEST.json' or 'NAME-DIGEST.json'."""
+    return f"{name}-{case.digest[:NAMED]}.json" if name else f"{case.digest[:NAMED]}.json"
+
+
+def kind_of(path: Path) -> str:
+    """Which of the three kinds of file this is. Raises CaseError where it is none."""
+    record = _read(path)
+    for kind in (CASE, SUITE, ACCURACY):
+        if kind in record:
+            return kind
+    raise CaseError(f"{path}: neither a case file nor a suite: it has no field {CASE!r}")
+
+
+def json_files(folder: Path) -> list[Path]:
+    """Every JSON file below `folder`, in an order that no file system decides."""
+    if not folder.is_dir():
+        raise CorpusError(f"{folder}: no such folder")
+    return sorted(folder.rglob("*.json"), key=lambda path: path.relative_to(folder).as_posix())
+
+
+def kept_cases(folder: Path) -> Iterator[Kept]:
+    """The case files below `folder`, checked. Raises CaseError for one that is broken or does not fit its op."""
+    for path in json_files(folder):
+        if kind_of(path) == CASE:
+            yield load(path)
+
+
+def load(path: Path) -> Kept:
+    """Read and check one case file. Raises CaseError, naming the file, for whatever is wrong with it."""
+    case, found = casefile.load(path)
+    try:
+        check_case(case)
+    except CaseError as error:
+        raise CaseError(f"{path}: {error}") from error
+    named = _NAMED_BY_DIGEST.fullmatch(path.stem)
+    if named is not None and not case.digest.startswith(named[1]):
+        raise CaseError(f"{path}: named by a digest that is not its own; call it {file_name(case)}")
+    about = _read(path).get("about", {})
+    if not isinstance(about, dict) or not all(isinstance(text, str) for text in about.values()):
+        raise CaseError(f"{path}: about: must hold text only")
+    if about.get("law", "rerun") not in LAWS:
+        raise CaseError(f"{path}: about.law: unknown law {about['law']!r}; known: {', '.join(LAWS)}")
+    return Kept(path, case, found, about)
+
+
+def keep(kept: Kept, folder: Path, name: str = "") -> Path | None:
+    """Write a case below `folder`; where it went, or None if the folder has it already."""
+    path = folder / file_name(kept.case, name)
+    if path.exists():
+        return None
+    record = casefile.to_json(kept.case, kept.found)
+    try:
+        casefile.write(path, {**record, "about": dict(kept.about)} if kept.about else record)
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be written: {error.strerror}") from error
+    return path
+
+
+def digests(kept: Iterable[Kept]) -> set[str]:
+    """Digests of these cases."""
+    return {each.case.digest for each in kept}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise CaseError(f"{path}: not a JSON file: {error}") from error
+    return record if isinstance(record, dict) else {}

@@ -1,0 +1,199 @@
+"""Published test suites as data: what their own sweeps run, expanded to cases of our ops."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fuzz.base.case import Case, CaseError, Layout, Origin, Output, Tensor, contiguous
+from fuzz.base.dtypes import from_bits, quantise
+from fuzz.base.op import OPS, Op
+from fuzz.base.stream import Stream
+from fuzz.uses.corpus.fills import STRUCTURED, Fill, FillError, filled
+from fuzz.uses.corpus.folder import SUITE
+
+VERSION = 1
+MOST_ELEMENTS = 8192
+"""of one tensor in a gate: rows are cut to this, since rows beyond the first few repeat what was seen."""
+LONGEST_ROW = 32768
+_NORMAL: Fill = {"fill": "normal"}
+
+
+class SuiteError(CaseError):
+    """A suite that cannot be read. The message names the file and the sweep."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What a suite allows: |got - want| <= atol + rtol * |want|."""
+
+    atol: float
+    rtol: float = 0.0
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One group of published cases: every shape with every dtype and eps."""
+
+    name: str
+    op: str
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    eps: tuple[float, ...]
+    axis: int = -1
+    offset: float = 0.0
+    optional: tuple[str, ...] = ()
+    """optional tensors that are there."""
+    fills: Mapping[str, Fill] = field(default_factory=dict)
+    """by input; standard normal where nothing is said."""
+    mixed: Mapping[str, str] = field(default_factory=dict)
+    """dtypes of tensors that do not follow x."""
+    pitch: int = 0
+    """elements between two rows of x, where they are not packed."""
+    shift: int = 0
+    """elements by which x is off its alignment."""
+    tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
+    """by output, or by dtype of x."""
+    facts: str = ""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The sweeps of one system."""
+
+    system: str
+    source: str
+    sweeps: tuple[Sweep, ...]
+
+
+@dataclass(frozen=True)
+class Published:
+    """One expanded case of a suite."""
+
+    suite: str
+    sweep: Sweep
+    case: Case
+    shape: tuple[int, ...]
+    """as published; the case may have fewer rows."""
+
+
+def load_suite(path: Path) -> Suite:
+    """Read a suite. Raises SuiteError."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record.get(SUITE) != VERSION:
+            raise SuiteError(f"format {record.get(SUITE)!r} is not one that this version reads ({VERSION})")
+        return Suite(record["system"], record["source"], tuple(_sweep(each) for each in record["sweeps"]))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, TypeError, AttributeError, CaseError) as error:
+        raise SuiteError(f"{path}: not a suite: {error}") from error
+    except KeyError as error:
+        raise SuiteError(f"{path}: not a suite: {error.args[0]} is missing") from error
+
+
+def expand(suite: Suite, most: int = MOST_ELEMENTS) -> Iterator[Published]:
+    """Every case of the suite, with rows cut to `most` elements. Rows longer than LONGEST_ROW are left out: no gate
+    has the time for them."""
+    for sweep in suite.sweeps:
+        for shape in sweep.shapes:
+            if max(shape, default=0) > LONGEST_ROW:
+                continue
+            for dtype in sweep.dtypes:
+                for eps in sweep.eps:
+                    case = _case(suite.system, sweep, _cut(shape, sweep.axis, most), dtype, eps)
+                    yield Published(suite.system, sweep, case, shape)
+
+
+def _sweep(record: Mapping[str, Any]) -> Sweep:
+    name = str(record["name"])
+    try:
+        known = {
+            **record,
+            "shapes": tuple(tuple(int(extent) for extent in shape) for shape in record["shapes"]),
+            **{key: tuple(record[key]) for key in ("dtypes", "eps", "optional") if key in record},
+            "tolerance": {key: Tolerance(**allowed) for key, allowed in record.get("tolerance", {}).items()},
+        }
+        sweep = Sweep(**known)
+    except (TypeError, ValueError) as error:
+        raise SuiteError(f"sweep {name}: {error}") from error
+    if sweep.op not in OPS:
+        raise SuiteError(f"sweep {name}: unknown op {sweep.op!r}; known: {', '.join(OPS)}")
+    return sweep
+
+
+def _cut(shape: tuple[int, ...], axis: int, most: int) -> tuple[int, ...]:
+    """Fewer rows, from the outermost axis on, until the tensor has at most `most` elements."""
+    cut, kept = list(shape), axis % len(shape)
+    for place in range(len(cut)):
+        rest = int(np.prod([extent for other, extent in enumerate(cut) if other != place], dtype=np.int64))
+        if place != kept and rest:
+            cut[place] = max(1, min(cut[place], most // rest)) if cut[place] else 0
+    return tuple(cut)
+
+
+def _case(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, eps: float) -> Case:
+    op, axis = OPS[sweep.op], sweep.axis % len(shape)
+    present = [o.name for o in op.inputs if not o.optional or o.name in sweep.optional]
+    label = f"{system}/{sweep.name}/{shape}/{dtype}/{eps}"
+    dtypes = _dtypes(op, sweep, dtype)
+    inputs = {name: _tensor(op, sweep, name, dtypes[name], shape, axis, label) for name in present}
+    outputs = {
+        o.name: Output(dtypes[o.name], contiguous(op.shape(o.name, shape, axis)))
+        for o in op.outputs
+        if not o.optional or o.name in sweep.optional
+    }
+    params: dict[str, float | int] = {"eps": float(np.float32(eps)), "axis": axis}
+    if sweep.offset:
+        params["offset"] = sweep.offset
+    structured = any(sweep.fills.get(name, _NORMAL).get("fill") in STRUCTURED for name in present if name != "weight")
+    case = Case(sweep.op, params, inputs, outputs, structured, Origin(f"{system} suite", "contiguous"))
+    return _with_rstd(case, axis) if "rstd" in inputs else case
+
+
+def _dtypes(op: Op, sweep: Sweep, dtype: str) -> dict[str, str]:
+    weight = sweep.mixed.get("weight", dtype)
+    default = {"rstd": "f32", "weight": weight, "dw": weight}
+    names = [operand.name for operand in (*op.inputs, *op.outputs)]
+    return {name: sweep.mixed.get(name, default.get(name, dtype)) for name in names}
+
+
+def _tensor(op: Op, sweep: Sweep, name: str, dtype: str, grid: tuple[int, ...], axis: int, label: str) -> Tensor:
+    shape = op.shape(name, grid, axis)
+    stream = Stream(0).child(f"{label}/{name}")
+    try:
+        values = filled(sweep.fills.get(name, _NORMAL), shape, stream)
+    except FillError as error:
+        raise SuiteError(f"sweep {sweep.name}: {name}: {error}") from error
+    return Tensor(dtype, _layout(sweep, name, dtype, shape), quantise(values, dtype).tobytes())
+
+
+def _layout(sweep: Sweep, name: str, dtype: str, shape: tuple[int, ...]) -> Layout:
+    if name != "x":
+        return contiguous(shape)
+    # Off alignment by counting from the guard page, whose end is aligned.
+    packed = contiguous(shape, "before", sweep.shift) if sweep.shift else contiguous(shape)
+    if not sweep.pitch:
+        return packed
+    outer = contiguous((*shape[:-1], sweep.pitch)).strides[:-1]
+    return replace(packed, strides=(*outer, 1))
+
+
+def _with_rstd(case: Case, axis: int) -> Case:
+    """The case with the rstd that its own x has: a backward pass is given what the forward pass stored."""
+    x, rstd = case.inputs["x"], case.inputs["rstd"]
+    values = from_bits(x.bits, x.dtype, x.layout.shape).astype(np.float64)
+    rows = np.moveaxis(values, axis, -1).reshape(-1, x.layout.shape[axis])
+    # fsum: exact, where NumPy's order of additions is its own business.
+    means = np.array([math.fsum(row * row) / len(row) for row in rows]).reshape(rstd.layout.shape)
+    stored = quantise(1.0 / np.sqrt(means + case.params["eps"]), rstd.dtype)
+    return replace(case, inputs={**case.inputs, "rstd": replace(rstd, bits=stored.tobytes())})
+
+
+def suites(folder: Path) -> Sequence[Suite]:
+    """The suites in `folder`, by file name."""
+    return [load_suite(path) for path in sorted(folder.glob("*.json"))]

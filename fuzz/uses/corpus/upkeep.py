@@ -1,0 +1,80 @@
+"""Keeping a corpus small: which files say nothing that another does not, and what another folder adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzz.adapters.target import TargetId
+from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.uses.corpus.folder import Kept, digests, keep, kept_cases
+
+_TAIL = 64
+"""elements of the widest common block: rows of one residue and one class of length go the same way."""
+
+
+@dataclass(frozen=True)
+class Subsumed:
+    """A file that may go, since `by` shows the same on a smaller case."""
+
+    kept: Kept
+    by: Kept
+
+
+def subsumed(corpus: Iterable[Kept]) -> list[Subsumed]:
+    """Files found as the same failure on the same kind of input as a smaller one. Documented cases always stay."""
+    best: dict[tuple[object, ...], Kept] = {}
+    dropped = []
+    for kept in sorted(corpus, key=lambda each: (_size(each.case), each.case.digest)):
+        if kept.found is None or kept.about:
+            continue
+        first = best.setdefault(signature(kept), kept)
+        if first is not kept:
+            dropped.append(Subsumed(kept, first))
+    return dropped
+
+
+def signature(kept: Kept) -> tuple[object, ...]:
+    """What two files must have in common for one of them to be enough."""
+    case, found = kept.case, kept.found
+    law = found.law.name if found and found.law else ""
+    seen = (TargetId.parse(found.target).implementation, found.verdict, law) if found else ()
+    tensors: dict[str, Tensor | Output] = {**case.inputs, **case.outputs}
+    return (
+        case.op,
+        seen,
+        case.structured,
+        case.origin.recipe,
+        tuple((name, t.dtype, _layout_class(t.layout, t.dtype)) for name, t in sorted(tensors.items())),
+        tuple(sorted((name, output.alias) for name, output in case.outputs.items())),
+        _row_class(case),
+    )
+
+
+def merge(source: Path, into: Path, known: Iterable[Kept]) -> list[Path]:
+    """Copy the cases below `source` that are not known yet into the folder `into`; where they went."""
+    seen, written = digests(known), []
+    for kept in kept_cases(source):
+        if kept.case.digest not in seen:
+            seen.add(kept.case.digest)
+            written.append(keep(kept, into))
+    return [path for path in written if path is not None]
+
+
+def _layout_class(layout: Layout, dtype: str) -> tuple[object, ...]:
+    """Rank, signs and order of the strides, and whether it is aligned and dense."""
+    sizes = [abs(stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
+    order = sizes == sorted(sizes, reverse=True)
+    signs = tuple((stride > 0) - (stride < 0) for stride in layout.strides)
+    return len(layout.shape), signs, order, layout.extent == layout.size, layout.alignment(ITEMSIZE[dtype]) == 0
+
+
+def _row_class(case: Case) -> tuple[object, ...]:
+    shape = case.inputs["x"].layout.shape
+    n = shape[int(case.params["axis"])]
+    return n % _TAIL, n > _TAIL, case.inputs["x"].layout.size > n, case.params["eps"] == 0
+
+
+def _size(case: Case) -> int:
+    return sum(tensor.layout.size for tensor in case.inputs.values())

@@ -1,0 +1,89 @@
+"""What a change touches: the kernels whose sources, headers, pack or engine differ from a git reference."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import oracles
+from fuzz.adapters.registry import adapter_of
+from fuzz.base.errors import UsageError
+from fuzz.base.kernel import Kernel
+
+_ENGINE = (Path(__file__).resolve().parents[2], Path(oracles.__file__).resolve().parent)
+_CODE = frozenset({".py", ".c", ".h"})
+
+
+class ChangesError(UsageError):
+    """A reference that git does not know. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Files that differ from `base`; `files` is None where that cannot be told, and everything counts as changed."""
+
+    base: str
+    files: frozenset[Path] | None
+    note: str = ""
+    """why it cannot be told."""
+
+
+def changes_since(base: str | None, folder: Path) -> Changes:
+    """What differs between the merge base with `base` and the files as they lie in the repository around `folder`.
+
+    Without a base, or outside a repository, everything counts as changed. Raises ChangesError.
+    """
+    if base is None:
+        return Changes("", None)
+    root = _git(folder, "rev-parse", "--show-toplevel")
+    if root is None:
+        return Changes(base, None, f"{folder} is in no git repository: every kernel counts as changed")
+    if _git(folder, "rev-parse", "--verify", "--quiet", f"{base}^{{commit}}") is None:
+        raise ChangesError(f"--base {base}: git knows no such commit; in a shallow clone, fetch it first")
+    # What the other branch did since is not this change's doing. A shallow clone may have no common ancestor.
+    start = _git(folder, "merge-base", base, "HEAD") or base
+    changed = _git(folder, "diff", "--name-only", "-z", "--no-renames", start, "--") or ""
+    untracked = _git(Path(root), "ls-files", "--others", "--exclude-standard", "-z") or ""
+    names = [name for name in (changed + "\0" + untracked).split("\0") if name]
+    return Changes(base, frozenset((Path(root) / name).resolve() for name in names))
+
+
+def touched(kernels: Iterable[Kernel], pack: Path, changes: Changes) -> dict[str, str]:
+    """Kernels that the change touches, by name, each with the file that does it."""
+    everyone = list(kernels)
+    if changes.files is None:
+        return {kernel.name: "everything counts as changed" for kernel in everyone}
+    code = sorted(path for path in changes.files if path.suffix in _CODE and "tests" not in path.parts)
+    shared = [path for path in code if _is_shared(path, pack.resolve(), everyone)]
+    if shared:
+        return {kernel.name: shared[0].name for kernel in everyone}
+    reasons = {kernel.name: next((p.name for p in code if p in _files_of(kernel, pack)), "") for kernel in everyone}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _is_shared(path: Path, pack: Path, kernels: Iterable[Kernel]) -> bool:
+    """Engine files, and Python files of the pack that are no kernel's own: who uses them cannot be told cheaply."""
+    if any(path.is_relative_to(folder) for folder in _ENGINE):
+        return True
+    sources = {kernel.source.resolve() for kernel in kernels}
+    return path.suffix == ".py" and path.is_relative_to(pack) and path not in sources
+
+
+def _files_of(kernel: Kernel, pack: Path) -> frozenset[Path]:
+    """What the kernel is made of."""
+    source = kernel.source.resolve()
+    if not source.is_file():
+        return frozenset({source})
+    text = source.read_text(encoding="utf-8", errors="replace")
+    return frozenset(adapter_of(kernel).files(kernel, text))
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git prints, or None where it fails or is not there."""
+    try:
+        answer = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return answer.stdout.strip("\n") if answer.returncode == 0 else None

@@ -1,0 +1,130 @@
+"""Known failures: what the gate lets pass for a while, with the issue where it is worked on and a day when it ends."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from fuzz.base.errors import UsageError
+from fuzz.base.verdict import Verdict
+
+_REQUIRED = ("kernel", "verdict", "issue", "expires")
+_OPTIONAL = ("law", "target", "case")
+
+
+class KnownError(UsageError):
+    """A file of known failures that cannot be read. The message names the entry."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """One known failure."""
+
+    kernel: str
+    verdict: str
+    issue: str
+    """where it is worked on: a link."""
+    expires: date
+    """the first day on which it fails the gate again."""
+    law: str = ""
+    """for FAIL_LAW; empty: any law."""
+    target: str = "*"
+    """a glob of the targets on which it is expected."""
+    case: Path | None = None
+    """a case file that shows it; the gate replays it, so that a fixed failure is noticed."""
+
+    def covers(self, kernel: str, verdict: str, law: str, target: str) -> bool:
+        """Whether a finding is this failure."""
+        named = (self.kernel, self.verdict) == (kernel, verdict) and self.law in ("", law)
+        return named and fnmatchcase(target, self.target)
+
+    def __str__(self) -> str:
+        law = f" {self.law}" if self.law else ""
+        return f"{self.kernel} {self.verdict}{law} ({self.issue}, until {self.expires})"
+
+
+@dataclass
+class Watch:
+    """Follows what is judged, and says at the end which entries still hold."""
+
+    entries: Sequence[Known]
+    today: date
+    seen: set[Known] = field(default_factory=set)
+
+    def covering(self, kernel: str, verdict: str, law: str, target: str) -> Known | None:
+        """The entry that covers a finding, expired or not."""
+        for entry in self.entries:
+            if entry.covers(kernel, verdict, law, target):
+                self.seen.add(entry)
+                return entry
+        return None
+
+    def complaints(self, judged: Collection[str], searched: Collection[str]) -> list[str]:
+        """What fails the gate: expired entries, and those that no longer fail although they were looked for.
+
+        `judged` are the kernels that ran at all, `searched` those whose inputs were searched: without a case file only
+        a search can tell that a failure is gone.
+        """
+        lines = [f"known failure expired: {entry}" for entry in self.entries if entry.expires <= self.today]
+        for entry in self.entries:
+            looked_for = entry.kernel in (judged if entry.case is not None else searched)
+            if looked_for and entry not in self.seen and entry.expires > self.today:
+                lines.append(f"known failure is gone: remove {entry}")
+        return lines
+
+    def notes(self, judged: Collection[str], searched: Collection[str]) -> list[str]:
+        """Entries of which this run can say nothing."""
+        return [
+            f"known failure not looked for: {entry}; name a case file that shows it"
+            for entry in self.entries
+            if entry not in self.seen and entry.kernel not in (judged if entry.case is not None else searched)
+        ]
+
+
+def load_known(path: Path) -> tuple[Known, ...]:
+    """Read a TOML or JSON file: a list 'known' of entries. Raises KnownError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        record = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise KnownError(f"--known {path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
+        raise KnownError(f"--known {path}: {error}") from error
+    entries = record.get("known") if isinstance(record, dict) else None
+    if not isinstance(entries, list) or set(record) != {"known"}:
+        raise KnownError(f"--known {path}: must hold a list called 'known' and nothing else: [[known]] in TOML")
+    return tuple(_entry(entry, f"--known {path}: entry {number}", path) for number, entry in enumerate(entries, 1))
+
+
+def _entry(record: object, where: str, path: Path) -> Known:
+    if not isinstance(record, dict):
+        raise KnownError(f"{where}: is not a table")
+    missing = [name for name in _REQUIRED if name not in record]
+    unknown = [name for name in record if name not in (*_REQUIRED, *_OPTIONAL)]
+    if missing or unknown:
+        what = f"{missing[0]} is missing" if missing else f"{unknown[0]} means nothing"
+        raise KnownError(f"{where}: {what}; an entry has {', '.join(_REQUIRED)}, and may have {', '.join(_OPTIONAL)}")
+    words = {name: record[name] for name in record if name not in ("expires", "case")}
+    if not all(isinstance(word, str) for word in words.values()):
+        raise KnownError(f"{where}: {', '.join(words)} must be text")
+    if record["verdict"] not in {verdict.value for verdict in Verdict if verdict.is_finding}:
+        raise KnownError(f"{where}: verdict: {record['verdict']!r} is not the verdict of a finding")
+    case = record.get("case")
+    if case is not None and not (path.parent / str(case)).is_file():
+        raise KnownError(f"{where}: case: {path.parent / str(case)} does not exist")
+    return Known(**words, expires=_day(record["expires"], where), case=path.parent / str(case) if case else None)
+
+
+def _day(value: Any, where: str) -> date:
+    if isinstance(value, datetime):
+        return value.date()
+    try:
+        return value if isinstance(value, date) else date.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise KnownError(f"{where}: expires: {value!r} is not a day such as 2027-01-31") from error

@@ -1,0 +1,62 @@
+"""What a gate runs, decided before anything runs: kept cases and suites in a fixed order, then a counted search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fuzz.laws.registry import Entry
+from fuzz.uses.corpus.folder import Kept, kept_cases, load
+from fuzz.uses.corpus.replay import entries_of
+from fuzz.uses.corpus.suites import expand, suites
+
+SEED = 0
+"""of every gate's search: the same commit is given the same cases."""
+AFTER_FINDING = 200
+"""cases that a search goes on for once it has found something: a red gate should be red soon."""
+
+SLOW_CASES = 256
+"""of a search, about, that slow targets are given: an interpreter would otherwise take most of a gate's time."""
+_SLOW_SUITES = 4
+"""one batch in so many of the published suites is for slow targets too; all of what is kept because it failed is."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A named part of the plan. A group is a case, with its twin where it has one."""
+
+    name: str
+    groups: tuple[list[Entry], ...]
+    slow_every: int = 1
+    """slow targets are given one batch in so many."""
+
+
+def phases(corpora: Path, known: Sequence[Path]) -> tuple[Phase, ...]:
+    """Own findings first, since they are the likeliest to come back; then documented bugs, then published suites."""
+    regressions, historical = corpora / "regressions", corpora / "historical"
+    published = [case.case for suite in suites(corpora / "suites") for case in expand(suite)]
+    parts = (
+        Phase("known failures", _groups(load(path) for path in known)),
+        Phase("regressions", _groups(kept_cases(regressions)) if regressions.is_dir() else ()),
+        Phase("historical", _groups(kept_cases(historical)) if historical.is_dir() else ()),
+        Phase("suites", tuple([Entry(case)] for case in published), _SLOW_SUITES),
+    )
+    return tuple(_without_repeats(parts))
+
+
+def _groups(kept: Iterable[Kept]) -> tuple[list[Entry], ...]:
+    return tuple(entries_of(each) for each in kept)
+
+
+def _without_repeats(parts: Iterable[Phase]) -> Iterable[Phase]:
+    """Each case once, with each law: a finding may be documented as well."""
+    seen: set[tuple[str, ...]] = set()
+    for part in parts:
+        kept = []
+        for group in part.groups:
+            key = tuple(entry.case.digest + (entry.check.name if entry.check else "") for entry in group)
+            if key not in seen:
+                seen.add(key)
+                kept.append(group)
+        yield replace(part, groups=tuple(kept))

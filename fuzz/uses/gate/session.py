@@ -1,0 +1,212 @@
+"""One gate: the corpora on every kernel, then a counted search of the kernels that the change touches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
+from fuzz.base.dtypes import from_bits
+from fuzz.base.verdict import Verdict
+from fuzz.execute.pool import WorkerPool
+from fuzz.findings.book import Bucket, FindingBook
+from fuzz.findings.tally import Tally
+from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.judge.oracle_process import OracleProcess
+from fuzz.judge.values import problem_of
+from fuzz.laws.registry import Entry
+from fuzz.uses.corpus.replay import in_batches
+from fuzz.uses.gate.accuracy import Accuracy, Key
+from fuzz.uses.gate.known import Known, Watch
+from fuzz.uses.gate.plan import AFTER_FINDING, SEED, SLOW_CASES, Phase
+from fuzz.uses.search.interruption import Interruption
+from fuzz.uses.search.resting import Resting
+from fuzz.uses.search.runner import Limits, Observer, Runner
+from oracles.truth import GaveUp, Truth
+
+
+@dataclass
+class WorstCases:
+    """An observer that keeps the case of the worst passing element, by kernel, target and dtype."""
+
+    targets: Mapping[str, Target]
+    found: dict[Key, tuple[float, Case]] = field(default_factory=dict)
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        dtype = case.inputs["x"].dtype
+        for judgement in judgements:
+            if judgement.verdict is Verdict.PASS and judgement.worst is not None:
+                key = (self.targets[judgement.target].kernel.name, judgement.target, dtype)
+                if key not in self.found or judgement.ratio > self.found[key][0]:
+                    self.found[key] = judgement.ratio, case
+
+    def progress(self, elapsed: float) -> None:
+        """Nothing to show."""
+
+
+@dataclass
+class Session:
+    """Runs a plan. What it finds is in `tally` and `book`; where a kernel is known to fail, `watch` says so."""
+
+    targets: Sequence[Target]
+    book: FindingBook
+    watch: Watch
+    laws: Sequence[str]
+    max_cases: int
+    """of the search."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """by kernel that the change touches: the file that does it."""
+    observers: Sequence[Observer] = ()
+    oracle: OracleProcess | None = None
+    """see `Runner`."""
+    interruption: Interruption = field(default_factory=Interruption)
+    tally: Tally = field(default_factory=Tally)
+    counts: dict[str, int] = field(default_factory=dict)
+    """cases by phase."""
+    searched: set[str] = field(default_factory=set)
+    """kernels whose search was done in full."""
+    notes: list[str] = field(default_factory=list)
+    """what was left out, and why."""
+    cut: bool = False
+    """what was not changed was not run, since what was changed fails."""
+
+    def run(self, pool: WorkerPool, plan: Sequence[Phase]) -> dict[Key, Accuracy]:
+        """The corpora, then a search, of what the change touches; unless it failed, the corpora on everything else.
+
+        A red gate is red soon: what the change does not touch is not waited for.
+        """
+        touched = [target for target in self.targets if target.kernel.name in self.reasons]
+        first = touched or self.targets
+        rest = [target for target in self.targets if target not in first]
+        measured = self.replay(pool, first, plan)
+        if touched and self.unknown:
+            self.notes.append("not searched: the kept cases fail already")
+        elif touched and not self.interruption.wanted:
+            self.search(pool, touched)
+        self.cut = bool(rest and self.unknown)
+        if self.cut:
+            self.notes.append(f"not run on the {len(rest)} targets of kernels that were not changed: it fails already")
+        elif rest and not self.interruption.wanted:
+            measured |= self.replay(pool, rest, plan)
+        return measured
+
+    def replay(self, pool: WorkerPool, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
+        """Run the phases one after the other on these targets; how accurate every kernel was on them."""
+        worst = WorstCases({target.id: target for target in self.targets})
+        runner = self._runner(pool, targets, [*self.observers, worst])
+        for phase in phases:
+            before = self.tally.cases
+            runner.resting = self._resting(targets, phase.slow_every)
+            runner.replay(in_batches(phase.groups))
+            self.counts[phase.name] = self.tally.cases - before
+        return _measured(pool, worst)
+
+    def search(self, pool: WorkerPool, targets: Sequence[Target]) -> None:
+        """Search the inputs of these targets. A finding that nobody knew of ends it soon."""
+        runner = self._runner(pool, targets, self.observers)
+        runner.enough = _Enough(self)
+        runner.resting = self._resting(targets, math.ceil(self.max_cases / SLOW_CASES))
+        ops = sorted({target.kernel.op for target in targets})
+        before = self.tally.cases
+        for op in ops:
+            runner.run(op, SEED, share=1 / len(ops))
+        self.counts["search"] = self.tally.cases - before
+        if not self.unknown and not self.interruption.wanted:
+            self.searched = {target.kernel.name for target in targets}
+
+    def target(self, name: str) -> Target:
+        """The target of that id."""
+        return next(target for target in self.targets if target.id == name)
+
+    def ran_nowhere(self) -> list[str]:
+        """A line for each kernel that was changed and of which nothing was judged."""
+        judged = self.judged_kernels
+        why: dict[str, str] = {}
+        for line in self.tally.targets.values():
+            if line.not_run_reason:
+                why.setdefault(line.kernel, line.not_run_reason)
+        return [
+            f"{name} was changed ({reason}) and ran nowhere: {why.get(name, 'no case fits it')}"
+            for name, reason in self.reasons.items()
+            if name not in judged
+        ]
+
+    @property
+    def unknown(self) -> list[Bucket]:
+        """Findings that no entry covers."""
+        return [bucket for bucket in self.book.buckets.values() if self.known(bucket) is None]
+
+    def known(self, bucket: Bucket) -> Known | None:
+        """The entry that covers a bucket on every target where it was seen."""
+        broken = bucket.judgement.broken_law_name
+        entries = [
+            self.watch.covering(bucket.kernel, bucket.verdict, broken, target) for target in sorted(bucket.targets)
+        ]
+        return entries[0] if all(entry is not None for entry in entries) else None
+
+    def issue(self, bucket: Bucket) -> str:
+        """Where the failure is worked on; '' where nobody knew of it."""
+        entry = self.known(bucket)
+        return "" if entry is None else entry.issue
+
+    @property
+    def judged_kernels(self) -> set[str]:
+        """Kernels of which something was judged."""
+        return {line.kernel for line in self.tally.targets.values() if line.judged}
+
+    def _resting(self, targets: Sequence[Target], slow_every: int) -> Resting:
+        chosen = {target.id for target in targets}
+        slow = frozenset(target.id for target in targets if target.slow)
+        return Resting(frozenset(target.id for target in self.targets if target.id not in chosen), slow, slow_every)
+
+    def _runner(self, pool: WorkerPool, targets: Sequence[Target], observers: Sequence[Observer]) -> Runner:
+        return Runner(
+            pool, targets, Limits(None, self.max_cases), self.book, self.laws, observers=observers, oracle=self.oracle,
+            interruption=self.interruption, tally=self.tally,
+        )  # fmt: skip
+
+
+class _Enough:
+    """True once a search has gone on long enough after its first finding that nobody knew of."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._last: int | None = None
+
+    def __call__(self, tally: Tally) -> bool:
+        if self._last is None and self._session.unknown:
+            self._last = tally.cases + AFTER_FINDING
+        return self._last is not None and tally.cases >= self._last
+
+
+def _measured(pool: WorkerPool, worst: WorstCases) -> dict[Key, Accuracy]:
+    """Run the worst cases once more, and express their worst elements in ulp."""
+    cases = {case.digest: case for _, case in worst.found.values()}
+    judges: dict[str, EntryJudge] = {}
+    for batch in in_batches([Entry(case)] for case in cases.values()):
+        for entry, outcomes in zip(batch, pool.collect(pool.submit([entry.case for entry in batch])), strict=True):
+            judges[entry.case.digest] = EntryJudge(entry, outcomes)
+    return {
+        key: Accuracy(ratio, _ulp(judges[case.digest], worst.targets[key[1]]), case.digest[:12])
+        for key, (ratio, case) in sorted(worst.found.items(), key=lambda item: item[0])
+    }
+
+
+def _ulp(judge: EntryJudge, target: Target) -> float:
+    """Error of the worst element in units of the last place; 0 where it cannot be said."""
+    check, case = judge.judge(target).worst, judge.entry.case
+    if check is None or check.worst_index is None:
+        return 0.0
+    output = case.outputs[check.output]
+    got = from_bits(judge.outcomes[target.id].outputs[check.output], output.dtype, output.layout.shape)
+    try:
+        explanation = Truth(problem_of(case)).explain(
+            target.numerics, check.output, check.worst_index, float(got[check.worst_index])
+        )
+    except GaveUp:
+        return 0.0
+    return abs(explanation.ulp) if np.isfinite(explanation.ulp) else 0.0

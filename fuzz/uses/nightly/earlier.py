@@ -1,0 +1,59 @@
+"""What is known before a night begins: the cases of earlier findings, and those of corpora."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from fuzz.base.case import CaseError
+from fuzz.laws.registry import Entry
+from fuzz.uses.corpus.folder import CASE, SUITE, Kept, json_files, kind_of, load
+from fuzz.uses.corpus.replay import entries_of, in_batches
+from fuzz.uses.corpus.suites import expand, load_suite
+
+
+def corpora_of(pack: Path) -> tuple[Path, ...]:
+    """The folders of kept cases that belong to a pack: `corpora` beside it or in it."""
+    folders = (pack.resolve().parent / "corpora", pack.resolve() / "corpora")
+    return tuple(folder for folder in folders if folder.is_dir())
+
+
+def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept], list[str]]:
+    """The cases of `ops` in these folders, the first folder's first, and a line for each file that is broken."""
+    found: list[Kept] = []
+    broken = []
+    wanted = set(ops)
+    for path in (path for folder in folders for path in json_files(folder)):
+        try:
+            kept = load(path) if kind_of(path) == CASE else None
+        except CaseError as error:
+            broken.append(f"not replayed: {error}")
+            continue
+        if kept is not None and kept.case.op in wanted:
+            found.append(kept)
+    return found, broken
+
+
+def published(folders: Sequence[Path], ops: Iterable[str]) -> Iterator[list[Entry]]:
+    """The cases of the suites in these folders, one at a time: there are many."""
+    wanted = set(ops)
+    suites = (path for folder in folders for path in json_files(folder) if kind_of(path) == SUITE)
+    for path in suites:
+        for each in expand(load_suite(path)):
+            if each.case.op in wanted:
+                yield [Entry(each.case)]
+
+
+def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]]:
+    """As batches for the runner, and no more of them after that time."""
+    end = time.monotonic() + seconds
+    for batch in in_batches(groups):
+        if time.monotonic() >= end:
+            return
+        yield batch
+
+
+def replays(known: Iterable[Kept]) -> Iterator[list[Entry]]:
+    """Each case, and the twin of its law right after it."""
+    return map(entries_of, known)

@@ -1,0 +1,179 @@
+"""One session of a night: what is known first, then slices of search, each finding saved with its batch."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError
+
+from fuzz.adapters.target import Target
+from fuzz.base.kernel import Kernel
+from fuzz.execute.pool import WorkerPool
+from fuzz.judge.oracle_process import OracleProcess
+from fuzz.laws.registry import declared
+from fuzz.report.failure import Provenance
+from fuzz.uses.corpus.folder import Kept
+from fuzz.uses.corpus.replay import entries_of
+from fuzz.uses.nightly.book import NightBook
+from fuzz.uses.nightly.earlier import known_cases, published, replays, until
+from fuzz.uses.nightly.opening import Opened, begin_slice, end_slice, kept_buckets, slices_of
+from fuzz.uses.nightly.recorder import Recorder
+from fuzz.uses.nightly.schedule import REPLAY_SHARE, Turn, next_turn, searching_time, slice_seed
+from fuzz.uses.nightly.shares import FairShares
+from fuzz.uses.nightly.stopping import Stopping
+from fuzz.uses.nightly.triage import NightTriage
+from fuzz.uses.search.runner import Limits, Observer, Runner
+
+_REPLAY = ""
+"""op of the slice in which known cases are replayed."""
+
+
+class CannotSave(Exception):  # noqa: N818 (not a mistake of the caller)
+    """The state cannot be written; what is in it is whole, and the night can be resumed."""
+
+
+@dataclass
+class Night:
+    """The parts of a session, made once."""
+
+    engine: Engine
+    opened: Opened
+    pool: WorkerPool
+    targets: Sequence[Target]
+    stopping: Stopping
+    findings: Path
+    corpora: tuple[Path, ...]
+    pack_option: tuple[str, ...]
+    kernels: Sequence[Kernel]
+    """all of the pack, whatever targets were chosen: they decide the cases."""
+    say: Callable[[str], None]
+    limit_s: float
+    """of the whole night."""
+    oracle: OracleProcess | None = None
+    """see `Runner`."""
+    jobs: int = 0
+
+    def __post_init__(self) -> None:
+        self._turn = Turn(0, _REPLAY, 0, 0.0)
+        self._files = {name: file for name, (_, file) in kept_buckets(self.engine).items()}
+        book = NightBook(self.findings, {target.id: target for target in self.targets}, self._origin)
+        for name, (kept, file) in kept_buckets(self.engine).items():
+            kept.path = self.findings / file if file else None
+            book.kept[name] = kept
+        self.runner = Runner(
+            self.pool, self.targets, Limits(), book, declared(self.kernels), self.kernels, oracle=self.oracle
+        )
+        self.runner.interruption = self.stopping
+        self.recorder = Recorder(
+            self.engine, book.targets, book, self.runner.tally, self.opened.place, self.stopping, self.say
+        )
+
+        self.triage = NightTriage(self.pool, self.targets, book, self.opened.place, self.stopping, self.limit_s)
+
+    @property
+    def ops(self) -> list[str]:
+        """What is searched."""
+        return sorted({target.kernel.op for target in self.targets})
+
+    def watch(self, *more: Observer) -> None:
+        """Tell the recorder of everything, and these."""
+        self.runner.observers = [self.recorder, self.triage.calls, *more]
+
+    def work(self) -> None:
+        """Replay, then search, until a stop is wanted. Raises CannotSave where the disk is full for too long."""
+        self.runner.resting = FairShares(lambda: self.pool.busy_s, self.jobs)
+        earlier = slices_of(self.engine, self.opened.night)
+        if not any(part.done for part in earlier if part.op == _REPLAY):
+            with self._slice(Turn(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
+                self._replay()
+                self._explain()
+        while self.ops and self.stopping.left > 0:
+            turn = self._next()
+            with self._slice(turn):
+                self.runner.limits = Limits(searching_time(turn, self.stopping.left))
+                self.runner.run(turn.op, turn.seed)
+                self._explain()
+
+    def _explain(self) -> None:
+        """At the end of a slice, when no batch is on its way."""
+        while self.triage.examine_one():
+            self.recorder.progress(0.0)
+
+    def _next(self) -> Turn:
+        parts = slices_of(self.engine, self.opened.night)
+        used: dict[str, list[float]] = {}
+        for part in parts:
+            used.setdefault(part.op, []).append(part.seconds)
+        return next_turn(self.opened.seed, len(parts), self.ops, used, self.stopping.left)
+
+    @contextmanager
+    def _slice(self, turn: Turn) -> Iterator[None]:
+        """What is done inside is recorded as one slice."""
+        try:
+            with self.stopping.shielded():
+                begin_slice(self.engine, self.opened.place, turn)
+            self._turn = turn
+            yield
+            if not self.stopping.wanted:
+                with self.stopping.shielded():
+                    end_slice(self.engine, self.opened.place)
+        except OperationalError as error:
+            raise CannotSave(f"{self.engine.url.database}: {error.orig}") from error
+
+    def _replay(self) -> None:
+        """Findings of earlier nights, files that a killed session left behind, corpora."""
+        known, broken = known_cases((self.findings, *self.corpora), self.ops)
+        for line in broken:
+            self.say(line)
+        signatures = {self.findings / file: name for name, file in self._files.items() if file}
+        self.recorder.book.replaying = {
+            entries_of(each)[-1].case.digest: signatures[each.path] for each in known if each.path in signatures
+        }
+        allowed = self.stopping.left * REPLAY_SHARE
+        end = time.monotonic() + allowed
+        shares, kept_for = self.runner.resting, {self.recorder.book.kept[name].target for name in signatures.values()}
+        self.runner.resting = lambda: frozenset(shares()) - kept_for  # the rest say nothing of what is kept
+        self.runner.replay(until(replays(known), allowed))
+        self.runner.resting, self.recorder.book.replaying = shares, {}
+        for each in known:
+            name = signatures.get(each.path)
+            if name is not None and each.found is not None and each.found.history and time.monotonic() < end:
+                judgement = self.triage.replay_history(each)
+                if judgement is not None:
+                    self.recorder.replayed(name, each.case, judgement)
+        left = end - time.monotonic()
+        if left > 0 and not self.stopping.wanted:  # so all of them were replayed
+            self._sweep(known)
+            self.runner.replay(until(published(self.corpora, self.ops), left))
+
+    def _sweep(self, known: Sequence[Kept]) -> None:
+        """Remove the case files that no bucket keeps: they were replayed, and what still fails is kept now."""
+        if self.recorder.trouble:
+            return
+        kept = {bucket.path for bucket in self.recorder.book.kept.values()}
+        for each in known:
+            if each.path.parent == self.findings and each.path not in kept:
+                each.path.unlink(missing_ok=True)
+
+    def _origin(self) -> Provenance:
+        if self._turn.op == _REPLAY:
+            return Provenance(self._turn.seed, "replay of what was known before the night", self.pack_option)
+        words = ["kernelfuzz run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
+        return Provenance(self._turn.seed, " ".join(words), self.pack_option)
+
+
+def last_save(night: Night, patience_s: float = 1.0) -> bool:
+    """Save what is left; tried again for a moment, since another process may just be reading. False: it cannot be."""
+    until = time.monotonic() + patience_s
+    night.recorder.drop_batch()
+    while not night.recorder.save():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.1)
+    return True

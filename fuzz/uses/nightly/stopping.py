@@ -1,0 +1,109 @@
+"""When a night stops: at its limit or on a signal, first as a wish, and a little later whatever is running."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+
+from fuzz.uses.search.interruption import Interruption
+
+GRACE_S = 1.5
+"""seconds between the wish to stop and the end of what is still running: batches, a build, a shrink."""
+LAST_S = 4.0
+"""seconds between the wish to stop and the end of everything else that may be left out, such as the page."""
+_AGAIN_S = 0.1
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class OutOfTime(BaseException):
+    """Raised in what was still running when its time was over. Not an Exception, which others would catch."""
+
+
+class Stopping(Interruption):
+    """While entered, SIGINT, SIGTERM and the passing of the limit set `wanted`; some seconds later, OutOfTime is raised
+    in whatever runs inside `abortable`, and not inside `shielded`. A further signal raises it at once.
+
+    A batch that is abandoned so was not saved: the state is as if it had not been sent.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__()
+        self._until = time.monotonic() + limit_s
+        """the limit, or when a signal came before it."""
+        self._allowed = math.inf
+        """seconds after that for what is running; inf where it may not be cut off."""
+        self._at_once = False
+        """a further signal came for what is running."""
+        self.signalled = False
+
+    def __enter__(self) -> Stopping:
+        self._handlers = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
+        self._handlers[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._overdue)
+        self._unraisable, sys.unraisablehook = sys.unraisablehook, self._dropped
+        self._arm(self.left + GRACE_S)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        sys.unraisablehook = self._unraisable
+
+    @property
+    def left(self) -> float:
+        """Seconds until the limit; 0 once a stop is wanted."""
+        return 0.0 if self.wanted else max(0.0, self._until - time.monotonic())
+
+    @contextmanager
+    def abortable(self, seconds: float | None = None) -> Iterator[None]:
+        """Inside, what runs may be cut off so many seconds after the wish to stop, by default GRACE_S. Ends quietly
+        when it is; `wanted` is set then."""
+        self._allowed, self._at_once = GRACE_S if seconds is None else seconds, False
+        try:
+            try:
+                yield
+            finally:
+                self._allowed = math.inf
+        except OutOfTime:  # also one that came in the line above
+            self.wanted = True
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """Inside `abortable`: something that must be done whole."""
+        before, self._allowed = self._allowed, math.inf
+        try:
+            yield
+        finally:
+            self._allowed = before
+
+    def _arm(self, seconds: float) -> None:
+        # Repeated: an exception that lands in a garbage collector's callback is dropped.
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), _AGAIN_S)
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        if self.signalled:
+            self._at_once = True
+            self._arm(0.0)
+        else:
+            os.write(2, b"\nstopping: what is running is judged first, then everything is saved; "
+                        b"Ctrl-C once more drops what is running\n")  # fmt: skip
+            self._until = min(self._until, time.monotonic())
+            self._arm(GRACE_S)
+        self.wanted = self.signalled = True
+
+    def _dropped(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """Says nothing of an OutOfTime that was dropped: the next one comes soon."""
+        if not isinstance(unraisable.exc_value, OutOfTime):
+            self._unraisable(unraisable)
+
+    def _overdue(self, number: int, frame: FrameType | None) -> None:
+        self.wanted = True
+        over = self._at_once or time.monotonic() >= self._until + self._allowed
+        if over and self._allowed < math.inf:
+            raise OutOfTime

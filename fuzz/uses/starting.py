@@ -1,0 +1,135 @@
+"""Choosing targets and starting their workers, and what is said of those that did not run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rich.console import Console
+
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.attestation import NotRun
+from fuzz.base.errors import UsageError
+from fuzz.base.kernel import Kernel
+from fuzz.base.selection import SelectionError, globs, keyword, matches_any
+from fuzz.execute.pool import WorkerPool
+from fuzz.findings.tally import Tally, TargetTally
+from fuzz.judge.oracle_process import OracleProcess
+from fuzz.report.formats import unwritable
+from fuzz.report.totals import not_run_lines
+
+_TOOLKIT = "/usr/local/cuda/bin"
+"""where the CUDA toolkit installs itself, often without being on the PATH."""
+
+
+def select_targets(
+    kernels: Sequence[Kernel], op: str = "*", patterns: Sequence[str] = (), expression: str | None = None
+) -> tuple[Target, ...]:
+    """The targets that the options ask for; SelectionError if they ask for none."""
+    wanted = globs(patterns)
+    matches_keyword = keyword(expression) if expression else lambda name: True
+    of_op = [kernel for kernel in kernels if fnmatchcase(kernel.op, op)]
+    if not of_op:
+        raise SelectionError(f"no kernel of an op {op!r}; see: kernelfuzz list ops")
+    chosen = tuple(
+        target
+        for target in expand(of_op, this_host())
+        if (not wanted or matches_any(target.id, wanted)) and matches_keyword(target.id)
+    )
+    if not chosen:
+        asked = [*(f"--target {pattern}" for pattern in patterns), *([f"-k {expression!r}"] if expression else [])]
+        raise SelectionError(f"no target matches {' and '.join(asked)}; see: kernelfuzz list targets")
+    return chosen
+
+
+@contextmanager
+def started(
+    targets: Sequence[Target],
+    jobs: int,
+    console: Console,
+    case_limit: float | None = None,
+    *,
+    sanitize: bool = False,
+    bounded: bool = True,
+) -> Iterator[WorkerPool]:
+    """A pool whose workers were built, started and attested; what did not start is said once, with the remedy.
+
+    With `sanitize` CUDA kernels run under compute-sanitizer; without `bounded` slow targets are given any case.
+    """
+    if sanitize and not any(target.sanitizable for target in targets):
+        raise UsageError(
+            "--sanitize: it checks CUDA kernels, and none is chosen; add --target 'triton@cuda,torch@cuda'"
+        )
+    tool = sanitizer() if sanitize else ()
+    with ExitStack() as stack:
+        with console.status(f"Building and starting {len(targets)} targets ..."):
+            pool = stack.enter_context(
+                WorkerPool(targets, jobs=jobs or None, limit=case_limit, tool=tool, bounded=bounded)
+            )
+        for line in not_run_lines(not_running(pool)):
+            console.print(line, style="yellow")
+        yield pool
+
+
+def sanitizer() -> tuple[str, ...]:
+    """The command that CUDA kernels run under to have every access checked. Raises UsageError."""
+    found = shutil.which("compute-sanitizer", path=os.pathsep.join([os.environ.get("PATH", ""), _TOOLKIT]))
+    if found is None:
+        raise UsageError("--sanitize: compute-sanitizer is not installed; it comes with NVIDIA's CUDA toolkit")
+    # One error says enough, and stands in the last lines that a dead worker leaves.
+    return (found, "--tool", "memcheck", "--print-limit", "1", "--show-backtrace", "device")
+
+
+def not_running(pool: WorkerPool) -> dict[str, str]:
+    """Why each target that has no worker has none."""
+    return {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
+
+
+def note_not_running(tally: Tally, targets: Sequence[Target], pool: WorkerPool) -> None:
+    """A line of the tally for each target, with the reason where it has no worker."""
+    reasons = not_running(pool)
+    for target in targets:
+        line = tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
+        line.not_run_reason = reasons.get(target.id, "")
+
+
+def nowhere(required: Sequence[str], targets: Sequence[Target]) -> list[str]:
+    """A line for each required pattern that matches no target: known before anything runs."""
+    return [
+        f"required target {pattern}: no such target; see: kernelfuzz list targets"
+        for pattern in globs(required)
+        if not any(matches_any(target.id, [pattern]) for target in targets)
+    ]
+
+
+def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
+    """A line for each target that a required pattern names and that judged nothing."""
+    return [
+        f"required target {target.target} did not run: {target.not_run_reason or 'no case fits it'}"
+        for pattern in globs(required)
+        for target in tally.targets.values()
+        if target.judged == 0 and matches_any(target.target, [pattern])
+    ]
+
+
+def restarted(pool: WorkerPool, oracle: OracleProcess) -> list[str]:
+    """A line for each process that ended although nobody here ended it."""
+    lines = [
+        f"{name}: its worker was killed from outside or hung {count} times and was restarted; its cases were run again"
+        for name, count in pool.restarts.items()
+    ]
+    return [*lines, *([oracle.trouble] if oracle.trouble else [])]
+
+
+def writable(folder: Path) -> Path:
+    """`folder`, into which findings can be written: known before the run, not after hours. Raises UsageError."""
+    obstacle = unwritable(folder)
+    if obstacle is not None:
+        raise UsageError(f"--output {folder}: {obstacle} cannot be written")
+    return folder
