@@ -10,6 +10,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,6 @@ def doctor(options: DoctorOptions) -> Exit:
 
     Every target is built, started and asked what it is: instruction set, vector length, emulator, compiler.
     """
-    from fuzz.adapters.pack import built_in, load
     from fuzz.adapters.target import expand
     from fuzz.adapters.toolchain import this_host
     from fuzz.base.attestation import Attestation
@@ -38,7 +38,7 @@ def doctor(options: DoctorOptions) -> Exit:
     from fuzz.uses import inventory
 
     out, err = console.results(), console.progress()
-    targets = expand(load(options.pack or built_in()).kernels, this_host())
+    targets = expand(loaded(options.pack).kernels, this_host())
     if options.install and not inventory.install(inventory.wanted(inventory.tools(targets)), err):
         return Exit.INTERNAL
     found = inventory.tools(targets)

@@ -14,7 +14,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit, exit_of
-from fuzz.cli.options import pack_words
+from fuzz.cli.options import loaded, pack_words
 
 if TYPE_CHECKING:
     from fuzz.adapters.pack import Pack as LoadedPack
@@ -58,7 +58,6 @@ def gate(options: GateOptions) -> Exit:
     The same commit gives the same answer every time: cases are counted, not timed, and no seed is drawn. Without --base
     every kernel is searched.
     """
-    from fuzz.adapters.pack import built_in, load
     from fuzz.findings.book import FindingBook
     from fuzz.judge.oracle_process import OracleProcess
     from fuzz.laws.registry import declared
@@ -80,7 +79,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.uses.starting import note_not_running, restarted, started, writable
 
     out, err = console.results(), console.progress()
-    wanted, pack = parse(options.report), load(options.pack or built_in())
+    wanted, pack = parse(options.report), loaded(options.pack)
     corpora, targets = options.corpora or corpus.built_in(), options.selection.targets(pack)
     changes = changes_since(options.base, pack.path)
     chosen = {target.kernel.name for target in targets}

@@ -15,7 +15,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit, exit_of
-from fuzz.cli.options import pack_words
+from fuzz.cli.options import loaded, pack_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,10 +62,9 @@ def nightly(options: NightlyOptions) -> Exit:
     Findings, counts and coverage are saved with every batch, so that a kill or a full disk loses nothing: go on with
     --resume. The night ends with STATE/report.html.
     """
-    from fuzz.adapters.pack import built_in, load
     from fuzz.report.formats import parse
 
-    reports, pack = parse(options.report), load(options.pack or built_in())
+    reports, pack = parse(options.report), loaded(options.pack)
     results = _Results(options, reports, pack.kernels)
     if not options.report_only:
         _leave(_night(options, pack, results))

@@ -168,6 +168,13 @@ class Explaining:
         return None if self.no_shrink else self.explain_time
 
 
+def loaded(pack: Path | None) -> LoadedPack:
+    """The pack in that folder, or the built-in one. Raises PackError."""
+    from fuzz.adapters.pack import built_in, load
+
+    return load(pack or built_in())
+
+
 def pack_words(pack: Path | None) -> tuple[str, ...]:
     """The words that name the pack on a command line; none for the built-in one."""
     return ("--pack", str(pack)) if pack else ()

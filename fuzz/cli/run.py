@@ -13,7 +13,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit, exit_of
-from fuzz.cli.options import pack_words
+from fuzz.cli.options import loaded, pack_words
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,6 @@ def run(options: RunOptions) -> Exit:
     Without --max-time and --max-cases it runs until Ctrl-C. Findings are written as case files at once. After the
     search each is shrunk and explained, and printed with the command that reproduces it.
     """
-    from fuzz.adapters.pack import built_in, load
     from fuzz.findings.book import FindingBook
     from fuzz.findings.tally import Tally
     from fuzz.judge.oracle_process import OracleProcess
@@ -63,11 +62,11 @@ def run(options: RunOptions) -> Exit:
     from fuzz.uses.histories import note_histories
     from fuzz.uses.search.calls import Calls
     from fuzz.uses.search.runner import Limits, Runner
-    from fuzz.uses.search.schedule import search_ops
+    from fuzz.uses.search.turns import search_ops
     from fuzz.uses.starting import missing_targets, note_not_running, nowhere, restarted, started, writable
 
     out, err = console.results(), console.progress()
-    wanted, pack = parse(options.report), load(options.pack or built_in())
+    wanted, pack = parse(options.report), loaded(options.pack)
     targets = options.selection.targets(pack)
     for line in nowhere(options.require, targets):
         err.print(line)

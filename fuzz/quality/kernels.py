@@ -14,12 +14,12 @@ from typing import Annotated, Any
 import typer
 
 from fuzz.adapters.c_target import CTarget
-from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.python_target import PythonTarget
 from fuzz.adapters.target import Target
 from fuzz.base.errors import UsageError
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
 from fuzz.quality.speed.timing import ITEMSIZES, Shape, Timing
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
@@ -55,7 +55,7 @@ def kernels(options: KernelsOptions) -> Exit:
     if unknown:
         raise UsageError(f"--dtype {unknown[0]}: kernels are measured in {', '.join(ITEMSIZES)}")
     wanted = replace(options.selection, target=options.selection.target or ("c-*@native", "triton@cuda"))
-    chosen = wanted.targets(load(options.pack or built_in()))
+    chosen = wanted.targets(loaded(options.pack))
     missing = {target.id: reason for target in chosen if (reason := target.unavailable()) is not None}
     for line in not_run_lines(missing):
         console.progress().print(line, style="yellow")
