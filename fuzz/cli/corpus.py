@@ -48,14 +48,14 @@ def add(options: AddOptions) -> Exit:
 
 
 @dataclass(frozen=True)
-class ListOptions:
+class ContentsOptions:
     """The options of `kernelfuzz corpus list`."""
 
     markdown: options.Markdown = False
     corpora: options.Corpora = None
 
 
-def list_cases(options: ListOptions) -> Exit:
+def list_cases(options: ContentsOptions) -> Exit:
     """List the kept cases, and the suites with how many cases each expands to."""
     from fuzz.report.console import print_table
     from fuzz.uses.corpus.contents import contents
@@ -71,7 +71,7 @@ class VerifyOptions:
 
     run: Annotated[bool, typer.Option("--run", help="Run and judge every case as well.")] = False
     target: options.Targets = ()
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     jobs: options.Jobs = 0
     corpora: options.Corpora = None
 

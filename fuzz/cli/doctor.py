@@ -21,7 +21,7 @@ class DoctorOptions:
         bool, typer.Option("--install", help="Install what is missing with apt-get (as root, or through sudo).")
     ] = False
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False
-    pack: options.Pack = None
+    pack: options.PackFolder = None
 
 
 def doctor(options: DoctorOptions) -> Exit:

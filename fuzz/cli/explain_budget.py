@@ -24,7 +24,7 @@ class BudgetOptions:
     output: Annotated[str, typer.Option("--output", help="Name of the output.")] = "y"
     index: Annotated[str, typer.Option("--index", metavar="I,J,...", help="Element of the output.")] = ""
     target: Annotated[str | None, typer.Option("--target", help="Whose contract. Default: where it was found.")] = None
-    pack: options.Pack = None
+    pack: options.PackFolder = None
 
 
 def explain_budget(options: BudgetOptions) -> Exit:

@@ -17,7 +17,7 @@ from fuzz.cli.exits import Exit, exit_of
 from fuzz.cli.options import loaded, pack_words
 
 if TYPE_CHECKING:
-    from fuzz.adapters.pack import Pack as LoadedPack
+    from fuzz.adapters.pack import Pack
     from fuzz.uses.gate.accuracy import Table
     from fuzz.uses.gate.session import Session
 
@@ -43,7 +43,7 @@ class GateOptions:
         bool, typer.Option("--update-accuracy", help="Write the accuracy measured now to accuracy.json.")
     ] = False
     corpora: options.Corpora = None
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
     report: options.Report = ()
     output: options.Output = Path("findings")
@@ -139,10 +139,10 @@ class _Remarks:
     notes: list[str] = field(default_factory=list)
 
 
-def _remarks(options: GateOptions, session: Session, measured: Table, corpora: Path, pack: LoadedPack) -> _Remarks:
+def _remarks(options: GateOptions, session: Session, measured: Table, corpora: Path, pack: Pack) -> _Remarks:
     """Compare the accuracy, or write it; then what is known, and what did not run."""
     from fuzz.uses.gate import accuracy
-    from fuzz.uses.starting import missing_targets, nowhere
+    from fuzz.uses.starting import missing_targets, unmatched
 
     remarks, path = _Remarks(), corpora / "accuracy.json"
     if options.update_accuracy and not session.interruption.wanted:
@@ -153,7 +153,7 @@ def _remarks(options: GateOptions, session: Session, measured: Table, corpora: P
         remarks.notes += notes
     remarks.complaints += session.watch.complaints(session.judged_kernels, session.searched)
     remarks.notes += session.watch.notes(session.judged_kernels, session.searched)
-    remarks.missing += nowhere(options.require, session.targets)
+    remarks.missing += unmatched(options.require, session.targets)
     remarks.missing += [] if session.cut else missing_targets(session.tally, options.require)
     remarks.missing += session.ran_nowhere() if options.base is not None and not options.require else []
     return remarks

@@ -28,7 +28,7 @@ class ReproOptions:
         Path, typer.Option("--findings", help="Where findings are looked up: a run's --output, or a nightly's --state.")
     ] = Path("findings")
     target: options.Targets = ()
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
     script: Annotated[
         Path | None,

@@ -28,7 +28,7 @@ class RunOptions:
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same cases. Default: fresh.")] = None
     selection: options.Selection = field(default_factory=options.Selection)
     require: options.Require = ()
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
     output: options.Output = Path("findings")
     report: options.Report = ()
@@ -63,12 +63,12 @@ def run(options: RunOptions) -> Exit:
     from fuzz.uses.search.calls import Calls
     from fuzz.uses.search.runner import Limits, Runner
     from fuzz.uses.search.turns import search_ops
-    from fuzz.uses.starting import missing_targets, note_not_running, nowhere, restarted, started, writable
+    from fuzz.uses.starting import missing_targets, note_not_running, restarted, started, unmatched, writable
 
     out, err = console.results(), console.progress()
     wanted, pack = parse(options.report), loaded(options.pack)
     targets = options.selection.targets(pack)
-    for line in nowhere(options.require, targets):
+    for line in unmatched(options.require, targets):
         err.print(line)
         return Exit.REQUIRED_NOT_RUN
     seed = secrets.randbelow(2**32) if options.seed is None else options.seed

@@ -24,7 +24,7 @@ class SelftestOptions:
         bool, typer.Option("--explain", help="Shrink and explain each mutant too, and compare with what was planted.")
     ] = False
     keyword: options.Keyword = None
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
     jobs: options.Jobs = 0
 

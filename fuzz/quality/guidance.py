@@ -43,7 +43,7 @@ class GuidanceOptions:
     keyword: Annotated[
         str | None, typer.Option("-k", metavar="EXPR", help="Only planted bugs whose name matches, e.g. 'root or eps'.")
     ] = None
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
 
 

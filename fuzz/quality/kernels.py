@@ -44,7 +44,7 @@ class KernelsOptions:
     n: Annotated[
         tuple[int, ...], typer.Option("--n", min=1, help="Length of a row. Default: several. Repeatable.")
     ] = ()
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
 
 
