@@ -29,7 +29,7 @@ def doctor(options: DoctorOptions) -> Exit:
 
     Every target is built, started and asked what it is: instruction set, vector length, emulator, compiler.
     """
-    from fuzz.adapters.target import expand
+    from fuzz.adapters.registry import expand
     from fuzz.adapters.toolchain import this_host
     from fuzz.base.attestation import Attestation
     from fuzz.execute.pool import WorkerPool

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from fuzz.adapters.pack import Pack
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.errors import UsageError
 from fuzz.base.mutant import Mutant

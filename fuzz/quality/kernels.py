@@ -13,9 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fuzz.adapters.c_target import CTarget
-from fuzz.adapters.python_target import PythonTarget
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Target, TargetId
 from fuzz.base.errors import UsageError
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
@@ -25,7 +23,7 @@ from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from fuzz.report.totals import not_run_lines
-from fuzz.transport.fork_server import environment as worker_environment
+from fuzz.transport.fork_server import worker_environment
 
 _BASELINE = "composed"
 """the C kernel that the others are measured beside."""
@@ -61,7 +59,7 @@ def kernels(options: KernelsOptions) -> Exit:
         console.progress().print(line, style="yellow")
     here = [target for target in chosen if target.id not in missing]
     native = [target for target in here if _is_measured(target)]
-    cuda = [target for target in here if isinstance(target, PythonTarget) and target.device == "cuda"]
+    cuda = [target for target in here if target.name.place == "cuda"]
     if not native and not cuda:
         raise UsageError("nothing to measure: C kernels are measured for rms_norm, native, -O2; Python kernels on cuda")
     record: dict[str, Any] = {}
@@ -74,16 +72,15 @@ def kernels(options: KernelsOptions) -> Exit:
 
 
 def _is_measured(target: Target) -> bool:
-    native = isinstance(target, CTarget) and not target.emulated and target.opt == "O2"
+    native = (target.name.kind, target.name.place, target.name.opt) == ("c", "native", "O2")
     return native and target.kernel.op == "rms_norm" and "f32" in target.kernel.capabilities.dtypes
 
 
 def _native(targets: Sequence[Target], lengths: Sequence[int]) -> list[dict[str, Any]]:
     from fuzz.quality.speed import native
 
-    measured = [target for target in targets if isinstance(target, CTarget)]
-    with console.progress().status(f"Measuring {len(measured)} kernels on one core ..."):
-        timings = list(native.time_native(measured, lengths or native.LENGTHS))
+    with console.progress().status(f"Measuring {len(targets)} kernels on one core ..."):
+        timings = list(native.time_native(targets, lengths or native.LENGTHS))
     out, rows = console.results(), []
     for timing in timings:
         slow = [t.seconds for t in timings if t.shape == timing.shape and _is_baseline(t.who, timing.who)]
@@ -100,10 +97,11 @@ def _native(targets: Sequence[Target], lengths: Sequence[int]) -> list[dict[str,
 
 def _is_baseline(name: str, beside: str) -> bool:
     """The plain composition, built by the same compiler."""
-    return name.startswith(f"c-{_BASELINE}@") and name.partition(":")[2] == beside.partition(":")[2]
+    plain, other = TargetId.parse(name), TargetId.parse(beside)
+    return plain.implementation == f"c-{_BASELINE}" and (plain.compiler, plain.opt) == (other.compiler, other.opt)
 
 
-def _cuda(targets: Sequence[PythonTarget], dtypes: Sequence[str], options: KernelsOptions) -> dict[str, Any]:
+def _cuda(targets: Sequence[Target], dtypes: Sequence[str], options: KernelsOptions) -> dict[str, Any]:
     import torch
 
     from fuzz.quality.speed import cuda
@@ -127,7 +125,7 @@ def _cuda(targets: Sequence[PythonTarget], dtypes: Sequence[str], options: Kerne
     return {"device": device, "copy": copy, "timings": [_recorded(timing) for timing in timings]}
 
 
-def _compile(targets: Sequence[PythonTarget], shapes: Sequence[Shape], pack: Path | None) -> None:
+def _compile(targets: Sequence[Target], shapes: Sequence[Shape], pack: Path | None) -> None:
     """In as many processes as there are processors: what is compiled is kept on disk."""
     distinct = {(shape.op, shape.dtype, shape.n): shape for shape in shapes}
     shares = [list(distinct.values())[start::_COMPILERS] for start in range(_COMPILERS)]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Target, TargetId
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output
 from fuzz.base.dtypes import from_bits
 from fuzz.base.outcome import Outcome
@@ -181,7 +181,7 @@ def _attribution(target: str, verdict: str, others: Mapping[str, str]) -> Iterat
     same = [name for name, other in others.items() if other == verdict]
     passing = [name for name, other in others.items() if other == "PASS"]
     different = [name for name, other in others.items() if other not in (verdict, "PASS", "NOT_RUN")]
-    everyone = Counter(_kernel(name) for name in (target, *others))
+    everyone = Counter(TargetId.parse(name).implementation for name in (target, *others))
     for label, names in (("also fails", same), ("otherwise", different), ("passes on", passing)):
         if names:
             yield f"  {label:<13} {_listed(names, others if label == 'otherwise' else {}, everyone)}"
@@ -191,7 +191,7 @@ def _listed(names: Sequence[str], verdicts: Mapping[str, str], everyone: Mapping
     """Target names, with all targets of one kernel and verdict as one: 'c-sve on all 12 targets'."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name in names:
-        groups.setdefault((_kernel(name), verdicts.get(name, "")), []).append(name)
+        groups.setdefault((TargetId.parse(name).implementation, verdicts.get(name, "")), []).append(name)
     parts = []
     for (kernel, verdict), members in groups.items():
         whole = len(members) == everyone[kernel] and len(members) > 1
@@ -204,10 +204,6 @@ def _shortened(members: Sequence[str]) -> str:
     """'c-sve@qemu:vl=128,gcc-O0 c-sve@qemu:vl=256,gcc-O0 and 3 more'."""
     more = f" and {len(members) - _LISTED} more" if len(members) > _LISTED else ""
     return " ".join(members[:_LISTED]) + more
-
-
-def _kernel(target: str) -> str:
-    return target.split("@", 1)[0]
 
 
 def _param(value: float | int) -> str:

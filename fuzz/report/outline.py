@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fuzz.adapters.registry import adapter_of
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.base.kernel import CKernel, Kernel
+from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.book import Bucket, FindingBook
 from fuzz.findings.tally import Tally, Worst
@@ -71,7 +72,7 @@ class Failure:
     def fingerprint(self) -> str:
         """The same for the same bucket in every run, on every machine, whatever the line of the source."""
         words = ("kernelfuzz", self.kernel, self.verdict.value, self.law)
-        return hashlib.sha256("/".join(words).encode()).hexdigest()[:32]
+        return hashlib.sha256("/".join(words).encode(errors="replace")).hexdigest()[:32]
 
     @property
     def headline(self) -> str:
@@ -175,7 +176,7 @@ def _failure(bucket: Bucket, target: Target, text: str, known: str) -> Failure:
 def location_of(kernel: Kernel) -> Location:
     """The line that defines the kernel's function; the first one where it cannot be found."""
     source = kernel.source.resolve()
-    name = f"kf_{kernel.op}" if isinstance(kernel, CKernel) else f"def {kernel.entry or kernel.op}"
+    name = adapter_of(kernel).definition(kernel)
     lines = source.read_text(encoding="utf-8", errors="replace").splitlines() if source.is_file() else []
     found = [number for number, line in enumerate(lines, start=1) if re.search(rf"\b{re.escape(name)}\s*\(", line)]
     return Location(_from_root(source), found[0] if found else 1)

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fuzz.adapters.target import TargetId
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.generate.coverage import Ledger
@@ -36,7 +37,7 @@ def run_table(tally: Tally) -> Table:
         if target.kernel not in ran:
             continue
         kernel = "" if target.kernel == previous else target.kernel
-        place = target.target.split("@", 1)[1]
+        place = TargetId.parse(target.target).where
         table.add_row(
             kernel, place, f"{target.judged:,}", findings_cell(target.findings), *_worst(target, tally.dtypes)
         )

@@ -11,7 +11,8 @@ from typing import Any
 from rich.console import Console
 
 from fuzz.adapters import toolchain
-from fuzz.adapters.python_target import INSTALL, PythonTarget, no_cuda_device
+from fuzz.adapters.isa import QEMU, architectures
+from fuzz.adapters.python import INSTALL, no_cuda_device
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import Tool, this_host
 from fuzz.base.attestation import Attestation, NotRun
@@ -23,15 +24,15 @@ from fuzz.report.records import environment, status_record
 def tools(targets: Sequence[Target]) -> tuple[Tool, ...]:
     """Every compiler and emulator of C kernels, and every program that some Python target needs, each once."""
     host = this_host()
-    compilers = [toolchain.compiler(family, arch, host) for family in toolchain.FAMILIES for arch in toolchain.ARCHES]
-    emulators = [toolchain.emulator(arch) for arch in toolchain.ARCHES]
-    programs = [tool for target in targets if isinstance(target, PythonTarget) for tool in target.programs]
-    return tuple({(tool.name, tool.prefix): tool for tool in (*compilers, *emulators, *programs)}.values())
+    compilers = [toolchain.compiler(family, arch, host) for family in toolchain.COMPILERS for arch in architectures()]
+    emulators = [toolchain.emulator(QEMU, arch) for arch in architectures()]
+    needed = [tool for target in targets for tool in target.adapter.tools(target)]
+    return tuple({(tool.name, tool.prefix): tool for tool in (*compilers, *emulators, *needed)}.values())
 
 
 def wanted(found: Sequence[Tool]) -> list[Tool]:
     """What is missing and not optional."""
-    return [tool for tool in found if tool.path is None and tool.name != "clang"]
+    return [tool for tool in found if tool.path is None and not tool.optional]
 
 
 def install(missing: Sequence[Tool], err: Console) -> bool:
@@ -73,7 +74,7 @@ def not_given(statuses: Statuses) -> dict[str, int]:
 
 
 def _missing(tool: Tool) -> str:
-    return f"{'optional' if tool.name == 'clang' else 'missing'}: {tool.missing}"
+    return f"{'optional' if tool.optional else 'missing'}: {tool.missing}"
 
 
 def _words(status: Attestation | NotRun) -> str:
@@ -91,7 +92,7 @@ def facts(found: Sequence[Tool], statuses: Statuses) -> dict[str, Any]:
                 "name": tool.name,
                 "version": tool.version or None,
                 "package": tool.package,
-                "optional": tool.name == "clang",
+                "optional": tool.optional,
             }
             for tool in found
         ],

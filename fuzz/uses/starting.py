@@ -11,8 +11,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fuzz.adapters.python_target import PythonTarget
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.attestation import NotRun
 from fuzz.base.errors import UsageError
@@ -62,7 +62,7 @@ def started(
 
     With `sanitize` CUDA kernels run under compute-sanitizer; without `bounded` slow targets are given any case.
     """
-    if sanitize and not any(isinstance(target, PythonTarget) and target.checked for target in targets):
+    if sanitize and not any(target.sanitizable for target in targets):
         raise UsageError(
             "--sanitize: it checks CUDA kernels, and none is chosen; add --target 'triton@cuda,torch@cuda'"
         )

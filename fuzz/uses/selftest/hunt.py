@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from rich.console import Console
 
 from fuzz.adapters.pack import Pack
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.mutant import Mutant

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fuzz.adapters.c_target import CTarget
 from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.target import Target
 from fuzz.quality.__main__ import app
 from fuzz.quality.speed import peers
 from fuzz.quality.speed.native import ROWS, time_native
@@ -26,7 +26,7 @@ def test_the_bytes_that_must_move_are_counted_over_the_time() -> None:
 
 def test_native_kernels_are_measured_at_every_length() -> None:
     targets = select_targets(load(built_in()).kernels, "rms_norm", ["c-composed@native", "c-sve@native"], "gcc-O2")
-    timings = list(time_native([t for t in targets if isinstance(t, CTarget) and not t.unavailable()], (256, 1024)))
+    timings = list(time_native([t for t in targets if isinstance(t, Target) and not t.unavailable()], (256, 1024)))
     assert [timing.shape for timing in timings] == [Shape("rms_norm", "f32", ROWS, n) for n in (256, 1024)]
     assert all(timing.seconds > 0 for timing in timings)
 

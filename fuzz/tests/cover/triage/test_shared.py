@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fuzz.base.kernel import CKernel
+from fuzz.adapters.c import CKernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import Bucket, FindingBook
 from fuzz.tests.common.hunting import GENERIC
@@ -25,7 +25,7 @@ def _buckets(folder: Path, *bugs: tuple[str, str, str]) -> list[Bucket]:
     with WorkerPool(targets) as pool:
         runner = Runner(pool, targets, Limits(max_cases=800), book)
         runner.run("rms_norm", 3)
-        explain_findings(book, pool, targets, 60.0, Console(file=io.StringIO()))
+        explain_findings(book, pool, targets, 600.0, Console(file=io.StringIO()))
     assert sum(bucket.count for bucket in book.buckets.values()) == runner.tally.findings
     return list(book.buckets.values())
 
