@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fuzz.adapters.registry import ADAPTERS
 from fuzz.adapters.target import Target
 from fuzz.base.errors import UsageError
 from fuzz.cli.chosen_case import ChosenCase
 from fuzz.findings.casefile import Found
 from fuzz.judge.judgement import Judgement
-from fuzz.report.script.c_script import c_script
-from fuzz.report.script.calls import Calls, ScriptError, calls_of
-from fuzz.report.script.python_script import python_script
-
-_PROGRAMS: Mapping[str, Callable[[Target, Calls, Sequence[str], str], str]] = {".c": c_script, ".py": python_script}
-"""by the suffix of the language."""
+from fuzz.report.script import calls_of
 
 
 def check_name(path: Path | None) -> None:
     """Raise UsageError for a file whose language its name does not tell."""
-    if path is not None and path.suffix not in _PROGRAMS:
+    if path is not None and path.suffix not in {adapter.suffix for adapter in ADAPTERS.values()}:
         raise UsageError(f"--script {path}: the name must end in .c or .py")
 
 
@@ -42,16 +38,13 @@ def write_script(path: Path, chosen: ChosenCase, judgement: Judgement, target: T
     """Write the program. Raises UsageError where none can show it."""
     case, found = chosen.case, chosen.found
     failing = judgement if judgement.verdict.is_finding else None
-    try:
-        calls = calls_of(target, case, failing, chosen.law, chosen.history)
-    except ScriptError as error:
-        raise UsageError(str(error)) from error
+    calls = calls_of(target, case, failing, chosen.law, chosen.history)
     about = [
         f"{judgement.verdict.value} of {target.id}, case {case.digest[:12]}",
         *([judgement.reason] if judgement.reason else []),
         *(found.explanation if found is not None else ()),
     ]
-    text = _PROGRAMS[path.suffix](target, calls, about, path.name)
+    text = target.adapter.script(target, calls, about, path.name)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
