@@ -39,21 +39,9 @@ def whole_run(
 ) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
     """One run over everything but a GPU, which compiles for minutes, with records."""
     folder = tmp_path_factory.mktemp("run")
+    words = f"run -k 'not cuda' --max-cases {CASES} --seed 7 --json out.jsonl"
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "fuzz",
-            "run",
-            "-k",
-            "not cuda",
-            "--max-cases",
-            str(CASES),
-            "--seed",
-            "7",
-            "--json",
-            "out.jsonl",
-        ],
+        [sys.executable, "-m", "fuzz", *shlex.split(words)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
