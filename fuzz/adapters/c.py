@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters import toolchain
-from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_source, included, included_files
+from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_source, included_files
 from fuzz.adapters.c_export import c_script
 from fuzz.adapters.export import Calls
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
 from fuzz.adapters.target import Adapter, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.attestation import Attestation, AttestationError
-from fuzz.base.dispatch import SizeLimit
+from fuzz.base.capability import SizeLimit
 from fuzz.base.kernel import CONTIGUOUS_F32, PLAIN, Capabilities, Kernel, one_of
 from fuzz.transport.process import Process, command
 from oracles.numerics import Numerics
@@ -102,8 +102,9 @@ class CAdapter(Adapter):
         kernel, tool = target.kernel, compiler_of(target)
         parts, parts_digest = _worker_parts(target, tool, builder)
         source = edited_source(kernel)
+        texts = included_files(source, kernel.source.parent)
         described = [kernel.op, target.flags, target.emulated, tool.version]
-        digest = digest_of([*described, parts_digest, source, *included(source, kernel.source.parent)])
+        digest = digest_of([*described, parts_digest, source, *(texts[path] for path in sorted(texts))])
 
         def link(output: Path) -> list[str]:
             path = kernel.source

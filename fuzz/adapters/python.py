@@ -19,7 +19,7 @@ from fuzz.adapters.python_export import python_script
 from fuzz.adapters.target import Adapter, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.attestation import Attestation, AttestationError, Unavailable
-from fuzz.base.dispatch import SMALL, SizeLimit
+from fuzz.base.capability import SMALL, SizeLimit
 from fuzz.base.kernel import CONTIGUOUS_F32, PLAIN, Capabilities, Kernel, one_of
 from fuzz.transport.fork_server import environment, fork_server
 from fuzz.transport.process import MEMORY_LIMIT, Child, Process, command
@@ -294,5 +294,5 @@ class PythonAttestation(Attestation):
         return f"{self.mode} {where}, {', '.join(f'{name} {version}' for name, version in self.versions.items())}"
 
     @property
-    def not_given(self) -> Mapping[str, str]:
+    def wrong_dtypes(self) -> Mapping[str, str]:
         return {"bf16": self.bf16} if self.bf16 else {}

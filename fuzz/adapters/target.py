@@ -14,7 +14,7 @@ from fuzz.adapters.export import Calls
 from fuzz.adapters.isa import Emulator
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.attestation import Attestation
-from fuzz.base.dispatch import SizeLimit
+from fuzz.base.capability import SizeLimit
 from fuzz.base.kernel import Kernel
 from fuzz.transport.process import Process
 from oracles.numerics import Numerics

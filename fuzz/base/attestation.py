@@ -16,10 +16,10 @@ class Unavailable(Exception):  # noqa: N818 (a state of the machine, not a mista
 
 @dataclass(frozen=True)
 class Attestation:
-    """What a worker observed about itself when it started; each language adds its own facts."""
+    """What a worker observed about itself when it started; each kind of kernel adds its own facts."""
 
     digest: str
-    """of the code that it runs."""
+    """of the code that it runs: it must be what was built."""
 
     @property
     def words(self) -> str:
@@ -27,13 +27,13 @@ class Attestation:
         raise NotImplementedError
 
     @property
-    def not_given(self) -> Mapping[str, str]:
-        """dtypes that this worker's surroundings get wrong, whatever the kernel does, and how that was seen."""
+    def wrong_dtypes(self) -> Mapping[str, str]:
+        """The dtypes that this worker's surroundings get wrong, whatever the kernel does, and how that was seen."""
         return {}
 
 
 @dataclass(frozen=True)
 class NotRun:
-    """A target without a worker."""
+    """A target that has no worker, and so is not judged."""
 
     reason: str

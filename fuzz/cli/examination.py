@@ -99,7 +99,7 @@ def _print(out: Console, found: Sequence[Tool], statuses: dict[str, Attestation 
 def _not_given(statuses: dict[str, Attestation | NotRun]) -> dict[str, int]:
     """What targets are not given although their kernels take it, and on how many of them."""
     attested = [status for status in statuses.values() if isinstance(status, Attestation)]
-    return Counter(f"no case with {dtype}: {why}" for status in attested for dtype, why in status.not_given.items())
+    return Counter(f"no case with {dtype}: {why}" for status in attested for dtype, why in status.wrong_dtypes.items())
 
 
 def _missing(tool: Tool) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 
 from fuzz.adapters.target import Target
 from fuzz.base.attestation import Attestation, NotRun
+from fuzz.base.capability import Dispatch
 from fuzz.base.case import Case
-from fuzz.base.dispatch import Dispatch
 from fuzz.base.outcome import Outcome
 from fuzz.execute.pool import Batch, outcomes_of
 from fuzz.transport import records
