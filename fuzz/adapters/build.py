@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 
 NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
@@ -24,7 +25,7 @@ NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
-class BuildError(Exception):
+class BuildError(UsageError):
     """A kernel that does not compile, or a cache that cannot be used. The message is complete: print it as it is."""
 
 

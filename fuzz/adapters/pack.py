@@ -12,13 +12,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fuzz.base.errors import UsageError
 from fuzz.base.kernel import DeclarationError, Kernel
 from fuzz.base.mutant import Mutant
 from fuzz.laws.registry import LAWS
 from oracles.numerics import NumericsError
 
 
-class PackError(Exception):
+class PackError(UsageError):
     """A pack that cannot be found or loaded."""
 
 

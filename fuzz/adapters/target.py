@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fuzz.adapters.build import Builder
-from fuzz.adapters.export import Calls
+from fuzz.adapters.export import Script
 from fuzz.adapters.isa import Emulator
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.attestation import Attestation
@@ -154,7 +154,7 @@ class Adapter(ABC):
         """What its workers are started from, built unless the cache has it. Raises BuildError."""
 
     @abstractmethod
-    def script(self, target: Target, calls: Calls, about: Sequence[str], name: str) -> str:
+    def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         """A program of that name that makes the calls by itself; `about` is said in its first comment."""
 
     @abstractmethod

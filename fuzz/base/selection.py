@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
+from fuzz.base.errors import UsageError
+
 Matcher = Callable[[str], bool]
 
 
@@ -14,7 +16,7 @@ _PLACE = re.compile(r"^(c\b.*@\w+)$")
 """a target of C without what follows its place: compiler and options."""
 
 
-class SelectionError(ValueError):
+class SelectionError(UsageError):
     """A selection that cannot be read or that selects nothing."""
 
 

@@ -12,7 +12,8 @@ from fuzz.adapters.target import Target, TargetId
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output
 from fuzz.base.dtypes import from_bits
 from fuzz.base.outcome import Outcome
-from fuzz.judge.judgement import Judgement
+from fuzz.findings.book import Bucket
+from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
 from fuzz.triage.memory import shift
@@ -24,7 +25,7 @@ _LISTED = 4
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """The run that found something, as its user can repeat it."""
 
     seed: int
@@ -42,7 +43,7 @@ def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: T
 
 
 def failure_text(
-    case: Case, judgement: Judgement, target: Target, others: Mapping[str, str], path: Path | None, origin: Origin
+    case: Case, judgement: Judgement, target: Target, others: Mapping[str, str], path: Path | None, origin: Provenance
 ) -> str:
     """The judgement, who else fails on the case, the command that reproduces it, and the case file."""
     lines = [*_head(case, judgement, target)]
@@ -55,6 +56,20 @@ def failure_text(
         lines.append(f"  case file     {path}  (digest {case.digest[:12]})")
     lines.append(f"  found by      {origin.command}")
     return "\n".join(lines)
+
+
+def bucket_text(bucket: Bucket, target: Target, origin: Provenance) -> str:
+    """The failure text of a bucket, with how often and where it was seen."""
+    text = failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
+    number = bucket.case.origin.number
+    if origin.numbered and number:
+        place = f"{origin.seed}:{bucket.case.op}:{number}"
+        text += (
+            f"\n  as found      kernelfuzz {shlex.join(['repro', place, *origin.pack_option, '--target', target.id])}"
+        )
+    seen = f"  seen          {bucket.count:,} times on {len(bucket.targets)} targets"
+    told = told_lines(() if bucket.explained is None else bucket.explained.lines())
+    return "\n".join([text, *told, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
 
 
 def told_lines(lines: Iterable[str]) -> Iterator[str]:

@@ -23,7 +23,8 @@ from fuzz.adapters.python import Device
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
-from fuzz.cli import main
+from fuzz.cli import app
+from fuzz.cli.exits import leave
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, HEAD, Run, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target
@@ -53,16 +54,16 @@ def cli(tmp_path: Path) -> Cli:
 
 @pytest.fixture
 def cli_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """The same in this process: starting one takes longer than most commands."""
+    """The same in this process: starting one takes longer than most commands. With `app` another command line."""
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, app: Callable[..., object] = app) -> subprocess.CompletedProcess[str]:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
         monkeypatch.setenv("COLUMNS", "200")
         monkeypatch.setattr(sys, "argv", ["kernelfuzz", *arguments])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            main()
+            leave(app)
         shown = capsys.readouterr()
         return subprocess.CompletedProcess(arguments, int(str(ended.value.code)), shown.out, shown.err)
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import oracles
 from fuzz.adapters.registry import adapter_of
+from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 
 _ENGINE = (Path(__file__).resolve().parents[2], Path(oracles.__file__).resolve().parent)
 _CODE = frozenset({".py", ".c", ".h"})
 
 
-class ChangesError(Exception):
+class ChangesError(UsageError):
     """A reference that git does not know. The message says what to do."""
 
 

@@ -17,7 +17,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.accuracy import accuracy_of
 from fuzz.findings.database_deltas import Clock, Delta, TargetCounts, write
 from fuzz.findings.tally import Tally
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.uses.nightly.book import NightBook
 from fuzz.uses.nightly.stopping import Stopping
 

@@ -23,7 +23,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.generate.changes import CHANGES, filled
 from fuzz.generate.dice import Dice
 from fuzz.generate.realise import realise
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 
 _REMEMBERED = 512
 """cases whose draw is kept until they are judged: more than are ever on their way."""

@@ -10,7 +10,7 @@ from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.execute.pool import WorkerPool
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge
 from fuzz.laws.registry import Entry
 from fuzz.uses.corpus.folder import Kept, kept_cases
 

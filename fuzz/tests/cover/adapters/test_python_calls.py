@@ -93,7 +93,7 @@ def test_a_rejection_leaves_the_outputs_alone(run_python: RunPython) -> None:
 
 
 def test_a_hang_is_the_cases_outcome(run_python: RunPython) -> None:
-    found = run_python(CUE.format("time.sleep(1000)"), a_case(), BAD, a_case(), limit=1.0)
+    found = run_python(CUE.format("time.sleep(1000)"), a_case(), BAD, a_case(), limit=2.0)
     assert [outcome.status for outcome in found] == [Status.RAN, Status.HUNG, Status.RAN]
 
 

@@ -18,7 +18,7 @@ import pytest
 from fuzz.adapters.isa import ISAS
 from fuzz.base.op import OPS
 from fuzz.judge.oracle_process import OracleProcess
-from fuzz.judge.values import Asked, Checks
+from fuzz.judge.values import CaseOracle, Query
 from fuzz.tests.common.running import Running, until
 from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited
 
@@ -57,7 +57,7 @@ def test_a_run_goes_on_when_the_oracles_process_is_killed(
 ) -> None:
     ask = OracleProcess.ask
 
-    def killed(oracle: OracleProcess, asked: Mapping[Checks, Sequence[Asked]]) -> None:
+    def killed(oracle: OracleProcess, asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
         assert oracle.pid is not None
         if not oracle.trouble:
             os.kill(oracle.pid, signal.SIGKILL)
@@ -345,9 +345,9 @@ def test_coverage_names_its_gaps_and_has_none_after_a_while(cli_here: Cli, tmp_p
     records = _records(tmp_path / "c.jsonl")
     drawn = [r for r in records if r.get("target") == "c-composed@native:gcc-O2" and "law" not in r]
     recorded = records[-1]["coverage"]["rms_norm"]
-    assert recorded["tail of 256"]["holes"]
+    assert recorded["tail of 256"]["gaps"]
     assert sum(recorded["dtype"]["counts"].values()) == len(drawn), "a twin visits nothing of its own"
     judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}
-    assert recorded["target"] == {"counts": judged, "holes": []}
+    assert recorded["target"] == {"counts": judged, "gaps": []}
     whole = cli_here("run", "--max-cases", "2000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
     assert "no coverage gap" in whole.stdout, whole.stdout

@@ -15,6 +15,7 @@ from fuzz.base.attestation import AttestationError
 from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import Run, a_case, c_program
+from fuzz.tests.common.running import HANG_S
 from fuzz.transport import records
 from fuzz.transport.frames import FrameError, encode_case, encode_frame
 
@@ -87,7 +88,7 @@ def test_a_broken_frame_is_a_clear_error(
 ) -> None:
     target = make_target("copy(c);")
     command = c_program(target, Builder(cache)).command
-    answer = subprocess.run(command, input=BROKEN[said], capture_output=True, timeout=20, check=False)
+    answer = subprocess.run(command, input=BROKEN[said], capture_output=True, timeout=HANG_S, check=False)
     assert (answer.returncode, said.encode() in answer.stderr) == (70, True), answer.stderr
     assert len(answer.stderr.splitlines()) == 1
 
@@ -95,7 +96,7 @@ def test_a_broken_frame_is_a_clear_error(
 def test_a_worker_ends_when_its_input_ends(make_target: Callable[[str], Target], cache: Path) -> None:
     target = make_target("copy(c);")
     program = c_program(target, Builder(cache))
-    answer = subprocess.run(program.command, input=FRAME, capture_output=True, timeout=20, check=False)
+    answer = subprocess.run(program.command, input=FRAME, capture_output=True, timeout=HANG_S, check=False)
     assert (answer.returncode, answer.stderr) == (0, b"")
     magic, size = records.HELLO.unpack_from(answer.stdout)
     assert magic == records.HELLO_MAGIC

@@ -55,7 +55,7 @@ def test_a_wish_to_stop_keeps_what_is_known() -> None:
 
 
 def test_time_that_is_over_is_said() -> None:
-    explained = _examined(with_edits(TAIL_63), "O2", Allowance(seconds=0.2))
+    explained = _examined(with_edits(TAIL_63), "O2", Allowance(seconds=0.0))
     assert not explained.whole
     assert "not finished" in explained.lines()[-1]
 

@@ -139,7 +139,7 @@ def test_a_planted_bug_is_named_with_its_kernel_and_what_it_breaks(
     repository.edit("second", _DROPS_EPS)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     reports = ("--report", "github", "--report", "json=out.json", "--report", "sarif=out.sarif")
-    shown = repository.gate("--base", "HEAD", *reports, "--explain-time", "4s")
+    shown = repository.gate("--base", "HEAD", *reports, "--explain-time", "300s")
     assert shown.returncode == 1
     assert "  cause         " in shown.stdout
     [result] = valid_sarif((repository.folder / "out.sarif").read_text())["runs"][0]["results"]
