@@ -13,9 +13,8 @@ from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_s
 from fuzz.adapters.c_export import c_script
 from fuzz.adapters.export import Script
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
-from fuzz.adapters.target import Adapter, Target, TargetId
+from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool
-from fuzz.base.attestation import Attestation, AttestationError
 from fuzz.base.capability import SizeLimit
 from fuzz.base.kernel import CONTIGUOUS_F32, PLAIN, Capabilities, Kernel, one_of
 from fuzz.transport.process import Process, command

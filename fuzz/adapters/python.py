@@ -16,14 +16,13 @@ from typing import ClassVar, Literal
 from fuzz.adapters.build import Builder, BuildError, edited_source
 from fuzz.adapters.export import Script
 from fuzz.adapters.python_export import python_script
-from fuzz.adapters.target import Adapter, Target, TargetId
+from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
 from fuzz.adapters.toolchain import Host, Tool, program
-from fuzz.base.attestation import Attestation, AttestationError, Unavailable
 from fuzz.base.capability import SMALL, SizeLimit
 from fuzz.base.kernel import CONTIGUOUS_F32, PLAIN, Capabilities, Kernel, one_of
 from fuzz.transport.fork_server import fork_server, worker_environment
 from fuzz.transport.process import MEMORY_LIMIT, Child, Process, command
-from fuzz.transport.python.spec import MARGIN_BYTES, Spec, source_digest
+from fuzz.transport.python.kernel import MARGIN_BYTES, Spec, source_digest
 from oracles.numerics import Numerics
 
 INSTALL = "pip install 'kernelfuzz[torch]'"

@@ -13,8 +13,8 @@ from fuzz.adapters.build import Builder
 from fuzz.adapters.export import Script
 from fuzz.adapters.isa import Emulator
 from fuzz.adapters.toolchain import Host, Tool
-from fuzz.base.attestation import Attestation
 from fuzz.base.capability import SizeLimit
+from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Kernel
 from fuzz.transport.process import Process
 from oracles.numerics import Numerics
@@ -111,6 +111,39 @@ class Target:
     def unavailable(self) -> str | None:
         """Why this target cannot run here and how to get it, or None when it can."""
         return self.adapter.unavailable(self)
+
+
+class AttestationError(InternalError):
+    """A worker that is not what its target asked for: nothing it computes may be judged. An internal error."""
+
+
+class Unavailable(Exception):  # noqa: N818 (a state of the machine, not a mistake)
+    """A worker that finds, once started, that its target cannot run here. The message says why."""
+
+
+@dataclass(frozen=True)
+class Attestation:
+    """What a worker observed about itself when it started; each kind of kernel adds its own facts."""
+
+    digest: str
+    """of the code that it runs: it must be what was built."""
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+        raise NotImplementedError
+
+    @property
+    def wrong_dtypes(self) -> Mapping[str, str]:
+        """The dtypes that this worker's surroundings get wrong, whatever the kernel does, and how that was seen."""
+        return {}
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """A target that has no worker, and so is not judged."""
+
+    reason: str
 
 
 class Program(Protocol):

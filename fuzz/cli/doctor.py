@@ -30,15 +30,14 @@ def doctor(options: DoctorOptions) -> Exit:
     """
     from fuzz.adapters.pack import built_in, load
     from fuzz.adapters.registry import expand
-    from fuzz.adapters.toolchain import this_host
-    from fuzz.base.attestation import Attestation
+    from fuzz.adapters.target import Attestation
     from fuzz.execute.pool import WorkerPool
     from fuzz.report import console
     from fuzz.report.console import print_table
     from fuzz.uses import inventory
 
     out, err = console.results(), console.progress()
-    targets = expand(load(options.pack or built_in()).kernels, this_host())
+    targets = expand(load(options.pack or built_in()).kernels)
     if options.install and not inventory.install(inventory.wanted(inventory.tools(targets)), err):
         return Exit.INTERNAL
     found = inventory.tools(targets)

@@ -12,8 +12,7 @@ from types import TracebackType
 from typing import Protocol
 
 from fuzz.adapters.build import Builder
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import Attestation, NotRun
+from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.base.capability import Dispatch
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome, Status

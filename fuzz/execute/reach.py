@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import Attestation, NotRun
+from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.base.capability import Capability, Dispatch, SizeLimit, capability_of
 from fuzz.base.case import Case
 from fuzz.generate.coverage import Ledger

@@ -13,9 +13,8 @@ from rich.console import Console
 from fuzz.adapters import toolchain
 from fuzz.adapters.isa import QEMU, architectures
 from fuzz.adapters.python import INSTALL, no_cuda_device
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.adapters.toolchain import Tool, this_host
-from fuzz.base.attestation import Attestation, NotRun
 from fuzz.execute.reach import Statuses
 from fuzz.report.console import PlainTable
 from fuzz.report.records import environment, status_record

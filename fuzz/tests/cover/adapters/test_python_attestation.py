@@ -14,15 +14,15 @@ import pytest
 from fuzz.adapters.build import BuildError
 from fuzz.adapters.python import Framework, Placement, PythonAdapter, PythonKernel, no_cuda_device
 from fuzz.adapters.registry import expand
+from fuzz.adapters.target import AttestationError, NotRun
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.attestation import AttestationError, NotRun
 from fuzz.base.mutant import Mutant
 from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import TORCH_HEAD, TRITON, TRITON_HEAD, indented, outcomes, python_target
 from fuzz.transport.python import attest
-from fuzz.transport.python.spec import Spec
+from fuzz.transport.python.kernel import Spec
 
 
 def test_a_mutant_runs_the_edited_source(tmp_path: Path, cache: Path) -> None:
