@@ -25,10 +25,10 @@ class TargetId:
     """Which kernel runs where, and how it was built: `c-sve@qemu:vl=256,gcc-O0`, `triton-persistent@interpret`."""
 
     kind: str
-    """of the kernel: that of its adapter."""
+    """kind of the kernel: the name of its adapter."""
     kernel: str
     place: str
-    """'native', an emulator, or a device."""
+    """'native', an emulator, 'interpret' or a device."""
     settings: tuple[tuple[str, str], ...] = ()
     """of the place, such as ("vl", "256")."""
     compiler: str = ""
@@ -91,13 +91,15 @@ class Target:
     sanitizable: bool = False
     """tools that check device memory are of use to it."""
     arch: str = ""
-    """architecture of the processor; of compiled code, as are those that follow."""
+    """architecture that the code is compiled for. This and what follows is of code that is compiled ahead."""
     emulator: Emulator | None = None
+    """None on a real processor."""
     vector_bits: int | None = None
     """for scalable vectors only."""
     flags: tuple[str, ...] = ()
     """compiler flags of the kernel's object."""
     host: Host | None = None
+    """the machine that compiles it and starts its workers."""
 
     @cached_property
     def id(self) -> str:
@@ -106,6 +108,7 @@ class Target:
 
     @property
     def emulated(self) -> bool:
+        """True where a program stands for the processor."""
         return self.emulator is not None
 
     def unavailable(self) -> str | None:
