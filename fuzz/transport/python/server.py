@@ -19,7 +19,7 @@ import traceback
 import warnings
 from typing import NoReturn
 
-from fuzz.transport.python.spec import decoded
+from fuzz.transport.python.kernel import decoded
 from fuzz.transport.python.worker import work
 
 _REQUEST_BYTES = 1 << 16

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import NotRun
+from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.pool import Pool
 from fuzz.findings.book import Bucket, FindingBook
 from fuzz.findings.tally import Tally

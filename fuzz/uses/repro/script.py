@@ -10,7 +10,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.errors import UsageError
 from fuzz.findings.casefile import Found
 from fuzz.judge.judge import Judgement
-from fuzz.report.script import calls_of
+from fuzz.report.script import script_of
 from fuzz.uses.repro.chosen_case import ChosenCase
 
 
@@ -38,13 +38,13 @@ def write_script(path: Path, chosen: ChosenCase, judgement: Judgement, target: T
     """Write the program. Raises UsageError where none can show it."""
     case, found = chosen.case, chosen.found
     failing = judgement if judgement.verdict.is_finding else None
-    calls = calls_of(target, case, failing, chosen.law, chosen.history)
+    script = script_of(target, case, failing, chosen.law, chosen.history)
     about = [
         f"{judgement.verdict.value} of {target.id}, case {case.digest[:12]}",
         *([judgement.reason] if judgement.reason else []),
         *(found.explanation if found is not None else ()),
     ]
-    text = target.adapter.script(target, calls, about, path.name)
+    text = target.adapter.export(target, script, about, path.name)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

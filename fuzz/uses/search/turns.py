@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from fuzz.base.attestation import NotRun
+from fuzz.adapters.target import NotRun
 from fuzz.execute.reach import Reserved
 from fuzz.uses.search.resting import Resting, slow_ones
 from fuzz.uses.search.runner import Runner

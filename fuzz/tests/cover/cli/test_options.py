@@ -10,7 +10,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from fuzz.base.attestation import AttestationError
+from fuzz.adapters.target import AttestationError
 from fuzz.base.duration import seconds, written
 from fuzz.base.selection import SelectionError
 from fuzz.cli import options

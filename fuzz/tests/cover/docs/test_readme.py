@@ -21,7 +21,7 @@ README = (CHECKOUT / "README.md").read_text()
 def test_the_kernel_table_is_what_the_tool_prints(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fuzz.report.listings.this_host", lambda: Host("x86_64", frozenset()))
+    monkeypatch.setattr("fuzz.adapters.registry.this_host", lambda: Host("x86_64", frozenset()))
     monkeypatch.setattr("sys.argv", ["kernelfuzz", "list", "kernels", "--markdown"])
     with pytest.raises(SystemExit):
         main()

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.build import Builder
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import NotRun
+from fuzz.adapters.target import NotRun, Target
 from fuzz.base.outcome import Fault, Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import Run, a_case, c_program
