@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from fuzz.adapters.pack import Pack
+from fuzz.adapters.registry import ADAPTERS
 from fuzz.adapters.target import Target
 from fuzz.base.capability import refusal
 from fuzz.base.case import Case
@@ -24,9 +25,7 @@ from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins
-from fuzz.report.script.c_script import c_script
-from fuzz.report.script.calls import Calls, calls_of
-from fuzz.report.script.python_script import python_script
+from fuzz.report.script import calls_of
 from fuzz.triage.fresh import Seen
 from fuzz.triage.history import history_line
 from fuzz.uses.starting import select_targets
@@ -35,8 +34,6 @@ _PLACE = re.compile(r"(\d+):(\w+):(\d+)")
 _SHORTEST = 4
 """characters of an id."""
 _LISTED = 5
-_PROGRAMS: Mapping[str, Callable[[Target, Calls, Sequence[str], str], str]] = {".c": c_script, ".py": python_script}
-"""by the suffix of the language."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +166,7 @@ def facts(case: Case, judgements: Sequence[Judgement]) -> dict[str, Any]:
 
 def check_name(path: Path | None) -> None:
     """Raise UsageError for a file whose language its name does not tell."""
-    if path is not None and path.suffix not in _PROGRAMS:
+    if path is not None and path.suffix not in {adapter.suffix for adapter in ADAPTERS.values()}:
         raise UsageError(f"--script {path}: the name must end in .c or .py")
 
 
@@ -197,7 +194,7 @@ def write_script(path: Path, chosen: ChosenCase, judgement: Judgement, target: T
         *([judgement.reason] if judgement.reason else []),
         *(found.explanation if found is not None else ()),
     ]
-    text = _PROGRAMS[path.suffix](target, calls, about, path.name)
+    text = target.adapter.script(target, calls, about, path.name)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
