@@ -16,7 +16,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.triage.examination import Allowance, Explained, examine
 from fuzz.triage.rule import Rule
 from fuzz.triage.sorting import Sighting
-from fuzz.uses.search.interruption import Interruption
+from fuzz.uses.search.stopping import Interruption
 
 _FINDINGS = 4
 """findings that get all the time they may have; with more of them each gets less."""

@@ -35,9 +35,8 @@ from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
 from fuzz.report.table import law_line, run_notes, run_table
 from fuzz.uses.search.calls import Calls
-from fuzz.uses.search.resting import Resting, slow_ones
 from fuzz.uses.search.runner import Limits, Runner
-from fuzz.uses.search.warmup import warm_up
+from fuzz.uses.search.schedule import CountedSchedule, slow_targets_of, warm_up
 from fuzz.uses.starting import not_running, select_targets, started
 
 _SLOW_EVERY = 24
@@ -153,10 +152,10 @@ def _search(runner: Runner, targets: Sequence[Target], seed: int, limits: Limits
     warm_up(runner.pool, [target for target in targets if target.kernel.op in ops[1:] and target.id not in idle])
     for to_come, op in zip(range(len(ops), 0, -1), ops, strict=True):
         running = [target for target in targets if target.kernel.op == op and target.id not in idle]
-        slow = slow_ones(running)
-        runner.resting = Resting(frozenset(), slow, _SLOW_EVERY, _FOR_ALL)
+        slow = slow_targets_of(running)
+        runner.skipped = CountedSchedule(frozenset(), slow, _SLOW_EVERY, _FOR_ALL)
         slow_targets, quick = ([t for t in running if (t.id in slow) == wanted] for wanted in (True, False))
-        runner.reserved = Reserved(slow_targets, quick, runner.pool.statuses)
+        runner.for_all = Reserved(slow_targets, quick, runner.pool.statuses)
         runner.limits = limits.less(time.monotonic() - began, runner.tally.cases)
         runner.run(op, seed, share=1 / to_come)
 

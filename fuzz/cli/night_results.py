@@ -28,7 +28,7 @@ from fuzz.report.nights import night_record, print_night
 from fuzz.report.nights_outline import outline_of
 from fuzz.report.page import write_page
 from fuzz.uses.nightly.opening import Opened, close
-from fuzz.uses.nightly.stopping import LAST_S, Stopping
+from fuzz.uses.search.stopping import LAST_S, Stopping
 
 
 @dataclass(frozen=True)

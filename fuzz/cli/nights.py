@@ -19,7 +19,7 @@ from fuzz.cli.exits import Exit
 from fuzz.cli.night_results import Results
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.database import open_state
-from fuzz.findings.state import DATABASE, FINDINGS, StateError
+from fuzz.findings.state import DATABASE, FINDINGS, StateError, locked
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
 from fuzz.report import console
@@ -28,10 +28,9 @@ from fuzz.report.formats import parse
 from fuzz.report.progress import Progress
 from fuzz.report.records import status_record
 from fuzz.uses.nightly.earlier import corpora_of
-from fuzz.uses.nightly.lock import locked
 from fuzz.uses.nightly.night import CannotSave, Night, last_save
 from fuzz.uses.nightly.opening import Opened, close, note_space, note_targets, open_night
-from fuzz.uses.nightly.stopping import LAST_S, Stopping
+from fuzz.uses.search.stopping import LAST_S, Stopping
 from fuzz.uses.starting import select_targets, started
 
 

@@ -1,9 +1,40 @@
-"""What can be wrong with a nightly state."""
+"""The folder of a nightly state: what is in it, and the lock that one job at a time holds."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+DATABASE, FINDINGS, PAGE = "state.sqlite", "findings", "report.html"
+"""what a state folder holds."""
 
 
 class StateError(Exception):
     """A state that cannot be used as it is. The message says what to do."""
 
 
-DATABASE, FINDINGS, PAGE = "state.sqlite", "findings", "report.html"
-"""what a state folder holds."""
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock; StateError, naming the process, where another job holds it.
+
+    The kernel releases the lock with the process, however it ends: a killed job leaves no stale lock behind.
+    """
+    path = folder / "nightly.lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            raise StateError(
+                f"--state {folder}: in use by another nightly{f', process {holder}' if holder else ''}: "
+                "wait for it, or give another folder"
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)

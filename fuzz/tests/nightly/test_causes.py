@@ -24,7 +24,7 @@ from fuzz.triage.examination import Explained, examine
 from fuzz.uses.nightly import triage
 from fuzz.uses.nightly.night import Night
 from fuzz.uses.nightly.opening import note_targets, open_night
-from fuzz.uses.nightly.stopping import Stopping
+from fuzz.uses.search.stopping import Stopping
 
 _EPS = "reciprocal_rms(total, n, eps)"
 _FIRST_EPS = (_EPS, "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })")

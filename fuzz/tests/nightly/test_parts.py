@@ -20,16 +20,15 @@ from fuzz.findings.database import open_state
 from fuzz.findings.database_deltas import Accuracy, BucketDelta, Delta, Move, Point, TargetCounts, write
 from fuzz.findings.database_views import view
 from fuzz.findings.rules import rule_from_text, rule_to_text
-from fuzz.findings.state import StateError
+from fuzz.findings.state import StateError, locked
 from fuzz.tests.conftest import CHECKOUT
 from fuzz.triage.history import Need
 from fuzz.triage.rule import Atom, Rule
-from fuzz.uses.nightly import stopping as stopping_module
-from fuzz.uses.nightly.lock import locked
 from fuzz.uses.nightly.opening import begin_slice, kept_buckets, open_night
-from fuzz.uses.nightly.schedule import Turn, next_turn, searching_time, slice_seed
-from fuzz.uses.nightly.shares import FairShares
-from fuzz.uses.nightly.stopping import OutOfTime, Stopping
+from fuzz.uses.nightly.slices import Turn, next_turn, searching_time, slice_seed
+from fuzz.uses.search import stopping as stopping_module
+from fuzz.uses.search.schedule import FairSchedule
+from fuzz.uses.search.stopping import OutOfTime, Stopping
 from oracles.numerics import Numerics
 from oracles.summation import Lanes, Sequential
 
@@ -62,7 +61,7 @@ def test_a_short_night_still_visits_every_op() -> None:
 
 def test_a_folder_in_use_is_refused_by_name_of_its_process_and_free_after_a_kill(tmp_path: Path) -> None:
     hold = (
-        "import sys, time; from pathlib import Path; from fuzz.uses.nightly.lock import locked\n"
+        "import sys, time; from pathlib import Path; from fuzz.findings.state import locked\n"
         "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     )
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
@@ -256,7 +255,7 @@ def test_the_worst_case_climbs_away_from_the_budget_as_n_grows() -> None:
 
 def test_a_slow_target_rests_when_it_had_its_part_of_the_time_and_never_for_good() -> None:
     busy, now = {"slow": 0.0, "quick": 0.0}, [100.0]
-    shares = FairShares(lambda: busy, jobs=2, clock=lambda: now[0])
+    shares = FairSchedule(lambda: busy, jobs=2, clock=lambda: now[0])
     assert shares() == frozenset()
     busy["slow"] = 2.5  # of the first tenth of a second, more than its head start and its half of two processors
     now[0] = 100.1

@@ -25,8 +25,8 @@ from fuzz.tests.execute.planted import a_case
 from fuzz.uses.nightly.book import NightBook
 from fuzz.uses.nightly.kept import Kept
 from fuzz.uses.nightly.recorder import Place, Recorder
-from fuzz.uses.nightly.stopping import Stopping
 from fuzz.uses.nightly.triage import NightTriage
+from fuzz.uses.search.stopping import Stopping
 
 
 def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_path: Path) -> None:

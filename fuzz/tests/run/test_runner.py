@@ -92,7 +92,7 @@ def _judged(
     book = FindingBook(folder, 1)
     runner = Runner(pool, targets, Limits(max_cases=150), book, tuple(LAWS), oracle=oracle)
     runner.observers, runner.guided = [Watch()], guided
-    runner.reserved = counted
+    runner.for_all = counted
     tally = runner.run("rms_norm", 3)
     assert runner.in_flight == 0
     assert tally.cases == len(seen) == 150

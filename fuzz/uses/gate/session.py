@@ -24,9 +24,9 @@ from fuzz.uses.corpus.replay import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key
 from fuzz.uses.gate.known import Known, Watch
 from fuzz.uses.gate.plan import AFTER_FINDING, SEED, SLOW_CASES, Phase
-from fuzz.uses.search.interruption import Interruption
-from fuzz.uses.search.resting import Resting
 from fuzz.uses.search.runner import Limits, Observer, Runner
+from fuzz.uses.search.schedule import CountedSchedule
+from fuzz.uses.search.stopping import Interruption
 from oracles.truth import GaveUp, Truth
 
 
@@ -75,7 +75,7 @@ class Session:
         runner = self._runner(pool, targets, [*self.observers, worst])
         for phase in phases:
             before = self.tally.cases
-            runner.resting = self._resting(targets, phase.slow_every)
+            runner.skipped = self._schedule(targets, phase.slow_every)
             runner.replay(in_batches(phase.groups))
             self.counts[phase.name] = self.tally.cases - before
         return _measured(pool, worst)
@@ -84,7 +84,7 @@ class Session:
         """Search the inputs of these targets. A finding that nobody knew of ends it soon."""
         runner = self._runner(pool, targets, self.observers)
         runner.enough = _Enough(self)
-        runner.resting = self._resting(targets, math.ceil(self.max_cases / SLOW_CASES))
+        runner.skipped = self._schedule(targets, math.ceil(self.max_cases / SLOW_CASES))
         ops = sorted({target.kernel.op for target in targets})
         before = self.tally.cases
         for op in ops:
@@ -126,10 +126,11 @@ class Session:
         """Kernels of which something was judged."""
         return {line.kernel for line in self.tally.targets.values() if line.judged}
 
-    def _resting(self, targets: Sequence[Target], slow_every: int) -> Resting:
+    def _schedule(self, targets: Sequence[Target], slow_every: int) -> CountedSchedule:
         chosen = {target.id for target in targets}
         slow = frozenset(target.id for target in targets if target.slow)
-        return Resting(frozenset(target.id for target in self.targets if target.id not in chosen), slow, slow_every)
+        others = frozenset(target.id for target in self.targets) - chosen
+        return CountedSchedule(others, slow, slow_every)
 
     def _runner(self, pool: WorkerPool, targets: Sequence[Target], observers: Sequence[Observer]) -> Runner:
         return Runner(

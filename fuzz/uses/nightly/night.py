@@ -24,11 +24,11 @@ from fuzz.uses.nightly.book import NightBook
 from fuzz.uses.nightly.earlier import known_cases, published, replays, until
 from fuzz.uses.nightly.opening import Opened, begin_slice, end_slice, kept_buckets, slices_of
 from fuzz.uses.nightly.recorder import Recorder
-from fuzz.uses.nightly.schedule import REPLAY_SHARE, Turn, next_turn, searching_time, slice_seed
-from fuzz.uses.nightly.shares import FairShares
-from fuzz.uses.nightly.stopping import Stopping
+from fuzz.uses.nightly.slices import REPLAY_SHARE, Turn, next_turn, searching_time, slice_seed
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.runner import Limits, Observer, Runner
+from fuzz.uses.search.schedule import FairSchedule
+from fuzz.uses.search.stopping import Stopping
 
 _REPLAY = ""
 """op of the slice in which known cases are replayed."""
@@ -87,7 +87,7 @@ class Night:
 
     def work(self) -> None:
         """Replay, then search, until a stop is wanted. Raises CannotSave where the disk is full for too long."""
-        self.runner.resting = FairShares(lambda: self.pool.busy_s, self.jobs)
+        self.runner.skipped = FairSchedule(lambda: self.pool.busy_s, self.jobs)
         earlier = slices_of(self.engine, self.opened.night)
         if not any(part.done for part in earlier if part.op == _REPLAY):
             with self._slice(Turn(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
@@ -137,10 +137,10 @@ class Night:
         }
         allowed = self.stopping.left * REPLAY_SHARE
         end = time.monotonic() + allowed
-        shares, kept_for = self.runner.resting, {self.recorder.book.kept[name].target for name in signatures.values()}
-        self.runner.resting = lambda: frozenset(shares()) - kept_for  # the rest say nothing of what is kept
+        shares, kept_for = self.runner.skipped, {self.recorder.book.kept[name].target for name in signatures.values()}
+        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # the rest say nothing of what is kept
         self.runner.replay(until(replays(known), allowed))
-        self.runner.resting, self.recorder.book.replaying = shares, {}
+        self.runner.skipped, self.recorder.book.replaying = shares, {}
         for each in known:
             name = signatures.get(each.path)
             if name is not None and each.found is not None and each.found.history and time.monotonic() < end:

@@ -21,7 +21,7 @@ from fuzz.generate.space import space_of
 from fuzz.triage.history import Need
 from fuzz.uses.nightly.kept import Kept
 from fuzz.uses.nightly.recorder import Place
-from fuzz.uses.nightly.schedule import Turn
+from fuzz.uses.nightly.slices import Turn
 
 RESUMABLE = ("", "signal")
 """how a night may have ended that `--resume` goes on with."""

@@ -19,7 +19,7 @@ from fuzz.findings.database_deltas import Clock, Delta, TargetCounts, write
 from fuzz.findings.tally import Tally
 from fuzz.judge.judgement import Judgement
 from fuzz.uses.nightly.book import NightBook
-from fuzz.uses.nightly.stopping import Stopping
+from fuzz.uses.search.stopping import Stopping
 
 
 @dataclass

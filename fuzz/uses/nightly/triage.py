@@ -27,9 +27,9 @@ from fuzz.uses.corpus.folder import Kept as KeptFile
 from fuzz.uses.nightly.book import NightBook
 from fuzz.uses.nightly.kept import Kept
 from fuzz.uses.nightly.recorder import Place
-from fuzz.uses.nightly.schedule import TRIAGE_SHARE
-from fuzz.uses.nightly.stopping import Stopping
+from fuzz.uses.nightly.slices import TRIAGE_SHARE
 from fuzz.uses.search.calls import Calls
+from fuzz.uses.search.stopping import Stopping
 
 _LEAST_S = 2.0
 """with less than that nothing is begun."""
