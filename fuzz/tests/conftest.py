@@ -1,8 +1,14 @@
-"""Shared by the engine's tests: the command line as a user runs it, and packs of planted kernels."""
+"""Shared by the engine's tests: the command line as a user runs it, packs of planted kernels, suites of users.
+
+Tests lie in folders by their cost, as Hypothesis's do, and there by the part of the engine: `cover` has one quick test
+for each promise and is what every change must pass, `nightly` has what takes minutes, `common` has what both use.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +16,17 @@ from pathlib import Path
 
 import pytest
 
+import fuzz
+import oracles
+from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.base.kernel import CKernel, Device
+from fuzz.base.outcome import Outcome
 from fuzz.cli import main
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.planted import ANYTHING, HEAD, Run, emulated_arch
+from fuzz.tests.common.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -53,7 +69,7 @@ def cli_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     return run
 
 
-GENERIC = (CHECKOUT / "kernels" / "c" / "generic.c").read_text()
+GENERIC = (CHECKOUT / "kernels" / "rms_norm" / "c" / "generic.c").read_text()
 
 
 def edited(old: str, new: str) -> str:
@@ -70,7 +86,7 @@ def planted(tmp_path: Path) -> Callable[..., Path]:
         folder = tmp_path / f"pack-{name}"
         folder.mkdir()
         (folder / f"{name}.c").write_text(source)
-        for header in (CHECKOUT / "kernels" / "c").glob("*.h"):
+        for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
             (folder / header.name).write_text(header.read_text())
         (folder / "pack.py").write_text(
             "from pathlib import Path\n"
@@ -81,3 +97,91 @@ def planted(tmp_path: Path) -> Callable[..., Path]:
         return folder
 
     return make
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("built")
+
+
+@pytest.fixture(params=["native", "qemu"])
+def place(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def make_target(tmp_path: Path, place: str) -> Callable[[str], CTarget]:
+    """A target for the body of `kf_rms_norm(c)`, native or emulated."""
+
+    def make(body: str) -> CTarget:
+        source = tmp_path / "planted.c"
+        source.write_text(f"{HEAD}{body}\n    return KF_OK;\n}}\n")
+        on = this_host()
+        arch = on.arch if place == "native" else emulated_arch(on)
+        target = CTarget(CKernel("planted", "rms_norm", source, capabilities=ANYTHING), on, arch, place == "qemu")
+        assert target.unavailable() is None, "tests need every compiler and emulator: kernelfuzz doctor --install"
+        return target
+
+    return make
+
+
+@pytest.fixture
+def run(make_target: Callable[[str], CTarget], cache: Path) -> Run:
+    """Outcomes of a kernel body on cases."""
+
+    def go(body: str, *cases: Case, limit: float = 10.0, second_run: bool = False) -> list[Outcome]:
+        target = make_target(body)
+        with WorkerPool([target], limit=limit, second_run=second_run, cache=cache, bounded=False) as pool:
+            return [outcomes[target.id] for outcomes in pool.collect(pool.submit(cases))]
+
+    return go
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request: pytest.FixtureRequest) -> Device:
+    found: Device = request.param
+    return found
+
+
+@pytest.fixture
+def run_python(tmp_path: Path, cache: Path, device: Device) -> RunPython:
+    """Outcomes of a torch kernel's body on cases."""
+
+    def go(body: str, *cases: Case, head: str = TORCH_HEAD, **options: object) -> list[Outcome]:
+        return outcomes(python_target(tmp_path, head + indented(body), device=device), cache, *cases, **options)
+
+    return go
+
+
+Suite = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture(scope="session")
+def _loaded() -> None:
+    """Suites that are run in this process forget what they imported. Extensions such as NumPy's cannot be loaded twice,
+    and a class that is loaded twice is two: all that such a suite may need is loaded before."""
+    for package in (fuzz, oracles):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if ".tests" not in module.name and not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+
+
+@pytest.fixture
+def suite(_loaded: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    """Run pytest with our plugin, those of Hypothesis and xdist, and no other that may be installed.
+
+    Failures are shown as they are found, unless the options say otherwise: explaining takes seconds.
+    """
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    plugins = [word for name in ("fuzz.pytest_plugin", "_hypothesis_pytestplugin", "xdist") for word in ("-p", name)]
+
+    def run(*options: str, here: bool = False) -> pytest.RunResult:
+        if "--kernelfuzz-explain-time" not in options:
+            options = ("--kernelfuzz-explain-time", "0s", *options)
+        if here:  # saves a process, where nothing that is imported or warned of matters
+            return pytester.runpytest_inprocess(*plugins, *options)
+        return pytester.run(sys.executable, "-m", "pytest", *plugins, *options, timeout=300)
+
+    return run

@@ -1,0 +1,37 @@
+"""A user's suite whose kernel is wrong in one of 64 tails, and how its failure is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+Suite = Callable[..., pytest.RunResult]
+
+TAILS = """
+import fuzz, torch
+
+def norm(x, weight=None, *, eps):
+    y = x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)
+    tail = x.shape[-1] % 64 == 63
+    return (y * 1.5 if tail else y) * (1.0 if weight is None else weight.float())
+
+def test_function():
+    fuzz.check(norm, op="rms_norm", max_cases=200, seed=3)
+"""
+
+
+def explain_tails(suite: Suite, pytester: pytest.Pytester, *processes: str) -> None:
+    """Fails unless a suite on so many processes names the law of a failure, with the traceback hidden."""
+    pytester.makepyfile(test_tails=TAILS)
+    shown = suite(*processes, "-W", "error", "--kernelfuzz-explain-time", "100s")
+    shown.assert_outcomes(failed=1)
+    text = shown.stdout.str()
+    assert re.search(r"fails when +n mod 64 = 63\b.*\(\d+ of \d+ probes agree\)", text), text
+    assert re.search(r"x +T\(\[1, 63\], f32, ", text)
+    assert re.search(r"shrunk +\S.* \(was [0-9a-f]{12}\)", text)
+    assert re.search(r"cause +the kernel's source: norm fails on torch-norm@cpu, its only target here", text)
+    assert "not finished" not in text
+    assert "fuzz/uses/check" not in text, "frames of ours are shown"
+    assert "fuzz/triage" not in text

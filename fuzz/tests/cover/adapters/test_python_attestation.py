@@ -1,0 +1,153 @@
+"""What a worker of Python kernels is and says of itself, and why one cannot start."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuzz.adapters.build import BuildError
+from fuzz.adapters.python_target import no_cuda_device, python_targets
+from fuzz.adapters.target import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.attestation import AttestationError, NotRun
+from fuzz.base.kernel import PythonKernel
+from fuzz.base.mutant import Mutant
+from fuzz.base.outcome import Status
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.planted import a_case
+from fuzz.tests.common.python_planted import TORCH_HEAD, TRITON, TRITON_HEAD, indented, outcomes, python_target
+from fuzz.transport.python import attest
+from fuzz.transport.python.spec import Spec
+
+
+def test_a_mutant_runs_the_edited_source(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "helper.py").write_text("FACTOR = 1\n")
+    target = python_target(tmp_path, "from .helper import FACTOR\n" + TORCH_HEAD + indented("y.copy_(x * FACTOR)"))
+    mutant = Mutant(
+        "twice", "planted", (("x * FACTOR", "x * 2 * FACTOR"),), ("*",), "always", ("FAIL_NUMERIC",), "none"
+    )
+    (edited,) = expand([mutant.apply(replace(target.kernel, devices=("cpu",)))], this_host())
+    assert edited.id == "torch-twice@cpu"
+    with WorkerPool([target, edited], cache=cache) as pool:
+        (found,) = pool.collect(pool.submit([a_case()]))
+    assert found[target.id].outputs["y"] == a_case().inputs["x"].bits
+    assert list(memoryview(found[edited.id].outputs["y"]).cast("f"))[:2] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "import no_such_module\n",
+            "planted: planted.py: ModuleNotFoundError: No module named 'no_such_module' (planted",
+        ),
+        ("def rms_norm(:\n", "SyntaxError"),
+        ("def other(): pass\n", "planted: planted.py: it has no function 'rms_norm'"),
+    ],
+)
+def test_a_kernel_that_cannot_be_loaded_is_one_clear_line(tmp_path: Path, cache: Path, text: str, said: str) -> None:
+    target = python_target(tmp_path, text)
+    with pytest.raises(BuildError) as raised, WorkerPool([target], cache=cache):
+        pass
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"digest": "0000"}, "code 0000 was requested"),
+        ({"target": "interpret"}, "compiled code was requested, the worker runs interpreted code"),
+    ],
+)
+def test_an_attestation_is_held_to_its_target(
+    tmp_path: Path, cache: Path, change: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
+    if "digest" in change:
+        monkeypatch.setattr("fuzz.adapters.python_program.source_digest", lambda text, folder: "0000")
+    else:
+        monkeypatch.setattr("fuzz.adapters.python_target.PythonTarget.mode", "compiled")
+    with pytest.raises(AttestationError, match=said), WorkerPool([target], cache=cache):
+        pass
+
+
+def test_a_target_that_finds_no_device_once_started_did_not_run(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver counts a device that the worker cannot use."""
+    target = replace(python_target(tmp_path, TORCH_HEAD + indented("y.copy_(x)")), device="cuda")
+    monkeypatch.setattr("fuzz.adapters.python_target.no_cuda_device", lambda: None)
+    with WorkerPool([target], cache=cache, tool=("env", "CUDA_VISIBLE_DEVICES=")) as pool:
+        status = pool.statuses[target.id]
+    assert isinstance(status, NotRun)
+    assert status.reason.startswith("no CUDA device: torch")
+
+
+def test_without_a_driver_there_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr("ctypes.CDLL", missing)
+    assert no_cuda_device.__wrapped__() == "no CUDA device (the driver, libcuda.so.1, is not installed)"
+
+
+def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the tool prints is kept apart from the frames, and tensors end where their memory does."""
+    tool = tmp_path / "tool"
+    tool.write_text('#!/bin/sh\necho "========= A TOOL"\nexec "$@"\n')
+    tool.chmod(0o755)
+    monkeypatch.setattr("fuzz.adapters.python_target.PythonTarget.checked", True)
+    room = "x.untyped_storage().nbytes() - x.storage_offset() * 4"
+    body = f"y.copy_(x)\ny[0, 0] = {room}\nos._exit(7) if x[0, 0] == 9 else 0"
+    target = python_target(tmp_path, TORCH_HEAD + indented(body))
+    nine = a_case(bits=struct.pack("<12f", *[9] * 12))
+    ran, died = outcomes(target, cache, a_case(), nine, tool=(str(tool),))
+    assert struct.unpack_from("<f", ran.outputs["y"]) == (48,)
+    assert (died.status, died.detail) == (Status.DIED, "ended with exit code 7: ========= A TOOL")
+
+
+def test_a_missing_package_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
+    monkeypatch.setattr("fuzz.adapters.python_target.find_spec", lambda name: None if name == "triton" else name)
+    assert target.unavailable() == "triton is not installed: pip install 'kernelfuzz[torch]'"
+    monkeypatch.setattr("fuzz.adapters.python_target.find_spec", lambda name: None)
+    assert target.unavailable() == "torch is not installed: pip install 'kernelfuzz[torch]'"
+
+
+def test_a_program_that_a_kernel_needs_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = PythonKernel("k", "rms_norm", Path("k.py"), "torch", devices=("cpu",), programs=("g++",))
+    (target,) = python_targets([kernel])
+    assert target.unavailable() is None
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert target.unavailable() == "g++ is not installed (apt-get install g++)"
+
+
+def test_an_interpreter_that_cannot_loop_is_named_and_nothing_runs_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton 3.6 makes an index of an array of one element, which NumPy 2.5 refuses: no kernel's fault."""
+    monkeypatch.setattr("fuzz.transport.python.probe.loop_fault", lambda: "TypeError: only 0-dimensional arrays")
+    import torch
+
+    spec = Spec("kernel.py", ".", "rms_norm", "rms_norm", "triton", "interpret", {}, {})
+    hello = attest.attested(spec, None, torch)  # type: ignore[arg-type]
+    assert hello.startswith("missing=Triton ")
+    assert hello.count("\n") == 0
+    assert "cannot loop with NumPy" in hello
+    assert "only 0-dimensional arrays" in hello
+
+
+def test_the_server_ends_without_a_word() -> None:
+    """It outlives the run's last line: what Triton has to say of its own leaks would come after it."""
+    ours, its = socket.socketpair()
+    command = [sys.executable, "-m", "fuzz.transport.python", "serve", str(its.fileno())]
+    with ours, its, subprocess.Popen(command, pass_fds=[its.fileno()], stderr=subprocess.PIPE) as server:
+        its.close()
+        ours.close()
+        _, said = server.communicate(timeout=120)
+    assert (server.returncode, said) == (0, b"")

@@ -1,0 +1,134 @@
+"""What a call of a Python kernel may return and how it may end: every case has an outcome."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from fuzz.base.kernel import PLAIN
+from fuzz.base.outcome import Status
+from fuzz.base.verdict import Verdict
+from fuzz.execute.pool import WorkerPool
+from fuzz.judge.judge import Judge
+from fuzz.tests.common.planted import a_case
+from fuzz.tests.common.python_planted import (
+    BAD,
+    CUE,
+    PITCHED,
+    RETURNS_HEAD,
+    TORCH_HEAD,
+    RunPython,
+    indented,
+    outcomes,
+    python_target,
+)
+
+
+def test_returned_outputs(run_python: RunPython) -> None:
+    cases = [a_case(), a_case(PITCHED), a_case(dtype="f16")]
+    for body in (
+        "return x.clone()",
+        "return {'y': x * 1}",
+        "return torch.empty_like(x).requires_grad_().data.copy_(x)",
+    ):
+        for case, outcome in zip(cases, run_python(body, *cases, head=RETURNS_HEAD), strict=True):
+            assert (outcome.status, outcome.outputs) == (Status.RAN, {"y": case.inputs["x"].bits})
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "verdict", "said"),
+    [
+        ("return x[:, :3]", Status.WRONG_SHAPE, Verdict.FAIL_SHAPE, "y has the shape [3, 3], not [3, 4]"),
+        ("return x.double()", Status.WRONG_DTYPE, Verdict.FAIL_DTYPE, "y has the dtype float64, not f32"),
+        ("return {'z': x}", Status.RAISED, Verdict.CRASH, "no parameter 'y' and returned no tensor for it, but dict"),
+        ("pass", Status.RAISED, Verdict.CRASH, "returned no tensor for it, but NoneType"),
+    ],
+)
+def test_a_returned_output_that_does_not_fit(
+    run_python: RunPython, body: str, status: Status, verdict: Verdict, said: str
+) -> None:
+    (outcome,) = run_python(body, a_case(), head=RETURNS_HEAD)
+    assert outcome.status is status
+    assert said in outcome.detail
+    assert Judge(a_case()).judge(outcome, PLAIN).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (
+            "raise ValueError('only short rows')",
+            Status.REJECTED,
+            "ValueError: only short rows (planted.py line 6",
+        ),
+        ("raise NotImplementedError", Status.REJECTED, "NotImplementedError (planted.py line 6"),
+        ("x.reshape(5, 5)", Status.RAISED, "RuntimeError: shape '[5, 5]' is invalid for input of size 12 (planted.py"),
+        ("sys.exit(3)", Status.RAISED, "SystemExit: 3 (planted.py line 6: if x[0, 0] != x[0, 0]: sys.exit(3))"),
+        ("os.abort()", Status.DIED, "SIGABRT"),
+        ("os._exit(0)", Status.DIED, "exit code 0"),
+        ("sys.stderr.write('oh no'); sys.stderr.flush(); os._exit(3)", Status.DIED, "exit code 3: oh no"),
+    ],
+)
+def test_however_a_call_ends_every_case_has_an_outcome(
+    run_python: RunPython, body: str, status: Status, said: str
+) -> None:
+    found = run_python(CUE.format(body), a_case(), BAD, a_case(), BAD)
+    assert [outcome.status for outcome in found] == [Status.RAN, status, Status.RAN, status]
+    assert said in found[1].detail
+    assert found[2].outputs == {"y": a_case().inputs["x"].bits}
+    assert Judge(BAD).judge(found[1], PLAIN).verdict is (
+        Verdict.REJECTED if status is Status.REJECTED else Verdict.CRASH
+    )
+
+
+def test_a_rejection_leaves_the_outputs_alone(run_python: RunPython) -> None:
+    found = run_python("y[1, 0] = 50\nraise ValueError('too late')", a_case(), a_case(alias="x"))
+    places = [(d.tensor, d.kind, d.row, d.where) for outcome in found for d in outcome.damage]
+    assert places == [("y", "output", 1, "inside"), ("x", "output", 1, "inside")]
+    assert [outcome.status for outcome in found] == [Status.REJECTED] * 2
+
+
+def test_a_hang_is_the_cases_outcome(run_python: RunPython) -> None:
+    found = run_python(CUE.format("time.sleep(1000)"), a_case(), BAD, a_case(), limit=1.0)
+    assert [outcome.status for outcome in found] == [Status.RAN, Status.HUNG, Status.RAN]
+
+
+def test_what_a_kernel_prints_does_not_break_the_protocol(run_python: RunPython) -> None:
+    body = "y.copy_(x)\nprint('KFRS' * 100, flush=True)\nos.write(1, b'KFRS')\nassert sys.stdin.read() == ''"
+    assert [outcome.outputs for outcome in run_python(body, a_case(), a_case())] == [
+        {"y": a_case().inputs["x"].bits}
+    ] * 2
+
+
+def test_killed_workers_lose_no_case(tmp_path: Path, cache: Path) -> None:
+    target = python_target(tmp_path, TORCH_HEAD + indented("y.copy_(x)\ntime.sleep(0.01)"))
+    with WorkerPool([target], cache=cache) as pool:
+        for how in (signal.SIGKILL, signal.SIGTERM):
+            batch = pool.submit([a_case()] * 20)
+            os.kill(pool.pids[target.id], how)
+            found = [each[target.id].outputs for each in pool.collect(batch)]
+            assert found == [{"y": a_case().inputs["x"].bits}] * 20
+        assert 1 <= pool.restarts[target.id] <= 2
+
+
+def test_leaving_the_pool_ends_the_workers(tmp_path: Path, cache: Path) -> None:
+    target = python_target(tmp_path, TORCH_HEAD + indented("time.sleep(1000)"))
+    with WorkerPool([target], cache=cache) as pool:
+        (pid,) = pool.pids.values()
+        pool.submit([a_case()] * 3)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_cases_launched_together_are_told_apart_when_one_ends_the_process(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where the error of any of them comes with the synchronisation."""
+    monkeypatch.setattr("fuzz.adapters.python_target.PythonTarget.batched", True)
+    target = python_target(tmp_path, TORCH_HEAD + indented(CUE.format("os.abort()")))
+    cases = [a_case(), BAD, a_case(), BAD, a_case()]
+    ran, died = Status.RAN, Status.DIED
+    assert [each.status for each in outcomes(target, cache, *cases)] == [ran, died, ran, died, ran]

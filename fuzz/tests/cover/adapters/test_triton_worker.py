@@ -1,0 +1,102 @@
+"""Workers of Triton kernels, interpreted and on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuzz.adapters.python_program import PythonAttestation
+from fuzz.base.case import Case, Output, Tensor, contiguous
+from fuzz.base.kernel import Device
+from fuzz.base.outcome import Status
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.planted import ANYTHING, a_case
+from fuzz.tests.common.python_planted import BAD, PITCHED, TRITON, TRITON_HEAD, outcomes, python_target
+from fuzz.uses.starting import sanitizer
+
+
+@pytest.fixture(params=["interpret", "cuda"])
+def triton_device(request: pytest.FixtureRequest) -> Device:
+    found: Device = request.param
+    return found
+
+
+def test_a_triton_kernel_runs_as_its_target_says(tmp_path: Path, cache: Path, triton_device: Device) -> None:
+    target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", triton_device)
+    with WorkerPool([target], cache=cache) as pool:
+        status = pool.statuses[target.id]
+        outcome = pool.collect(pool.submit([a_case(PITCHED, contiguous((3, 4), offset=5))]))[0][target.id]
+    assert isinstance(status, PythonAttestation)
+    assert (status.device, status.mode) == (triton_device, target.mode)
+    assert set(status.versions) == {"torch", "triton", "python"}
+    assert (outcome.status, outcome.damage) == (Status.RAN, ())
+    assert outcome.outputs == {"y": a_case().inputs["x"].bits}
+
+
+def test_a_triton_program_that_strays_is_named(tmp_path: Path, cache: Path, triton_device: Device) -> None:
+    """Its last store has no mask: four elements too many."""
+    defect = TRITON.replace("x, mask=column < n)", "x)")
+    target = python_target(tmp_path, TRITON_HEAD + defect, "triton", triton_device)
+    (outcome,) = outcomes(target, cache, a_case())
+    assert [(d.tensor, d.kind, d.row, d.byte, d.where, d.count) for d in outcome.damage] == [
+        ("y", "gap", 2, 0, "after", 16)
+    ]
+
+
+def test_an_error_inside_a_triton_program_is_a_crash_with_its_line(
+    tmp_path: Path, cache: Path, triton_device: Device
+) -> None:
+    target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", triton_device)
+    first, bad, last = outcomes(target, cache, a_case(), BAD, a_case())
+    assert (first.status, bad.status, last.status) == (Status.RAN, Status.RAISED, Status.RAN)
+    assert "planted.py line 15: program[(1,)](x, y, x.stride(0), BLOCK=8)" in bad.detail
+
+
+def test_a_wild_address_is_the_cases_outcome(tmp_path: Path, cache: Path, triton_device: Device) -> None:
+    far = "program[(1,)](x, y, 1 << 40, x.shape[1], BLOCK=8)"
+    text = TRITON.replace("program[(1,)](x, y, x.stride(0), BLOCK=8)", far)
+    text = text.replace("row * pitch", "(row + 1) * pitch * (pitch > 9) + row * pitch")
+    target = python_target(tmp_path, TRITON_HEAD + text, "triton", triton_device)
+    found = outcomes(target, cache, a_case(), BAD, a_case(), BAD)
+    assert [outcome.status for outcome in found] == [Status.RAN, Status.DIED, Status.RAN, Status.DIED]
+    assert ("illegal memory access" if triton_device == "cuda" else "SIGSEGV") in found[1].detail
+    assert found[2].outputs == {"y": a_case().inputs["x"].bits}
+
+
+def test_a_stray_read_is_seen_by_the_sanitizer(tmp_path: Path, cache: Path) -> None:
+    """The load has no mask, and all that was loaded is looked at, or the compiler would leave the rest out."""
+    defect = TRITON.replace("column, mask=column < n, other=0.0)", "column)")
+    defect = defect.replace("    tl.store(", "    x = tl.where(tl.max(x) >= -1.0, x, x + 1.0)\n    tl.store(")
+    for text, status in ((TRITON, Status.RAN), (defect, Status.DIED)):
+        target = python_target(tmp_path, TRITON_HEAD + text, "triton", "cuda")
+        assert outcomes(target, cache, a_case())[0].damage == ()
+        (checked,) = outcomes(target, cache, a_case(), tool=sanitizer())
+        assert checked.status is status, checked.detail
+        assert ("Invalid __global__ read" in checked.detail) is (status is Status.DIED)
+
+
+def test_what_the_interpreter_gets_wrong_is_said_and_not_run(tmp_path: Path, cache: Path) -> None:
+    target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
+    bf16 = Case(
+        "rms_norm", {"axis": 1, "eps": 0.0}, {"x": Tensor("bf16", contiguous((1, 2)), b"\x80\x3f" * 2)},
+        {"y": Output("bf16", contiguous((1, 2)))},
+    )  # fmt: skip
+    wider = replace(target, kernel=replace(target.kernel, capabilities=replace(ANYTHING, dtypes=("f32", "bf16"))))
+    with WorkerPool([wider], cache=cache) as pool:
+        status = pool.statuses[wider.id]
+        refused, ran = (each[wider.id] for each in pool.collect(pool.submit([bf16, a_case()])))
+    assert isinstance(status, PythonAttestation)
+    assert "Triton's interpreter gets bf16 wrong" in status.not_given["bf16"]
+    assert (refused.status, refused.detail) == (Status.NOT_RUN, status.not_given["bf16"])
+    assert ran.status is Status.RAN
+
+
+def test_an_interpreted_target_is_given_small_cases_unless_asked(tmp_path: Path, cache: Path) -> None:
+    target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
+    tall = a_case(contiguous((200, 1)))
+    with WorkerPool([target], cache=cache) as pool:
+        assert pool.collect(pool.submit([tall, a_case()]))[0] == {}
+    with WorkerPool([target], cache=cache, bounded=False) as pool:
+        assert pool.collect(pool.submit([tall]))[0][target.id].status is Status.RAN

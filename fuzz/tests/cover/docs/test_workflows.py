@@ -1,0 +1,169 @@
+"""The workflows and the action that other projects copy: valid, and made of commands that exist."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from fuzz.cli import app
+from fuzz.report.formats import parse
+from fuzz.tests.common.validity import valid_junit, valid_sarif
+from fuzz.tests.conftest import CHECKOUT, edited
+
+_GITHUB = CHECKOUT / ".github"
+_ACTION = _GITHUB / "actions" / "kernelfuzz" / "action.yml"
+_WORKFLOWS = sorted((_GITHUB / "workflows").glob("*.yml"))
+_DROPS_EPS = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)")
+_RECORDER = """#!{python}
+import json, os, sys
+with open(os.environ["RECORD"], "a") as file:
+    file.write(json.dumps([os.path.basename(sys.argv[0]), *sys.argv[1:]]) + "\\n")
+"""
+
+
+def _read(path: Path) -> dict[str, Any]:
+    record: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return record
+
+
+def _steps() -> dict[str, dict[str, Any]]:
+    return {step["name"]: step for step in _read(_ACTION)["runs"]["steps"]}
+
+
+def test_every_file_is_valid_by_the_schema_of_its_kind() -> None:
+    assert [path.name for path in _WORKFLOWS] == ["gate.yml", "nightly.yml"]
+    for schema, paths in (("vendor.github-workflows", _WORKFLOWS), ("vendor.github-actions", [_ACTION])):
+        command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *map(str, paths)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_workflows_give_the_action_what_it_takes_and_may_do_what_it_does() -> None:
+    inputs = _read(_ACTION)["inputs"]
+    for path in _WORKFLOWS:
+        workflow = _read(path)
+        [job] = workflow["jobs"].values()
+        [use] = [step for step in job["steps"] if step["uses"] == "./.github/actions/kernelfuzz"]
+        assert set(use["with"]) <= set(inputs)
+        assert use["with"]["verb"] == path.stem
+        assert workflow["permissions"]["contents"] == "read"
+        assert job["timeout-minutes"] > 0
+    gate = _read(_GITHUB / "workflows" / "gate.yml")
+    assert gate["permissions"]["security-events"] == "write"
+    checkout = gate["jobs"]["gate"]["steps"][0]
+    assert checkout["with"]["fetch-depth"] == 0, "the gate compares with the base, which a shallow clone does not have"
+
+
+def test_the_readme_names_the_files_that_are_there() -> None:
+    for path in re.findall(r"\]\((\.github/[^)]+)\)", (CHECKOUT / "README.md").read_text()):
+        assert (CHECKOUT / path).is_file(), path
+
+
+def test_expressions_reach_scripts_as_variables_only() -> None:
+    for name, step in _steps().items():
+        assert "${{" not in step.get("run", ""), f"{name}: what a branch is called would be run"
+
+
+def test_reports_are_uploaded_however_the_gate_ended() -> None:
+    steps = _steps()
+    for name in ("Reports, page and case files", "Code scanning", "Keep the state for the next night"):
+        assert steps[name]["if"].startswith("always()")
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A machine of a code host, as far as the scripts see it."""
+
+    folder: Path
+    fake: Path
+
+    def run(self, name: str, **given: str) -> subprocess.CompletedProcess[str]:
+        """The script of one step, with the defaults of the action's inputs."""
+        step = _steps()[name]
+        inputs = {key: each.get("default", "") for key, each in _read(_ACTION)["inputs"].items()}
+        values = {f"${{{{ inputs.{key} }}}}": value for key, value in {**inputs, **given}.items()}
+        environment = {
+            **os.environ,
+            **{key: values[text] for key, text in step.get("env", {}).items()},
+            "PATH": f"{self.fake}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(CHECKOUT),
+            "HOME": str(self.folder),
+            "RECORD": str(self.folder / "record"),
+            "RUNNER_OS": "Linux",
+            "RUNNER_ARCH": "X64",
+            **{f"GITHUB_{what}": str(self.folder / what) for what in ("OUTPUT", "PATH", "STEP_SUMMARY")},
+        }
+        command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]]
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+        )
+
+    @property
+    def called(self) -> list[list[str]]:
+        """The commands that were recorded."""
+        return [json.loads(line) for line in (self.folder / "record").read_text().splitlines()]
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    """Commands that install or search are recorded, not run."""
+    fake, venv = tmp_path / "fake", tmp_path / ".kernelfuzz" / "venv" / "bin"
+    for path in (fake / "kernelfuzz", fake / "sudo", venv / "kernelfuzz", venv / "python"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_RECORDER.format(python=sys.executable))
+        path.chmod(0o755)
+    return Runner(tmp_path, fake)
+
+
+def test_the_commands_of_every_script_are_known_to_the_command_line(runner: Runner) -> None:
+    given = {"base": "origin/main", "arguments": "--pack kernels --require c-*@native*"}
+    for name, step in _steps().items():
+        if "run" in step:
+            done = runner.run(name, **given)
+            assert done.returncode == 0, f"{name}: {done.stderr}"
+    calls = [call[1:] for call in runner.called if call[0] == "kernelfuzz"]
+    assert [call[0] for call in calls] == ["doctor", "gate", "nightly"]
+    for verb, *arguments in calls:
+        group: Any = typer.main.get_command(app)
+        command = group.commands[verb]
+        options = command.make_context(verb, arguments).params  # a usage error raises
+        parse(options.get("report") or [])
+    assert calls[1][calls[1].index("--base") + 1] == "origin/main"
+    assert calls[1][-2:] == ["--require", "c-*@native*"], "a glob must reach the command as it is"
+    assert "--base" not in _gate_without_base(runner)
+    pip = next(call for call in runner.called if call[:3] == ["python", "-m", "pip"])
+    assert pip[-1] == "kernelfuzz"
+    assert (runner.folder / "OUTPUT").read_text().startswith("key=kernelfuzz-Linux-X64-Python-3")
+    assert (runner.folder / "PATH").read_text().strip().endswith("/venv/bin")
+
+
+def _gate_without_base(runner: Runner) -> list[str]:
+    assert runner.run("Gate").returncode == 0
+    return runner.called[-1]
+
+
+def test_a_red_gate_leaves_valid_reports_and_a_summary(runner: Runner, planted: Callable[..., Path]) -> None:
+    pack = planted(_DROPS_EPS)
+    (runner.folder / "corpora").mkdir()
+    program = f'#!/bin/sh\nexec {sys.executable} -m fuzz "$@"\n'
+    (runner.fake / "kernelfuzz").write_text(program)
+    done = runner.run("Gate", arguments=f"--pack {pack} --corpora corpora --max-cases 64")
+    assert done.returncode == 1, done.stderr
+    assert "::error file=" in done.stdout
+    results = runner.folder / "kernelfuzz-results"
+    log = valid_sarif((results / "kernelfuzz.sarif").read_text())
+    assert {result["ruleId"] for result in log["runs"][0]["results"]} & {"FAIL_NUMERIC", "FAIL_NONFINITE"}
+    assert int(valid_junit((results / "junit.xml").read_text()).attrib["failures"]) > 0
+    assert "## kernelfuzz gate: FAILED" in (runner.folder / "STEP_SUMMARY").read_text()
+    assert list((results / "findings").glob("planted-fail_n*.json"))

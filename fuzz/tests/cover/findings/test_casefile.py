@@ -1,0 +1,135 @@
+"""Case files: exact round trip, and one clear line for whatever is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuzz.base.case import Case, CaseError
+from fuzz.base.op import OPS
+from fuzz.findings.casefile import Found, from_json, load, save, to_json
+from fuzz.tests.common.examples import any_case, plain
+
+CASES = st.sampled_from(sorted(OPS)).flatmap(any_case)
+FOUND = Found("c-sve@qemu:vl=256,gcc-O0", "FAIL_NUMERIC", 7, "0.1.0")
+
+
+@given(CASES)
+@settings(max_examples=50, deadline=None)
+def test_a_case_survives_the_file_bit_for_bit(case: Case) -> None:
+    again, found = from_json(json.loads(json.dumps(to_json(case, FOUND))))
+    assert again == case
+    assert again.digest == case.digest
+    assert found == FOUND
+
+
+@pytest.fixture
+def case() -> Case:
+    return plain(5, eps=1e-5)
+
+
+BREAKAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "one bit": (
+        lambda r: r["inputs"]["x"]["bits"].__setitem__(0, "3f800000" + r["inputs"]["x"]["bits"][0][8:]),
+        "digest",
+    ),
+    "eps": (lambda r: r["params"]["eps"].update(hex="0x1p-3"), "digest"),
+    "offset": (lambda r: r["inputs"]["x"].update(offset=3), "digest"),
+    "no digest": (lambda r: r.pop("digest"), "digest"),
+    "dtype": (lambda r: r["inputs"]["x"].update(dtype="f99"), "inputs.x.dtype"),
+    "shape": (lambda r: r["inputs"]["x"].update(shape=[2, 6]), "inputs.x.bits"),
+    "shape type": (lambda r: r["inputs"]["x"].update(shape="2x5"), "inputs.x.shape"),
+    "strides": (lambda r: r["inputs"]["x"].update(strides=[1]), "inputs.x.strides"),
+    "guard": (lambda r: r["inputs"]["x"].update(guard="left"), "inputs.x.guard"),
+    "bits": (lambda r: r["inputs"]["x"].update(bits=["xyz"]), "inputs.x.bits"),
+    "alias": (lambda r: r["outputs"]["y"].update(alias="z"), "outputs.y.alias"),
+    "params": (lambda r: r.update(params=3), "params"),
+    "eps hex": (lambda r: r["params"]["eps"].update(hex="soon"), "params.eps"),
+    "version": (lambda r: r.update({"kernelfuzz case": 99}), "format 99"),
+    "other": (lambda r: r.pop("kernelfuzz case"), "not a case file"),
+}
+
+
+@pytest.mark.parametrize("name", list(BREAKAGES))
+def test_a_broken_file_names_the_field(case: Case, tmp_path: Path, name: str) -> None:
+    breakage, expected = BREAKAGES[name]
+    record = to_json(case, FOUND)
+    breakage(record)
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps(record))
+    with pytest.raises(CaseError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert expected in message
+    assert str(path) in message
+    assert "\n" not in message
+
+
+HISTORY = (plain(7, eps=0.5), plain(3, dtype="f16"))
+
+
+def test_a_history_survives_the_file_and_an_older_version_would_refuse_it(case: Case) -> None:
+    found = replace(FOUND, history=HISTORY)
+    record = json.loads(json.dumps(to_json(case, found)))
+    assert from_json(record) == (case, found)
+    assert record["kernelfuzz case"] == 2, "a reader that knows no history must not replay the case without"
+    assert to_json(case, FOUND)["kernelfuzz case"] == 1
+    assert record["digest"] == case.digest
+
+
+HISTORY_BREAKAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "call lost": (lambda h: h["calls"].pop(), "found.history.seal"),
+    "calls swapped": (lambda h: h["calls"].reverse(), "found.history.seal"),
+    "no calls": (lambda h: h.update(calls=[]), "found.history.calls"),
+    "no list": (lambda h: h.update(calls={}), "found.history.calls"),
+    "no seal": (lambda h: h.pop("seal"), "found.history.seal"),
+    "no case": (lambda h: h["calls"].__setitem__(1, 3), "found.history.calls[1]: file: expected an object"),
+    "call altered": (lambda h: h["calls"][0]["params"]["eps"].update(hex="0x1p-3"), "found.history.calls[0]: digest"),
+}
+
+
+@pytest.mark.parametrize("name", list(HISTORY_BREAKAGES))
+def test_a_broken_history_names_the_field(case: Case, tmp_path: Path, name: str) -> None:
+    breakage, expected = HISTORY_BREAKAGES[name]
+    record = to_json(case, replace(FOUND, history=HISTORY))
+    breakage(record["found"]["history"])
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps(record))
+    with pytest.raises(CaseError) as caught:
+        load(path)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\xfe", b"null"])
+def test_a_file_that_is_no_case_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "case.json"
+    path.write_bytes(content)
+    with pytest.raises(CaseError, match=r"case\.json"):
+        load(path)
+
+
+def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(CaseError, match="cannot be read: No such file"):
+        load(tmp_path / "nowhere.json")
+
+
+def test_saving_leaves_nothing_half_written(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full_disk(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "case.json"
+    save(path, case)
+    before = path.read_bytes()
+    monkeypatch.setattr(Path, "replace", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        save(path, case, FOUND)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["case.json"]

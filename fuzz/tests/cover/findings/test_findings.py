@@ -1,0 +1,68 @@
+"""The finding book keeps the smallest case of each bucket, on disk at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fuzz.base.case import Case
+from fuzz.base.verdict import Verdict
+from fuzz.findings.book import FindingBook
+from fuzz.findings.casefile import load
+from fuzz.findings.tally import Tally, TargetTally
+from fuzz.judge.judgement import Judgement
+from fuzz.tests.common.examples import plain
+from oracles.truth import OutputCheck
+
+
+def _case(n: int, dtype: str = "f32") -> Case:
+    return plain(n, dtype=dtype)
+
+
+def _judgement(case: Case, verdict: Verdict = Verdict.FAIL_NUMERIC, ratio: float = 2.0) -> Judgement:
+    worst = OutputCheck("y", "pass", (0, 0), ratio) if verdict is Verdict.PASS else None
+    return Judgement("c-k@native:gcc-O2", case.digest, verdict, ratio, worst)
+
+
+def test_a_smaller_case_replaces_a_larger_one_and_not_the_other_way(tmp_path: Path) -> None:
+    book = FindingBook(tmp_path, 7)
+    for n in (50, 70, 5, 9):
+        book.add("k", _case(n), _judgement(_case(n)), {})
+        assert len(list(tmp_path.iterdir())) == 1
+    (bucket,) = book.buckets.values()
+    assert bucket.count == 4
+    case, found = load(next(tmp_path.iterdir()))
+    assert case == _case(5)
+    assert found is not None
+    assert (found.run_seed, found.verdict) == (7, "FAIL_NUMERIC")
+
+
+def test_verdicts_and_kernels_have_their_own_buckets(tmp_path: Path) -> None:
+    book = FindingBook(tmp_path, 7)
+    book.add("a", _case(5), _judgement(_case(5)), {})
+    book.add("b", _case(5), _judgement(_case(5)), {})
+    book.add("a", _case(5), _judgement(_case(5), Verdict.CRASH), {})
+    assert len(book.buckets) == len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_disk_that_takes_no_file_keeps_the_finding_and_says_so() -> None:
+    book = FindingBook(Path("/proc/nowhere"), 7)
+    bucket = book.add("a", _case(5), _judgement(_case(5)), {})
+    assert bucket.count == 1
+    assert bucket.path is None
+    assert "cannot be written" in book.trouble
+
+
+def test_the_tally_counts_findings_and_worst_passes_apart() -> None:
+    target = TargetTally("c-k@native:gcc-O2", "k")
+    target.add(_case(5), _judgement(_case(5), Verdict.PASS, 0.25))
+    target.add(_case(9), _judgement(_case(9), Verdict.PASS, 0.75))
+    target.add(_case(9, "f16"), _judgement(_case(9, "f16"), Verdict.PASS, 0.5))
+    target.add(_case(7), _judgement(_case(7), Verdict.FAIL_NUMERIC, 99.0))
+    target.add(_case(7), Judgement(target.target, "", Verdict.NOT_RUN, reason="gone"))
+    target.add(_case(7), Judgement(target.target, "", Verdict.ORACLE_GAVE_UP))
+    tally = Tally({target.target: target})
+    assert (tally.judged, tally.findings, tally.gave_up, target.not_run) == (5, 1, 1, 1)
+    assert target.worst["f32"].ratio == 0.75
+    assert target.worst["f32"].where == "2x9 normal"
+    assert tally.dtypes == ("f32", "f16")
+    assert tally.worst("f16") == 0.5

@@ -1,0 +1,124 @@
+"""The laws of all ops with all their tensors: what they change, what must follow, and what they say nothing of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from fuzz.base.case import ITEMSIZE, Case
+from fuzz.base.op import OPS
+from fuzz.base.stream import Stream
+from fuzz.base.validity import check_case
+from fuzz.generate.plan import plan
+from fuzz.generate.realise import realise
+from fuzz.generate.requirements import anything
+from fuzz.generate.sketch import Sketch
+from fuzz.laws.comparison import Difference, first_difference
+from fuzz.laws.law import LawCheck
+from fuzz.laws.registry import LAWS
+from fuzz.tests.common.family import family
+
+Model = Callable[[Case], Mapping[str, bytes]]
+RECIPES = ("normal", "uniform", "row_scales", "one_nan", "one_inf", "zero_rows", "normal", "spike")
+BY_LAW = [
+    (op, law)
+    for op in OPS
+    for law in ("row_permutation", "batch_subset", "batch_append", "scaling", "sign_flip", "layout", "in_place")
+]
+
+
+@lru_cache(maxsize=4)
+def cases_of(op: str) -> tuple[Case, ...]:
+    """Of f16, bf16 and f32 mixed, in any layout, with and without optional tensors."""
+    taker = anything(op)
+    able = replace(taker.able, dtypes=("f32", "f16"), mixed=tuple((n, ("f32", "f16")) for n, _ in taker.able.mixed))
+    taker, made = replace(taker, able=able), []
+    for number in range(220):
+        n, rows, rank = (int(i) for i in Stream(number).child("shape").integers(3, 2, 4))
+        sketch = Sketch(
+            taker, 5 * n + number % 9, rows * (number % 3 + 1), rank, number % rank, number % 2 == 0,
+            (2.0**-17, 0.25, 0.0)[number % 3], RECIPES[number % len(RECIPES)], number,
+        )  # fmt: skip
+        made.append(realise(plan(sketch)))
+    return tuple(made)
+
+
+def broken(check: LawCheck, case: Case, model: Model) -> Difference | None:
+    twin, known = check.twin(case), model(case)
+    check_case(twin)
+    return first_difference(twin.outputs, check.expected(case, known), model(twin), check.leeway(case, known))
+
+
+def fitting(op: str, law: str) -> list[tuple[Case, LawCheck]]:
+    return [(c, LawCheck(LAWS[law], int(c.digest[:16], 16))) for c in cases_of(op) if LAWS[law].applies(c)]
+
+
+@pytest.mark.parametrize(("op", "law"), BY_LAW)
+def test_an_honest_kernel_keeps_the_law_wherever_it_applies(op: str, law: str) -> None:
+    applied = fitting(op, law)
+    assert len(applied) > 25
+    seen: set[str] = set()
+    for case, check in applied:
+        seen |= {*case.inputs, *case.outputs}
+        assert broken(check, case, family) is None, case
+    assert seen == {operand.name for operand in OPS[op].operands}, "the law was seen with every tensor"
+
+
+EXPECTED = [(op, law, operand.name) for op, law in BY_LAW for operand in OPS[op].outputs]
+
+
+@pytest.mark.parametrize(("op", "law", "output"), EXPECTED)
+def test_one_bit_of_any_output_breaks_the_law_unless_it_says_nothing_of_it(op: str, law: str, output: str) -> None:
+    """The twin's last element, nudged: shown in hex with where it is."""
+    caught = silent = 0
+    for case, check in fitting(op, law):
+        if output not in case.outputs:
+            continue
+        twin, known = check.twin(case), family(case)
+        got = dict(family(twin))
+        size = ITEMSIZE[case.outputs[output].dtype]
+        words = np.frombuffer(got[output], f"<u{size}").copy()
+        words[-1] ^= words.dtype.type(1)
+        got[output] = words.tobytes()
+        difference = first_difference(twin.outputs, check.expected(case, known), got, check.leeway(case, known))
+        caught += difference is not None
+        silent += difference is None
+        if difference is not None:
+            assert difference.output == output
+            assert difference.index == tuple(extent - 1 for extent in twin.outputs[output].layout.shape)
+            assert str(difference).count(f"(0x{int(words[-1]):0{2 * size}x})") == 1
+    if output == "dw" and law in ("row_permutation", "batch_subset", "batch_append"):
+        assert (caught, silent > 0) == (0, True)
+    else:
+        assert caught > 5
+        assert caught > silent, "NaNs and what may have underflowed are few"
+
+
+def test_scaling_moves_what_depends_on_the_scale_and_nothing_else() -> None:
+    for op in OPS:
+        for case, check in fitting(op, "scaling")[:40]:
+            twin = check.twin(case)
+            changed = {name for name in case.inputs if twin.inputs[name].bits != case.inputs[name].bits}
+            assert changed <= {"x", "residual", "rstd", "dsum"}
+            assert twin.params["offset" if "offset" in case.params else "axis"] == case.params.get(
+                "offset", case.params["axis"]
+            )
+
+
+def test_weights_of_each_position_stay_with_it() -> None:
+    """Rows are not picked along an axis whose positions have weights of their own."""
+    stacked = [
+        case
+        for op in ("rms_norm", "fused_add_rms_norm")
+        for case in cases_of(op)
+        if "weight" in case.inputs and len(case.inputs["weight"].layout.shape) == 2
+    ]
+    assert any(case.inputs["weight"].layout.shape[0] > 1 for case in stacked)
+    for case in stacked:
+        if LAWS["row_permutation"].applies(case):
+            twin = LawCheck(LAWS["row_permutation"], 5).twin(case)
+            assert twin.inputs["weight"] == case.inputs["weight"]

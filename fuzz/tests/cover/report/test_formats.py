@@ -1,0 +1,164 @@
+"""Report formats: valid by their schemas, stable from run to run, within the limits of those who read them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuzz.base.kernel import CKernel, PythonKernel
+from fuzz.base.verdict import Verdict
+from fuzz.findings.tally import Worst
+from fuzz.report import github
+from fuzz.report.formats import FORMATS, FormatError, parse, write_reports
+from fuzz.report.junit import junit
+from fuzz.report.location import Location, location_of
+from fuzz.report.outline import Outline, Problem, TargetLine
+from fuzz.report.sarif import FINGERPRINT, sarif
+from fuzz.tests.common.validity import valid_junit, valid_sarif
+
+_PROBLEM = Problem(
+    kernel="mine",
+    verdict=Verdict.FAIL_LAW,
+    law="scaling",
+    targets=("c-mine@native:gcc-O0", "c-mine@native:gcc-O2"),
+    count=7,
+    text="FAIL_LAW  mine\n  what  100% wrong, y[0] <&> \x00 \ud800 ````",
+    location=Location("kernels/c/mine.c", 12),
+)
+_TARGETS = tuple(
+    TargetLine(
+        "mine", "rms_norm", target, 10, 7, {"f32": Worst(0.5, "1x4 normal")}, {"scaling": 3, "rerun": 0},
+        "" if judged else "no AVX-512 here",
+    )
+    for target, judged in (("c-mine@native:gcc-O0", 1), ("c-mine@native:gcc-O2", 1), ("c-mine@native:gcc-O3", 0))
+)  # fmt: skip
+_RED = Outline(
+    "gate",
+    0,
+    {"kernelfuzz": "0.1.0", "python": "3.11"},
+    100,
+    _TARGETS,
+    (_PROBLEM,),
+    ("target x did not run",),
+    ("a note",),
+)
+_GREEN = replace(_RED, problems=(), complaints=())
+
+
+def test_sarif_is_valid_by_the_published_schema_red_green_and_known() -> None:
+    for outline in (_RED, _GREEN, replace(_RED, problems=(replace(_PROBLEM, known="https://x/1"),))):
+        valid_sarif(sarif(outline))
+    spaced = replace(_PROBLEM, location=Location("my kernels/a.c", 1))
+    [run] = valid_sarif(sarif(replace(_RED, problems=(spaced,))))["runs"]
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "my%20kernels/a.c"
+
+
+def test_sarif_points_to_the_source_line_and_keeps_its_fingerprint_when_the_line_moves() -> None:
+    [run] = valid_sarif(sarif(_RED))["runs"]
+    [result] = run["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("kernels/c/mine.c", 12)
+    assert result["partialFingerprints"] == {FINGERPRINT: _PROBLEM.fingerprint}
+    assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"] == "target x did not run"
+    moved = replace(
+        _PROBLEM, location=Location("kernels/c/mine.c", 99), count=1, targets=("c-mine@qemu:gcc-O2",)
+    )
+    assert moved.fingerprint == _PROBLEM.fingerprint == "33fefe3e5d6d348b5fd2128f8cbf2540"
+    assert replace(_PROBLEM, law="rerun").fingerprint != _PROBLEM.fingerprint
+
+
+def test_a_known_failure_is_suppressed_with_its_issue() -> None:
+    known = replace(_RED, problems=(replace(_PROBLEM, known="https://x/1"),), complaints=())
+    assert known.ok
+    [result] = valid_sarif(sarif(known))["runs"][0]["results"]
+    assert result["level"] == "note"
+    assert result["suppressions"] == [{"kind": "external", "justification": "https://x/1"}]
+    assert valid_junit(junit(known)).attrib["failures"] == "0"
+
+
+def test_sarif_holds_no_more_results_than_are_shown() -> None:
+    many = replace(_RED, problems=(_PROBLEM,) * 5003)
+    [run] = json.loads(sarif(many))["runs"]
+    assert len(run["results"]) == 5000
+    assert "3 further buckets" in run["invocations"][0]["toolExecutionNotifications"][-1]["message"]["text"]
+
+
+def test_junit_has_a_case_per_target_and_law_and_says_what_did_not_run() -> None:
+    root = valid_junit(junit(_RED))
+    assert (root.attrib["tests"], root.attrib["failures"], root.attrib["skipped"]) == ("10", "3", "5")
+    failures = {case.attrib["classname"]: case for case in root.iter("testcase") if case.find("failure") is not None}
+    shown = failures["c-mine@native:gcc-O0"].find("failure")
+    assert shown is not None
+    assert shown.attrib["type"] == "FAIL_LAW"
+    assert (shown.text or "").startswith("FAIL_LAW  mine\n")
+    skipped = [case.find("skipped") for case in root.iter("testcase")]
+    reasons = {element.attrib["message"] for element in skipped if element is not None}
+    assert reasons == {"NOT_RUN: no AVX-512 here", "no case was checked by this law"}
+    assert {p.attrib["name"] for p in root.iter("property")} >= {"seed", "kernelfuzz", "worst err/budget f32"}
+
+
+def test_annotations_are_one_line_each_and_no_more_than_are_shown() -> None:
+    lines = github.commands(_RED)
+    assert lines[0].startswith(
+        "::error file=kernels/c/mine.c,line=12,title=kernelfuzz FAIL_LAW mine::FAIL_LAW scaling: "
+    )
+    assert "%0A" in lines[0]
+    assert "100%25 wrong" in lines[0]
+    assert all("\n" not in line for line in lines)
+    many = github.commands(replace(_RED, problems=(_PROBLEM,) * 40))
+    assert len(many) == 10
+    assert many[-1].endswith("::and 32 more: see the summary of this step")
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("a:b,c%d\r\ne", "a%3Ab%2Cc%25d%0D%0Ae"), ("plain", "plain")])
+def test_what_a_workflow_command_would_misread_is_escaped(text: str, wanted: str) -> None:
+    assert github.escaped_property(text) == wanted
+
+
+def test_a_step_summary_is_cut_to_what_is_taken_with_its_fences_closed() -> None:
+    long = replace(_PROBLEM, text="x" * 1000)
+    whole = github.summary(replace(_RED, problems=(long,) * 2000))
+    assert len(whole.encode()) <= 1 << 20
+    assert whole.endswith("(cut: the rest does not fit into a step summary)\n")
+    assert whole.count(github._FENCE) % 2 == 0
+    assert "## kernelfuzz gate: FAILED" in whole
+    assert "## kernelfuzz gate: passed" in github.summary(_GREEN)
+
+
+def test_every_format_is_written_where_it_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outline = replace(_RED, problems=(replace(_PROBLEM, text="plain"),))
+    wanted = parse([f"{name}={tmp_path}/deep/{name}" for name in FORMATS] + ["text"])
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    write_reports(outline, wanted)
+    assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == sorted(FORMATS)
+    printed = capsys.readouterr().out
+    assert printed.startswith("::error ")
+    assert "kernelfuzz gate: FAILED" in printed
+    assert json.loads((tmp_path / "deep" / "json").read_text())["problems"][0]["fingerprint"] == _PROBLEM.fingerprint
+    with pytest.raises(FormatError, match="the formats are text, json, junit, sarif, github"):
+        parse(["html=out.html"])
+
+
+def test_a_kernel_is_located_by_the_line_that_defines_it(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    folder = tmp_path / "my kernels"
+    folder.mkdir()
+    (folder / "k.c").write_text('#include "kernelfuzz.h"\n\nint kf_rms_norm(const kf_rms_norm_call *call) {\n')
+    (folder / "k.py").write_text("import torch\n\ndef mine(x):\n    return x\n")
+    assert location_of(CKernel("k", "rms_norm", folder / "k.c")) == Location("my kernels/k.c", 3)
+    assert location_of(PythonKernel("k", "rms_norm", folder / "k.py", "torch", entry="mine")).line == 3
+    assert location_of(PythonKernel("k", "rms_norm", folder / "k.py", "torch", entry="gone")).line == 1
+
+
+def test_every_verdict_that_is_a_finding_has_its_rule() -> None:
+    [run] = valid_sarif(sarif(_GREEN))["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert set(rules) == {verdict.value for verdict in Verdict if verdict.is_finding}
+    assert all(re.fullmatch("[A-Z_]+", rule) for rule in rules)

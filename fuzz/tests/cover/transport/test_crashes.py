@@ -1,0 +1,185 @@
+"""Whatever a kernel does to its process, every case has an outcome; native and emulated."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fuzz.adapters.build import Builder
+from fuzz.adapters.c_target import CTarget
+from fuzz.base.attestation import NotRun
+from fuzz.base.outcome import Fault, Status
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.planted import Run, a_case
+from fuzz.transport.frames import encode_case, encode_frame
+
+BAD = a_case(bits=b"\xff" * 48)
+"""a case that the kernels below take for their cue."""
+CUE = "copy(c); if (*(unsigned *)c->x.data == 0xffffffffu) { %s }"
+ILL = """
+#if defined(__x86_64__)
+__asm__ volatile("ud2");
+#else
+__asm__ volatile(".inst 0");
+#endif
+"""
+DIVIDE = """
+#if defined(__x86_64__)
+volatile int zero = 0; zero = 7 / zero;
+#else
+raise(SIGFPE);
+#endif
+"""
+
+
+def test_caught_signals_name_no_tensor_and_the_worker_lives(run: Run) -> None:
+    null = "*(volatile int *)8 = 1;"
+    overflow = "volatile char big[1 << 26]; for (int i = (1 << 26) - 1; i >= 0; i -= 4096) big[i] = 1;"
+    for body, name in ((ILL, "SIGILL"), (DIVIDE, "SIGFPE"), (null, "SIGSEGV"), (overflow, "SIGSEGV")):
+        before, bad, after = run(CUE % body, a_case(), BAD, a_case())
+        assert (before.status, after.status) == (Status.RAN, Status.RAN)
+        assert bad.status is Status.FAULT
+        assert bad.fault is not None
+        assert (bad.fault.signal, bad.fault.tensor, bad.fault.row, bad.fault.byte) == (name, None, None, None)
+
+
+def test_many_faults_in_one_worker(run: Run) -> None:
+    outcomes = run("volatile float v = row(&c->x, rows - 1)[n]; (void)v;", *[a_case()] * 300)
+    assert {outcome.status for outcome in outcomes} == {Status.FAULT}
+    assert len({outcome.fault for outcome in outcomes}) == 1
+    assert isinstance(outcomes[-1].fault, Fault)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [("abort();", "SIGABRT"), ("exit(0);", "exit code 0"), ('fputs("oh no", stderr); _Exit(3);', "oh no")],
+)
+def test_a_dead_worker_is_the_cases_outcome(run: Run, body: str, said: str) -> None:
+    outcomes = run(CUE % body, a_case(), BAD, a_case(), BAD)
+    assert [outcome.status for outcome in outcomes] == [Status.RAN, Status.DIED, Status.RAN, Status.DIED]
+    assert said in outcomes[1].detail
+
+
+def test_a_hung_worker_is_the_cases_outcome(run: Run) -> None:
+    outcomes = run(CUE % "for (volatile int forever = 1; forever;) {}", a_case(), BAD, a_case(), limit=0.4)
+    assert [outcome.status for outcome in outcomes] == [Status.RAN, Status.HUNG, Status.RAN]
+
+
+def test_a_death_that_does_not_happen_again_is_still_reported(run: Run) -> None:
+    outcomes = run("static int calls; copy(c); if (++calls == 3) abort();", *[a_case()] * 4)
+    assert [outcome.status for outcome in outcomes] == [Status.RAN, Status.RAN, Status.DIED, Status.RAN]
+    assert "alone in a fresh worker it returned" in outcomes[2].detail
+
+
+def test_a_kernel_that_prints_does_not_break_the_protocol(run: Run) -> None:
+    case = a_case()
+    outcomes = run('copy(c); printf("KFRS%09d\\n", 7); fflush(stdout); getchar();', case, case)
+    assert [outcome.outputs for outcome in outcomes] == [{"y": case.inputs["x"].bits}] * 2
+
+
+def test_a_kernel_cannot_swallow_the_memory(run: Run) -> None:
+    (outcome,) = run(
+        "void *p = malloc((size_t)16 << 30); if (p == NULL) return KF_REJECTED; *(volatile char *)p = 1; copy(c);",
+        a_case(),
+    )
+    assert outcome.status is Status.REJECTED
+
+
+def test_floating_point_state_does_not_leak(run: Run) -> None:
+    """The first case sets flush-to-zero; the second multiplies a subnormal."""
+    flush = """
+    #if defined(__x86_64__)
+    if (*(unsigned *)c->x.data == 0xffffffffu) { __builtin_ia32_ldmxcsr(0x9fc0); copy(c); return KF_OK; }
+    #else
+    uint64_t on = 1 << 24;
+    if (*(unsigned *)c->x.data == 0xffffffffu) { __asm__ volatile("msr fpcr, %0" : : "r"(on)); copy(c); return KF_OK; }
+    #endif
+    copy(c); volatile float tiny = 1e-39f; tiny = tiny * 0.5f; row(&c->y, 0)[0] = tiny > 0;
+    """
+    outcomes = run(flush, BAD, a_case())
+    assert outcomes[1].outputs["y"][:4] == b"\x00\x00\x80\x3f"
+
+
+def test_a_rejection_carries_the_code(run: Run) -> None:
+    (rejected, strange) = *run("return KF_REJECTED;", a_case()), *run("return 7;", a_case())
+    assert (rejected.status, strange.status) == (Status.REJECTED, Status.REJECTED)
+    assert "7" in strange.detail
+
+
+def test_killed_workers_lose_no_case(make_target: Callable[[str], CTarget], cache: Path) -> None:
+    target = make_target("copy(c); for (volatile int i = 0; i < 200000; i++) {}")
+    case = a_case()
+    with WorkerPool([target], cache=cache) as pool:
+        batches = [pool.submit([case] * 40) for _ in range(3)]
+        killed = []
+        for batch, how in zip(batches, (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL), strict=True):
+            killed.append(pool.pids[target.id])
+            os.kill(killed[-1], how)
+            outcomes = [each[target.id] for each in pool.collect(batch)]
+            assert [outcome.outputs for outcome in outcomes] == [{"y": case.inputs["x"].bits}] * 40
+        assert len(set(killed)) == 3
+        assert 1 <= pool.restarts[target.id] <= 3
+
+
+def test_a_worker_that_cannot_be_restarted_says_so(make_target: Callable[[str], CTarget], tmp_path: Path) -> None:
+    target = make_target(CUE % "abort();")
+    with WorkerPool([target], cache=tmp_path / "cache") as pool:
+        for binary in (tmp_path / "cache").glob("worker-*"):
+            binary.unlink()
+        outcomes = [each[target.id] for each in pool.collect(pool.submit([a_case(), BAD, a_case()]))]
+        later = pool.collect(pool.submit([a_case()]))
+    assert [outcome.status for outcome in outcomes] == [Status.RAN, Status.NOT_RUN, Status.NOT_RUN]
+    assert "cannot be started" in outcomes[1].detail
+    assert later[0][target.id].status is Status.NOT_RUN
+
+
+def test_leaving_the_pool_ends_the_workers(make_target: Callable[[str], CTarget], cache: Path) -> None:
+    target = make_target("for (volatile int forever = 1; forever;) {}")
+    with pytest.raises(KeyboardInterrupt), WorkerPool([target], cache=cache) as pool:  # noqa: PT012
+        assert not isinstance(pool.statuses[target.id], NotRun)
+        pids = list(pool.pids.values())
+        pool.submit([a_case()] * 3)
+        raise KeyboardInterrupt
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+PARENT = """
+import os, signal, sys
+from fuzz.transport.process import Process, command
+process = Process(command(sys.argv[1:]), limit=0.5)
+process.hello()
+process._send(sys.stdin.buffer.read())
+print(process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_worker_outlives_a_killed_parent(make_target: Callable[[str], CTarget], cache: Path) -> None:
+    """An idle worker sees the end of its input; one in an endless loop has an alarm."""
+    target = make_target(CUE % "for (volatile int forever = 1; forever;) {}")
+    command = [sys.executable, "-c", PARENT, *target.prefix, str(Builder(cache).build(target).path)]
+    for case in (a_case(), BAD):
+        frame = encode_frame([encode_case(case)], limit_s=1)
+        parent = subprocess.run(command, input=frame, stdout=subprocess.PIPE, check=False)
+        assert parent.returncode == -signal.SIGKILL
+        deadline = time.monotonic() + 10
+        while _is_alive(int(parent.stdout)):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def _is_alive(pid: int) -> bool:
+    """A zombie, whose new parent may never collect it, is not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,119 @@
+"""The frames: what the engine encodes is what the kernel sees, and a broken frame is a clear error, never a hang."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fuzz.adapters.build import Builder
+from fuzz.adapters.c_attestation import check, parse
+from fuzz.adapters.c_target import CTarget
+from fuzz.base.attestation import AttestationError
+from fuzz.base.case import Case, Layout, Output, Tensor
+from fuzz.base.outcome import Status
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.planted import Run, a_case
+from fuzz.transport import records
+from fuzz.transport.frames import FrameError, encode_case, encode_frame
+
+SEES = """
+    const kf_tensor *x = &c->x;
+    float *y = c->y.data;
+    const float seen[] = {
+        x->dtype, x->rank, x->shape[0], x->shape[1], x->shape[2], x->strides[0], x->strides[1], x->strides[2],
+        c->axis, c->eps, ((float *)x->data)[0], ((float *)x->data)[x->strides[2]],
+    };
+    for (int i = 0; i < 12; i++) y[i * c->y.strides[1]] = seen[i];
+"""
+
+
+def test_the_kernel_sees_the_case(run: Run) -> None:
+    x = Layout((1, 2, 3), (50, -20, 2), "before", 3)
+    y = Layout((1, 12), (1, 2))
+    data = a_case(Layout((1, 6), (6, 1))).inputs["x"].bits
+    case = Case("rms_norm", {"axis": 1, "eps": 0.5}, {"x": Tensor("f32", x, data)}, {"y": Output("f32", y)})
+    (outcome,) = run(SEES, case)
+    assert list(memoryview(outcome.outputs["y"]).cast("f")) == [3, 3, 1, 2, 3, 50, -20, 2, 1, 0.5, 1, 2]
+    assert (outcome.damage, outcome.unwritten) == ((), ())
+
+
+def test_a_batch_larger_than_a_frame_keeps_its_order(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.execute.pool.FRAME_BYTES", 2000)
+    cases = [a_case(bits=bytes([n]) * 48) for n in range(30)]
+    assert [outcome.outputs["y"] for outcome in run("copy(c);", *cases)] == [case.inputs["x"].bits for case in cases]
+
+
+def test_names_and_ranks_that_do_not_fit_are_refused() -> None:
+    case = a_case()
+    long_name = Case("rms_norm", {}, {"a_name_of_16_byte": case.inputs["x"]}, {})
+    with pytest.raises(FrameError, match="15 bytes"):
+        encode_case(long_name)
+    deep = a_case(Layout((1,) * 7, (1,) * 7), bits=bytes(4))
+    with pytest.raises(FrameError, match="rank 7"):
+        encode_case(deep)
+
+
+def _patched(frame: bytes, at: int, data: bytes) -> bytes:
+    return frame[:at] + data + frame[at + len(data) :]
+
+
+FRAME = encode_frame([encode_case(a_case())], 10)
+FIRST_TENSOR = 24 + 40 + 2 * 32
+BROKEN = {
+    "magic": _patched(FRAME, 0, b"????"),
+    "2147483649 bytes": _patched(FRAME, 8, (2**31 + 1).to_bytes(8, "little")),
+    "ended 8 bytes early": FRAME[:-8],
+    "claims 7 bytes": _patched(FRAME, 24, b"\7\0\0\0"),
+    "is cut off": _patched(FRAME, 4, b"\2\0\0\0"),
+    "after the last case": _patched(FRAME, 4, b"\0\0\0\0"),
+    "not softmax": _patched(FRAME, 32, b"softmax\0"),
+    "without parameter eps": FRAME.replace(b"eps\0", b"epx\0"),
+    "without tensor y": FRAME.replace(b"y\0\0\0", b"z\0\0\0"),
+    "dtype 9": _patched(FRAME, FIRST_TENSOR + 16, b"\x09"),
+    "rank 7": _patched(FRAME, FIRST_TENSOR + 17, b"\x07"),
+    "alias 0": _patched(FRAME, FIRST_TENSOR + 19, b"\x00"),
+    "offset -1": _patched(FRAME, FIRST_TENSOR + 24, b"\xff" * 8),
+    "wrong size": _patched(FRAME, FIRST_TENSOR + 32, b"\x01"),
+    "extent -1": _patched(FRAME, FIRST_TENSOR + 40, b"\xff" * 8),
+    "too many": _patched(FRAME, 24 + 6, b"\xff"),
+}
+
+
+@pytest.mark.parametrize("said", list(BROKEN))
+def test_a_broken_frame_is_a_clear_error(
+    said: str, make_target: Callable[[str], CTarget], cache: Path, place: str
+) -> None:
+    target = make_target("copy(c);")
+    command = [*target.prefix, str(Builder(cache).build(target).path)]
+    answer = subprocess.run(command, input=BROKEN[said], capture_output=True, timeout=20, check=False)
+    assert (answer.returncode, said.encode() in answer.stderr) == (70, True), answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_a_worker_ends_when_its_input_ends(make_target: Callable[[str], CTarget], cache: Path) -> None:
+    target = make_target("copy(c);")
+    command = [*target.prefix, str(Builder(cache).build(target).path)]
+    answer = subprocess.run(command, input=FRAME, capture_output=True, timeout=20, check=False)
+    assert (answer.returncode, answer.stderr) == (0, b"")
+    magic, size = records.HELLO.unpack_from(answer.stdout)
+    assert magic == records.HELLO_MAGIC
+    check(parse(answer.stdout[8 : 8 + size].decode()), target, Builder(cache).build(target).digest)
+
+
+def test_a_frame_the_worker_refuses_is_an_internal_error(make_target: Callable[[str], CTarget], cache: Path) -> None:
+    target = make_target("copy(c);")
+    no_eps = Case("rms_norm", {"axis": 1}, a_case().inputs, a_case().outputs)
+    with WorkerPool([target], cache=cache) as pool, pytest.raises(FrameError, match="without parameter eps"):
+        pool.collect(pool.submit([no_eps]))
+
+
+def test_an_attestation_is_held_to_its_target(make_target: Callable[[str], CTarget], cache: Path) -> None:
+    target = make_target("copy(c);")
+    with WorkerPool([target], cache=cache) as pool:
+        found = pool.statuses[target.id]
+        assert pool.collect(pool.submit([a_case()]))[0][target.id].status is Status.RAN
+    with pytest.raises(AttestationError, match="code 0000 was requested"):
+        check(found, target, "0000")  # type: ignore[arg-type]

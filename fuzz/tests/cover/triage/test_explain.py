@@ -1,0 +1,79 @@
+"""The explanation of a planted bug names what was planted, and counts its evidence."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from fuzz.adapters.target import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.hunting import TAIL_63, failing, given_case, mutant, target_of, with_edits
+from fuzz.triage.explain import Explanation, explain, rule_text
+from fuzz.triage.family import Family
+from fuzz.triage.rule import Atom, Rule
+from fuzz.triage.shrink import shrink
+from fuzz.triage.trial import Trials
+
+_SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
+
+
+def _explained(kernel: Kernel, ending: str = "O2", *, siblings: bool = False, found: Case | None = None) -> Explanation:
+    target = target_of(kernel, ending)
+    others = [t for t in expand([kernel], this_host()) if t.unavailable() is None] if siblings else []
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, found or given_case((4, 191), 1, "pitched"))
+        trials = Trials(pool, target, Family.of(judgement))
+        return explain(trials, shrink(trials, case, judgement), others)
+
+
+def test_bad_elements_are_told_by_their_place() -> None:
+    edit = (_SCALED[0], _SCALED[1].replace("WRONG", "i % 8 == 5 && i >= n - n % 64"))
+    explanation = _explained(with_edits(edit))
+    assert explanation.places is not None
+    assert str(explanation.places).startswith("tail of 64 = inside and column mod 8 = 5, in y")
+
+
+def test_a_dropped_tail_is_told_by_n_and_by_the_rows_that_can_show_it() -> None:
+    explanation = _explained(with_edits(TAIL_63))
+    said = explanation.lines()[0]
+    assert "n mod 64 = 63" in said
+    assert re.search(r"\(\d+ of \d+ probes agree\)", said)
+    assert explanation.learned is not None
+    assert explanation.learned.agreeing / explanation.learned.probes > 0.97
+
+
+def test_kernels_that_reject_what_they_must_are_no_probes_of_those_that_do_not() -> None:
+    said = _explained(mutant("generic-takes-any-strides"), found=given_case((4, 6), 0, "contiguous")).lines()[0]
+    assert "axis = not last" in said
+    assert "step of x != 1" in said, "the kernel lost more than one check"
+    assert "about" not in said
+
+
+def test_values_that_cause_a_failure_are_stated_as_its_cause() -> None:
+    """As in a mean that overflows early: nothing is hidden by smaller numbers, they are no failure."""
+    edit = (_SCALED[0], _SCALED[1].replace("WRONG", "total > 0x1p60f"))
+    scaled = given_case((2, 9), 1, "contiguous")
+    x = np.frombuffer(scaled.inputs["x"].bits, "<f4") * np.float32(2.0**40)
+    found = replace(scaled, inputs={"x": replace(scaled.inputs["x"], bits=x.astype("<f4").tobytes())})
+    said = _explained(with_edits(edit), found=found).lines()[0]
+    assert said.startswith("fails when: mean square >= 2^")
+
+
+def test_values_that_only_hide_a_failure_come_after_its_cause() -> None:
+    cause, hiding = Atom("n mod 64", "=", (63,), 1.0), Atom("a zero row", "=", ("no",), 1.0)
+    both, core = Rule((hiding, cause)), Rule((cause,))
+    assert rule_text(both, core) == "n mod 64 = 63; it shows only where x has no row of zeros"
+    assert rule_text(both, both) == "x has no row of zeros and n mod 64 = 63"
+    assert rule_text(both, Rule()) == "x has no row of zeros and n mod 64 = 63"
+    assert rule_text(Rule(), Rule()) == "always"
+
+
+def test_an_optimisation_level_is_named() -> None:
+    edit = (_SCALED[0], _SCALED[1].replace("WRONG", "0\n#ifndef __OPTIMIZE__\n+ 1\n#endif\n"))
+    explanation = _explained(with_edits(edit), "O0", siblings=True)
+    assert "optimisation = -O0" in explanation.lines()[0]

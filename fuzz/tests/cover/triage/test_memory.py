@@ -1,0 +1,188 @@
+"""Memory that tensors share, and weights of rank 2: given up where the failure does without them, else named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fuzz.base.capability import accepts
+from fuzz.base.case import Case, CaseError, Layout, Tensor
+from fuzz.base.kernel import Kernel
+from fuzz.base.validity import check_case
+from fuzz.execute.pool import WorkerPool
+from fuzz.generate.aliasing import entangled_as
+from fuzz.tests.common.handmade import a_case, dense
+from fuzz.tests.common.hunting import PACK, failing, mutant, target_of
+from fuzz.triage.blueprint import Blueprint
+from fuzz.triage.choices import KNOTS, Choices
+from fuzz.triage.explain import Explanation, explain
+from fuzz.triage.family import Family
+from fuzz.triage.memory import meets, overlapping, shift
+from fuzz.triage.shrink import shrink
+from fuzz.triage.trial import Trials
+
+_TURNS = range(12)
+"""ways in which an output is laid over an input: before and after it, by one, a row or more, as dense or as strided."""
+
+
+def _with_stack(case: Case, rows: int) -> Case:
+    """With a weight of rank 2, whose rows differ."""
+    n = case.inputs["weight"].layout.shape[0]
+    bits = b"".join(a_case("rms_norm", ("weight",), (1, n), scale=1.0 + r).inputs["weight"].bits for r in range(rows))
+    return replace(case, inputs={**case.inputs, "weight": Tensor("f32", dense((rows, n)), bits)})
+
+
+def _over(turn: int, layout: str = "dense", grid: tuple[int, ...] = (3, 7)) -> Case:
+    case = (
+        a_case("rms_norm", ("weight",), grid)
+        if layout == "padded"
+        else a_case("rms_norm", ("weight",), grid, layout=dense)
+    )
+    return entangled_as(case, "y over x", turn)
+
+
+def _twice(grid: tuple[int, ...] = (3, 7)) -> Case:
+    return entangled_as(a_case("fused_add_rms_norm", (), grid), "residual is x", 0)
+
+
+def _stack(rows: int = 3, grid: tuple[int, ...] = (3, 7)) -> Case:
+    return _with_stack(a_case("rms_norm", ("weight",), grid), rows)
+
+
+def _shrunk(kernel: Kernel, found: Case) -> Case:
+    target = target_of(kernel, "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, found)
+        return shrink(Trials(pool, target, Family.of(judgement)), case, judgement)
+
+
+def _explained(kernel: Kernel, found: Case) -> Explanation:
+    target = target_of(kernel, "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, found)
+        trials = Trials(pool, target, Family.of(judgement))
+        return explain(trials, shrink(trials, case, judgement))
+
+
+def _planted(base: str, *edits: tuple[str, str]) -> Kernel:
+    return replace(PACK.kernel(base), name="planted", edits=edits)
+
+
+_FROM_THREE = _planted("weighted", ("y *= scale_of(", "if (r->n > 2) y *= 2;\n            y *= scale_of("))
+_ADD_FROM_THREE = _planted("add-generic", ("real y = sums[i] * rstd;", "real y = sums[i] * rstd * (r->n > 2 ? 2 : 1);"))
+_OF_RANK_2 = _planted("weighted", ("y *= scale_of(", "y *= (call->weight.rank == 2 ? 2 : 1) * scale_of("))
+_DSUM_LEFT_OUT = (".dsum = call->dsum,", ".dsum = call->dsum.data == call->x.data ? (kf_tensor){0} : call->dsum,")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "found"),
+    [
+        *((_FROM_THREE, _over(turn)) for turn in (0, 1, 2, 6)),
+        (_ADD_FROM_THREE, _twice()),
+        (_FROM_THREE, _stack(3)),
+        (_FROM_THREE, _stack(1)),
+        (_FROM_THREE, _stack(4, (2, 4, 7))),
+    ],
+)
+def test_what_the_failure_does_without_is_given_up(kernel: Kernel, found: Case) -> None:
+    assert not found.apart or len(found.inputs["weight"].layout.shape) == 2
+    small = _shrunk(kernel, found)
+    assert small.inputs["x"].layout.shape == (1, 3)
+    assert small.apart
+    assert all(tensor.alias is None for tensor in small.tensors.values())
+    assert "weight" not in small.inputs or small.inputs["weight"].layout.shape == (3,)
+
+
+@pytest.mark.parametrize("turn", [0, 1, 6])
+def test_an_overlap_that_is_needed_is_kept_by_one_element(turn: int) -> None:
+    small = _shrunk(mutant("weighted-overlap-forgotten"), _over(turn, grid=(2, 9)))
+    source, output = small.inputs["x"].layout, small.outputs["y"].layout
+    assert list(small.meetings()) == [("y", "x", "overlap")]
+    assert shift(source, output) == 1
+    assert small.inputs["x"].layout.shape == (1, 2)
+
+
+def test_one_buffer_for_two_inputs_is_kept_where_it_is_needed() -> None:
+    small = _shrunk(mutant("add-same-buffer-added-once"), _twice())
+    assert small.inputs["residual"].alias == "x"
+    assert small.inputs["x"].layout.shape == (1, 1)
+
+
+def test_rows_of_weights_are_kept_where_they_are_needed() -> None:
+    small = _shrunk(mutant("weighted-first-row-of-weights"), _stack(4, (2, 4, 7)))
+    assert small.inputs["x"].layout.shape == (2, 1)
+    assert small.inputs["weight"].layout.shape == (2, 1)
+    small = _shrunk(_OF_RANK_2, _stack(3))
+    assert small.inputs["x"].layout.shape == small.inputs["weight"].layout.shape == (1, 1)
+
+
+def test_a_weight_of_rank_2_is_named_and_its_probes_are_counted() -> None:
+    said = _explained(_OF_RANK_2, _stack(3)).lines()[0]
+    assert said.startswith("fails when: rank of weight = 2")
+    assert said.endswith("probes agree)")
+
+
+def test_one_buffer_for_two_inputs_of_a_gradient_is_named() -> None:
+    found = entangled_as(a_case("fused_add_rms_norm_backward", ("dsum",), (3, 7)), "dsum is x", 0)
+    said = _explained(_planted("add-backward-generic", _DSUM_LEFT_OUT), found).lines()[0]
+    assert said.startswith("fails when: dsum and x are one buffer")
+
+
+_ENTANGLED = [
+    *(_over(turn, layout, grid) for turn in _TURNS for layout in ("dense", "padded") for grid in ((3, 7), (2, 2, 5))),
+    _twice(), _stack(3), _stack(1), _stack(4, (2, 4, 7)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", _ENTANGLED)
+def test_every_choice_of_a_reduction_gives_a_sound_case(case: Case) -> None:
+    choices = Choices(case)
+    assert choices.apply(choices.whole).digest == case.digest
+    kernel = PACK.kernel("weighted" if case.op == "rms_norm" else "add-generic")
+    built = 0
+    for place, (label, most) in enumerate(choices.ranges.items()):
+        for value in range(most + 1 if label[0] in (*KNOTS, "axes", "rows", "n") else 1):
+            vector = list(choices.whole)
+            vector[place] = value
+            try:
+                smaller = choices.apply(tuple(vector))
+            except CaseError:
+                continue
+            check_case(smaller)
+            assert accepts(kernel, smaller)
+            built += 1
+    assert built >= len(choices.ranges)
+    assert choices.apply((0,) * len(choices.ranges)).apart
+
+
+# What has gaps or many axes is built with fewer of them, where a distance may lead out of it.
+@pytest.mark.parametrize("case", [*(_over(turn) for turn in _TURNS), _twice(), _stack(3), _stack(1)])
+def test_a_blueprint_builds_the_same_entanglement_again(case: Case) -> None:
+    built = Blueprint.of(case).build()
+    assert {name: t.alias for name, t in built.inputs.items()} == {name: t.alias for name, t in case.inputs.items()}
+    assert {name: len(t.layout.shape) for name, t in built.inputs.items() if name == "weight"} == {
+        name: len(t.layout.shape) for name, t in case.inputs.items() if name == "weight"
+    }
+    assert {(name, other) for name, other, _ in built.meetings()} == {
+        (name, other) for name, other, _ in case.meetings()
+    }
+
+
+def test_only_common_elements_count_as_an_overlap() -> None:
+    every_second = Layout((4,), (2,), "before", 4)
+    between, on = (overlapping(every_second, every_second, distance)[1] for distance in (1, 2))
+    assert not meets(every_second, between)
+    assert meets(every_second, on)
+    assert shift(every_second, on) == 2
+    with pytest.raises(CaseError, match="exactly in place"):
+        overlapping(every_second, every_second, 0)
+
+
+@pytest.mark.parametrize("guard", ["before", "after"])
+@pytest.mark.parametrize("distance", [-9, -1, 1, 5])
+def test_an_input_moves_off_the_page_where_the_output_needs_the_room(guard: str, distance: int) -> None:
+    layout = Layout((2, 3), (3, 1), "before" if guard == "before" else "after", 0)
+    source, output = overlapping(layout, replace(layout, offset=40), distance)
+    assert shift(source, output) == distance
+    assert 0 in (source.offset, output.offset)

@@ -1,0 +1,109 @@
+"""A sweep finds what is smaller than a case and fails as it does, and finds nothing below what was shrunk."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel
+from fuzz.base.verdict import Verdict
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.hunting import TAIL_63, failing, failures, given_case, mutant, target_of, with_edits
+from fuzz.triage.family import CLEAR, Family
+from fuzz.triage.shrink import shrink
+from fuzz.triage.smallest import Swept, sweep
+from fuzz.triage.trial import Trials
+
+_SCALED = "y[i] = x[i] * rstd;"
+
+
+def _swept(kernel: Kernel, found: Case) -> Swept:
+    target = target_of(kernel, "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, found)
+        return sweep(Trials(pool, target, Family.of(judgement)), case)
+
+
+@pytest.mark.parametrize("shape", [(1, 127), (3, 63), (2, 127)])
+def test_a_case_that_is_not_the_smallest_is_told_so(shape: tuple[int, int]) -> None:
+    swept = _swept(with_edits(TAIL_63), given_case(shape, 1, "pitched"))
+    assert not swept.smallest
+    assert str(swept) == "NO: 1x63 fails as well"
+
+
+def test_a_smaller_case_that_fails_by_other_values_only_is_found() -> None:
+    needs_a_large_one = (_SCALED, "y[i] = x[i] * rstd * (x[i] > 100.0f ? 1.5f : 1.0f);")
+    found = given_case((1, 40), 1, "contiguous")
+    values = replace(found.inputs["x"], bits=found.inputs["x"].bits[:-4] + b"\x00\x00\x80\x43")
+    swept = _swept(with_edits(needs_a_large_one), replace(found, inputs={"x": values}))
+    assert str(swept) == "NO: 1x1 fails as well"
+
+
+def test_nothing_is_smaller_than_the_smallest() -> None:
+    swept = _swept(with_edits(TAIL_63), given_case((1, 63), 1, "contiguous"))
+    assert swept.smallest
+    assert swept.runs >= 62 * 8, "every shorter row, with several values"
+
+
+def test_what_passes_when_it_is_built_anew_proves_nothing() -> None:
+    """A gap of two after each row is built as a gap of one."""
+    at_pitch_11 = with_edits(
+        ("static void generic_row(", "static float scale;\n\nstatic void generic_row("),
+        (_SCALED, "y[i] = x[i] * rstd * scale;"),
+        ("{ return each_row(", "{\n    scale = call->x.strides[0] == 11 ? 1.5f : 1.0f;\n    return each_row("),
+    )
+    swept = _swept(at_pitch_11, given_case((2, 9), 1, "pitched"))
+    assert not swept.smallest
+    assert str(swept) == "unknown: built anew it passes"
+
+
+def test_orders_of_a_sum_that_differ_by_luck_are_shrunk_to_three_elements() -> None:
+    """The shrunk case breaks the law that the one before it broke."""
+    target = target_of(mutant("generic-order-by-place"))
+    with WorkerPool([target]) as pool:
+        case, judgement = failures(pool, target, 1)[0]
+        trials = Trials(pool, target, Family.of(judgement))
+        small = shrink(trials, case, judgement)
+        again = trials.judge([small])[0]
+        assert again is not None
+        assert (again.verdict, again.law and again.law.name) == (Verdict.FAIL_LAW, "in_place")
+        assert case.inputs["x"].layout.size > 4 * 3
+        assert small.inputs["x"].layout.shape == (1, 3), "two numbers have one order"
+        assert small.outputs["y"].alias == "x", "without it there is no law to break"
+        assert sweep(trials, small).smallest
+
+
+def test_shrinking_never_walks_to_a_case_that_fails_barely() -> None:
+    """Its error grows with n, so a shorter row fails too, by less and less."""
+    grows = with_edits((_SCALED, "y[i] = x[i] * rstd * (1.0f + 2e-8f * (float)(n * n));"))
+    target = target_of(grows, "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, given_case((3, 200), 1, "pitched"))
+        assert judgement.ratio > 10 * CLEAR
+        family = Family.of(judgement)
+        small = shrink(Trials(pool, target, family), case, judgement)
+        barely = shrink(Trials(pool, target, replace(family, clear=0.0)), case, judgement)
+        clear, boundary = (Trials(pool, target, family).judge([each])[0] for each in (small, barely))
+    assert clear is not None
+    assert boundary is not None
+    assert clear.ratio >= CLEAR
+    assert boundary.ratio < CLEAR, "there are smaller ones, which fail barely: else this test shows nothing"
+    assert barely.inputs["x"].layout.size < small.inputs["x"].layout.size
+
+
+def test_a_case_that_fails_barely_itself_may_stay_so() -> None:
+    grows = with_edits((_SCALED, "y[i] = x[i] * rstd * (1.0f + 2e-8f * (float)(n * n));"))
+    target = target_of(grows, "O2")
+    with WorkerPool([target]) as pool:
+        every = [given_case((2, n), 1, "pitched") for n in range(2, 60)]
+        loose = Trials(pool, target, Family("values"))
+        judged = [(case, judgement) for case in every for judgement in loose.judge([case]) if judgement is not None]
+        case, judgement = next((c, j) for c, j in judged if j.verdict.is_finding and j.ratio < CLEAR)
+        small = shrink(Trials(pool, target, Family.of(judgement)), case, judgement)
+        again = loose.judge([small])[0]
+    assert again is not None
+    assert again.verdict.is_finding
+    assert again.ratio >= judgement.ratio
+    assert small.inputs["x"].layout.shape[0] == 1

@@ -1,0 +1,124 @@
+"""What a check runs, and what it remembers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis.database import InMemoryExampleDatabase
+
+import fuzz
+from fuzz.tests.conftest import CHECKOUT, edited
+from fuzz.uses.check.plan import GIVEN, Options, plan
+
+_DROPS_EPS = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)")
+_O2 = ("c-*@native:gcc-O2",)
+
+
+@pytest.fixture
+def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fuzz.CKernel:
+    """A kernel that drops eps."""
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
+    for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
+        (tmp_path / header.name).write_text(header.read_text())
+    (tmp_path / "wrong.c").write_text(_DROPS_EPS)
+    return fuzz.CKernel("wrong", "rms_norm", tmp_path / "wrong.c")
+
+
+@pytest.fixture
+def profile() -> Iterator[settings]:
+    """A profile of Hypothesis that a suite has loaded."""
+    before = settings.get_current_profile_name()
+    loaded = settings(max_examples=7, derandomize=False, database=InMemoryExampleDatabase())
+    settings.register_profile("of a suite", loaded)
+    settings.load_profile("of a suite")
+    yield loaded
+    settings.load_profile(before)
+
+
+def test_the_profile_gives_what_neither_the_call_nor_the_command_line_says(
+    profile: settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = plan("label", None, None, None)
+    assert (free.max_cases, free.max_time, free.database) == (7, None, profile.database)
+    assert (plan("label", 3, 9, None).seed, plan("label", 3, 9, None).max_cases) == (3, 9)
+    monkeypatch.setattr(GIVEN, "options", Options(max_time=2.0, seed=11))
+    asked = plan("label", 3, 9, None)
+    assert (asked.seed, asked.max_cases, asked.max_time) == (11, None, 2.0)
+    monkeypatch.setattr(GIVEN, "options", Options())
+    settings.register_profile("of a suite", profile, derandomize=True, database=None)
+    settings.load_profile("of a suite")
+    assert plan("label", None, None, None) == plan("label", None, None, None)
+    assert plan("label", None, None, None).seed != plan("other", None, None, None).seed
+
+
+def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
+    profile: settings, wrong: fuzz.CKernel
+) -> None:
+    with pytest.raises(fuzz.CheckFailed, match=r"FAIL_N\w+  wrong"):
+        fuzz.check(wrong, targets=_O2, max_cases=200, seed=1)
+    key = plan("c-wrong@native:gcc-O2", None, None, None).key
+    assert profile.database is not None
+    assert len(list(profile.database.fetch(key))) >= 1
+    # Not one case is drawn: it is the remembered one that fails.
+    with pytest.raises(fuzz.CheckFailed, match=r"FAIL_N\w+  wrong"):
+        fuzz.check(wrong, targets=_O2, max_cases=0)
+    wrong.source.write_text((CHECKOUT / "kernels" / "rms_norm" / "c" / "generic.c").read_text())
+    fuzz.check(wrong, targets=_O2, max_cases=8)
+    assert list(profile.database.fetch(key)) == []
+
+
+def test_what_is_remembered_is_the_shrunk_case(
+    profile: settings, wrong: fuzz.CKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=60.0))
+    with pytest.raises(fuzz.CheckFailed) as failed:
+        fuzz.check(wrong, targets=_O2, max_cases=200, seed=1)
+    text = str(failed.value)
+    assert re.search(r"\n  fails when    eps >= .* of the mean square \(\d+ of \d+ probes agree\)", text), text
+    assert re.search(r"\n  x             T\(\[1, 1\], f32", text)
+    assert "\n  cause         the kernel's source: wrong fails on c-wrong@native:gcc-O2, its only target here" in text
+    key = plan("c-wrong@native:gcc-O2", None, None, None).key
+    assert profile.database is not None
+    [kept] = profile.database.fetch(key)
+    assert json.loads(kept)["inputs"]["x"]["shape"] == [1, 1]
+    [file] = (tmp_path / "findings").iterdir()
+    assert "fails when" in file.read_text()
+
+
+def test_a_check_in_which_nothing_ran_fails(profile: settings, wrong: fuzz.CKernel) -> None:
+    with pytest.raises(fuzz.CheckFailed, match="NOTHING RAN: c-wrong@native:gcc-O2: none of 0 cases fits"):
+        fuzz.check(wrong, targets=_O2, max_cases=0)
+    with pytest.raises(fuzz.CheckFailed, match=r"NOTHING RAN: no target matches 'c-\*@qemu'; there are c-wrong@native"):
+        fuzz.check(wrong, targets=("c-*@qemu",))
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "expected"),
+    [
+        (lambda x: x, {}, "it has no parameter 'eps': rms_norm has x, weight, y, rstd, eps, axis, offset; wrap it"),
+        (
+            lambda x, eps: x,
+            {"op": "rms_norm_backward"},
+            "it has no parameter 'dy': rms_norm_backward has x, dy, weight",
+        ),
+        (lambda x, eps: x, {"returns": ("z",)}, "returns: rms_norm has no output 'z': y, rstd"),
+        (lambda x, eps: x, {"capabilities": fuzz.Capabilities(axis="any")}, "'any' needs a parameter 'axis'"),
+        (dict.get, {}, "parameter 'self' is nothing that it can be called with"),
+        (
+            fuzz.CKernel("k", "rms_norm", Path("k.c")),
+            {"op": "fused_add_rms_norm"},
+            "k is declared as a kernel of rms_norm",
+        ),
+    ],
+)
+def test_a_check_that_cannot_be_made_says_what_to_do(
+    function: object, options: dict[str, object], expected: str
+) -> None:
+    with pytest.raises(fuzz.CheckError) as error:
+        fuzz.check(function, **{"op": "rms_norm", **options})  # type: ignore[arg-type]
+    assert expected in str(error.value)

@@ -1,0 +1,125 @@
+"""Kept cases and published suites: files that say what they are, cases whose bits never change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from fuzz.base.case import CaseError, contiguous
+from fuzz.findings.casefile import Found
+from fuzz.tests.common.planted import a_case
+from fuzz.tests.conftest import edited
+from fuzz.uses.corpus.folder import Kept, built_in, keep, kept_cases
+from fuzz.uses.corpus.replay import entries_of, in_batches
+from fuzz.uses.corpus.suites import SuiteError, expand, load_suite, suites
+from fuzz.uses.corpus.upkeep import subsumed
+
+Cli = Callable[..., CompletedProcess[str]]
+
+
+def test_every_documented_case_says_which_bug_it_shows_and_is_named_by_its_digest() -> None:
+    documented = [kept for kept in kept_cases(built_in() / "historical") if kept.path.stem != "sve-tail-dont-care"]
+    assert len(documented) > 60
+    for kept in documented:
+        assert {"bug", "source", "why"} <= set(kept.about), kept.path
+        assert kept.path.stem.endswith(kept.case.digest[:12])
+
+
+def test_the_published_suites_of_all_five_systems_expand_to_the_same_bits_for_ever() -> None:
+    found = {
+        suite.system: [published.case.digest for published in expand(suite)] for suite in suites(built_in() / "suites")
+    }
+    assert sorted(found) == ["flydsl", "liger", "quack", "tilegym", "tract"]
+    tract = hashlib.sha256("".join(found["tract"]).encode()).hexdigest()
+    assert tract[:16] == "2ec82c891606ca4a", "tract's cases changed: by the file, or by a library"
+
+
+def test_rows_are_cut_and_the_published_shape_is_kept() -> None:
+    flydsl = load_suite(built_in() / "suites" / "flydsl.json")
+    [largest] = [published for published in expand(flydsl) if published.sweep.name == "pull request"]
+    assert largest.shape == (32768, 8192)
+    assert largest.case.inputs["x"].layout.shape == (1, 8192)
+
+
+def test_a_suite_that_cannot_be_read_is_named_with_its_sweep(tmp_path: Path) -> None:
+    broken = tmp_path / "mine.json"
+    sweep = {"name": "first", "op": "rms_norm", "shapes": [[1, 4]], "dtypes": ["f32"], "eps": [0], "fill": {}}
+    broken.write_text(json.dumps({"kernelfuzz suite": 1, "system": "mine", "source": "here", "sweeps": [sweep]}))
+    with pytest.raises(SuiteError, match=r"mine\.json: not a suite: sweep first: .*'fill'"):
+        load_suite(broken)
+
+
+def test_a_case_and_its_twin_stay_in_one_batch() -> None:
+    [kept] = [kept for kept in kept_cases(built_in() / "historical") if kept.about.get("law") == "batch_subset"]
+    pair = entries_of(kept)
+    assert [entry.check is None for entry in pair] == [True, False]
+    for batch in in_batches([pair] * 40):
+        assert len(batch) % 2 == 0
+
+
+def _found(n: int, target: str = "c-mine@native:gcc-O2") -> Kept:
+    case = replace(a_case(contiguous((1, n))), params={"eps": 2.0**-17, "axis": 1})
+    return Kept(Path(), case, Found(target, "FAIL_NUMERIC", 1, "0.1.0"))
+
+
+def test_only_the_smallest_of_the_same_failure_on_the_same_kind_of_input_stays(tmp_path: Path) -> None:
+    small, large, elsewhere = _found(65), _found(129), _found(129, "c-other@native:gcc-O2")
+    documented = Kept(Path(), a_case(contiguous((1, 193))), small.found, {"bug": "B001"})
+    dropped = subsumed([large, small, elsewhere, documented])
+    assert [(each.kept, each.by) for each in dropped] == [(large, small)]
+
+
+def test_cases_are_added_merged_and_pruned_by_their_digest(cli_here: Cli, tmp_path: Path) -> None:
+    findings, corpora = tmp_path / "findings", tmp_path / "corpora"
+    corpora.mkdir()
+    first = keep(_found(65), findings, "planted")
+    assert first is not None
+    assert keep(_found(129), findings, "planted") is not None
+    added = cli_here("corpus", "add", str(first), "--corpora", "corpora", "--bug", "T1", "--why", "one sentence")
+    assert (added.returncode, added.stderr) == (0, "")
+    [kept] = kept_cases(corpora / "regressions")
+    assert kept.about == {"bug": "T1", "why": "one sentence"}
+    merged = cli_here("corpus", "merge", "findings", "--corpora", "corpora")
+    assert merged.stdout.splitlines()[-1] == "1 new cases"
+    listed = cli_here("corpus", "list", "--corpora", "corpora").stdout
+    assert "T1: one sentence" in listed
+    assert "FAIL_NUMERIC on c-mine@native:gcc-O2" in listed
+    assert cli_here("corpus", "verify", "--corpora", "corpora").stdout.endswith("2 cases, all sound\n")
+
+
+def test_a_file_that_is_no_case_or_was_altered_is_named(tmp_path: Path) -> None:
+    [original] = (built_in() / "historical").glob("b005-*.json")
+    victim, text = tmp_path / original.name, original.read_text()
+    for change, complaint in (
+        (text.replace('"axis": 1', '"axis": 0'), "it was altered"),
+        (text.replace("kernelfuzz case", "kernelfuzz something"), "neither a case file nor a suite"),
+        (text.replace('"why": "', '"law": "gravity", "why": "'), "unknown law 'gravity'"),
+        ("{", "not a JSON file"),
+    ):
+        victim.write_text(change)
+        with pytest.raises(CaseError, match=f"{victim.name}.*{complaint}"):
+            list(kept_cases(tmp_path))
+    victim.write_text(text)
+    victim.rename(victim.with_name("b005-000000000000.json"))
+    with pytest.raises(CaseError, match=r"b005-000000000000\.json: named by a digest that is not its own"):
+        list(kept_cases(tmp_path))
+
+
+def test_kept_cases_are_judged_and_a_kernel_that_fails_one_is_shown(
+    cli_here: Cli, planted: Callable[..., Path], tmp_path: Path
+) -> None:
+    pack = planted(edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)"))
+    shown = cli_here("corpus", "verify", "--run", "--pack", str(pack), "--corpora", str(built_in()))
+    assert shown.returncode == 1, shown.stderr
+    assert "no kernel takes" in shown.stdout  # strides that the planted kernel does not take
+
+
+def test_a_missing_corpus_is_one_clear_line(cli_here: Cli) -> None:
+    shown = cli_here("corpus", "list", "--corpora", "nowhere")
+    assert (shown.returncode, shown.stderr) == (4, "kernelfuzz: nowhere: no such folder\n")

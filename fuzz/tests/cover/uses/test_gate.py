@@ -1,0 +1,199 @@
+"""The gate as a user runs it: in a repository, on a small pack, against a small corpus."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from fuzz.adapters.c_target import CTarget
+from fuzz.cli import app
+from fuzz.tests.common.validity import valid_sarif
+from fuzz.tests.conftest import CHECKOUT, GENERIC, edited
+from fuzz.uses.corpus.folder import built_in
+
+Cli = Callable[..., CompletedProcess[str]]
+
+_PACK = """from pathlib import Path
+from fuzz import Capabilities, CKernel, Numerics
+HERE = Path(__file__).parent
+KERNELS = tuple(
+    CKernel(name, "rms_norm", HERE / f"{name}.c", flags=("-ffp-contract=off",),
+            capabilities=Capabilities(dtypes=("f32", "f16"), strides="rows", aliases=(("y", "x"),)))
+    for name in ("first", "second")
+)
+"""
+_DROPS_EPS = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)")
+_LESS_ACCURATE = edited("total += x[i] * x[i];", "total += x[i] * x[i] * (1.0f + 3.0e-7f);")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a command printed, and its exit code."""
+
+    returncode: int
+    stdout: str
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A committed pack of two kernels, 'first' and 'second', and a corpus of three documented cases."""
+
+    folder: Path
+    printed: Callable[[], str]
+
+    def gate(self, *options: str, cases: int = 48, corpora: str = "corpora") -> Shown:
+        """Run the gate in this process: starting one costs more than a small gate."""
+        given = ["gate", "--pack", "pack", "--corpora", corpora, "--max-cases", str(cases)]
+        given += [] if "--explain-time" in options else ["--no-shrink"]
+        given += options
+        code = app(given, standalone_mode=False)
+        return Shown(code, self.printed())
+
+    def edit(self, kernel: str, source: str) -> None:
+        (self.folder / "pack" / f"{kernel}.c").write_text(source)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Repository:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    pack, historical = tmp_path / "pack", tmp_path / "corpora" / "historical"
+    pack.mkdir()
+    historical.mkdir(parents=True)
+    (pack / "pack.py").write_text(_PACK)
+    for name in ("first", "second"):
+        (pack / f"{name}.c").write_text(GENERIC)
+    for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
+        shutil.copy(header, pack)
+    for name in ("b005", "b014", "eps-dropped"):
+        [file] = (built_in() / "historical").glob(f"{name}-*.json")
+        shutil.copy(file, historical)
+    identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
+    for command in (["init"], ["add", "-A"], ["commit", "-m", "first"]):
+        subprocess.run(["git", *identity, *command], cwd=tmp_path, check=True, capture_output=True)
+    return Repository(tmp_path, lambda: capsys.readouterr().out)
+
+
+def _timeless(path: Path) -> list[str]:
+    lines = path.read_text().splitlines()
+    last = json.loads(lines[-1])
+    assert last["kind"] == "summary"
+    del last["elapsed_s"]
+    return [*lines[:-1], json.dumps(last)]
+
+
+def test_the_same_commit_gives_the_same_answer_and_the_same_record(repository: Repository) -> None:
+    for name in ("a", "b"):
+        shown = repository.gate(
+            "--json", f"{name}.jsonl", "--report", f"junit={name}.xml", "--report", f"sarif={name}.sarif"
+        )
+        assert shown.returncode == 0, shown.stdout
+        assert "cases: historical 3, search 48" in shown.stdout
+        assert "gate passed" in shown.stdout
+    assert _timeless(repository.folder / "a.jsonl") == _timeless(repository.folder / "b.jsonl")
+    for kind in ("xml", "sarif"):
+        assert (repository.folder / f"a.{kind}").read_bytes() == (repository.folder / f"b.{kind}").read_bytes()
+
+
+def test_only_kernels_that_differ_from_the_base_are_searched(repository: Repository) -> None:
+    repository.edit("second", GENERIC + "/* edited */\n")
+    shown = repository.gate("--base", "HEAD", "--json", "out.jsonl", cases=16)
+    assert shown.returncode == 0, shown.stdout
+    assert "changed since HEAD: second (second.c)" in shown.stdout
+    records = [json.loads(line) for line in (repository.folder / "out.jsonl").read_text().splitlines()]
+    runs = [record["target"].split("@")[0] for record in records if record["kind"] == "run"]
+    assert runs.count("c-first") == 2 * 3  # the kept cases, at -O0 and -O2
+    assert runs.count("c-second") > 2 * 3
+
+
+def test_slow_targets_are_given_some_batches_of_a_search_and_every_kept_case(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CTarget, "slow", property(lambda target: target.opt == "O0"))
+    monkeypatch.setattr("fuzz.uses.gate.session.SLOW_CASES", 16)
+    assert repository.gate("--json", "out.jsonl", "-k", "second", cases=64).returncode == 0
+    records = [json.loads(line) for line in (repository.folder / "out.jsonl").read_text().splitlines()]
+    runs = [record["target"] for record in records if record["kind"] == "run"]
+    slow, quick = runs.count("c-second@native:gcc-O0") - 3, runs.count("c-second@native:gcc-O2") - 3
+    assert 0 < slow < quick / 2
+
+
+def test_a_planted_bug_is_named_with_its_kernel_and_what_it_breaks(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.edit("second", _DROPS_EPS)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    reports = ("--report", "github", "--report", "json=out.json", "--report", "sarif=out.sarif")
+    shown = repository.gate("--base", "HEAD", *reports, "--explain-time", "4s")
+    assert shown.returncode == 1
+    assert "  cause         " in shown.stdout
+    [result] = valid_sarif((repository.folder / "out.sarif").read_text())["runs"][0]["results"]
+    assert "  cause         " in result["message"]["text"]
+    assert "gate FAILED: second FAIL_NUMERIC" in shown.stdout
+    assert "not searched: the kept cases fail already" in shown.stdout
+    assert "not run on the 2 targets of kernels that were not changed: it fails already" in shown.stdout
+    assert "::error file=pack/second.c,line=" in shown.stdout
+    assert "FAIL_NUMERIC" in (repository.folder / "summary.md").read_text()
+    report = json.loads((repository.folder / "out.json").read_text())
+    assert [(p["kernel"], p["verdict"]) for p in report["problems"]] == [("second", "FAIL_NUMERIC")]
+    assert list((repository.folder / "findings").glob("second-fail_numeric-*.json"))
+
+
+def test_a_known_failure_passes_until_it_expires_or_is_gone(repository: Repository) -> None:
+    [case] = (repository.folder / "corpora" / "historical").glob("eps-dropped-*.json")
+    entry = f"[[known]]\nkernel = 'second'\nverdict = 'FAIL_NUMERIC'\nissue = 'https://x/1'\ncase = '{case}'\n"
+    known = repository.folder / "known.toml"
+    known.write_text(entry + "expires = 2999-01-01\n")
+    repository.edit("second", _DROPS_EPS)
+    shown = repository.gate("--known", "known.toml", "-k", "second", cases=0)
+    assert shown.returncode == 0, shown.stdout
+    assert "known failure, https://x/1:" in shown.stdout
+    assert "1 known failures" in shown.stdout
+    known.write_text(entry + "expires = 2020-01-01\n")
+    expired = repository.gate("--known", "known.toml", "-k", "second", cases=0)
+    assert expired.returncode == 1
+    assert "known failure expired: second FAIL_NUMERIC (https://x/1, until 2020-01-01)" in expired.stdout
+    known.write_text(entry + "expires = 2999-01-01\n")
+    repository.edit("second", GENERIC)
+    fixed = repository.gate("--known", "known.toml", "-k", "second", cases=0)
+    assert fixed.returncode == 1
+    assert "known failure is gone: remove second FAIL_NUMERIC" in fixed.stdout
+
+
+def test_accuracy_lost_within_tolerance_is_reported_and_fails_where_asked(repository: Repository) -> None:
+    written = repository.gate("--update-accuracy", cases=0)
+    assert (written.returncode, "written to corpora/accuracy.json" in written.stdout) == (0, True), written.stdout
+    repository.edit("second", _LESS_ACCURATE)
+    shown = repository.gate("--base", "HEAD", cases=0)
+    assert shown.returncode == 0, shown.stdout
+    assert "less accurate than before: second on c-second@native:gcc-O2 in f32: err/budget" in shown.stdout
+    assert "first on" not in shown.stdout
+    assert repository.gate("--strict-accuracy", cases=0).returncode == 1
+
+
+def test_what_had_to_run_and_did_not_has_its_own_exit_code(repository: Repository) -> None:
+    shown = repository.gate("--require", "c-first@native:gcc-O3", cases=0)
+    assert shown.returncode == 10
+    assert "required target c-first@native:gcc-O3: no such target" in shown.stdout
+
+
+def test_a_changed_kernel_that_runs_nowhere_fails_the_gate(repository: Repository) -> None:
+    repository.edit("first", GENERIC + "/* edited */\n")
+    (repository.folder / "empty").mkdir()
+    nothing = repository.gate("--base", "HEAD", cases=0, corpora="empty")
+    assert nothing.returncode == 10
+    assert "first was changed (first.c) and ran nowhere: no case fits it" in nothing.stdout
+
+
+def test_bad_input_is_one_clear_line(cli_here: Cli, tmp_path: Path) -> None:
+    shown = cli_here("gate", "--report", "html=x")
+    assert (shown.returncode, shown.stdout) == (4, "")
+    wanted = "kernelfuzz: --report html=x: write FORMAT=FILE; the formats are text, json, junit, sarif, github\n"
+    assert shown.stderr == wanted

@@ -1,0 +1,107 @@
+"""What a change touches, told from git."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.kernel import CKernel, PythonKernel
+from fuzz.tests.conftest import CHECKOUT
+from fuzz.uses.gate.changes import Changes, ChangesError, changes_since, touched
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A pack in a repository: a.c and b.c include shared.h, c.c nothing; t.py imports helper, u.py nothing."""
+    pack = tmp_path / "pack"
+    (pack / "tests").mkdir(parents=True)
+    for name in ("a", "b"):
+        (pack / f"{name}.c").write_text('#include "shared.h"\n')
+    (pack / "c.c").write_text("int c;\n")
+    (pack / "shared.h").write_text("int shared;\n")
+    (pack / "t.py").write_text("from helper import x\n")
+    for name in ("u", "helper", "pack"):
+        (pack / f"{name}.py").write_text("x = 1\n")
+    _git(tmp_path, "init")
+    _git(tmp_path, "add", "-A")
+    _git(tmp_path, "commit", "-m", "first")
+    return pack
+
+
+def _kernels(pack: Path) -> tuple[CKernel | PythonKernel, ...]:
+    return (
+        *(CKernel(name, "rms_norm", pack / f"{name}.c") for name in "abc"),
+        *(PythonKernel(name, "rms_norm", pack / f"{name}.py", "triton") for name in "tu"),
+    )
+
+
+def _touched(pack: Path, base: str = "HEAD") -> dict[str, str]:
+    return touched(_kernels(pack), pack, changes_since(base, pack))
+
+
+def test_an_untouched_checkout_touches_nothing(repository: Path) -> None:
+    assert _touched(repository) == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "kernels"),
+    [
+        ("a.c", "a"),
+        ("shared.h", "ab"),
+        ("u.py", "u"),
+        ("pack.py", "abctu"),
+        ("tests/test_a.py", ""),
+        ("README.md", ""),
+    ],
+)
+def test_a_file_touches_the_kernels_that_are_made_of_it(repository: Path, changed: str, kernels: str) -> None:
+    (repository / changed).write_text("changed\n")
+    assert _touched(repository) == dict.fromkeys(kernels, Path(changed).name)
+
+
+def test_a_module_that_is_a_kernel_touches_the_kernels_that_name_it(repository: Path) -> None:
+    kernels = (*_kernels(repository), PythonKernel("h", "rms_norm", repository / "helper.py", "triton"))
+    (repository / "helper.py").write_text("x = 2\n")
+    found = touched(kernels, repository, changes_since("HEAD", repository))
+    assert found == {"t": "helper.py", "h": "helper.py"}
+
+
+def test_commits_since_the_base_count_and_those_of_the_base_do_not(repository: Path) -> None:
+    _git(repository, "branch", "feature")
+    (repository / "b.c").write_text("int b;\n")
+    _git(repository, "commit", "-am", "on main")
+    _git(repository, "checkout", "feature")
+    (repository / "a.c").write_text("int a;\n")
+    _git(repository, "commit", "-am", "on the branch")
+    assert _touched(repository, "main") == {"a": "a.c"}
+
+
+def test_without_a_base_or_a_repository_every_kernel_counts_as_changed(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    assert set(touched(_kernels(repository), repository, changes_since(None, repository))) == set("abctu")
+    outside = tmp_path_factory.mktemp("outside")
+    changes = changes_since("HEAD", outside)
+    assert changes.files is None
+    assert "is in no git repository" in changes.note
+    with pytest.raises(ChangesError, match="git knows no such commit"):
+        changes_since("nowhere", repository)
+
+
+def test_a_change_of_the_engine_or_of_a_shared_header_touches_the_built_in_kernels() -> None:
+    pack = load(built_in())
+    engine = Changes("x", frozenset({CHECKOUT / "fuzz" / "judge" / "judge.py"}))
+    assert set(touched(pack.kernels, pack.path, engine)) == {kernel.name for kernel in pack.kernels}
+    tests = Changes("x", frozenset({Path(__file__).resolve()}))
+    assert touched(pack.kernels, pack.path, tests) == {}
+    avx2 = Changes("x", frozenset({(pack.path / "rms_norm" / "c" / "avx2.c").resolve()}))
+    assert "avx2" in touched(pack.kernels, pack.path, avx2)
+    assert "neon" not in touched(pack.kernels, pack.path, avx2)

@@ -1,0 +1,270 @@
+"""`kernelfuzz nightly` as a user meets it: killed, resumed, stopped, repeated."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import signal
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from fuzz.tests.common.running import ask, judged, start, until
+from fuzz.tests.common.small_disk import SmallDisk
+from fuzz.tests.common.validity import valid_junit, valid_sarif
+from fuzz.tests.conftest import Cli
+
+_JUDGED = "SELECT sum(judged) FROM target"
+_ROW = "    for (size_t i = 0; i < n; i++) total += x[i] * x[i];"
+_PACK = """
+from dataclasses import replace
+from fuzz.adapters.pack import built_in, load
+GENERIC = load(built_in()).kernel("generic")
+KERNELS = (
+    GENERIC,
+    replace(GENERIC, name="loses-tail", edits=(({!r}, {!r}),)),
+    replace(GENERIC, name="loses-eps", edits=(("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0)"),)),
+)
+""".format(_ROW, _ROW.replace("i < n", "i < n - (n % 8 == 7)"))
+_MENDED = """
+from fuzz.adapters.pack import built_in, load
+from dataclasses import replace
+GENERIC = load(built_in()).kernel("generic")
+KERNELS = (GENERIC, replace(GENERIC, name="loses-tail"), replace(GENERIC, name="loses-eps"))
+"""
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int], str, str]:
+    """One night with two planted bugs, killed twice; a second nightly tried on the same folder; what each said."""
+    folder = tmp_path_factory.mktemp("nights")
+    (folder / "pack").mkdir()
+    (folder / "pack" / "pack.py").write_text(_PACK)
+    saved = [0]
+    for options in (("--seed", "3"), ("--resume",)):
+        run = start(folder, "--max-time", "60s", *options)
+        until(lambda: judged(folder) > saved[-1] + 100, run)
+        if options == ("--resume",):
+            refused = start(folder)
+            _, refusal = refused.communicate(timeout=60)
+            assert refused.returncode == 4
+        run.send_signal(signal.SIGKILL)
+        run.communicate(timeout=60)
+        assert ask(folder, "PRAGMA integrity_check") == [("ok",)]
+        saved.append(judged(folder))
+    used = ask(folder, "SELECT used_s FROM night")[0][0]
+    reports = ("--report", "junit=night.xml", "--report", "sarif=night.sarif", "--report", "github=night.md")
+    last = start(folder, "--resume", "--max-time", f"{used + 2.5:.1f}s", "--json", "night.json", *reports)
+    said, _ = last.communicate(timeout=120)
+    assert last.returncode == 1, said
+    return folder, [*saved, judged(folder)], refusal, said
+
+
+def test_nothing_that_was_saved_is_lost_to_a_kill(nights: Any) -> None:
+    folder, counts, _, _ = nights
+    assert counts == sorted(set(counts)), "each session goes on from what the one before had saved"
+    assert ask(folder, "SELECT ended FROM session ORDER BY id") == [("",), ("",), ("limit",)]
+    assert ask(folder, "SELECT id, seed, ended FROM night") == [(1, 3, "limit")]
+    seeds = ask(folder, "SELECT seed FROM slice")
+    assert len(set(seeds)) == len(seeds), "no session repeats what another has searched"
+
+
+def test_both_bugs_are_there_once_at_the_end(nights: Any) -> None:
+    folder, _, _, said = nights
+    rows = ask(folder, "SELECT kernel, verdict, case_file, count FROM bucket ORDER BY kernel")
+    assert {row[0] for row in rows} == {"loses-eps", "loses-tail"}
+    assert len({row[:2] for row in rows}) == len(rows), "a bucket is there once, however many sessions saw it"
+    files = {path.name for path in (folder / "state" / "findings").iterdir()}
+    assert files == {row[2] for row in rows}, "one case file per bucket, and nothing left over"
+    record = json.loads((folder / "night.json").read_text())
+    assert record["judged"] == judged(folder)
+    assert record["sessions"] == 3
+    assert {bucket["status"] for bucket in record["buckets"]} == {"new"}
+    assert "NEW: FAIL_NUMERIC  loses-tail" in said
+
+
+def test_the_reports_of_a_night_are_those_that_run_and_gate_write(nights: Any) -> None:
+    """Valid by their schemas, with both bugs where their source is; and the same again from the state alone."""
+    folder, _, _, said = nights
+    suites = valid_junit((folder / "night.xml").read_text())
+    failing = {suite.get("name") for suite in suites if suite.get("failures") != "0"}
+    assert failing == {"loses-eps", "loses-tail"}
+    assert any(case.find("skipped") is None for case in suites.iter("testcase") if "law" in (case.get("name") or ""))
+    [run] = valid_sarif((folder / "night.sarif").read_text())["runs"]
+    places = {
+        (result["locations"][0]["logicalLocations"][0]["name"],
+         result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
+        for result in run["results"]
+    }  # fmt: skip
+    assert places == {(name, "kernels/rms_norm/c/generic.c") for name in failing}
+    assert "## kernelfuzz nightly: FAILED" in (folder / "night.md").read_text()
+    assert said.count("::error file=kernels/rms_norm/c/generic.c,line=") == len(run["results"])
+    again = start(folder, "--report-only", "--report", "sarif=again.sarif", "--report", "text=again.txt")
+    again.communicate(timeout=60)
+    assert (folder / "again.sarif").read_bytes() == (folder / "night.sarif").read_bytes()
+    assert "kernelfuzz nightly: FAILED" in (folder / "again.txt").read_text()
+    assert "::error" not in (folder / "again.txt").read_text()
+
+
+def test_a_second_nightly_on_the_folder_is_refused(nights: Any) -> None:
+    _, _, refusal, _ = nights
+    assert re.search(r"--state state: in use by another nightly, process \d+: wait for it", refusal)
+    assert len(refusal.strip().splitlines()) == 1
+
+
+def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    """A file that may not grow fails like a full disk."""
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "pack.py").write_text(_PACK)
+    run = start(tmp_path, "--max-time", "60s", "--seed", "3")
+    until(lambda: judged(tmp_path) > 100, run)
+    resource.prlimit(run.pid, resource.RLIMIT_FSIZE, (4096, 4096))
+    saved = judged(tmp_path)
+    time.sleep(1.0)
+    run.send_signal(signal.SIGTERM)
+    _, progress = run.communicate(timeout=60)
+    assert run.returncode in (1, 3), progress
+    plain = " ".join(progress.split())
+    assert re.search(r"not saved: .*state\.sqlite: .*free some space", plain), progress
+    assert "then: kernelfuzz nightly --resume --state state" in plain
+    assert "Traceback" not in progress
+    assert ask(tmp_path, "PRAGMA integrity_check") == [("ok",)]
+    assert judged(tmp_path) >= saved
+    used = ask(tmp_path, "SELECT used_s FROM night")[0][0]
+    last = start(tmp_path, "--resume", "--max-time", f"{used + 1.5:.1f}s")
+    _, progress = last.communicate(timeout=60)
+    assert last.returncode == 1, progress
+    assert "night 1 goes on: seed 3" in progress
+    assert judged(tmp_path) > saved
+    assert ask(tmp_path, "SELECT ended FROM night") == [("limit",)]
+
+
+def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path) -> None:
+    """What waits in memory is saved as soon as there is room, and the night goes on all the while."""
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "pack.py").write_text(_PACK)
+    disk = SmallDisk(tmp_path)
+    try:
+        run = disk.start("--max-time", "60s", "--seed", "3", "--json", "night.json")
+        until(lambda: disk.ask(_JUDGED) not in ([], [[None]]), run)
+        disk.fill(run)
+        [[saved]] = disk.ask(_JUDGED)
+        assert run.stderr is not None
+        _read_until("not saved: ", run.stderr)
+        disk.free(run)
+        _read_until("saved again: nothing was lost", run.stderr)
+        run.send_signal(signal.SIGTERM)
+        _, progress = run.communicate(timeout=60)
+        assert run.returncode == 1, progress
+        record = json.loads((tmp_path / "night.json").read_text())
+        assert disk.ask(_JUDGED) == [[record["judged"]]]
+        assert record["judged"] > saved
+        assert disk.ask("PRAGMA integrity_check") == [["ok"]]
+        assert disk.ask("SELECT sum(judged) FROM pace") == disk.ask(_JUDGED)
+        files = {path.name for path in (disk.folder / "state" / "findings").iterdir()}
+        assert files == {bucket["case_file"] for bucket in record["buckets"]}
+    finally:
+        disk.close()
+
+
+def _read_until(wanted: str, said: IO[str]) -> None:
+    """Read lines until one has these words. An end without them is no reason to wait for ever."""
+    lines = list[str]()
+    while not lines or wanted not in lines[-1]:
+        lines.append(said.readline())
+        assert lines[-1], "".join(lines)
+
+
+class _Page(HTMLParser):
+    """What a browser would load, and whether every tag is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.open: list[str] = []
+        self.charts = 0
+        self.words = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loads += [f"{tag} {name}={value}" for name, value in attrs if name in ("src", "href", "data", "srcset")]
+        self.charts += tag == "svg" and ("role", "img") in attrs
+        if tag not in ("meta", "br", "link"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def test_the_page_shows_them_and_needs_nothing_from_outside(nights: Any) -> None:
+    folder, _, _, _ = nights
+    path = folder / "state" / "report.html"
+    page = _Page()
+    page.feed(path.read_text())
+    assert page.open == []
+    assert all("href=#" in load for load in page.loads), page.loads
+    assert "url(" not in path.read_text()
+    assert "@import" not in path.read_text()
+    for words in (
+        "loses-tail",
+        "loses-eps",
+        "kernelfuzz repro state/findings/loses-",
+        "--op rms_norm --pack pack",
+        "3 sessions",
+        "2 of them killed",
+    ):
+        assert words in " ".join(page.words.split()), words
+    assert page.charts > 3
+    before = path.read_bytes()
+    path.unlink()
+    again = start(folder, "--report-only")
+    again.communicate(timeout=60)
+    assert again.returncode == 1
+    assert path.read_bytes() == before
+
+
+def test_the_next_night_replays_what_is_known_and_says_what_passes_now(nights: Any, cli: Cli) -> None:
+    folder, _, _, _ = nights
+    (folder / "pack" / "pack.py").write_text(_MENDED)
+    orphan = folder / "state" / "findings" / "left-behind.json"
+    orphan.write_bytes(next((folder / "state" / "findings").glob("loses-tail-*.json")).read_bytes())
+    run = start(folder, "--resume", "--json", "second.json")
+    until(lambda: bool(ask(folder, "SELECT 1 FROM slice WHERE night_id = 2 AND op != '' AND judged > 0")), run)
+    run.send_signal(signal.SIGTERM)
+    said, progress = run.communicate(timeout=60)
+    assert run.returncode == 2, said
+    assert "there was none to resume" in progress, "the night before had its whole time"
+    assert "stopping" in progress
+    assert ask(folder, "PRAGMA integrity_check") == [("ok",)]
+    record = json.loads((folder / "second.json").read_text())
+    assert record["judged"] == ask(folder, "SELECT sum(judged) FROM target WHERE night_id = 2")[0][0]
+    assert {bucket["status"] for bucket in record["buckets"]} == {"passes now"}
+    assert record["seed"] != 3, "fresh seeds every night"
+    assert record["ended"] == "signal"
+    assert not orphan.exists(), "a file that no bucket keeps was replayed and removed"
+    assert (folder / "state" / "report.html").read_text().count("<h1>Nothing found</h1>") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--state", "/proc/state"), "--state /proc/state: cannot be written"),
+        (("--state", "fresh", "--report-only"), "no night was ever run there"),
+        (("--state", "fresh", "--op", "softmax"), "no kernel of an op"),
+        ((), "--state"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(cli_here: Cli, options: tuple[str, ...], words: str) -> None:
+    done = cli_here("nightly", *options)
+    assert done.returncode == 4, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr

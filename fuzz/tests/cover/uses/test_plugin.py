@@ -1,0 +1,226 @@
+"""The plugin as a user's suite meets it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fuzz.tests.common.tails_suite import TAILS, explain_tails
+from fuzz.tests.conftest import CHECKOUT, GENERIC, edited
+
+Suite = Callable[..., pytest.RunResult]
+README = (CHECKOUT / "README.md").read_text()
+
+_PROFILE = """
+from hypothesis import settings
+settings.register_profile("few", max_examples=12, derandomize=True, database=None)
+settings.load_profile("few")
+"""
+_FUNCTIONS = """
+import fuzz, numpy, torch
+
+def norm(x, weight=None, *, eps):
+    y = x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)
+    return (y if weight is None else y * weight.float()).to(x.dtype)
+
+def test_right():
+    fuzz.check(norm, op="rms_norm", capabilities=fuzz.Capabilities(dtypes=("f32", "f16")))
+
+def test_closure_and_tuple():
+    def fused(x, residual, weight=None, *, eps):
+        return norm(x + residual, weight, eps=eps), x + residual
+    fuzz.check(fused, op="fused_add_rms_norm", returns=("y", "sum"))
+
+def test_numpy():
+    exact = fuzz.Numerics(accumulate="f64", summation=fuzz.Any())
+    def of_arrays(x, eps):
+        wide = x.astype("f8")
+        return (wide / numpy.sqrt((wide * wide).mean(-1, keepdims=True) + eps)).astype(x.dtype)
+    fuzz.check(of_arrays, op="rms_norm", arrays="numpy", numerics=exact)
+
+def test_wrong():
+    fuzz.check(lambda x, weight=None, *, eps: norm(x, None, eps=eps), op="rms_norm")
+
+def test_wild():
+    def wild(x, eps, y):
+        y.copy_(norm(x, eps=eps))
+        y.as_strided((1,), (1,), y.storage_offset() + y.numel()).fill_(1.0)
+    fuzz.check(wild, op="rms_norm")
+
+def test_forgetful():
+    fuzz.check(lambda x, eps, y: None, op="rms_norm")
+
+def test_raising():
+    def raising(x, eps):
+        raise RuntimeError("of no use")
+    fuzz.check(raising, op="rms_norm")
+
+def test_gamma():
+    fuzz.check(lambda x, gamma, eps: x, op="rms_norm")
+
+def test_op():
+    fuzz.check(norm, op="rmsnorm")
+
+def test_nothing():
+    fuzz.check(norm, op="rms_norm", targets=["torch-norm@cuda"])
+"""
+
+
+def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(_PROFILE)
+    [shown_there] = re.findall(r"## In your pytest suite\n.*?```python\n(.*?)```", README, re.DOTALL)
+    pytester.makepyfile(test_mine=_FUNCTIONS, test_readme=shown_there)
+    shown = suite("-W", "error")
+    shown.assert_outcomes(passed=4, failed=7)
+    text = shown.stdout.str()
+    for expected in (
+        r"CheckFailed: FAIL_N\w+  lambda  torch-lambda@cpu",
+        r"found by      pytest 'test_mine.py::test_wrong' --kernelfuzz-seed \d+",
+        r"case file     .*\.pytest_cache/d/kernelfuzz/lambda-fail_n\w+-[0-9a-f]{12}\.json, to be run first",
+        r"CheckFailed: FAIL_MEMORY  wild  torch-wild@cpu",
+        r"what          wrote 4 bytes outside y: right after the end of y",
+        r"CheckFailed: FAIL_UNWRITTEN  lambda",
+        r"CheckFailed: CRASH  raising",
+        r"RuntimeError: of no use \(test_mine.py line \d+\)",
+        r"CheckError: parameter 'gamma' is nothing that it can be called with: rms_norm has x, weight, y, rstd, eps",
+        r"CheckError: op='rmsnorm': name the op that it is a kernel of: rms_norm, fused_add_rms_norm",
+        r"CheckFailed: NOTHING RAN: no target matches 'torch-norm@cuda'; there are torch-norm@cpu",
+    ):
+        assert re.search(expected, text), expected
+    assert "fuzz/uses/check" not in text, "frames of ours are shown"
+
+
+@pytest.fixture
+def pack(pytester: pytest.Pytester) -> Path:
+    """Kernels 'right' and 'wrong' in the folder `kernels` of the suite."""
+    folder = pytester.mkdir("kernels")
+    sources = {
+        "right": GENERIC,
+        "wrong": edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)"),
+    }
+    for name, source in sources.items():
+        (folder / f"{name}.c").write_text(source)
+    for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
+        (folder / header.name).write_text(header.read_text())
+    (folder / "pack.py").write_text(
+        "from pathlib import Path\n"
+        "from fuzz import Capabilities, CKernel\n"
+        "KERNELS = tuple(CKernel(name, 'rms_norm', Path(__file__).parent / f'{name}.c',\n"
+        "    capabilities=Capabilities(strides='pitched')) for name in ('right', 'wrong'))\n"
+    )
+    return folder
+
+
+def test_a_pack_is_one_test_per_target_also_on_many_processes(
+    suite: Suite, pytester: pytest.Pytester, pack: Path
+) -> None:
+    pytester.makeini("[pytest]\nkernelfuzz_pack = kernels\n")
+    pytester.makeconftest(_PROFILE)
+    pytester.makepyfile(test_pack="def test_kernels(kernelfuzz_target):\n    kernelfuzz_target.check()\n")
+    shown = suite("-n", "2", "-v", "-W", "error", "--kernelfuzz-targets", "c-*@native:gcc-*")
+    shown.assert_outcomes(passed=2, failed=2)
+    shown.stdout.fnmatch_lines_random(
+        [
+            "kernelfuzz: targets *c-[*]@native:gcc-[*]*",
+            "*PASSED*test_pack.py::test_kernels[[]c-right@native:gcc-O0]*",
+            "*FAILED*test_pack.py::test_kernels[[]c-wrong@native:gcc-O2]*",
+            "*CheckFailed: FAIL_N*  wrong  c-wrong@native:gcc-O*",
+            "*reproduce     kernelfuzz repro *.json --pack * --target c-wrong@native:gcc-O2*",
+        ]
+    )
+
+
+def test_the_seed_decides_and_case_files_are_run_first(suite: Suite, pytester: pytest.Pytester, pack: Path) -> None:
+    pytester.makepyfile(
+        test_case="""
+        from pathlib import Path
+        import fuzz, pytest
+        HERE = Path(__file__).parent
+        WRONG = fuzz.CKernel("wrong", "rms_norm", HERE / "kernels" / "wrong.c")
+
+        @pytest.mark.kernelfuzz_pack("kernels")
+        def test_marked(kernelfuzz_target):
+            assert kernelfuzz_target.id == f"c-{kernelfuzz_target.kernel.name}@native:gcc-O2"
+
+        def test_searched():
+            fuzz.check(WRONG)
+
+        def test_kept():
+            fuzz.check(WRONG, cases=[HERE / "kept"], max_cases=1)
+        """
+    )
+    options = ("--strict-markers", "--kernelfuzz-targets", "c-*@native:gcc-O2", "--kernelfuzz-output", "kept")
+    texts = []
+    for seed in (("--kernelfuzz-seed", "5"), ("--hypothesis-seed", "5"), ("--kernelfuzz-seed", "6")):
+        for path in Path("kept").glob("*"):
+            path.unlink()
+        shown = suite(*options, *seed, here=True)
+        shown.assert_outcomes(passed=2, failed=2)
+        texts.append(sorted(line for line in shown.outlines if re.match(r"E  +(x|worst|got|found by) ", line)))
+        assert any("test_kept" in line for line in texts[-1]), "the kept case was not run"
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_failure_names_its_law_with_the_traceback_hidden(suite: Suite, pytester: pytest.Pytester) -> None:
+    explain_tails(suite, pytester, "-n", "2")
+
+
+def test_too_little_time_shows_the_failure_and_the_option(suite: Suite, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_tails=TAILS)
+    # Too little to begin with, whatever the machine; with some more it may have begun, or even be done.
+    for given, done in (("0.1s", r"(?!)"), ("0.6s", r"fails when +n mod 64 = 63\b")):
+        shown = suite("--kernelfuzz-explain-time", given, here=True)
+        shown.assert_outcomes(failed=1)
+        told = r"not (explained|finished).*the time .* see --kernelfuzz-explain-time"
+        assert re.search(f"{told}|{done}", shown.stdout.str())
+    unwanted = suite(here=True).stdout.str()
+    assert "FAIL_NUMERIC" in unwanted
+    assert "not explained" not in unwanted
+    wrong = suite("--kernelfuzz-explain-time", "long", here=True)
+    wrong.stderr.fnmatch_lines(["*--kernelfuzz-explain-time: 'long' is not a time: write 30s, 5m or 8h"])
+
+
+def test_time_limits_and_what_is_wrong_with_the_options(suite: Suite, pytester: pytest.Pytester, pack: Path) -> None:
+    pytester.makepyfile(test_pack="def test_kernels(kernelfuzz_target):\n    kernelfuzz_target.check()\n")
+    shown = suite("--kernelfuzz-max-time", "soon", here=True)
+    assert shown.ret == pytest.ExitCode.USAGE_ERROR
+    shown.stderr.fnmatch_lines(["*--kernelfuzz-max-time: 'soon' is not a time: write 30s, 5m or 8h"])
+    unnamed = suite(here=True)
+    assert unnamed.ret == pytest.ExitCode.INTERRUPTED
+    unnamed.stdout.fnmatch_lines(["*test_kernels: name the pack: kernelfuzz_pack = FOLDER in the ini file*"])
+    nowhere = suite("-o", "kernelfuzz_pack=kernels", "--kernelfuzz-targets", "c-*@natve", here=True)
+    nowhere.stdout.fnmatch_lines(["*--kernelfuzz-targets c-[*]@natve: no target of * matches"])
+    limited = suite(
+        "-o", "kernelfuzz_pack=kernels", "--kernelfuzz-max-time", "0.5s", "-k", "right and gcc-O2", here=True
+    )
+    assert limited.parseoutcomes()["passed"] == 1
+
+
+def test_a_suite_that_does_not_use_it_is_left_alone(suite: Suite, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_nothing():\n    assert True\n")
+    shown = suite("-W", "error", "--strict-markers", "--strict-config")
+    shown.assert_outcomes(passed=1)
+    assert "kernelfuzz" not in shown.stdout.str()
+    assert sorted(path.name for path in Path.cwd().iterdir() if "kernelfuzz" in path.name) == []
+
+
+def test_it_is_found_by_its_entry_point_and_loads_nothing_heavy(tmp_path: Path) -> None:
+    declared = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
+    assert declared == {"kernelfuzz": "fuzz.pytest_plugin"}
+    heavy = ("numpy", "hypothesis", "torch", "typer", "rich", "fuzz.base.kernel", "oracles")
+    program = (
+        "import sys, pytest, fuzz.pytest_plugin, fuzz.uses.check.plan\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,61 @@
+"""What a run holds in memory while it judges the longest row."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from fuzz.tests.conftest import CHECKOUT
+
+MEASURED = """
+import threading
+from pathlib import Path
+from fuzz.execute.pool import WorkerPool
+from fuzz.adapters.target import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.generate.big import SERIES, big_case
+from fuzz.judge.oracle_process import OracleProcess
+from fuzz.laws.registry import Entry
+from fuzz.adapters.pack import built_in, load
+from fuzz.findings.book import FindingBook
+from fuzz.uses.search.runner import Limits, Runner
+
+peak, done = 0, threading.Event()
+
+def resident(pid):
+    # What processes share counts once: the oracle's is a fork of the parent.
+    (line,) = [line for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() if line.startswith("Pss:")]
+    return int(line.split()[1])
+
+def watch(pids):
+    global peak
+    while not done.wait(0.005):
+        peak = max(peak, sum(resident(pid) for pid in ("self", *pids)))
+
+kernels = [k for k in load(built_in()).kernels if k.op == "rms_norm"]
+targets = [t for t in expand(kernels, this_host()) if t.id.endswith("@native:gcc-O2") and t.id.startswith("c-")]
+targets = [t for t in targets if t.unavailable() is None]
+with OracleProcess(t.numerics for t in targets) as oracle, WorkerPool(targets, limit=60) as pool:
+    watcher = threading.Thread(target=watch, args=[[oracle.pid, *pool.pids.values()]])
+    watcher.start()
+    runner = Runner(pool, targets, Limits(), FindingBook(Path("findings"), 1), oracle=oracle)
+    tally = runner.replay([[Entry(big_case(SERIES[-1], "rms_norm", False))]])
+    done.set()
+    watcher.join()
+assert not tally.findings and not oracle.trouble
+print(tally.judged, peak)
+"""
+
+
+def test_the_longest_row_stays_below_two_gibibytes(tmp_path: Path) -> None:
+    """All native kernels and their judgement as in a run: what all its processes hold, added up at each moment."""
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED], capture_output=True, text=True, cwd=tmp_path, env=environment, check=True
+    )
+    targets, peak = map(int, done.stdout.split())
+    print(f"{targets} targets, {peak} KiB")
+    assert targets >= 3
+    assert peak < 2 << 20

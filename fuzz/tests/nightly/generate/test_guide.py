@@ -1,0 +1,24 @@
+"""Guidance finds what chance does not."""
+
+from __future__ import annotations
+
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.target import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.execute.pool import WorkerPool
+from fuzz.quality.detection import Hunt
+
+PACK = load(built_in())
+
+
+def test_guidance_finds_a_root_that_is_a_bit_short_where_chance_does_not() -> None:
+    """What `bench guidance` shows at length: the same seeds, the same limit."""
+    (mutant,) = [mutant for mutant in PACK.mutants if mutant.name == "weighted-root-in-23-bits"]
+    targets = expand([mutant.apply(PACK.kernel(mutant.base))], this_host())[:1]
+    with WorkerPool(targets) as pool:
+        hunt = Hunt(pool, targets, 500)
+        found = [
+            [search(seed)[targets[0].id] is not None for seed in range(101, 105)]
+            for search in (hunt.unguided, hunt.guided)
+        ]
+    assert sum(found[1]) > sum(found[0]) + 1

@@ -1,0 +1,15 @@
+"""The plugin in a suite on one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fuzz.tests.common.tails_suite import explain_tails
+
+
+def test_a_failure_names_its_law_without_xdist(
+    suite: Callable[..., pytest.RunResult], pytester: pytest.Pytester
+) -> None:
+    explain_tails(suite, pytester)

@@ -1,0 +1,19 @@
+"""Planted bugs are found, shrunk to the smallest case that fails, and explained by what was planted."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.cli.exits import Exit
+from fuzz.cli.mutation import Request, run_selftest
+
+_FEW = ("avx2-tail-dropped-at-31", "weighted-eps-as-x", "backward-dw-unwritten", "weighted-overlap-forgotten")
+
+
+@pytest.mark.parametrize("name", _FEW)
+def test_the_explanation_names_what_was_planted(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    code = run_selftest(Request(1, 4000, name, None, None, 0, explain=True))
+    told = capfd.readouterr().out
+    assert code is Exit.OK, told
+    assert "1 of 1 mutants explained by what was planted" in told
+    assert "1 of 1 shrunk cases are the smallest that fail" in told

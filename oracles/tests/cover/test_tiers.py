@@ -1,0 +1,116 @@
+"""The two tiers never contradict each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from oracles import Numerics
+from oracles.problem import Problem
+from oracles.rounding import STORAGE
+from oracles.simulation import rms_norm
+from oracles.tests.common.adversary import RECIPES
+from oracles.tests.common.problems import CONTRACTS, backward, forward
+from oracles.tests.common.tiers import disagreements
+from oracles.truth import GaveUp, OracleDisagreement, Truth
+
+FORWARD = [("rms_norm", "f32"), ("rms_norm", "f16"), ("fused_add_rms_norm", "f64"), ("fused_add_rms_norm", "bf16")]
+BACKWARD = [(f"{op}_backward", dtype) for op, dtype in FORWARD]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(("op", "dtype"), FORWARD)
+def test_tiers_agree_forward(op: str, recipe: str, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    names = list(CONTRACTS)
+    for number, problem in enumerate(forward(op, recipe, dtype, 11, 7)):
+        numerics = CONTRACTS[names[number % len(names)]]
+        _, _, wrong = disagreements(problem, numerics, rng)
+        assert not wrong, f"{names[number % len(names)]}: {wrong[0]}"
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(("op", "dtype"), BACKWARD)
+def test_tiers_agree_backward(op: str, recipe: str, dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    names = list(CONTRACTS)
+    for number, problem in enumerate(backward(op, recipe, dtype, 11, 6)):
+        numerics = CONTRACTS[names[number % len(names)]]
+        _, _, wrong = disagreements(problem, numerics, rng)
+        assert not wrong, f"{names[number % len(names)]}: {wrong[0]}"
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+@pytest.mark.parametrize("recipe", ["normal", "few zeros", "one inf", "sum at overflow", "subnormal"])
+def test_tiers_agree_where_the_weight_is_not_finite(recipe: str, name: str) -> None:
+    rng = np.random.default_rng(4)
+    for problem in forward("rms_norm", recipe, "f32", 6, 9):
+        length = problem.input("x").shape[1]
+        weight = rng.choice([np.nan, np.inf, -np.inf, 0.0, 1.5, -2.0], length).astype(np.float32)
+        broken = replace(problem, inputs={**problem.inputs, "weight": weight})
+        _, unsure, wrong = disagreements(broken, CONTRACTS[name], rng)
+        assert not wrong, wrong[0]
+        if recipe == "normal" and name in ("plain", "llama", "none"):
+            assert problem.outputs["y"] == "e4m3" or not unsure
+
+
+def test_a_disagreement_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fast tier that is wrong about a failure, or about a sampled pass, is found out by the precise tier."""
+    x = np.random.default_rng(0).standard_normal((2, 16)).astype(np.float32)
+    problem = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"})
+    y, _ = rms_norm(x, Numerics(), 0.0, "f32")
+    monkeypatch.setattr("oracles.truth.SAMPLE", 1 - x.shape[1])
+    planted = Truth(problem)
+    assert planted.check(Numerics(), {"y": y})[0].result == "pass"
+    right = planted.enclosures(Numerics(), False)["y"]
+    narrow = replace(right, inner=(right.outer[0], right.outer[0] * 0.5), outer=(right.outer[0], right.outer[0] * 0.5))
+    wide = replace(right, inner=(right.inner[0] * 0.0, right.inner[1] * 2.0))
+    for enclosure, got in ((narrow, y), (wide, np.asarray(y * np.float32(1.5)))):
+        planted = Truth(problem)
+        monkeypatch.setattr(planted.op, "screens", lambda *_: {})
+        monkeypatch.setattr(planted, "enclosures", lambda *_, e=enclosure: {"y": e})
+        with pytest.raises(OracleDisagreement, match=r"rms_norm .* y\["):
+            planted.check(Numerics(), {"y": got})
+
+
+def test_a_screen_that_lets_wrong_outputs_through_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 16)).astype(np.float32)
+    problem = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"})
+    y, _ = rms_norm(x, Numerics(), 0.0, "f32")
+    monkeypatch.setattr("oracles.truth.SAMPLE", 1 - x.shape[1])
+    monkeypatch.setattr("oracles.screen.Allowance.widths", np.full((2, 1, 2), 1.0))
+    assert Truth(problem).check(Numerics(), {"y": y})[0].result == "pass"
+    with pytest.raises(OracleDisagreement, match=r"rms_norm .* passes in the fast tier"):
+        Truth(problem).check(Numerics(), {"y": np.asarray(y * np.float32(1.5))})
+
+
+def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 8)).astype(np.float32)
+    problem = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"})
+    y, _ = rms_norm(x, Numerics(), 0.0, "f32")
+    truth = Truth(problem)
+    right = truth.enclosures(Numerics(), False)["y"]
+    monkeypatch.setattr(truth.op, "screens", lambda *_: {})
+    monkeypatch.setattr(
+        truth, "enclosures", lambda *_: {"y": replace(right, unsure=np.ones(y.shape, bool), inner=right.outer[::-1])}
+    )
+    monkeypatch.setattr(truth, "bounds", lambda *_: None)
+    check = truth.check(Numerics(), {"y": y})[0]
+    assert (check.result, check.escalated) == ("gave_up", 8)
+    with pytest.raises(GaveUp):
+        truth.explain(Numerics(), "y", (0, 0), 0.0)
+
+
+@pytest.mark.parametrize(("dtype", "scale", "blunt"), [("f32", 1.0, False), ("f16", 1.0, True), ("f32", 1e-42, True)])
+def test_a_ratio_that_the_rounding_of_the_output_decides_is_said_to_mean_nothing(
+    dtype: str, scale: float, blunt: bool
+) -> None:
+    """16 bits, and float32 where it is subnormal, are coarser than all errors that are allowed before."""
+    x = np.linspace(1.0, 2.0, 12, dtype="<f4").reshape(3, 4)
+    weight = np.full(4, scale, "<f4")
+    truth = Truth(Problem("rms_norm", {"eps": 0.0}, {"x": x, "weight": weight}, {"y": dtype}))
+    exact = x.astype(np.float64) / np.sqrt(np.mean(x.astype(np.float64) ** 2, axis=1, keepdims=True)) * weight
+    (check,) = truth.check(Numerics(), {"y": exact.astype(STORAGE[dtype])})
+    assert (check.result, check.blunt) == ("pass", blunt)
