@@ -16,8 +16,9 @@ from fuzz.base.mutant import Mutant
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts
 from fuzz.judge.judgement import Judgement
-from fuzz.triage.examination import Allowance, Explained, examine
+from fuzz.triage.diagnosis import Allowance, diagnose
 from fuzz.triage.family import Family
+from fuzz.triage.finding import Finding
 from fuzz.triage.smallest import Swept, sweep
 from fuzz.triage.trial import Trials
 
@@ -29,7 +30,7 @@ class Told:
     """One mutant as it was found, shrunk and explained."""
 
     mutant: Mutant
-    explained: Explained
+    finding: Finding
     seconds: float
     """from the first case to the last probe."""
     swept: Swept
@@ -38,7 +39,8 @@ class Told:
     @property
     def stated(self) -> str:
         """The rule, with its evidence."""
-        return next(iter(self.explained.explanation.lines()), "nothing")
+        diagnosis = self.finding.diagnosis
+        return next(iter(diagnosis.explanation.lines() if diagnosis is not None else ()), "nothing")
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -51,29 +53,29 @@ class Told:
         return not self.missing
 
 
-def explained_on(base: Kernel, target: Target, case: Case, judgement: Judgement) -> Explained:
+def explained_on(base: Kernel, target: Target, case: Case, judgement: Judgement) -> Finding:
     """Beside the base, and on all targets: also on those where the mutant need not be killed."""
     everywhere = [each for each in expand([target.kernel, base], this_host()) if each.unavailable() is None]
     with WorkerPool(everywhere) as pool:
-        return examine(pool, everywhere, case, judgement, Allowance(_EXPLAIN_S))
+        return diagnose(pool, everywhere, Finding(case, judgement), Allowance(_EXPLAIN_S))
 
 
-def swept(explained: Explained, kernel: Kernel, judgement: Judgement) -> Swept:
+def swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
     """Everything smaller than the shrunk case, on the target on which it was shrunk.
 
     What a stray access shows differs from process to process: wrong values and faults are one way of failing.
     """
-    target = next(each for each in expand([kernel], this_host()) if each.id == explained.target)
+    target = next(each for each in expand([kernel], this_host()) if each.id == finding.target)
     with WorkerPool([target]) as pool:
-        return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), explained.case)
+        return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
 
 
 def print_told(out: Console, told: Sequence[Told]) -> None:
     """What was planted and what was said of it, one after the other."""
     for each in told:
-        attribution = each.explained.attribution
+        attribution = None if each.finding.diagnosis is None else each.finding.diagnosis.attribution
         lines = (
-            f"{each.mutant.name}: {each.seconds:.1f} s, shrunk to {whereabouts(each.explained.case)}",
+            f"{each.mutant.name}: {each.seconds:.1f} s, shrunk to {whereabouts(each.finding.case)}",
             f"  planted  {each.mutant.trigger}",
             f"  stated   {each.stated}",
             f"  smallest {each.swept}",
@@ -93,8 +95,8 @@ def told_record(told: Told) -> dict[str, Any]:
     return {
         "stated": told.stated,
         "missing": list(told.missing),
-        "case": whereabouts(told.explained.case),
+        "case": whereabouts(told.finding.case),
         "smallest": str(told.swept),
         "seconds": round(told.seconds, 1),
-        "lines": told.explained.lines(),
+        "lines": told.finding.lines(),
     }

@@ -19,9 +19,9 @@ from fuzz.base.errors import UsageError
 from fuzz.base.selection import globs, matches_any
 from fuzz.cli.exits import Exit
 from fuzz.cli.explaining import explain_findings
-from fuzz.cli.histories import note_histories
 from fuzz.execute.reach import Reserved
-from fuzz.findings.book import Bucket, FindingBook
+from fuzz.findings.book import FindingBook, book_in
+from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
@@ -34,7 +34,7 @@ from fuzz.report.outline import Outline, TwinCount, problem_of, target_lines
 from fuzz.report.progress import Progress, minutes
 from fuzz.report.records import RecordLog
 from fuzz.report.table import law_line, run_notes, run_table
-from fuzz.uses.search.calls import Calls
+from fuzz.uses.search.calls import CallLog, note_histories
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.schedule import CountedSchedule, slow_targets_of, warm_up
 from fuzz.uses.starting import not_running, select_targets, started
@@ -79,7 +79,7 @@ def fuzz(request: Request) -> Exit:
         return Exit.REQUIRED_NOT_RUN
     seed = secrets.randbelow(2**32) if request.seed is None else request.seed
     origin = _origin(request, seed)
-    book = FindingBook(writable(request.output), seed)
+    book = book_in(writable(request.output), seed)
     with ExitStack() as stack:
         oracle = stack.enter_context(OracleProcess(target.numerics for target in targets))
         log = stack.enter_context(open_log(request.json)) if request.json else None
@@ -92,13 +92,13 @@ def fuzz(request: Request) -> Exit:
             runner.tally.targets[target].not_run_reason = reason
         progress = stack.enter_context(Progress(err, runner.tally, request.max_time, request.max_cases))
         twins = TwinCount({target.id: target for target in targets})
-        calls = Calls(book.kept)
+        calls = CallLog(book.kept)
         runner.observers = [progress, twins, calls, *([log] if log else [])]
         began = time.monotonic()
         with runner.interruption:
             _search(runner, targets, seed, limits)
         elapsed = time.monotonic() - began
-        note_histories(book, runner, calls, request.case_limit)
+        note_histories(book, runner.target, calls, request.case_limit)
         if request.explain_time is not None:
             progress.stop()
             explain_findings(book, pool, targets, request.explain_time, err)
@@ -174,7 +174,7 @@ def _report(
     if tally.laws:
         out.print(law_line(tally), soft_wrap=True)
     rate = tally.judged / elapsed if elapsed else 0.0
-    told = "cause" if any(bucket.explained for bucket in book.buckets.values()) else "kernel and verdict"
+    told = "cause" if any(bucket.is_explained for bucket in book.buckets.values()) else "kernel and verdict"
     buckets = f"{len(book.buckets)} bucket{'s' if len(book.buckets) != 1 else ''} (one per {told})"
     found = f"{tally.findings:,} failing runs in {buckets}" if tally.findings else "nothing found"
     found = found if tally.judged else "NOTHING RAN"  # never to be taken for a clean run
@@ -214,7 +214,7 @@ def bucket_text(bucket: Bucket, target: Target, origin: Origin) -> str:
             f"\n  as found      kernelfuzz {shlex.join(['repro', place, *origin.pack_option, '--target', target.id])}"
         )
     seen = f"  seen          {bucket.count:,} times on {len(bucket.targets)} targets"
-    told = told_lines(() if bucket.explained is None else bucket.explained.lines())
+    told = told_lines(bucket.found.lines())
     return "\n".join([text, *told, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
 
 

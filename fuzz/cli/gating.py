@@ -18,9 +18,8 @@ from fuzz.base.selection import globs, matches_any
 from fuzz.cli.exits import Exit
 from fuzz.cli.explaining import explain_findings
 from fuzz.cli.fuzzing import bucket_text, missing_targets, open_log, restarted, writable
-from fuzz.cli.histories import note_histories
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.book import FindingBook
+from fuzz.findings.book import book_in
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
 from fuzz.report import console
@@ -39,7 +38,7 @@ from fuzz.uses.gate.changes import changes_since, touched
 from fuzz.uses.gate.known import Watch, load_known
 from fuzz.uses.gate.plan import SEED, phases
 from fuzz.uses.gate.session import Session
-from fuzz.uses.search.calls import Calls
+from fuzz.uses.search.calls import CallLog, note_histories
 from fuzz.uses.starting import not_running, select_targets, started
 
 
@@ -95,7 +94,7 @@ class _Gate:
         self.oracle = OracleProcess(target.numerics for target in self.targets)
         self.session = Session(
             self.targets,
-            FindingBook(writable(request.output), SEED),
+            book_in(writable(request.output), SEED),
             Watch(known, datetime.now(UTC).date()),
             declared(self.pack.kernels),
             request.max_cases,
@@ -114,7 +113,7 @@ class _Gate:
             log = stack.enter_context(open_log(self.request.json)) if self.request.json else None
             twins = TwinCount(self.by_id)
             progress = stack.enter_context(Progress(self.err, self.session.tally, None, None))
-            calls = Calls(self.session.book.kept)
+            calls = CallLog(self.session.book.kept)
             self.session.observers = [progress, twins, calls, *([log] if log else [])]
             measured = self._judge(log, progress, calls)
             self._look_at_accuracy(measured)
@@ -130,7 +129,7 @@ class _Gate:
         code = self._exit_code(outline)
         return Exit.INTERNAL if troubles and code is Exit.OK else code
 
-    def _judge(self, log: RecordLog | None, progress: Progress, calls: Calls) -> dict[Key, Accuracy]:
+    def _judge(self, log: RecordLog | None, progress: Progress, calls: CallLog) -> dict[Key, Accuracy]:
         """Run the plan in workers, and explain what it finds that nobody knew of."""
         request, session = self.request, self.session
         with started(self.targets, request.jobs, self.err, request.case_limit) as pool:
@@ -139,7 +138,7 @@ class _Gate:
             session.note_missing(not_running(pool))
             with session.interruption:
                 measured = self._run(pool)
-            note_histories(session.book, session, calls, request.case_limit)
+            note_histories(session.book, session.target, calls, request.case_limit)
             if session.unknown and request.explain_time is not None and not session.interruption.wanted:
                 progress.stop()
                 explain_findings(session.book, pool, self.targets, request.explain_time, self.err)

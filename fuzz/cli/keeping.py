@@ -13,7 +13,7 @@ from fuzz.adapters.pack import built_in as built_in_pack
 from fuzz.adapters.pack import load as load_pack
 from fuzz.base.case import Case
 from fuzz.cli.exits import Exit
-from fuzz.findings.book import FindingBook
+from fuzz.findings.book import book_in
 from fuzz.findings.tally import whereabouts
 from fuzz.judge.judgement import Judgement
 from fuzz.laws.registry import LAWS, Entry
@@ -104,7 +104,7 @@ def _judge(groups: Sequence[list[Entry]], patterns: tuple[str, ...], pack: Path 
     out, err = console.results(), console.progress()
     targets = select_targets(load_pack(pack or built_in_pack()).kernels, patterns=patterns)
     with tempfile.TemporaryDirectory() as scratch, started(targets, jobs, err) as pool:
-        runner = Runner(pool, targets, Limits(), FindingBook(Path(scratch), 0), tuple(LAWS))
+        runner = Runner(pool, targets, Limits(), book_in(Path(scratch), 0), tuple(LAWS))
         nobody = _Nobody()
         runner.observers = [nobody]
         tally = runner.replay(in_batches(groups))

@@ -29,9 +29,9 @@ from fuzz.judge.twin import EntryJudge
 from fuzz.laws.registry import declared, with_twins
 from fuzz.report import console
 from fuzz.report.environment import environment
-from fuzz.triage.fresh import FreshProcess
 from fuzz.triage.history import Need, history_line, recognise
-from fuzz.uses.search.calls import Calls
+from fuzz.triage.trial import FreshProcess
+from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.guide import Guide
 from fuzz.uses.starting import not_running, started
 
@@ -64,7 +64,7 @@ class Trial:
     killed_by: Judgement | None = None
     evidence: Case | None = None
     """the case that killed it."""
-    calls: Calls = field(default_factory=lambda: Calls(tuple))
+    calls: CallLog = field(default_factory=lambda: CallLog(tuple))
     guide: Guide | None = None
     """told of what is judged, where the mutant is a loss of accuracy."""
     where: str = ""

@@ -46,7 +46,7 @@ class Results:
         """Say how the night ended, first in the state. What takes too long then is left out: the state has it all."""
         if saved:
             try:
-                close(engine, opened.place, "signal" if stopping.signalled else "limit")
+                close(engine, opened.position, "signal" if stopping.signalled else "limit")
             except OperationalError as error:
                 _warn(err, f"not saved: {error.orig}")
                 saved = False

@@ -28,7 +28,7 @@ from fuzz.report.formats import parse
 from fuzz.report.progress import Progress
 from fuzz.report.records import status_record
 from fuzz.uses.nightly.earlier import corpora_of
-from fuzz.uses.nightly.night import CannotSave, Night, last_save
+from fuzz.uses.nightly.night import CannotSave, NightJob, last_save
 from fuzz.uses.nightly.opening import Opened, close, note_space, note_targets, open_night
 from fuzz.uses.search.stopping import LAST_S, Stopping
 from fuzz.uses.starting import select_targets, started
@@ -78,7 +78,7 @@ def run_night(request: Request) -> Exit:
                 with stopping.abortable(LAST_S):
                     workers.close()
             except Exception:
-                close(engine, opened.place, "error")
+                close(engine, opened.position, "error")
                 raise
             return code
 
@@ -143,10 +143,10 @@ def _session(job: _Job, workers: ExitStack, err: Console) -> bool:
         say(job.oracle.trouble)
     if night.runner.in_flight:
         say(f"dropped: {night.runner.in_flight} cases on their way were not judged in time, and do not count")
-    return job.opened.place.slice == 0 or last_save(night)
+    return job.opened.position.slice == 0 or last_save(night)
 
 
-def _prepared(job: _Job, pool: WorkerPool, say: Callable[[str], None]) -> Night:
+def _prepared(job: _Job, pool: WorkerPool, say: Callable[[str], None]) -> NightJob:
     """The night with its targets and what it should visit on record."""
     statuses = {name: status_record(status) for name, status in pool.statuses.items()}
     running = tuple(dict.fromkeys(target.kernel for target in job.targets if statuses[target.id]["runs"]))
@@ -154,7 +154,7 @@ def _prepared(job: _Job, pool: WorkerPool, say: Callable[[str], None]) -> Night:
         note_targets(job.engine, job.opened.night, job.targets, statuses)
         note_space(job.engine, job.opened.night, running, declared(running))
     pack_option = ("--pack", str(job.request.pack)) if job.request.pack else ()
-    return Night(
+    return NightJob(
         job.engine, job.opened, pool, job.targets, job.stopping, job.request.state / FINDINGS,
         corpora_of(job.pack.path), pack_option, job.pack.kernels, say, job.request.max_time, job.oracle,
         job.request.jobs,

@@ -28,8 +28,8 @@ from fuzz.judge.judgement import Judgement
 from fuzz.report import console
 from fuzz.report.environment import environment
 from fuzz.report.failure import judgement_text
-from fuzz.triage.fresh import Seen, replayed
 from fuzz.triage.history import history_line
+from fuzz.triage.trial import Seen, replayed
 from fuzz.uses.starting import select_targets, started
 
 

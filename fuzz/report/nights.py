@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fuzz.findings.database import TargetRow
-from fuzz.findings.database_views import Bucket, NightView
+from fuzz.findings.database_views import BucketTotals, NightView, TargetTotals
 from fuzz.report.not_run import not_run_lines
 from fuzz.report.progress import minutes
 
@@ -42,7 +41,7 @@ def idle_lines(seen: NightView) -> list[str]:
     return not_run_lines({row.name: idle_reason(row) for row in seen.targets if row.judged == 0})
 
 
-def idle_reason(row: TargetRow) -> str:
+def idle_reason(row: TargetTotals) -> str:
     """Why a target judged nothing."""
     return row.reason or "no case fitted it in the time that there was"
 
@@ -67,7 +66,7 @@ def night_record(seen: NightView) -> dict[str, Any]:
             {
                 "status": bucket.status,
                 **{
-                    name: getattr(bucket.row, name)
+                    name: getattr(bucket if name in ("first_night", "last_night", "count") else bucket.row, name)
                     for name in (
                         "signature", "kernel", "op", "verdict", "law", "target", "case_file", "digest", "where",
                         "explanation", "found_by", "first_night", "last_night", "passed_night", "count", "text",
@@ -117,7 +116,7 @@ def _table(seen: NightView) -> Table:
     return table
 
 
-def bucket_text(bucket: Bucket) -> str:
+def bucket_text(bucket: BucketTotals) -> str:
     """A finding as it is printed: the failure, its explanation, how often it was seen."""
     row = bucket.row
     seen = sum(bucket.sightings.values())
@@ -125,5 +124,5 @@ def bucket_text(bucket: Bucket) -> str:
     if row.explanation:
         lines += [f"  {line}" for line in row.explanation.splitlines()]
     where = f"on {len(bucket.sightings)} targets in this night"
-    lines.append(f"  seen          {seen:,} times {where}, {row.count:,} in all nights")
+    lines.append(f"  seen          {seen:,} times {where}, {bucket.count:,} in all nights")
     return "\n".join(lines)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
-from fuzz.findings.database_views import Bucket, Mark, NightView
+from fuzz.findings.database_views import BucketTotals, Mark, NightView
 from fuzz.findings.tally import Worst
 from fuzz.report.location import Location, location_of
 from fuzz.report.nights import bucket_text
@@ -40,7 +40,7 @@ def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[
     )
 
 
-def _problem(bucket: Bucket, known: Mapping[str, Kernel]) -> Problem:
+def _problem(bucket: BucketTotals, known: Mapping[str, Kernel]) -> Problem:
     row = bucket.row
     place = location_of(known[row.kernel]) if row.kernel in known else Location(row.kernel, 1)
     targets = tuple(sorted(bucket.sightings))

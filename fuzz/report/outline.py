@@ -11,7 +11,7 @@ from typing import Any
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
-from fuzz.findings.book import Bucket
+from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, Worst
 from fuzz.judge.judgement import Judgement
 from fuzz.report.location import Location, location_of

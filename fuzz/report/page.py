@@ -13,8 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from fuzz.findings.database import TargetRow
-from fuzz.findings.database_views import Bucket, NightView, Place
+from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
 from fuzz.report.nights import idle_reason
 from fuzz.report.page_accuracy import kernels
 from fuzz.report.page_charts import bars
@@ -120,7 +119,7 @@ def _verdict(seen: NightView) -> tuple[str, str]:
     return ("good", "Nothing found") if seen.judged else ("idle", "Nothing ran")
 
 
-def _first_words(bucket: Bucket) -> str:
+def _first_words(bucket: BucketTotals) -> str:
     """What is wrong in one line: the explanation, else what the judgement says, else where it was seen."""
     row = bucket.row
     stated = [line for line in row.explanation.splitlines() if not line.startswith(_ASIDE)]
@@ -131,7 +130,7 @@ def _first_words(bucket: Bucket) -> str:
     return re.sub(r"^(\d+ of \d+ elements of \w+);", r"\1 fail:", words)
 
 
-def _cause(bucket: Bucket) -> str:
+def _cause(bucket: BucketTotals) -> str:
     """What the failure is tied to; or why that is not known."""
     lines = bucket.row.explanation.splitlines()
     found = next((line.partition(": ")[2] for line in lines if line.startswith("cause: ")), "")
@@ -146,13 +145,13 @@ def _pack_option(command: str) -> str:
     return f" --pack {shlex.quote(words[words.index('--pack') + 1])}" if "--pack" in words else ""
 
 
-def _repro(bucket: Bucket) -> str:
+def _repro(bucket: BucketTotals) -> str:
     line = next((line for line in bucket.row.text.splitlines() if line.startswith("  reproduce")), "")
     return line.strip().partition(" ")[2].strip()
 
 
-def _lines(targets: Iterable[TargetRow]) -> list[KernelLine]:
-    groups: dict[tuple[str, str], list[TargetRow]] = {}
+def _lines(targets: Iterable[TargetTotals]) -> list[KernelLine]:
+    groups: dict[tuple[str, str], list[TargetTotals]] = {}
     for row in targets:
         groups.setdefault((row.op, row.kernel), []).append(row)
     return [
@@ -164,7 +163,7 @@ def _lines(targets: Iterable[TargetRow]) -> list[KernelLine]:
     ]  # fmt: skip
 
 
-def _idle(targets: Iterable[TargetRow]) -> list[Idle]:
+def _idle(targets: Iterable[TargetTotals]) -> list[Idle]:
     by_reason: dict[str, list[str]] = {}
     for row in targets:
         if row.judged == 0:
@@ -178,7 +177,7 @@ def _natural(value: str) -> tuple[bool, int, str]:
     return not number, int(value) if number else 0, value
 
 
-def _coverage(rows: Sequence[Place]) -> list[Kind]:
+def _coverage(rows: Sequence[LabelTotals]) -> list[Kind]:
     """Kinds with holes first: what is whole needs no attention."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:

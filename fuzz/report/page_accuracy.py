@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from fuzz.base.case import ITEMSIZE
 from fuzz.findings.accuracy import BINS_PER_OCTAVE
-from fuzz.findings.database import TargetRow
-from fuzz.findings.database_views import Mark
+from fuzz.findings.database_views import Mark, TargetTotals
 from fuzz.report.page_charts import Curve, Series, accuracy_chart, sparkline
 
 _COLOURS = 8
@@ -47,7 +46,7 @@ class KernelAccuracy:
     targets: Sequence[TargetAccuracy]
 
 
-def kernels(targets: Sequence[TargetRow], points: Sequence[Mark]) -> list[KernelAccuracy]:
+def kernels(targets: Sequence[TargetTotals], points: Sequence[Mark]) -> list[KernelAccuracy]:
     """Every kernel with a passing run, in the order of the targets."""
     by_target: dict[str, list[Mark]] = {}
     for point in points:

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from fuzz.base.attestation import Attestation, NotRun
 from fuzz.base.case import Case
-from fuzz.findings.book import Bucket
+from fuzz.findings.bucket import Bucket
 from fuzz.findings.casefile import to_json
 from fuzz.findings.tally import Tally
 from fuzz.judge.judgement import Judgement

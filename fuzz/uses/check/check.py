@@ -16,12 +16,12 @@ from fuzz.base.kernel import Capabilities, CKernel, Device, Kernel, PythonKernel
 from fuzz.base.op import OPS
 from fuzz.base.selection import globs, matches_any
 from fuzz.execute.pool import Pool, WorkerPool
-from fuzz.findings.book import FindingBook
+from fuzz.findings.book import book_in
+from fuzz.findings.desk import Bounds, Desk
 from fuzz.findings.tally import Tally
 from fuzz.laws.registry import declared as declared_laws
-from fuzz.triage.examination import Workers, new_workers
+from fuzz.triage.diagnosis import Workers, new_workers
 from fuzz.uses.check.errors import CheckError, CheckFailed, NotRunWarning, told
-from fuzz.uses.check.explaining import explain
 from fuzz.uses.check.function import Arrays, declared
 from fuzz.uses.check.here import OwnProcess
 from fuzz.uses.check.memory import kept, remember, remembered
@@ -36,6 +36,8 @@ __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
 __tracebackhide__ = told
 _AFTER_FINDING = 64
 """cases that a check goes on for once it has found something: a smaller one is easier to understand."""
+_EXPLAINING = Bounds(least_s=0.5, queue=2, option="--kernelfuzz-explain-time")
+"""The time that the command line of the tests gives is for all findings: the first may take half of what is left."""
 
 
 def check(
@@ -121,7 +123,7 @@ def _judged(
     kernel = targets[0].kernel
     label = targets[0].id if len(targets) == 1 else kernel.name
     todo = plan(label, plans.seed, plans.max_cases, plans.max_time)
-    book = FindingBook(GIVEN.options.output, todo.seed)
+    book = book_in(GIVEN.options.output, todo.seed)
     limits = Limits(todo.max_time, todo.max_cases)
     runner = Runner(pool, targets, limits, book, declared_laws([kernel]), (kernel,))
     runner.enough = _Enough()
@@ -129,7 +131,8 @@ def _judged(
     runner.replay(in_batches(entries_of(each) for each in (*kept(cases, kernel.op), *earlier)))
     if not runner.tally.findings:
         runner.run(kernel.op, todo.seed)
-    explain(book, pool, targets, workers)
+    if GIVEN.options.explain_s:
+        Desk(pool, targets, book, _EXPLAINING, workers=workers).explain_all(GIVEN.options.explain_s)
     remember(todo, book, earlier)
     said = report(runner.tally, book, pool, targets, todo, pack_option)
     if said:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from fuzz.adapters.target import Target
 from fuzz.base.attestation import NotRun
 from fuzz.execute.pool import Pool
-from fuzz.findings.book import Bucket, FindingBook
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
 from fuzz.report.failure import Origin, failure_text, told_lines
 from fuzz.uses.check.plan import Plan
@@ -33,7 +34,7 @@ def _text(bucket: Bucket, target: Target, origin: Origin) -> str:
     """The failure as every verb tells it. A kernel of no pack is unknown to `repro`: its case goes to the check."""
     path = bucket.path if origin.pack_option else None
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, path, origin)
-    text = "\n".join([text, *told_lines(() if bucket.explained is None else bucket.explained.lines())])
+    text = "\n".join([text, *told_lines(bucket.found.lines())])
     text += f"\n  note          {bucket.note}" if bucket.note else ""
     if bucket.path is None or path is not None:
         return text

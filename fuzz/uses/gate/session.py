@@ -13,7 +13,8 @@ from fuzz.base.case import Case
 from fuzz.base.dtypes import from_bits
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.book import Bucket, FindingBook
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.oracle_process import OracleProcess

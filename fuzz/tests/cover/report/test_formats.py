@@ -65,9 +65,7 @@ def test_sarif_points_to_the_source_line_and_keeps_its_fingerprint_when_the_line
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("kernels/c/mine.c", 12)
     assert result["partialFingerprints"] == {FINGERPRINT: _PROBLEM.fingerprint}
     assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"] == "target x did not run"
-    moved = replace(
-        _PROBLEM, location=Location("kernels/c/mine.c", 99), count=1, targets=("c-mine@qemu:gcc-O2",)
-    )
+    moved = replace(_PROBLEM, location=Location("kernels/c/mine.c", 99), count=1, targets=("c-mine@qemu:gcc-O2",))
     assert moved.fingerprint == _PROBLEM.fingerprint == "33fefe3e5d6d348b5fd2128f8cbf2540"
     assert replace(_PROBLEM, law="rerun").fingerprint != _PROBLEM.fingerprint
 

@@ -12,17 +12,18 @@ from sqlalchemy import Engine
 
 from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
+from fuzz.findings import desk
+from fuzz.findings.bucket import rule_from_text
 from fuzz.findings.casefile import load
 from fuzz.findings.database import open_state
-from fuzz.findings.database_views import Bucket, view
-from fuzz.findings.rules import rule_from_text
+from fuzz.findings.database_views import BucketTotals, view
 from fuzz.findings.tally import Tally
 from fuzz.report.records import status_record
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, failing, target_of, with_edits
 from fuzz.tests.common.shared_pack import OWN, SHARED, planted
-from fuzz.triage.examination import Explained, examine
-from fuzz.uses.nightly import triage
-from fuzz.uses.nightly.night import Night
+from fuzz.triage.diagnosis import diagnose
+from fuzz.triage.finding import Finding
+from fuzz.uses.nightly.night import NightJob
 from fuzz.uses.nightly.opening import note_targets, open_night
 from fuzz.uses.search.stopping import Stopping
 
@@ -32,7 +33,7 @@ _TWICE_8 = (TAIL_63[0], TAIL_63[0].replace("x[i] * x[i]", "x[i] * x[i] * (n % 8 
 _SHORT = (_EPS, "reciprocal_rms(total, n <= 4 ? n + 1 : n, eps)")
 
 
-def _nights(state: Path, targets: Target | list[Target], *findings: int) -> Iterator[list[Bucket]]:
+def _nights(state: Path, targets: Target | list[Target], *findings: int) -> Iterator[list[BucketTotals]]:
     """Nights until so many findings, each in new processes, and what each ends with."""
     targets = targets if isinstance(targets, list) else [targets]
     (state / "findings").mkdir(exist_ok=True)
@@ -42,29 +43,29 @@ def _nights(state: Path, targets: Target | list[Target], *findings: int) -> Iter
         with Stopping(600.0) as stopping, WorkerPool(targets) as pool:
             statuses = {name: status_record(status) for name, status in pool.statuses.items()}
             note_targets(engine, opened.night, targets, statuses)
-            night = Night(
+            night = NightJob(
                 engine, opened, pool, targets, stopping, state / "findings", (), (), [GENERIC], pytest.fail, 600.0
             )  # fmt: skip
             night.watch()
-            night.runner.enough = _Enough(night, stopping, count)
+            night.runner.enough = _EverythingExplained(night, stopping, count)
             night.work()
         yield _checked(engine, state)
 
 
-class _Enough:
-    """Ends a search that has found enough, and the night once all of it is examined."""
+class _EverythingExplained:
+    """Ends a search that has found enough, and the night once all of it is explained."""
 
-    def __init__(self, night: Night, stopping: Stopping, count: int) -> None:
+    def __init__(self, night: NightJob, stopping: Stopping, count: int) -> None:
         self._night, self._stopping, self._count = night, stopping, count
 
     def __call__(self, tally: Tally) -> bool:
         enough = tally.findings >= self._count or tally.cases > 20 * self._count
-        if enough and not any(kept.pending for kept in self._night.recorder.book.kept.values()):
+        if enough and not any(bucket.pending for bucket in self._night.recorder.book.buckets.values()):
             self._stopping.wanted = True
         return enough
 
 
-def _checked(engine: Engine, state: Path) -> list[Bucket]:
+def _checked(engine: Engine, state: Path) -> list[BucketTotals]:
     seen = view(engine)
     for row in seen.targets:
         assert row.findings == sum(bucket.sightings.get(row.name, 0) for bucket in seen.buckets), row.name
@@ -73,7 +74,7 @@ def _checked(engine: Engine, state: Path) -> list[Bucket]:
 
 
 def test_two_bugs_in_one_kernel_end_in_two_buckets_and_stay_there(tmp_path: Path) -> None:
-    """The second night tells them apart by the rules that the first has kept: nothing is examined again."""
+    """The second night tells them apart by the rules that the first has kept: nothing is explained again."""
     target = target_of(with_edits(TAIL_63, _SHORT, name="two"), "O2")
     before: list[str] = []
     for buckets in _nights(tmp_path, target, 120, 60):
@@ -139,13 +140,14 @@ def test_a_rule_that_there_was_no_time_to_learn_makes_no_further_buckets(
     """Explained in part, the bucket takes every finding; it is tried again, and no more often than it may be."""
     asked = []
 
-    def hasty(*arguments: Any, **options: Any) -> Explained:
+    def hasty(*arguments: Any, **options: Any) -> Finding:
         asked.append(arguments)
-        found = examine(*arguments, **options)
-        assert found.explanation.core is not None
-        return replace(found, whole=False)
+        found = diagnose(*arguments, **options)
+        assert found.core is not None
+        assert found.diagnosis is not None
+        return replace(found, diagnosis=replace(found.diagnosis, whole=False))
 
-    monkeypatch.setattr(triage, "examine", hasty)
+    monkeypatch.setattr(desk, "diagnose", hasty)
     target = target_of(with_edits(TAIL_63, name="one"), "O2")
     [[bucket]] = _nights(tmp_path, target, 12)
     assert (bucket.row.signature, bucket.row.core, bucket.row.need) == ("one-values", "", "fails alone")
