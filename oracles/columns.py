@@ -21,7 +21,7 @@ from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, doubtful, rounded
 from oracles.gradient import Status
 from oracles.numerics import Numerics
-from oracles.operand import Operand
+from oracles.operand import RowOperand
 from oracles.precise import Bounds, RowBounds
 from oracles.rows import FLOAT64, OWN, SIDE, Roots
 from oracles.scaling import LOST, LOWEST, ScaledRows, Shift, scaled_rows, times, times_float
@@ -35,8 +35,8 @@ _LEAST = -500
 class Columns:
     """dw of one problem under one settled contract. `status` is that of the rows."""
 
-    x: Operand
-    dy: Operand
+    x: RowOperand
+    dy: RowOperand
     found: Roots
     status: Status
     numerics: Numerics

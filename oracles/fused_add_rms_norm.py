@@ -19,7 +19,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.enclosure import FORBIDDEN, REQUIRED, Enclosure, rounded
 from oracles.numerics import Numerics
-from oracles.operand import Operand, sign_bit
+from oracles.operand import RowOperand, sign_bit
 from oracles.precise import Bounds, add_exactly
 from oracles.problem import Problem
 from oracles.rms_norm import RmsNorm
@@ -35,11 +35,11 @@ class FusedAddRmsNorm(RmsNorm):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self.residual = Operand.of(problem, "residual")
+        self.residual = RowOperand.of(problem, "residual")
         self.target = form(problem.outputs.get("sum", self.dtype.name))
-        self._operands: dict[tuple[str, bool], Operand] = {}
+        self._operands: dict[tuple[str, bool], RowOperand] = {}
 
-    def operand(self, numerics: Numerics) -> Operand:
+    def operand(self, numerics: Numerics) -> RowOperand:
         """The sum, as it is normalised under a settled contract."""
         added = _added(numerics)
         key = added.name, numerics.residual == "rounded"
@@ -47,7 +47,7 @@ class FusedAddRmsNorm(RmsNorm):
             values = self._sums(added)
             if key[1]:
                 values = round_to(values, self.target)
-            self._operands[key] = Operand(values, self.target if key[1] else added)
+            self._operands[key] = RowOperand(values, self.target if key[1] else added)
         return self._operands[key]
 
     def budget(self, numerics: Numerics, structured: bool) -> RowBudget:

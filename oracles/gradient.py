@@ -17,7 +17,7 @@ from oracles.doubledouble import F64, Real, exponents, head
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, any_of, doubtful, rounded
 from oracles.numerics import Numerics
-from oracles.operand import Operand, Weight
+from oracles.operand import RowOperand, Weight
 from oracles.precise import EXACT, Bounds, Interval, RowBounds
 from oracles.rows import DOUBLE_DOUBLE, OWN, SIDE, Roots
 from oracles.scaling import LOST, LOWEST, ScaledRows, Shift, scaled_rows, times, times_float
@@ -48,10 +48,10 @@ class Status:
 class Gradient:
     """dx of one problem."""
 
-    x: Operand
-    dy: Operand
+    x: RowOperand
+    dy: RowOperand
     weight: Weight | None
-    extra: Operand | None
+    extra: RowOperand | None
     """gradient of the residual sum, added at the end."""
     _sums: dict[tuple[int, str], tuple[mpf, ...]] = field(default_factory=dict, repr=False, compare=False)
     _facts: dict[tuple[object, ...], tuple[Mapping[str, mpf], mpf, mpf]] = field(

@@ -28,7 +28,7 @@ def sign_bit(value: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Operand:
+class RowOperand:
     """Rows to be normalised: (rows, n) float64 values of a tensor of `dtype`."""
 
     values: F64
@@ -40,12 +40,12 @@ class Operand:
     _rows: dict[tuple[int, RowBudget, int], RowBounds] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
-    def of(problem: Problem, name: str) -> Operand:
+    def of(problem: Problem, name: str) -> RowOperand:
         """The input called `name`, with the normalised axis last. Raises `ProblemError` where shapes do not fit."""
         array = problem.input(name)
         if array.shape != problem.input("x").shape:
             raise ProblemError(f"inputs.{name}: shape {array.shape}, expected {problem.input('x').shape}")
-        return Operand(canonical(array, problem.axis).astype(np.float64), problem.form_of(name))
+        return RowOperand(canonical(array, problem.axis).astype(np.float64), problem.form_of(name))
 
     @cached_property
     def squares(self) -> Squares:

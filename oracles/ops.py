@@ -22,7 +22,7 @@ MODULES: Mapping[str, tuple[str, str]] = {
 """op -> module and class."""
 
 
-class Op(Protocol):
+class OpProblem(Protocol):
     """One problem of one op. Canonical arrays are (rows, n), or flat for outputs without the normalised axis."""
 
     axis: int
@@ -55,10 +55,10 @@ class Op(Protocol):
         """Facts about the row of one element: name and text."""
 
 
-def load(problem: Problem) -> Op:
+def load(problem: Problem) -> OpProblem:
     """The op of `problem`, ready to judge it. Raises `ProblemError` for an unknown op or inputs that do not fit it."""
     if problem.op not in MODULES:
         raise ProblemError(f"op: unknown op {problem.op!r}; known: {', '.join(MODULES)}")
     module, name = MODULES[problem.op]
-    op: Op = getattr(import_module(module), name)(problem)
+    op: OpProblem = getattr(import_module(module), name)(problem)
     return op

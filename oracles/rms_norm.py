@@ -19,7 +19,7 @@ from oracles.doubledouble import Real
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, rounded
 from oracles.numerics import Numerics
-from oracles.operand import Operand, Weight, sign_bit
+from oracles.operand import RowOperand, Weight, sign_bit
 from oracles.precise import Bounds, Interval
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import round_to
@@ -39,7 +39,7 @@ class RmsNorm:
         self.problem = problem
         self.axis = problem.axis
         self.dtype = problem.form_of("x")
-        self.x = Operand.of(problem, "x")
+        self.x = RowOperand.of(problem, "x")
         self.rows: int = self.x.values.shape[0]
         self.length: int = self.x.values.shape[1]
         self.weight = Weight.of(problem, self.length) if "weight" in problem.inputs else None
@@ -61,7 +61,7 @@ class RmsNorm:
         """Whether the output has the normalised axis."""
         return output != "rstd"
 
-    def operand(self, numerics: Numerics) -> Operand:
+    def operand(self, numerics: Numerics) -> RowOperand:
         """What is normalised under a (settled) contract."""
         return self.x
 
@@ -162,7 +162,7 @@ class RmsNorm:
             return enclosure
         return patched(enclosure, found, operand.values, weight, broken, numerics.nonfinite == "unspecified")
 
-    def _normalised(self, stack: Real, numerics: Numerics, target: Format, live: Live, operand: Operand) -> Real:
+    def _normalised(self, stack: Real, numerics: Numerics, target: Format, live: Live, operand: RowOperand) -> Real:
         """x * rstd, up to the multiplication with the weight (which may also be the end)."""
         multiply = _multiply(numerics)
         if numerics.denormals == "flush":

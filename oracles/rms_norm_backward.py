@@ -37,7 +37,7 @@ from oracles.dtypes import form
 from oracles.enclosure import Enclosure
 from oracles.gradient import Gradient
 from oracles.numerics import Numerics
-from oracles.operand import Operand, Weight
+from oracles.operand import RowOperand, Weight
 from oracles.precise import Bounds, Interval, RowBounds
 from oracles.problem import Problem, ProblemError
 from oracles.row_facts import row_facts
@@ -54,14 +54,14 @@ class RmsNormBackward:
         self.problem = problem
         self.axis = problem.axis
         self.dtype = problem.form_of("x")
-        self.x = Operand.of(problem, "x")
-        self.dy = Operand.of(problem, "dy")
+        self.x = RowOperand.of(problem, "x")
+        self.dy = RowOperand.of(problem, "dy")
         self.rows: int = self.x.values.shape[0]
         self.length: int = self.x.values.shape[1]
         weight = Weight.of(problem, self.length) if "weight" in problem.inputs else None
         if weight is not None and weight.values.ndim > 1:
             raise ProblemError("inputs.weight: gradients are of a weight of rank 1")
-        extra = Operand.of(problem, "dsum") if "dsum" in problem.inputs else None
+        extra = RowOperand.of(problem, "dsum") if "dsum" in problem.inputs else None
         self.gradient = Gradient(self.x, self.dy, weight, extra)
         # A kernel that adds in float64 strays no further than the fast tier would, if it did so too.
         self.wide_gradient = Gradient(replace(self.x, wide=True), self.dy, weight, extra)

@@ -16,7 +16,7 @@ from oracles.doubledouble import F64, head
 from oracles.enclosure import Comparison, Enclosure, Mask, Worst, canonical, compare, is_blunt, passes, worst_pass
 from oracles.explanation import Explanation, explain
 from oracles.numerics import Numerics
-from oracles.ops import Op, load
+from oracles.ops import OpProblem, load
 from oracles.precise import START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import STORAGE
@@ -71,7 +71,7 @@ class Truth:
         """
         self.problem = problem
         self._contracts = tuple(contracts)
-        self.op: Op = load(problem)
+        self.op: OpProblem = load(problem)
         self._enclosures: dict[tuple[Numerics, bool], Mapping[str, Enclosure]] = {}
         self._screens: dict[Numerics, Screens] = {}
 

@@ -13,13 +13,13 @@ from fuzz.base.op import OPS, Role
 
 MAX_RANK = 6
 """of a tensor that a kernel is given; KF_MAX_RANK in kernelfuzz.h."""
-_TAKERS: dict[int, tuple[Kernel, Taker]] = {}
-"""by the kernel's identity: to hash a kernel takes longer than to make its taker. It is kept, so that its identity is
-never another's."""
+_TAKERS: dict[int, tuple[Kernel, Capability]] = {}
+"""by the kernel's identity: to hash a kernel takes longer than to make this. The kernel is kept, so that its identity
+is never another's."""
 
 
 @dataclass(frozen=True)
-class Taker:
+class Capability:
     """What kernels of one op and one declaration take: all that generation needs to know of them."""
 
     op: str
@@ -124,25 +124,25 @@ class Taker:
         return None
 
 
-def taker(kernel: Kernel) -> Taker:
+def capability_of(kernel: Kernel) -> Capability:
     """What a kernel takes."""
     known = _TAKERS.get(id(kernel))
     if known is None:
         in_python = isinstance(kernel, PythonKernel)
         in_torch = isinstance(kernel, PythonKernel) and kernel.framework == "torch"
-        known = kernel, Taker(kernel.op, kernel.capabilities, backwards=not in_python, threads=in_torch)
+        known = kernel, Capability(kernel.op, kernel.capabilities, backwards=not in_python, threads=in_torch)
         _TAKERS[id(kernel)] = known
     return known[1]
 
 
-def takers(kernels: Iterable[Kernel], op: str) -> tuple[Taker, ...]:
+def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...]:
     """What kernels of `op` take, equal ones once, in the order of the kernels."""
-    return tuple(dict.fromkeys(taker(kernel) for kernel in kernels if kernel.op == op))
+    return tuple(dict.fromkeys(capability_of(kernel) for kernel in kernels if kernel.op == op))
 
 
 def is_given(kernel: Kernel, case: Case) -> bool:
     """True when `case` is to be run: within the capabilities, or invalid input that the kernel promises to reject."""
-    return taker(kernel).gets(case)
+    return capability_of(kernel).gets(case)
 
 
 def accepts(kernel: Kernel, case: Case) -> bool:
@@ -152,7 +152,7 @@ def accepts(kernel: Kernel, case: Case) -> bool:
 
 def refusal(kernel: Kernel, case: Case) -> str | None:
     """Why `case` is outside the kernel's capabilities, in plain words, or None when it is within."""
-    return taker(kernel).refusal(case)
+    return capability_of(kernel).refusal(case)
 
 
 def _tensors(case: Case) -> Iterator[tuple[str, Tensor | Output]]:

@@ -235,7 +235,7 @@ class Case:
 
     @cached_property
     def answers(self) -> dict[object, tuple[str | None, str | None]]:
-        """What those who take cases said of this one, see `fuzz.base.capability.Taker`."""
+        """What those who take cases said of this one, see `fuzz.base.capability.Capability`."""
         return {}
 
     def with_origin(self, origin: Origin) -> Case:

@@ -70,10 +70,10 @@ class Op:
         usual = self.shape(name, grid, axis)
         if self.operand(name).menu != "weight":
             return (usual,)
-        return usual, (1, *usual), (beside(grid, axis), *usual)
+        return usual, (1, *usual), (adjacent_extent(grid, axis), *usual)
 
 
-def beside(grid: tuple[int, ...], axis: int) -> int:
+def adjacent_extent(grid: tuple[int, ...], axis: int) -> int:
     """Extent of the innermost axis other than the normalised one; 1 where there is none."""
     others = grid[:axis] + grid[axis + 1 :]
     return others[-1] if others else 1

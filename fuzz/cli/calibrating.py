@@ -11,7 +11,7 @@ from rich.progress import track
 from fuzz.base.errors import UsageError
 from fuzz.cli.exits import Exit
 from fuzz.report import console
-from fuzz.report.tables import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_table
 from oracles.budget import CONFIDENCE
 from oracles.calibration import DTYPES, Measurement, calibrate, plot, worst
 

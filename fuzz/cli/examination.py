@@ -22,9 +22,8 @@ from fuzz.base.attestation import Attestation, NotRun
 from fuzz.cli.exits import Exit
 from fuzz.execute.pool import WorkerPool
 from fuzz.report import console
-from fuzz.report.environment import environment
-from fuzz.report.records import status_record
-from fuzz.report.tables import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_table
+from fuzz.report.records import environment, status_record
 
 
 def examine(*, install: bool, as_json: bool, pack: Path | None) -> Exit:

@@ -15,7 +15,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.mutant import Mutant
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.diagnosis import Allowance, diagnose
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding

@@ -26,14 +26,12 @@ from fuzz.findings.tally import Tally
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
 from fuzz.report import console
-from fuzz.report.coverage import print_coverage
-from fuzz.report.environment import environment
-from fuzz.report.failure import Origin, failure_text, told_lines
+from fuzz.report.failure import Provenance, failure_text, told_lines
 from fuzz.report.formats import parse, unwritable, write_reports
-from fuzz.report.outline import Outline, TwinCount, problem_of, target_lines
+from fuzz.report.outline import Outline, TwinCount, failure_of, target_lines
 from fuzz.report.progress import Progress, minutes
-from fuzz.report.records import RecordLog
-from fuzz.report.table import law_line, run_notes, run_table
+from fuzz.report.records import RecordLog, environment
+from fuzz.report.totals import law_line, print_coverage, run_notes, run_table
 from fuzz.uses.search.calls import CallLog, note_histories
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.schedule import CountedSchedule, slow_targets_of, warm_up
@@ -161,7 +159,7 @@ def _search(runner: Runner, targets: Sequence[Target], seed: int, limits: Limits
 
 
 def _report(
-    out: Console, tally: Tally, book: FindingBook, targets: Sequence[Target], origin: Origin, elapsed: float
+    out: Console, tally: Tally, book: FindingBook, targets: Sequence[Target], origin: Provenance, elapsed: float
 ) -> None:
     by_id = {target.id: target for target in targets}
     out.print(run_table(tally))
@@ -185,26 +183,28 @@ def _report(
     )
 
 
-def _outline(runner: Runner, book: FindingBook, targets: Sequence[Target], twins: TwinCount, origin: Origin) -> Outline:
+def _outline(
+    runner: Runner, book: FindingBook, targets: Sequence[Target], twins: TwinCount, origin: Provenance
+) -> Outline:
     problems = []
     for bucket in book.buckets.values():
         target = runner.target(bucket.judgement.target)
-        problems.append(problem_of(bucket, target, bucket_text(bucket, target, origin)))
+        problems.append(failure_of(bucket, target, bucket_text(bucket, target, origin)))
     lines = target_lines(targets, runner.tally, twins)
     return Outline("run", origin.seed, environment(), runner.tally.cases, lines, tuple(problems))
 
 
-def _origin(request: Request, seed: int) -> Origin:
+def _origin(request: Request, seed: int) -> Provenance:
     """How to find the same again: every option that decides which cases run where."""
     pack = ("--pack", str(request.pack)) if request.pack else ()
     words = ["kernelfuzz", "run", "--seed", str(seed), *pack]
     words += [word for pattern in request.targets for word in ("--target", pattern)]
     words += ["-k", request.keyword] if request.keyword else []
     words += ["--op", request.op] if request.op != "*" else []
-    return Origin(seed, shlex.join(words), pack, numbered=True)
+    return Provenance(seed, shlex.join(words), pack, numbered=True)
 
 
-def bucket_text(bucket: Bucket, target: Target, origin: Origin) -> str:
+def bucket_text(bucket: Bucket, target: Target, origin: Provenance) -> str:
     """The failure text of a bucket, with how often and where it was seen."""
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
     number = bucket.case.origin.number

@@ -23,14 +23,12 @@ from fuzz.findings.book import book_in
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
 from fuzz.report import console
-from fuzz.report.environment import environment
-from fuzz.report.failure import Origin
+from fuzz.report.failure import Provenance
 from fuzz.report.formats import parse, write_reports
-from fuzz.report.not_run import and_more
-from fuzz.report.outline import Outline, TwinCount, problem_of, target_lines
+from fuzz.report.outline import Outline, TwinCount, failure_of, target_lines
 from fuzz.report.progress import Progress, minutes
-from fuzz.report.records import RecordLog
-from fuzz.report.table import run_notes, run_table
+from fuzz.report.records import RecordLog, environment
+from fuzz.report.totals import and_more, run_notes, run_table
 from fuzz.uses.corpus import folder as corpus
 from fuzz.uses.gate import accuracy as ratchet
 from fuzz.uses.gate.accuracy import Accuracy, Key
@@ -210,19 +208,19 @@ class _Gate:
         for bucket in session.book.buckets.values():
             target, entry = self.by_id[bucket.judgement.target], session.known(bucket)
             text = bucket_text(bucket, target, origin)
-            problems.append(problem_of(bucket, target, text, "" if entry is None else entry.issue))
+            problems.append(failure_of(bucket, target, text, "" if entry is None else entry.issue))
         return Outline(
             verb="gate",
             seed=SEED,
             environment=environment(),
             cases=session.tally.cases,
             targets=target_lines(self.targets, session.tally, twins),
-            problems=tuple(problems),
+            failures=tuple(problems),
             complaints=tuple(self.complaints),
             notes=tuple(self.notes),
         )
 
-    def _origin(self) -> Origin:
+    def _origin(self) -> Provenance:
         """How to run the same gate again."""
         request = self.request
         pack = ("--pack", str(request.pack)) if request.pack else ()
@@ -230,10 +228,10 @@ class _Gate:
         words += [word for pattern in request.targets for word in ("--target", pattern)]
         words += ["-k", request.keyword] if request.keyword else []
         words += ["--op", request.op] if request.op != "*" else []
-        return Origin(SEED, shlex.join(words), pack)
+        return Provenance(SEED, shlex.join(words), pack)
 
     def _log(self, log: RecordLog, outline: Outline) -> None:
-        for bucket, problem in zip(self.session.book.buckets.values(), outline.problems, strict=True):
+        for bucket, problem in zip(self.session.book.buckets.values(), outline.failures, strict=True):
             log.finding(bucket, problem.text)
         facts = {
             "ok": outline.ok,
@@ -249,7 +247,7 @@ class _Gate:
         out, session = self.out, self.session
         out.print(run_table(session.tally))
         self._say(out, [*run_notes(session.tally), *outline.notes])
-        for problem in outline.problems:
+        for problem in outline.failures:
             known = [f"known failure, {problem.known}:"] if problem.known else []
             self._say(out, ["", *known, problem.text], style="")
         out.print()
@@ -258,7 +256,7 @@ class _Gate:
         changed = ", ".join(f"{name} ({reason})" for name, reason in self.reasons.items())
         if self.request.base is not None:
             self._say(out, [f"changed since {self.request.base}: {changed or 'no kernel'}"], style="")
-        expected = len(outline.problems) - len(outline.failing)
+        expected = len(outline.failures) - len(outline.failing)
         named = sorted({f"{problem.kernel} {problem.verdict.value}" for problem in outline.failing})
         ending = "passed" if self._exit_code(outline) is Exit.OK else "FAILED"
         more = (f": {', '.join(named)}" if named else "") + (f"; {expected} known failures" if expected else "")

@@ -15,11 +15,11 @@ from fuzz.base.case import Case
 from fuzz.cli.exits import Exit
 from fuzz.findings.book import book_in
 from fuzz.findings.tally import whereabouts
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import LAWS, Entry
 from fuzz.report import console
-from fuzz.report.table import run_notes, run_table
-from fuzz.report.tables import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_table
+from fuzz.report.totals import run_notes, run_table
 from fuzz.uses.corpus.folder import (
     ACCURACY,
     CASE,

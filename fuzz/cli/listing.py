@@ -27,8 +27,8 @@ def list_things(
     pack: options.Pack = None,
 ) -> int:
     """List the kernels, the targets (and why one cannot run here), the ops, the recipes, or the laws."""
+    from fuzz.report.console import print_table
     from fuzz.report.listings import listing
-    from fuzz.report.tables import print_table
 
     print_table(listing(what.value, pack), markdown=markdown)
     return Exit.OK

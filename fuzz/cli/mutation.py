@@ -24,11 +24,10 @@ from fuzz.cli.explained_mutants import Told, explained_on, print_told, swept, to
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts
 from fuzz.generate.search import StopSearch, search
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared, with_twins
 from fuzz.report import console
-from fuzz.report.environment import environment
+from fuzz.report.records import environment
 from fuzz.triage.history import Need, history_line, recognise
 from fuzz.triage.trial import FreshProcess
 from fuzz.uses.search.calls import CallLog

@@ -24,8 +24,7 @@ from fuzz.findings.state import DATABASE, PAGE, StateError
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report import console
 from fuzz.report.formats import Wanted, write_reports
-from fuzz.report.nights import night_record, print_night
-from fuzz.report.nights_outline import outline_of
+from fuzz.report.night import night_record, outline_of, print_night
 from fuzz.report.page import write_page
 from fuzz.uses.nightly.opening import Opened, close
 from fuzz.uses.search.stopping import LAST_S, Stopping

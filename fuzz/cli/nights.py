@@ -23,10 +23,9 @@ from fuzz.findings.state import DATABASE, FINDINGS, StateError, locked
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
 from fuzz.report import console
-from fuzz.report.environment import environment
 from fuzz.report.formats import parse
 from fuzz.report.progress import Progress
-from fuzz.report.records import status_record
+from fuzz.report.records import environment, status_record
 from fuzz.uses.nightly.earlier import corpora_of
 from fuzz.uses.nightly.night import CannotSave, NightJob, last_save
 from fuzz.uses.nightly.opening import Opened, close, note_space, note_targets, open_night

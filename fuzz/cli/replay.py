@@ -24,10 +24,10 @@ from fuzz.cli.exits import Exit
 from fuzz.cli.scripts import check_name, chosen_for_script, write_script
 from fuzz.findings import casefile
 from fuzz.findings.casefile import Found
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.report import console
-from fuzz.report.environment import environment
 from fuzz.report.failure import judgement_text
+from fuzz.report.records import environment
 from fuzz.triage.history import history_line
 from fuzz.triage.trial import Seen, replayed
 from fuzz.uses.starting import select_targets, started

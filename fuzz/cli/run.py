@@ -23,7 +23,7 @@ def run(
     output: Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")] = Path("findings"),
     report: options.Report = None,
     coverage: Annotated[
-        bool, typer.Option("--coverage", help="Print what the cases visited of the input space, and every hole.")
+        bool, typer.Option("--coverage", help="Print what the cases visited of the input space, and each coverage gap.")
     ] = False,
     no_shrink: options.NoShrink = False,
     explain_time: options.ExplainTime = 45.0,

@@ -11,7 +11,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.errors import UsageError
 from fuzz.cli.chosen_case import ChosenCase
 from fuzz.findings.casefile import Found
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.report.script.c_script import c_script
 from fuzz.report.script.calls import ScriptError, calls_of
 from fuzz.report.script.python_script import python_script

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import Target
 from fuzz.base.attestation import Attestation, NotRun
-from fuzz.base.capability import Taker, taker
+from fuzz.base.capability import Capability, capability_of
 from fuzz.base.case import Case
 from fuzz.base.dispatch import Giving, Largest
 from fuzz.generate.coverage import Ledger
@@ -21,7 +21,7 @@ class Reach:
     """The corners of one op."""
 
     space: Space = field(default_factory=dict)
-    """what some target of the run can visit: what of it no case visits is a hole."""
+    """what some target of the run can visit: what of it no case visits is a coverage gap."""
     beyond: Space = field(default_factory=dict)
     """what the chosen kernels take, and no target that runs here can be given."""
 
@@ -31,7 +31,7 @@ def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Reach:
     chosen = [target for target in targets if target.kernel.op == op]
     running = [target for target in chosen if not isinstance(statuses.get(target.id), NotRun)]
     space = _joined(_visitable(running, statuses))
-    whole = space_of(dict.fromkeys(taker(target.kernel) for target in chosen))
+    whole = space_of(dict.fromkeys(capability_of(target.kernel) for target in chosen))
     return Reach({**space, "target": tuple(target.id for target in running)}, _less(whole, space))
 
 
@@ -77,19 +77,20 @@ def _wrong(target: Target, statuses: Statuses) -> Collection[str]:
 
 def _visitable(targets: Iterable[Target], statuses: Statuses) -> Iterable[Space]:
     """What each of the targets can visit, alike ones once."""
-    kinds = {(taker(t.kernel), frozenset(_wrong(t, statuses)), t.largest): None for t in targets}
-    for able, wrong, largest in kinds:
-        space = space_of([_without(able, wrong) if wrong else able])
+    kinds = {(capability_of(t.kernel), frozenset(_wrong(t, statuses)), t.largest): None for t in targets}
+    for capability, wrong, largest in kinds:
+        space = space_of([_without(capability, wrong) if wrong else capability])
         yield space if largest is None else {kind: _within(largest, kind, values) for kind, values in space.items()}
 
 
-def _without(able: Taker, wrong: Collection[str]) -> Taker:
+def _without(capability: Capability, wrong: Collection[str]) -> Capability:
     """The same without tensors of those dtypes."""
-    mixed = tuple((name, tuple(d for d in dtypes if d not in wrong)) for name, dtypes in able.able.mixed)
+    able = capability.able
+    mixed = tuple((name, tuple(d for d in dtypes if d not in wrong)) for name, dtypes in able.mixed)
     impossible = {name for name, dtypes in mixed if not dtypes}
-    left = tuple(d for d in able.able.dtypes if d not in wrong) if impossible.isdisjoint(able.able.needs) else ()
-    takes = tuple(name for name in able.able.takes if name not in impossible)
-    return replace(able, able=replace(able.able, dtypes=left, mixed=mixed, takes=takes))
+    left = tuple(d for d in able.dtypes if d not in wrong) if impossible.isdisjoint(able.needs) else ()
+    takes = tuple(name for name in able.takes if name not in impossible)
+    return replace(capability, able=replace(able, dtypes=left, mixed=mixed, takes=takes))
 
 
 def _within(largest: Largest, kind: str, values: Sequence[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from fuzz.base.case import Case
 from fuzz.findings.bucket import Bucket, Source, base_of, by_verdict
 from fuzz.findings.casefile import save
 from fuzz.findings.store import Batch, FileStore, Store, evidence_path
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.causes import shared_cause
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding, size_of
@@ -197,7 +197,7 @@ class FindingBook:
 
     def _release(self, path: Path | None) -> None:
         if path is not None and all(bucket.path != path for bucket in self.buckets.values()):
-            self.store.release(path)
+            self.store.release(path, self.batch)
 
 
 def book_in(folder: Path, seed: int, targets: Iterable[Target] = ()) -> FindingBook:

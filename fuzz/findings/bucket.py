@@ -11,7 +11,7 @@ from fuzz.base import __version__
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
 from fuzz.findings.casefile import Found
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.causes import Pile
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding

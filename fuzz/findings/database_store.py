@@ -65,14 +65,12 @@ class DatabaseStore:
         self._text_of = text_of
         """the failure of a bucket, as it is printed."""
         self._waiting = Batch()
-        self._released: set[Path] = set()
 
     def write(self, bucket: Bucket, path: Path) -> None:
-        self._released.discard(path)
         save(path, bucket.case, bucket.record(bucket.lines()))
 
-    def release(self, path: Path) -> None:
-        self._released.add(path)
+    def release(self, path: Path, batch: Batch) -> None:
+        batch.released.append(path)
 
     def commit(self, batch: Batch) -> str:
         self._waiting.add(batch)
@@ -81,11 +79,10 @@ class DatabaseStore:
                 self._save(transaction, self._waiting)
         except OperationalError as error:
             return f"{self._engine.url.database}: {error.orig}"
-        self._waiting = Batch()
-        for path in self._released:
+        done, self._waiting = self._waiting, Batch()
+        for path in set(done.released) - {bucket.path for bucket in done.buckets.values()}:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
-        self._released.clear()
         return ""
 
     def sightings(self) -> Mapping[str, Mapping[str, int]]:

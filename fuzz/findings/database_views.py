@@ -92,7 +92,7 @@ class LabelTotals(NamedTuple):
     kind: str
     value: str
     wanted: bool
-    """part of the space: a hole where it was not visited."""
+    """part of the space: a coverage gap where it was not visited."""
     visits: int
 
 

@@ -66,6 +66,8 @@ class Batch:
     """buckets that are gone, and those that have their findings of every night; in their order, after `sightings`."""
     passed: set[str] = field(default_factory=set)
     """buckets whose kept case was replayed and passed."""
+    released: list[Path] = field(default_factory=list)
+    """case files that no bucket names any longer."""
 
     def note(self, point: Point, worst: WorstRun) -> None:
         """A passing run."""
@@ -82,6 +84,7 @@ class Batch:
         self.buckets |= later.buckets
         self.merged += later.merged
         self.passed |= later.passed
+        self.released += later.released
         for point, worst in later.accuracy.items():
             self.note(point, worst)
 
@@ -95,8 +98,8 @@ class Store(Protocol):
     def write(self, bucket: Bucket, path: Path) -> None:
         """Write the bucket's case file, whole or not at all. Raises OSError."""
 
-    def release(self, path: Path) -> None:
-        """Remove a case file that no bucket names any longer, once nothing that is saved names it either."""
+    def release(self, path: Path, batch: Batch) -> None:
+        """Remove a case file that no bucket names any longer: with this batch, where something saved names it still."""
 
     def commit(self, batch: Batch) -> str:
         """Save a batch; why that is not possible, or ''. What is not saved is tried again with the next one."""
@@ -115,7 +118,7 @@ class FileStore:
     def write(self, bucket: Bucket, path: Path) -> None:
         save(path, bucket.case, bucket.record(bucket.found.lines()))
 
-    def release(self, path: Path) -> None:
+    def release(self, path: Path, batch: Batch) -> None:
         path.unlink(missing_ok=True)
 
     def commit(self, batch: Batch) -> str:

@@ -9,7 +9,7 @@ from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.reach import Reach
 from fuzz.generate.coverage import Ledger
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Tally:
     coverage: dict[str, Ledger] = field(default_factory=dict)
     """by op: what judged cases have visited."""
     reach: Mapping[str, Reach] = field(default_factory=dict)
-    """by op: what the targets can visit, and so what is a hole."""
+    """by op: what the targets can visit, and so what is a coverage gap."""
 
     def cover(self, case: Case, targets: Sequence[str]) -> None:
         """Count what a case visits that was judged on these targets, and them."""

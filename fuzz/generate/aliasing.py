@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fuzz.base.capability import Taker
+from fuzz.base.capability import Capability
 from fuzz.base.case import Case, CaseError, Layout, contiguous
 from fuzz.base.op import OPS, Op
 from fuzz.base.stream import Stream
 from fuzz.generate.presence import may_share
 
 ONE_IN = 12
-"""drawn cases of which one is entangled."""
+"""drawn cases of which one is aliased."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class _Knot:
         return f"{self.name} {'is' if self.kind == 'shared' else 'over'} {self.other}"
 
 
-def entangled(case: Case, audience: Sequence[Taker]) -> Case:
-    """One case in `ONE_IN` tied up, where some kernel takes that or promises to reject it; any other as it is.
+def aliased(case: Case, capabilities: Sequence[Capability]) -> Case:
+    """One case in `ONE_IN` with shared memory, where a kernel takes that or promises to reject it; others as they are.
 
     The case's own bits decide: not the machine, and not what ran before. Only what shares memory counts as visited.
     """
@@ -41,25 +41,25 @@ def entangled(case: Case, audience: Sequence[Taker]) -> Case:
     if chance % ONE_IN or not knots:
         return case
     tied = _tied(case, knots[which % len(knots)], how, far)
-    return tied if tied is not None and any(taker.gets(tied) for taker in audience) else case
+    return tied if tied is not None and any(capability.gets(tied) for capability in capabilities) else case
 
 
-def entangled_as(case: Case, label: str, turn: int) -> Case:
+def aliased_as(case: Case, label: str, turn: int) -> Case:
     """The case tied up as `label` says, each turn in another way; as it is where that cannot be."""
     knot = next((knot for knot in _knots(case) if knot.label == label), None)
     return (_tied(case, knot, turn, turn) if knot is not None else None) or case
 
 
-def memory_labels(taker: Taker) -> Iterator[str]:
+def memory_labels(capability: Capability) -> Iterator[str]:
     """The ways in which cases within what a kernel takes can be tied up."""
-    op = OPS[taker.op]
-    if not taker.backwards:
+    op = OPS[capability.op]
+    if not capability.backwards:
         return
     for output, source in op.aliases:
-        if (output, source) in taker.able.overlap and may_share(taker, output, source):
+        if (output, source) in capability.able.overlap and may_share(capability, output, source):
             yield _Knot(output, source, "overlap").label
     for name in _addable(op):
-        if may_share(taker, name, "x"):
+        if may_share(capability, name, "x"):
             yield _Knot(name, "x", "shared").label
 
 

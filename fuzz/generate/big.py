@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fuzz.base.capability import Taker
+from fuzz.base.capability import Capability
 from fuzz.base.case import Case, Layout, Origin, Output, Tensor, contiguous
 from fuzz.base.dtypes import quantise
 from fuzz.base.op import OPS, Operand
@@ -59,7 +59,7 @@ SERIES: tuple[Big, ...] = (
 )
 
 
-def due(op: str, audience: Sequence[Taker], batch: int, first: bool = False) -> Iterator[Case]:
+def due(op: str, capabilities: Sequence[Capability], batch: int, first: bool = False) -> Iterator[Case]:
     """The big cases of a search that come right after its batch number `batch`; with `first` they come at once.
 
     Each comes with no optional tensor and with all, where a kernel takes it.
@@ -69,7 +69,7 @@ def due(op: str, audience: Sequence[Taker], batch: int, first: bool = False) -> 
             continue
         for optional in (False, True) if big.n < 2**20 else (False,):
             case = big_case(big, op, optional)
-            if any(taker.refusal(case) is None for taker in audience):
+            if any(capability.refusal(case) is None for capability in capabilities):
                 yield case
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fuzz.base.capability import Taker
+from fuzz.base.capability import Capability
 from fuzz.base.draw import EPS, Draw
 from fuzz.base.op import OPS
 from fuzz.generate.dice import Dice
@@ -13,7 +13,7 @@ from fuzz.generate.menus import MENUS
 from fuzz.generate.shapes import LARGEST_CASE
 from fuzz.generate.sketch import fitting_n
 
-Change = Callable[[Draw, Taker, Dice], Draw]
+Change = Callable[[Draw, Capability, Dice], Draw]
 
 _FILLED = 4096
 """elements of a case with as many rows as fit: several times those of most cases, and still cheap to judge."""
@@ -30,47 +30,47 @@ def _resized(draw: Draw, rows: int) -> Draw:
     return replace(draw, rows=max(1, min(rows, _MOST_ROWS, _FILLED // max(draw.n, 1))))
 
 
-def _same(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+def _same(draw: Draw, capability: Capability, dice: Dice) -> Draw:
     """Other values alone."""
     return draw
 
 
-def _of_length(draw: Draw, taker: Taker, n: int) -> Draw:
+def _of_length(draw: Draw, capability: Capability, n: int) -> Draw:
     # Step by step rows would grow without end, and with them the time that a case takes.
-    n = fitting_n(taker, max(1, min(n, max(draw.n, LARGEST_CASE))))
+    n = fitting_n(capability, max(1, min(n, max(draw.n, LARGEST_CASE))))
     rows = draw.rows * draw.n // n if n > draw.n else draw.rows
     return _resized(replace(draw, n=n), max(1, rows))
 
 
-def _longer(draw: Draw, taker: Taker, dice: Dice) -> Draw:
-    return _of_length(draw, taker, draw.n * dice.pick([2, 2, 4]) + dice.below(3))
+def _longer(draw: Draw, capability: Capability, dice: Dice) -> Draw:
+    return _of_length(draw, capability, draw.n * dice.pick([2, 2, 4]) + dice.below(3))
 
 
-def _shorter(draw: Draw, taker: Taker, dice: Dice) -> Draw:
-    return _of_length(draw, taker, draw.n // dice.pick([2, 2, 4, 8]))
+def _shorter(draw: Draw, capability: Capability, dice: Dice) -> Draw:
+    return _of_length(draw, capability, draw.n // dice.pick([2, 2, 4, 8]))
 
 
-def _near(draw: Draw, taker: Taker, dice: Dice) -> Draw:
-    step = taker.able.multiple_of * (1 + dice.below(4))
-    return _of_length(draw, taker, draw.n + (step if dice.one_in(2) else -step))
+def _near(draw: Draw, capability: Capability, dice: Dice) -> Draw:
+    step = capability.able.multiple_of * (1 + dice.below(4))
+    return _of_length(draw, capability, draw.n + (step if dice.one_in(2) else -step))
 
 
-def _more_rows(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+def _more_rows(draw: Draw, capability: Capability, dice: Dice) -> Draw:
     return draw if draw.rank == 1 else _resized(draw, draw.rows * dice.pick([2, 4, 8]))
 
 
-def _eps(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+def _eps(draw: Draw, capability: Capability, dice: Dice) -> Draw:
     return replace(draw, eps=dice.pick(EPS))
 
 
-def _recipe(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+def _recipe(draw: Draw, capability: Capability, dice: Dice) -> Draw:
     """Another recipe for one of the inputs."""
     part = dice.pick([part for part in draw.parts if part.recipe])
     changed = replace(part, recipe=dice.pick(MENUS[OPS[draw.op].operand(part.name).menu]))
     return replace(draw, parts=tuple(changed if each.name == part.name else each for each in draw.parts))
 
 
-def _less(draw: Draw, taker: Taker, dice: Dice) -> Draw:
+def _less(draw: Draw, capability: Capability, dice: Dice) -> Draw:
     """Without an optional input that nothing else rests on: fewer operations are allowed fewer errors."""
     op = OPS[draw.op]
     relied = {op.operand(part.name).only_with for part in draw.parts} | {part.alias for part in draw.parts}

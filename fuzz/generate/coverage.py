@@ -10,7 +10,7 @@ Label = tuple[str, str]
 
 
 class Ledger:
-    """Counts labels against a space. Values outside the space are counted too, but are nobody's hole."""
+    """Counts labels against a space. Values outside the space are counted too, but are nobody's coverage gap."""
 
     def __init__(self, space: Mapping[str, tuple[str, ...]]) -> None:
         self.space = space
@@ -31,7 +31,7 @@ class Ledger:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a hole."""
+        """Whether there is a coverage gap."""
         return bool(self._open)
 
     @property
@@ -41,19 +41,19 @@ class Ledger:
 
     @property
     def size(self) -> int:
-        """How many holes there are."""
+        """How many coverage gaps there are."""
         return sum(map(len, self._open.values()))
 
     def lacks(self, label: Label) -> bool:
-        """Whether this is a hole."""
+        """Whether this is a coverage gap."""
         kind, value = label
         return value in self._open.get(kind, ())
 
     def wanted(self, turn: int, everyone: Ledger | None = None) -> list[Label]:
-        """A hole of every kind that has any, other ones each turn; first that of the kind with most.
+        """A coverage gap of every kind that has any, other ones each turn; first that of the kind with most.
 
         Every second turn another kind comes first: one that cannot be filled must not keep the others waiting. What is
-        a hole of `everyone` too, a ledger of several kernels' spaces together, comes before what is this kernel's only.
+        a gap of `everyone` too, a ledger of several kernels' spaces together, comes before what is this kernel's only.
         """
         first = {kind: self._shared(kind, everyone) for kind in self._open}
         kinds = sorted(first, key=lambda kind: (-len(first[kind]), -len(self._open[kind])))
@@ -63,10 +63,10 @@ class Ledger:
         return [(kind, values[turn * 7 % len(values)]) for kind, values in chosen.items()]
 
     def _shared(self, kind: str, everyone: Ledger | None) -> list[str]:
-        """The kind's holes that are holes of `everyone` too."""
+        """The kind's gaps that are gaps of `everyone` too."""
         shared = self._open[kind] if everyone is None else everyone._open.get(kind, {})
         return [value for value in self._open[kind] if value in shared]
 
-    def holes(self) -> dict[str, list[str]]:
+    def gaps(self) -> dict[str, list[str]]:
         """Labels of the space that no case has visited, by kind."""
         return {kind: list(values) for kind, values in self._open.items()}

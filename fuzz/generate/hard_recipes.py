@@ -8,7 +8,7 @@ import numpy as np
 
 from fuzz.base.dtypes import LARGEST, NUMPY_DTYPE, quantise
 from fuzz.base.stream import Reals, Stream
-from fuzz.generate.recipes import RECIPES, Request, positions, recipe, repeated
+from fuzz.generate.recipes import RECIPES, RowSpec, positions, recipe, repeated
 
 _TIE_BITS = (12, 9)
 """significant bits of numbers half-way between neighbours in f16 and in bf16."""
@@ -16,74 +16,74 @@ _FILLERS = 3
 """elements that bring a row's mean square to a power of four: each squares the error that the one before it left."""
 
 
-def _normal(request: Request, stream: Stream) -> Reals:
-    return stream.child("normal").normal(request.size)
+def _normal(spec: RowSpec, stream: Stream) -> Reals:
+    return stream.child("normal").normal(spec.size)
 
 
-def _levels(request: Request, stream: Stream, levels: tuple[float, ...]) -> Reals:
+def _levels(spec: RowSpec, stream: Stream, levels: tuple[float, ...]) -> Reals:
     """One of the levels per row, repeated along it."""
-    chosen = stream.child("level").integers(request.rows, 0, len(levels) - 1)
-    return repeated(np.asarray(levels)[chosen], request)
+    chosen = stream.child("level").integers(spec.rows, 0, len(levels) - 1)
+    return repeated(np.asarray(levels)[chosen], spec)
 
 
-def _signs(request: Request, stream: Stream) -> Reals:
-    return 1.0 - 2.0 * stream.child("sign").integers(request.size, 0, 1).astype(np.float64)
+def _signs(spec: RowSpec, stream: Stream) -> Reals:
+    return 1.0 - 2.0 * stream.child("sign").integers(spec.size, 0, 1).astype(np.float64)
 
 
 @recipe("a mean of 1e2 to 1e6 with a spread of 1e-3", structured=True)
-def _large_mean(request: Request, stream: Stream) -> Reals:
-    top = 1e4 if request.dtype == "f16" else 1e6
-    means = _levels(request, stream, tuple(level for level in (1e2, 1e3, 1e4, 1e5, 1e6) if level <= top))
-    return means + _normal(request, stream) * 1e-3
+def _large_mean(spec: RowSpec, stream: Stream) -> Reals:
+    top = 1e4 if spec.dtype == "f16" else 1e6
+    means = _levels(spec, stream, tuple(level for level in (1e2, 1e3, 1e4, 1e5, 1e6) if level <= top))
+    return means + _normal(spec, stream) * 1e-3
 
 
 @recipe("elements about 1e9, 1e15, 1e18 and 1.9e19, whose square overflows f32 (f16: 255 and 7600)", structured=True)
-def _magnitudes(request: Request, stream: Stream) -> Reals:
-    levels = (255.0, 7600.0) if request.dtype == "f16" else (1e9, 1e15, 1e18, 1.9e19)
-    wobble = 1.0 + stream.child("wobble").uniform(request.size) / 64.0
-    return _levels(request, stream, levels) * wobble * _signs(request, stream)
+def _magnitudes(spec: RowSpec, stream: Stream) -> Reals:
+    levels = (255.0, 7600.0) if spec.dtype == "f16" else (1e9, 1e15, 1e18, 1.9e19)
+    wobble = 1.0 + stream.child("wobble").uniform(spec.size) / 64.0
+    return _levels(spec, stream, levels) * wobble * _signs(spec, stream)
 
 
 @recipe("some rows all minus infinity", structured=True)
-def _infinite_rows(request: Request, stream: Stream) -> Reals:
-    dead = repeated(stream.child("which").integers(request.rows, 0, 1), request) > 0
-    return np.where(dead, -math.inf, _normal(request, stream))
+def _infinite_rows(spec: RowSpec, stream: Stream) -> Reals:
+    dead = repeated(stream.child("which").integers(spec.rows, 0, 1), spec) > 0
+    return np.where(dead, -math.inf, _normal(spec, stream))
 
 
 @recipe("some rows all negative zero", structured=True)
-def _negative_zero_rows(request: Request, stream: Stream) -> Reals:
-    dead = repeated(stream.child("which").integers(request.rows, 0, 1), request) > 0
-    return np.where(dead, -0.0, _normal(request, stream))
+def _negative_zero_rows(spec: RowSpec, stream: Stream) -> Reals:
+    dead = repeated(stream.child("which").integers(spec.rows, 0, 1), spec) > 0
+    return np.where(dead, -0.0, _normal(spec, stream))
 
 
 @recipe("one element of each row, all others zero", structured=True)
-def _one_hot(request: Request, stream: Stream) -> Reals:
-    values = np.zeros((request.rows, request.n))
-    values[np.arange(request.rows), positions(request, stream)] = stream.child("size").normal(request.rows) + 6.0
+def _one_hot(spec: RowSpec, stream: Stream) -> Reals:
+    values = np.zeros((spec.rows, spec.n))
+    values[np.arange(spec.rows), positions(spec, stream)] = stream.child("size").normal(spec.rows) + 6.0
     return values
 
 
 @recipe("ones", structured=True)
-def _ones(request: Request, stream: Stream) -> Reals:
-    return np.ones(request.size)
+def _ones(spec: RowSpec, stream: Stream) -> Reals:
+    return np.ones(spec.size)
 
 
 @recipe("eps 0, mean square a power of four, elements half-way between neighbours in f16 or bf16", structured=True)
-def _ties(request: Request, stream: Stream) -> Reals:
+def _ties(spec: RowSpec, stream: Stream) -> Reals:
     """y of such a row is x times a power of two: a tie in a narrower output, and in the same dtype with weights 1.5."""
-    rows, n = request.rows, request.n
+    rows, n = spec.rows, spec.n
     bits = stream.child("bits").integers(rows, 0, len(_TIE_BITS) - 1)
     steps = np.ldexp(1.0, np.asarray(_TIE_BITS)[bits])[:, None]
-    odd = np.floor(stream.child("level").uniform(request.size).reshape(rows, n) * steps / 4.0) * 2.0 + 1.0
-    values: Reals = _signs(request, stream).reshape(rows, n) * odd / steps
+    odd = np.floor(stream.child("level").uniform(spec.size).reshape(rows, n) * steps / 4.0) * 2.0 + 1.0
+    values: Reals = _signs(spec, stream).reshape(rows, n) * odd / steps
     if n > _FILLERS:
         # Whole numbers, so that the sum is exact in any order.
         rest = n - (odd[:, :-_FILLERS] ** 2).sum(axis=1) / steps[:, 0] ** 2
         for column in range(n - _FILLERS, n):
-            values[:, column] = _root_below(rest, request.dtype)
+            values[:, column] = _root_below(rest, spec.dtype)
             rest = rest - values[:, column] ** 2
     powers = np.ldexp(1.0, stream.child("power").integers(rows, -3, 3))
-    return np.clip(values * powers[:, None], -LARGEST[request.dtype], LARGEST[request.dtype])
+    return np.clip(values * powers[:, None], -LARGEST[spec.dtype], LARGEST[spec.dtype])
 
 
 def _root_below(squares: Reals, dtype: str) -> Reals:
@@ -102,10 +102,10 @@ _KINDS = 4
 
 
 @recipe("rows of up to four recipes side by side", structured=True)
-def _mixed_rows(request: Request, stream: Stream) -> Reals:
+def _mixed_rows(spec: RowSpec, stream: Stream) -> Reals:
     kinds = [_MIXED[i] for i in stream.child("kinds").integers(_KINDS, 0, len(_MIXED) - 1).tolist()]
-    parts = [RECIPES[kind].fill(request, stream.child(kind)).reshape(request.rows, request.n) for kind in kinds]
-    chosen = stream.child("chosen").integers(request.rows, 0, _KINDS - 1)
-    chosen[:_KINDS] = np.arange(_KINDS)[: request.rows]
-    mixed: Reals = np.stack(parts)[chosen, np.arange(request.rows)]
+    parts = [RECIPES[kind].fill(spec, stream.child(kind)).reshape(spec.rows, spec.n) for kind in kinds]
+    chosen = stream.child("chosen").integers(spec.rows, 0, _KINDS - 1)
+    chosen[:_KINDS] = np.arange(_KINDS)[: spec.rows]
+    mixed: Reals = np.stack(parts)[chosen, np.arange(spec.rows)]
     return mixed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from fuzz.base.capability import Taker
+from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
 from fuzz.base.draw import Draw, Part, Placement
 from fuzz.base.op import OPS, Op, Operand, Role
@@ -37,19 +37,19 @@ _GAPPED = ("pitched", "padded")
 
 
 @lru_cache(maxsize=1024)
-def layouts_of(taker: Taker, role: Role, is_input: bool) -> tuple[str, ...]:
+def layouts_of(capability: Capability, role: Role, is_input: bool) -> tuple[str, ...]:
     """The layout classes in which that kernel takes a tensor of that role."""
-    strides = taker.able.strides
+    strides = capability.able.strides
     if strides == "contiguous" or (role != "grid" and strides != "any"):
         return ("contiguous",)
-    if taker.able.alignment > 1 and role == "grid":
+    if capability.able.alignment > 1 and role == "grid":
         return _ROW_WISE  # whose gaps can be made for the alignment's sake
     names = {
         "pitched": (*_ROW_WISE, "expanded"),
         "rows": (*_ROW_WISE, "padded", "reversed", "expanded"),
         "any": tuple(LAYOUT_CLASSES),
     }[strides]
-    backwards = tuple(name for name in names if taker.backwards or name != "reversed")
+    backwards = tuple(name for name in names if capability.backwards or name != "reversed")
     return tuple(name for name in backwards if is_input or name not in OVERLAPPING)
 
 
@@ -57,8 +57,8 @@ def plan(sketch: Sketch, wish: Wish | None = None) -> Draw:
     """The draw of a sketch; what `wish` names is not left to chance."""
     even = wish is None and not sketch.odd and Dice(Stream(sketch.seed).child("even")).one_in(EVEN_ONE_IN)
     if even:
-        sketch = replace(sketch, n=fitting_n(sketch.taker, -(-sketch.n // EVEN) * EVEN))
-    able = sketch.taker.able
+        sketch = replace(sketch, n=fitting_n(sketch.capability, -(-sketch.n // EVEN) * EVEN))
+    able = sketch.capability.able
     if able.strides == "contiguous" and sketch.n * min(ITEMSIZE.values()) % able.alignment:
         sketch = replace(sketch, rows=1)  # further rows would not be aligned
     return _Planner(sketch, wish or {}, even).draw()
@@ -69,8 +69,8 @@ class _Planner:
 
     def __init__(self, sketch: Sketch, wish: Wish, even: bool) -> None:
         self.sketch, self.wish, self.even = sketch, wish, even
-        self.able = sketch.taker.able
-        self.op: Op = OPS[sketch.taker.op]
+        self.able = sketch.capability.able
+        self.op: Op = OPS[sketch.capability.op]
         self.dice = Dice(Stream(sketch.seed).child("plan"))
         self.parts: dict[str, Part] = {}
         self.gaps: set[int] = set()
@@ -167,7 +167,7 @@ class _Planner:
     def _place(self, operand: Operand, dtype: str) -> Placement:
         """Where a tensor goes. Each has dice of its own, and no two share the gap between their rows."""
         name, sketch, able = operand.name, self.sketch, self.able
-        possible = layouts_of(sketch.taker, operand.role, operand in self.op.inputs)
+        possible = layouts_of(sketch.capability, operand.role, operand in self.op.inputs)
         beyond = sketch.odd or (able.strides != "any" and self.dice.one_in(6))
         usual = possible if beyond else tuple(layout for layout in possible if layout in _ROW_WISE)
         layout = self.wish.get(f"{name} layout", self.dice.pick(usual))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fuzz.base.capability import Taker
+from fuzz.base.capability import Capability
 from fuzz.base.op import OPS, Operand
 
 
-def presence(taker: Taker, operand: Operand) -> tuple[str, ...]:
+def presence(capability: Capability, operand: Operand) -> tuple[str, ...]:
     """Whether an operand may be there, must be, or may not."""
-    able, name = taker.able, operand.name
+    able, name = capability.able, operand.name
     if not operand.optional or name in able.needs:
         return ("yes",)
     if name not in able.takes or (operand.only_with and operand.only_with not in (*able.takes, *able.needs)):
@@ -16,9 +16,9 @@ def presence(taker: Taker, operand: Operand) -> tuple[str, ...]:
     return ("yes", "no")
 
 
-def dtype_pairs(taker: Taker, name: str) -> tuple[tuple[str, str], ...]:
+def dtype_pairs(capability: Capability, name: str) -> tuple[tuple[str, str], ...]:
     """The dtypes that a tensor may have, each with that of x."""
-    able = taker.able
+    able = capability.able
     if name == "x":
         return tuple((dtype, dtype) for dtype in able.dtypes)
     weighted = {"weight"} & {*able.takes, *able.needs}
@@ -31,8 +31,8 @@ def dtype_pairs(taker: Taker, name: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def may_share(taker: Taker, output: str, source: str) -> bool:
+def may_share(capability: Capability, output: str, source: str) -> bool:
     """Whether both may be there with one dtype."""
-    op = OPS[taker.op]
-    there = all("yes" in presence(taker, op.operand(name)) for name in (output, source))
-    return there and bool({*dtype_pairs(taker, output)} & {*dtype_pairs(taker, source)})
+    op = OPS[capability.op]
+    there = all("yes" in presence(capability, op.operand(name)) for name in (output, source))
+    return there and bool({*dtype_pairs(capability, output)} & {*dtype_pairs(capability, source)})

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from fuzz.base.case import Case, Layout, Origin, Output, Tensor
 from fuzz.base.draw import Draw, Part
 from fuzz.base.dtypes import quantise
-from fuzz.base.op import OPS, Op, beside
+from fuzz.base.op import OPS, Op, adjacent_extent
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate.labels import labels_of
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.menus import LIKE_X, is_structured
-from fuzz.generate.recipes import RECIPES, Request
+from fuzz.generate.recipes import RECIPES, RowSpec
 from fuzz.generate.related import RELATED, Scene
 from fuzz.generate.weights import WEIGHTS
 
@@ -59,7 +59,7 @@ def layout_of(draw: Draw, op: Op, part: Part) -> Layout:
     if not shape:
         return Layout((), (), place.guard, place.offset)
     if part.stack:
-        shape = (beside(grid, draw.axis) if part.stack == "many" else 1, *shape)
+        shape = (adjacent_extent(grid, draw.axis) if part.stack == "many" else 1, *shape)
     axis = draw.axis if op.operand(part.name).role == "grid" else len(shape) - 1
     return lay_out(place.layout, shape, axis, place.spread, place.guard, place.offset)
 
@@ -97,9 +97,9 @@ class _Values:
             values = quantise(RELATED[recipe].fill(scene, stream), part.dtype)
         elif role == "columns":
             stacked = layout.shape[0] if part.stack else 1
-            values = WEIGHTS[recipe].draw(Request(stacked, draw.n, part.dtype, draw.eps), stream)
+            values = WEIGHTS[recipe].draw(RowSpec(stacked, draw.n, part.dtype, draw.eps), stream)
         else:
-            values = RECIPES[recipe].draw(Request(draw.rows, draw.n, part.dtype, draw.eps), stream)
+            values = RECIPES[recipe].draw(RowSpec(draw.rows, draw.n, part.dtype, draw.eps), stream)
         if role == "grid":
             # Rows are drawn last-axis; moving the axis keeps every row's values together.
             outer = tuple(extent for a, extent in enumerate(draw.shape()) if a != draw.axis)

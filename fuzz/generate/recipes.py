@@ -18,7 +18,7 @@ from fuzz.base.stream import Reals, Stream
 
 
 @dataclass(frozen=True)
-class Request:
+class RowSpec:
     """What a recipe is asked for."""
 
     rows: int
@@ -31,7 +31,7 @@ class Request:
         return self.rows * self.n
 
 
-Fill = Callable[[Request, Stream], Reals]
+Fill = Callable[[RowSpec, Stream], Reals]
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Recipe:
     structured: bool
     fill: Fill
 
-    def draw(self, request: Request, stream: Stream) -> NDArray[np.generic]:
+    def draw(self, spec: RowSpec, stream: Stream) -> NDArray[np.generic]:
         """Values of shape (rows, n) in the storage dtype; rounded to nearest even, finite values kept finite."""
-        shape = request.rows, request.n
-        values = self.fill(request, stream).reshape(shape) if request.size else np.zeros(shape)
-        return quantise(values, request.dtype)
+        shape = spec.rows, spec.n
+        values = self.fill(spec, stream).reshape(shape) if spec.size else np.zeros(shape)
+        return quantise(values, spec.dtype)
 
 
 RECIPES: dict[str, Recipe] = {}
@@ -65,149 +65,149 @@ def recipe(summary: str, *, structured: bool, registry: dict[str, Recipe] = RECI
     return register
 
 
-def repeated(values: NDArray[np.generic], request: Request) -> Reals:
+def repeated(values: NDArray[np.generic], spec: RowSpec) -> Reals:
     """Repeat one value per row along n."""
-    return np.repeat(values.astype(np.float64), request.n)
+    return np.repeat(values.astype(np.float64), spec.n)
 
 
-def _normal(request: Request, stream: Stream) -> Reals:
-    return stream.child("normal").normal(request.size)
+def _normal(spec: RowSpec, stream: Stream) -> Reals:
+    return stream.child("normal").normal(spec.size)
 
 
-def _row_exponents(request: Request, stream: Stream) -> NDArray[np.int64]:
+def _row_exponents(spec: RowSpec, stream: Stream) -> NDArray[np.int64]:
     """One power of two per row, over the whole range in which squares overflow, underflow or behave."""
-    low, high = {"f16": (-12, 12), "f64": (-540, 500)}.get(request.dtype, (-75, 63))
-    return stream.child("exponent").integers(request.rows, low, high)
+    low, high = {"f16": (-12, 12), "f64": (-540, 500)}.get(spec.dtype, (-75, 63))
+    return stream.child("exponent").integers(spec.rows, low, high)
 
 
-def _with_mean_square(request: Request, stream: Stream, mean_square: Reals) -> Reals:
+def _with_mean_square(spec: RowSpec, stream: Stream, mean_square: Reals) -> Reals:
     """Normal rows whose mean square is about the given one."""
-    return _normal(request, stream) * repeated(np.sqrt(mean_square), request)
+    return _normal(spec, stream) * repeated(np.sqrt(mean_square), spec)
 
 
-def positions(request: Request, stream: Stream) -> NDArray[np.int64]:
+def positions(spec: RowSpec, stream: Stream) -> NDArray[np.int64]:
     """One column per row, from the classes first, last, last few (the tail of any vector width), anywhere."""
-    kind = stream.child("position class").integers(request.rows, 0, 3)
-    anywhere = stream.child("position").integers(request.rows, 0, request.n - 1)
-    near_end = request.n - 1 - stream.child("near end").integers(request.rows, 0, min(request.n, 64) - 1)
-    return np.choose(kind, [np.zeros_like(kind), np.full_like(kind, request.n - 1), near_end, anywhere])
+    kind = stream.child("position class").integers(spec.rows, 0, 3)
+    anywhere = stream.child("position").integers(spec.rows, 0, spec.n - 1)
+    near_end = spec.n - 1 - stream.child("near end").integers(spec.rows, 0, min(spec.n, 64) - 1)
+    return np.choose(kind, [np.zeros_like(kind), np.full_like(kind, spec.n - 1), near_end, anywhere])
 
 
-def _place(values: Reals, request: Request, columns: NDArray[np.int64], what: Reals) -> Reals:
-    placed = values.reshape(request.rows, request.n).copy()
-    placed[np.arange(request.rows), columns] = what
+def _place(values: Reals, spec: RowSpec, columns: NDArray[np.int64], what: Reals) -> Reals:
+    placed = values.reshape(spec.rows, spec.n).copy()
+    placed[np.arange(spec.rows), columns] = what
     return placed
 
 
 @recipe("the same number along each row", structured=True)
-def _constant(request: Request, stream: Stream) -> Reals:
-    return repeated(stream.child("level").uniform(request.rows) * 3.5 + 0.5, request)
+def _constant(spec: RowSpec, stream: Stream) -> Reals:
+    return repeated(stream.child("level").uniform(spec.rows) * 3.5 + 0.5, spec)
 
 
 @recipe("standard normal", structured=False)
-def _normal_(request: Request, stream: Stream) -> Reals:
-    return _normal(request, stream)
+def _normal_(spec: RowSpec, stream: Stream) -> Reals:
+    return _normal(spec, stream)
 
 
 @recipe("uniform on [-2, 2)", structured=False)
-def _uniform(request: Request, stream: Stream) -> Reals:
-    return stream.child("uniform").uniform(request.size) * 4.0 - 2.0
+def _uniform(spec: RowSpec, stream: Stream) -> Reals:
+    return stream.child("uniform").uniform(spec.size) * 4.0 - 2.0
 
 
 @recipe("plus and minus the same number in turn", structured=True)
-def _alternating(request: Request, stream: Stream) -> Reals:
-    signs = 1.0 - 2.0 * (np.arange(request.size) % request.n % 2)
-    levels: Reals = signs * _constant(request, stream)
+def _alternating(spec: RowSpec, stream: Stream) -> Reals:
+    signs = 1.0 - 2.0 * (np.arange(spec.size) % spec.n % 2)
+    levels: Reals = signs * _constant(spec, stream)
     return levels
 
 
 @recipe("a ramp along each row", structured=True)
-def _monotone(request: Request, stream: Stream) -> Reals:
-    ramp = (np.arange(request.size) % request.n + 1.0) / request.n
-    heights = stream.child("height").uniform(request.rows) * 8.0 + 0.125
-    values: Reals = ramp * repeated(heights, request)
+def _monotone(spec: RowSpec, stream: Stream) -> Reals:
+    ramp = (np.arange(spec.size) % spec.n + 1.0) / spec.n
+    heights = stream.child("height").uniform(spec.rows) * 8.0 + 0.125
+    values: Reals = ramp * repeated(heights, spec)
     return values
 
 
 @recipe("powers of two of either sign, 2**-8 to 2**8", structured=True)
-def _powers_of_two(request: Request, stream: Stream) -> Reals:
-    signs = 1.0 - 2.0 * stream.child("sign").integers(request.size, 0, 1)
-    powers: Reals = np.ldexp(signs, stream.child("power").integers(request.size, -8, 8))
+def _powers_of_two(spec: RowSpec, stream: Stream) -> Reals:
+    signs = 1.0 - 2.0 * stream.child("sign").integers(spec.size, 0, 1)
+    powers: Reals = np.ldexp(signs, stream.child("power").integers(spec.size, -8, 8))
     return powers
 
 
 @recipe("a different power of two per row, 2**-75 to 2**63 (f16: 2**-12 to 2**12)", structured=False)
-def _row_scales(request: Request, stream: Stream) -> Reals:
-    return _normal(request, stream) * repeated(np.ldexp(1.0, _row_exponents(request, stream)), request)
+def _row_scales(spec: RowSpec, stream: Stream) -> Reals:
+    return _normal(spec, stream) * repeated(np.ldexp(1.0, _row_exponents(spec, stream)), spec)
 
 
 @recipe("one huge element per row: first, last, in the tail, or anywhere", structured=True)
-def _spike(request: Request, stream: Stream) -> Reals:
-    highest = 15 if request.dtype == "f16" else 40
-    sizes = np.ldexp(1.0, stream.child("size").integers(request.rows, 4, highest))
-    return _place(_normal(request, stream), request, positions(request, stream), sizes)
+def _spike(spec: RowSpec, stream: Stream) -> Reals:
+    highest = 15 if spec.dtype == "f16" else 40
+    sizes = np.ldexp(1.0, stream.child("size").integers(spec.rows, 4, highest))
+    return _place(_normal(spec, stream), spec, positions(spec, stream), sizes)
 
 
 @recipe("some rows all zero, of either sign", structured=False)
-def _zero_rows(request: Request, stream: Stream) -> Reals:
-    factor = np.choose(stream.child("which").integers(request.rows, 0, 2), [1.0, 0.0, -0.0])
-    return _normal(request, stream) * repeated(factor, request)
+def _zero_rows(spec: RowSpec, stream: Stream) -> Reals:
+    factor = np.choose(stream.child("which").integers(spec.rows, 0, 2), [1.0, 0.0, -0.0])
+    return _normal(spec, stream) * repeated(factor, spec)
 
 
 @recipe("mean square between eps/100 and 100 eps", structured=False)
-def _near_eps(request: Request, stream: Stream) -> Reals:
-    steps = stream.child("ratio").integers(request.rows, -7, 7)  # powers of two, so that no library pow is involved
-    return _with_mean_square(request, stream, np.ldexp(request.eps or 1e-6, steps))
+def _near_eps(spec: RowSpec, stream: Stream) -> Reals:
+    steps = stream.child("ratio").integers(spec.rows, -7, 7)  # powers of two, so that no library pow is involved
+    return _with_mean_square(spec, stream, np.ldexp(spec.eps or 1e-6, steps))
 
 
 @recipe("mean square a million times below eps, and less", structured=False)
-def _far_below_eps(request: Request, stream: Stream) -> Reals:
-    steps = stream.child("ratio").integers(request.rows, -40, -20)
-    return _with_mean_square(request, stream, np.ldexp(request.eps or 1e-6, steps))
+def _far_below_eps(spec: RowSpec, stream: Stream) -> Reals:
+    steps = stream.child("ratio").integers(spec.rows, -40, -20)
+    return _with_mean_square(spec, stream, np.ldexp(spec.eps or 1e-6, steps))
 
 
 @recipe("subnormal numbers and the smallest normal ones", structured=False)
-def _subnormal(request: Request, stream: Stream) -> Reals:
-    return _normal(request, stream) * (SMALLEST_NORMAL[request.dtype] / 4.0)
+def _subnormal(spec: RowSpec, stream: Stream) -> Reals:
+    return _normal(spec, stream) * (SMALLEST_NORMAL[spec.dtype] / 4.0)
 
 
 @recipe("sum of squares around the overflow threshold (f16: elements around the largest number)", structured=False)
-def _near_overflow(request: Request, stream: Stream) -> Reals:
-    largest = LARGEST[request.dtype]
-    steps = np.ldexp(1.0, stream.child("ratio").integers(request.rows, -2, 2))
-    summed = LARGEST["f64" if request.dtype == "f64" else "f32"]
-    level = largest / 4.0 if request.dtype == "f16" else math.sqrt(summed / request.n)
-    return np.clip(_normal(request, stream) * repeated(steps * level, request), -largest, largest)
+def _near_overflow(spec: RowSpec, stream: Stream) -> Reals:
+    largest = LARGEST[spec.dtype]
+    steps = np.ldexp(1.0, stream.child("ratio").integers(spec.rows, -2, 2))
+    summed = LARGEST["f64" if spec.dtype == "f64" else "f32"]
+    level = largest / 4.0 if spec.dtype == "f16" else math.sqrt(summed / spec.n)
+    return np.clip(_normal(spec, stream) * repeated(steps * level, spec), -largest, largest)
 
 
 @recipe("a large mean with a small spread", structured=True)
-def _offset_mean(request: Request, stream: Stream) -> Reals:
-    mean = np.ldexp(1.0, stream.child("mean").integers(request.rows, 6, 14))
-    return _normal(request, stream) / 64.0 + repeated(mean, request)
+def _offset_mean(spec: RowSpec, stream: Stream) -> Reals:
+    mean = np.ldexp(1.0, stream.child("mean").integers(spec.rows, 6, 14))
+    return _normal(spec, stream) / 64.0 + repeated(mean, spec)
 
 
 @recipe("any finite number of the dtype, equally likely", structured=True)
-def _ordinal(request: Request, stream: Stream) -> Reals:
-    signs = 1.0 - 2.0 * stream.child("sign").integers(request.size, 0, 1)
-    low, high = {"f16": (-24, 15), "f64": (-1074, 1022)}.get(request.dtype, (-149, 127))
-    mantissa = 1.0 + stream.child("mantissa").uniform(request.size)
-    return np.ldexp(signs * mantissa, stream.child("exponent").integers(request.size, low, high))
+def _ordinal(spec: RowSpec, stream: Stream) -> Reals:
+    signs = 1.0 - 2.0 * stream.child("sign").integers(spec.size, 0, 1)
+    low, high = {"f16": (-24, 15), "f64": (-1074, 1022)}.get(spec.dtype, (-149, 127))
+    mantissa = 1.0 + stream.child("mantissa").uniform(spec.size)
+    return np.ldexp(signs * mantissa, stream.child("exponent").integers(spec.size, low, high))
 
 
 @recipe("normal with one NaN in one row: first, last, in the tail, or anywhere", structured=False)
-def _one_nan(request: Request, stream: Stream) -> Reals:
-    return _one(request, stream, math.nan)
+def _one_nan(spec: RowSpec, stream: Stream) -> Reals:
+    return _one(spec, stream, math.nan)
 
 
 @recipe("normal with one infinity in one row: first, last, in the tail, or anywhere", structured=False)
-def _one_inf(request: Request, stream: Stream) -> Reals:
+def _one_inf(spec: RowSpec, stream: Stream) -> Reals:
     sign = 1 - 2 * int(stream.child("sign").integers(1, 0, 1)[0])
-    return _one(request, stream, sign * math.inf)
+    return _one(spec, stream, sign * math.inf)
 
 
-def _one(request: Request, stream: Stream, what: float) -> Reals:
-    values = _normal(request, stream).reshape(request.rows, request.n)
-    if request.size:
-        row = int(stream.child("row").integers(1, 0, request.rows - 1)[0])
-        values[row, positions(request, stream)[row]] = what
+def _one(spec: RowSpec, stream: Stream, what: float) -> Reals:
+    values = _normal(spec, stream).reshape(spec.rows, spec.n)
+    if spec.size:
+        row = int(stream.child("row").integers(1, 0, spec.rows - 1)[0])
+        values[row, positions(spec, stream)[row]] = what
     return values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fuzz.base.capability import Taker
+from fuzz.base.capability import Capability
 from fuzz.base.case import ITEMSIZE
 from fuzz.base.kernel import Capabilities
 from fuzz.base.op import OPS
@@ -13,24 +13,24 @@ from fuzz.base.op import OPS
 _DTYPES = ("f32", "f16", "bf16", "f64")
 
 
-def anything(op: str) -> Taker:
+def anything(op: str) -> Capability:
     """One who takes all that the op allows."""
     able = _boundless(op, Capabilities(takes=_optional(op), offset=True))
-    return Taker(op, replace(able, weight_rows=any(operand.stackable for operand in OPS[op].operands)))
+    return Capability(op, replace(able, weight_rows=any(operand.stackable for operand in OPS[op].operands)))
 
 
-def trespassers(audience: Sequence[Taker]) -> tuple[Taker, ...]:
+def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, ...]:
     """For each kernel that promises to reject what it does not take, one who takes every dtype, axis, shape and layout.
     Where a kernel's weight has rank 1, also one who takes nothing more than weights of rank 2: those of the first kind
     are hardly ever wrong in that alone.
 
     What such a kernel cannot hear of, such as a weight that it has no argument for, is not invalid: it is impossible.
     """
-    strict = [taker for taker in audience if taker.able.outside == "rejects"]
-    found = [replace(taker, able=_boundless(taker.op, taker.able)) for taker in strict]
-    flat = [taker for taker in strict if "weight" in taker.able.takes and not taker.able.weight_rows]
-    found += [replace(taker, able=replace(taker.able, weight_rows=True)) for taker in flat]
-    return tuple(taker for taker in dict.fromkeys(found) if taker not in audience)
+    strict = [each for each in capabilities if each.able.outside == "rejects"]
+    found = [replace(each, able=_boundless(each.op, each.able)) for each in strict]
+    flat = [each for each in strict if "weight" in each.able.takes and not each.able.weight_rows]
+    found += [replace(each, able=replace(each.able, weight_rows=True)) for each in flat]
+    return tuple(each for each in dict.fromkeys(found) if each not in capabilities)
 
 
 def _boundless(op: str, able: Capabilities) -> Capabilities:

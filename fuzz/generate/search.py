@@ -10,19 +10,18 @@ from typing import Protocol
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from fuzz.base.capability import Taker
-from fuzz.base.capability import taker as taker_of
+from fuzz.base.capability import Capability, capability_of
 from fuzz.base.case import Case
 from fuzz.base.dispatch import SMALL
 from fuzz.base.draw import Draw
 from fuzz.base.kernel import Kernel
-from fuzz.generate.aliasing import entangled, entangled_as
+from fuzz.generate.aliasing import aliased, aliased_as
 from fuzz.generate.big import due
 from fuzz.generate.coverage import Label, Ledger
 from fuzz.generate.plan import plan
 from fuzz.generate.provider import BACKEND
 from fuzz.generate.realise import realise
-from fuzz.generate.requirements import anything, trespassers
+from fuzz.generate.requirements import anything, out_of_capability
 from fuzz.generate.sequences import LENGTH, sequence
 from fuzz.generate.sketch import Sketch, fan_out, sketches
 from fuzz.generate.space import space_of
@@ -35,20 +34,20 @@ FAN = 4
 RELATIVES = 8
 """most cases that a guide may add to a batch."""
 STEERED = 10
-"""cases of a batch that fill holes of the coverage, while there are any; the others only go near them."""
+"""cases of a batch that fill coverage gaps, while there are any; the others only go near them."""
 SEQUENCE_EVERY = 2
 """batches of which one begins with a call sequence in place of its first fan."""
 _BATCHES_PER_ROUND = 1000
 
 
-class Guide(Protocol):
+class Proposer(Protocol):
     """Knows from earlier cases which ones to try next."""
 
-    def drawn(self, case: Case, draw: Draw, taker: Taker) -> None:
+    def drawn(self, case: Case, draw: Draw, capability: Capability) -> None:
         """Told of a case that is about to be run, and how it was made."""
         ...
 
-    def relatives(self, count: int) -> list[tuple[Draw, Taker]]:
+    def relatives(self, count: int) -> list[tuple[Draw, Capability]]:
         """Up to `count` draws that are worth a try."""
         ...
 
@@ -72,7 +71,7 @@ def search(
     kernels: Iterable[Kernel] = (),
     big_first: bool = False,
     sequences: bool = True,
-    guide: Guide | None = None,
+    guide: Proposer | None = None,
 ) -> None:
     """Hand batches of cases of `op` to `consume` until it raises StopSearch.
 
@@ -85,11 +84,11 @@ def search(
     `guide`, which is told of every draw, each batch ends with up to RELATIVES cases more: these have no number, and
     follow from the judgements that the guide was told of. All others stay as they are.
     """
-    of_kernels = [taker_of(kernel) for kernel in kernels if kernel.op == op] or [anything(op)]
-    audience = tuple(dict.fromkeys(of_kernels))
-    strategy = sketches(of_kernels, trespassers(audience))
-    wanted = {taker: Ledger(space_of([taker])) for taker in audience}
-    everyone = Ledger(space_of(audience))
+    of_kernels = [capability_of(kernel) for kernel in kernels if kernel.op == op] or [anything(op)]
+    capabilities = tuple(dict.fromkeys(of_kernels))
+    strategy = sketches(of_kernels, out_of_capability(capabilities))
+    wanted = {capability: Ledger(space_of([capability])) for capability in capabilities}
+    everyone = Ledger(space_of(capabilities))
     batches = made = 0
 
     def hand_over(cases: list[Case], more: Sequence[Case] = ()) -> None:
@@ -107,49 +106,49 @@ def search(
         ]
         cases, plain = list[Case](), drawn[:-STEERED]
         if sequences and batches % SEQUENCE_EVERY == 0:
-            cases, plain = sequence(plan(plain[0]), plain[0].taker, batches // SEQUENCE_EVERY), plain[LENGTH:]
-        cases += [_told(plan(_nudged(sketch)), sketch.taker) for sketch in plain]
+            cases, plain = sequence(plan(plain[0]), plain[0].capability, batches // SEQUENCE_EVERY), plain[LENGTH:]
+        cases += [_told(plan(_nudged(sketch)), sketch.capability) for sketch in plain]
         cases += [_steered(sketch, batches * STEERED + place) for place, sketch in enumerate(drawn[-STEERED:])]
         batches += 1
         visits = [(case, _visited(case)) for case in cases]
-        for taker, ledger in wanted.items():
+        for capability, ledger in wanted.items():
             if ledger.is_open:
                 for case, labels in visits:
-                    if taker.refusal(case) is None:
+                    if capability.refusal(case) is None:
                         ledger.see(labels)
                         everyone.see(labels)
-        # The guide's own have no number and fill no hole: the others must not depend on what was judged.
+        # The guide's own have no number and fill no coverage gap: the others must not depend on what was judged.
         relatives = guide.relatives(RELATIVES) if guide is not None else []
         try:
-            hand_over(cases, [_told(draw, taker) for draw, taker in relatives])
-            for case in due(op, audience, batches - 1, big_first):
+            hand_over(cases, [_told(draw, capability) for draw, capability in relatives])
+            for case in due(op, capabilities, batches - 1, big_first):
                 hand_over([case])
         except Exception as error:
             raise _Escape(error) from error
 
-    def _told(draw: Draw, taker: Taker) -> Case:
-        case = entangled(realise(draw), audience)
+    def _told(draw: Draw, capability: Capability) -> Case:
+        case = aliased(realise(draw), capabilities)
         if guide is not None:
-            guide.drawn(case, draw, taker)
+            guide.drawn(case, draw, capability)
         return case
 
     def _nudged(sketch: Sketch) -> Sketch:
-        ledger = wanted.get(sketch.taker)
+        ledger = wanted.get(sketch.capability)
         return nudged(sketch, ledger) if ledger is not None and ledger.is_open else sketch
 
     def _steered(sketch: Sketch, turn: int) -> Case:
-        waiting = [taker for taker, ledger in wanted.items() if ledger.is_open]
+        waiting = [capability for capability, ledger in wanted.items() if ledger.is_open]
         if not waiting:
-            return _told(plan(sketch), sketch.taker)
+            return _told(plan(sketch), sketch.capability)
         # By turns the one who takes most, whose cases most others are given too, and the one who lacks most.
-        taker = max(waiting, key=lambda each: wanted[each].size if turn % 2 else wanted[each].breadth)
-        holes = wanted[taker].wanted(turn, everyone)
-        draw = steer(sketch, taker, wanted[taker], holes, turn)
-        kind, value = holes[0]
+        capability = max(waiting, key=lambda each: wanted[each].size if turn % 2 else wanted[each].breadth)
+        gaps = wanted[capability].wanted(turn, everyone)
+        draw = steer(sketch, capability, wanted[capability], gaps, turn)
+        kind, value = gaps[0]
         case = realise(draw)
-        case = entangled_as(case, value, turn) if kind == "memory" else case
+        case = aliased_as(case, value, turn) if kind == "memory" else case
         if guide is not None:
-            guide.drawn(case, draw, taker)
+            guide.drawn(case, draw, capability)
         return case
 
     quiet = settings(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fuzz.base.capability import Taker
+from fuzz.base.capability import Capability
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import EPS, Draw, Part
 from fuzz.base.op import OPS
@@ -27,30 +27,30 @@ LENGTH = RELATIVES + 2
 _TRIES = 4
 """of a relative that the kernel takes, before another thing is varied."""
 
-Vary = Callable[[Draw, Taker, Dice], Draw | None]
+Vary = Callable[[Draw, Capability, Dice], Draw | None]
 """a relative that differs in one thing; None where the kernel takes no other."""
 
 
-def _eps(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
+def _eps(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     return replace(draw, eps=dice.pick([eps for eps in EPS if eps != draw.eps]))
 
 
-def _offset(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
-    if not taker.able.offset or all(part.name != "weight" for part in draw.parts):
+def _offset(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
+    if not capability.able.offset or all(part.name != "weight" for part in draw.parts):
         return None
     return replace(draw, offset=dice.pick([offset for offset in OFFSETS if offset != draw.offset]))
 
 
-def _n(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
+def _n(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """Shorter or longer: a little, or by half."""
-    step = taker.able.multiple_of * (1 + dice.below(33))
-    n = fitting_n(taker, max(1, dice.pick([draw.n // 2, draw.n - step, draw.n + step, 2 * draw.n])))
+    step = capability.able.multiple_of * (1 + dice.below(33))
+    n = fitting_n(capability, max(1, dice.pick([draw.n // 2, draw.n - step, draw.n + step, 2 * draw.n])))
     return replace(draw, n=n) if n != draw.n and n * draw.rows <= max(LARGEST_CASE, draw.n * draw.rows) else None
 
 
-def _dtype(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
+def _dtype(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """Another dtype of x; the other tensors follow where they must."""
-    able, before = taker.able, draw.part("x").dtype
+    able, before = capability.able, draw.part("x").dtype
     others = [dtype for dtype in able.dtypes if dtype != before]
     if not others:
         return None
@@ -68,11 +68,11 @@ def _dtype(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
     return replace(draw, parts=tuple(parts.values()))
 
 
-def _layout(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
+def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """Another layout of one tensor, and of what lies in its memory."""
     op = OPS[draw.op]
     part = dice.pick([part for part in draw.parts if part.alias is None and op.operand(part.name).role == "grid"])
-    possible = layouts_of(taker, "grid", op.operand(part.name) in op.inputs)
+    possible = layouts_of(capability, "grid", op.operand(part.name) in op.inputs)
     others = [layout for layout in possible if layout != part.place.layout and layout not in OVERLAPPING]
     if not others:
         return None
@@ -82,7 +82,7 @@ def _layout(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
     return replace(draw, parts=parts)
 
 
-def _values(draw: Draw, taker: Taker, dice: Dice) -> Draw | None:
+def _values(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """The same in all but its values."""
     return replace(draw, seed=Stream(draw.seed).child(f"other values {dice.below(2**32)}").key)
 
@@ -93,8 +93,8 @@ VARIED: dict[str, Vary] = {
 """what the relatives vary, in turn."""
 
 
-def sequence(draw: Draw, taker: Taker, turn: int) -> list[Case]:
-    """LENGTH cases: that of `draw`, relatives that `taker` takes, each with another thing varied, that of `draw` again.
+def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
+    """LENGTH cases: that of `draw`, relatives within `capability` that differ in one thing each, that of `draw` again.
 
     What is kept from one call to the next shows between the first two, or between the last two, as the thing's turn is.
     """
@@ -104,19 +104,19 @@ def sequence(draw: Draw, taker: Taker, turn: int) -> list[Case]:
     cases = [first]
     for place in range(start, start + RELATIVES):
         order = (*names[place % len(names) :], *names[: place % len(names)])
-        relatives = (_relative(draw, first, taker, name, turn) for name in order)
+        relatives = (_relative(draw, first, capability, name, turn) for name in order)
         # A tensor of one element has but one layout, and one of zeros no other values: then something else is varied.
         cases.append(next((relative for relative in relatives if relative is not None), first))
     return [*cases, first]
 
 
-def _relative(draw: Draw, first: Case, taker: Taker, name: str, turn: int) -> Case | None:
+def _relative(draw: Draw, first: Case, capability: Capability, name: str, turn: int) -> Case | None:
     """A case that differs in that one thing from the first call, and that the kernel takes."""
     dice = Dice(Stream(draw.seed).child(f"{turn} {name}"))
     for _ in range(_TRIES):
-        varied = VARIED[name](draw, taker, dice)
+        varied = VARIED[name](draw, capability, dice)
         case = _realised(varied) if varied is not None else None
-        if case is not None and case.digest != first.digest and taker.refusal(case) is None:
+        if case is not None and case.digest != first.digest and capability.refusal(case) is None:
             return case
     return None
 

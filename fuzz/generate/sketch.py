@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
-from fuzz.base.capability import Taker
+from fuzz.base.capability import Capability
 from fuzz.base.draw import EPS
 from fuzz.base.stream import Stream
 from fuzz.generate.menus import recipes
@@ -21,8 +21,8 @@ _LARGEST_CAPACITY = 2**17
 class Sketch:
     """One drawn input in outline."""
 
-    taker: Taker
-    """whom it is meant for: it is within these capabilities."""
+    capability: Capability
+    """what it is meant for: it is within these capabilities."""
     n: int
     rows: int
     rank: int
@@ -46,24 +46,26 @@ _ONE_IN_THREE = st.integers(0, 2).map(lambda i: i == 2)
 _ONE_IN_SIXTEEN = st.integers(0, 15).map(lambda i: i == 15)
 
 
-def sketches(takers: Sequence[Taker], trespassers: Sequence[Taker] = ()) -> st.SearchStrategy[Sketch]:
-    """Inputs for each of `takers` alike, of which several may be equal; now and then one for one of `trespassers`, whom
-    no kernel equals."""
+def sketches(
+    capabilities: Sequence[Capability], out_of_capability: Sequence[Capability] = ()
+) -> st.SearchStrategy[Sketch]:
+    """Inputs for each of `capabilities` alike, of which several may be equal; now and then one for one of
+    `out_of_capability`, which no kernel has."""
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Sketch:
-        taker = takers[draw(st.integers(0, len(takers) - 1))]
-        if bool(trespassers) and draw(_ONE_IN_SIXTEEN):
-            taker = trespassers[draw(st.integers(0, len(trespassers) - 1))]
-        n = fitting_n(taker, draw(_ROW_LENGTHS))
-        odd = taker.able.strides == "any" and draw(_ONE_IN_THREE)
+        capability = capabilities[draw(st.integers(0, len(capabilities) - 1))]
+        if bool(out_of_capability) and draw(_ONE_IN_SIXTEEN):
+            capability = out_of_capability[draw(st.integers(0, len(out_of_capability) - 1))]
+        n = fitting_n(capability, draw(_ROW_LENGTHS))
+        odd = capability.able.strides == "any" and draw(_ONE_IN_THREE)
         rank = draw(_RANKS)
         return Sketch(
-            taker=taker,
+            capability=capability,
             n=n,
             rows=1 if rank == 1 else draw(row_counts(n)),
             rank=rank,
-            axis=draw(st.integers(0, rank - 1)) if odd and taker.able.axis == "any" else rank - 1,
+            axis=draw(st.integers(0, rank - 1)) if odd and capability.able.axis == "any" else rank - 1,
             odd=odd,
             eps=draw(_EPS),
             recipe=draw(_RECIPES),
@@ -73,9 +75,9 @@ def sketches(takers: Sequence[Taker], trespassers: Sequence[Taker] = ()) -> st.S
     return drawn()
 
 
-def fitting_n(taker: Taker, n: int) -> int:
+def fitting_n(capability: Capability, n: int) -> int:
     """The nearest row length that the kernel takes. What is longer than its longest row goes to about that one."""
-    most, step = taker.able.max_n, taker.able.multiple_of
+    most, step = capability.able.max_n, capability.able.multiple_of
     if most is not None and n > most:
         n = most - (n - most) % min(most, 3)
     if step > 1 and n % step:
@@ -90,7 +92,7 @@ def fan_out(sketch: Sketch, salt: int, count: int) -> Iterator[Sketch]:
     `salt` sets apart sketches that Hypothesis repeats. The relatives differ from one another in the residue of n, which
     is what tails depend on; now and then one is as long as its kernel takes.
     """
-    step_of = sketch.taker.able.multiple_of
+    step_of = sketch.capability.able.multiple_of
     for index in range(count):
         stream = Stream(sketch.seed).child(f"{salt}/{index}")
         recipe, eps, step, longest = (int(word) for word in stream.words(4))
@@ -98,11 +100,11 @@ def fan_out(sketch: Sketch, salt: int, count: int) -> Iterator[Sketch]:
         if index:
             changed = replace(
                 changed,
-                n=fitting_n(sketch.taker, max(1, sketch.n + (step % 33 - 16) * step_of)),
+                n=fitting_n(sketch.capability, max(1, sketch.n + (step % 33 - 16) * step_of)),
                 recipe=_NAMES[recipe % len(_NAMES)],
                 eps=EPS[eps % len(EPS)],
             )
-        most = sketch.taker.able.max_n
+        most = sketch.capability.able.max_n
         if most is not None and longest % 64 == 0 and most <= _LARGEST_CAPACITY:
-            changed = replace(changed, n=fitting_n(sketch.taker, most), rows=min(sketch.rows, 2))
+            changed = replace(changed, n=fitting_n(sketch.capability, most), rows=min(sketch.rows, 2))
         yield changed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fuzz.base.capability import Taker
+from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE, ITEMSIZE
 from fuzz.base.draw import EPS
 from fuzz.base.op import OPS, Operand
@@ -20,24 +20,24 @@ Space = Mapping[str, tuple[str, ...]]
 """the values of each kind."""
 
 
-def space_of(takers: Iterable[Taker]) -> Space:
-    """What cases for these takers can visit, all together."""
+def space_of(capabilities: Iterable[Capability]) -> Space:
+    """What cases for these capabilities can visit, all together."""
     kinds: dict[str, dict[str, None]] = {}
-    for taker in takers:
-        for kind, value in _labels(taker):
+    for capability in capabilities:
+        for kind, value in _labels(capability):
             kinds.setdefault(kind, {})[value] = None
     return {kind: tuple(values) for kind, values in kinds.items()}
 
 
-def _labels(taker: Taker) -> Iterator[Label]:
-    able, op = taker.able, OPS[taker.op]
+def _labels(capability: Capability) -> Iterator[Label]:
+    able, op = capability.able, OPS[capability.op]
     yield from (("dtype", dtype) for dtype in able.dtypes)
     for operand in op.operands:
         if operand.optional:
-            yield from ((operand.name, value) for value in presence(taker, operand))
-    yield from (("n", str(n)) for n in (*range(SWEPT_ROWS + 1), *THRESHOLDS) if _takes_n(taker, n))
+            yield from ((operand.name, value) for value in presence(capability, operand))
+    yield from (("n", str(n)) for n in (*range(SWEPT_ROWS + 1), *THRESHOLDS) if _takes_n(capability, n))
     for block in BLOCKS:
-        yield from ((f"tail of {block}", str(residue)) for residue in _tails(taker, block))
+        yield from ((f"tail of {block}", str(residue)) for residue in _tails(capability, block))
     most = LARGEST_CASE // max(SHORT, able.multiple_of)
     yield from (("rows", str(rows)) for rows in (0, 1, 2, 17, *MANY_ROWS) if rows <= max(most, 17))
     axes = [(axis, rank) for rank in range(1, 6) for axis in range(rank) if able.axis == "any" or axis == rank - 1]
@@ -46,43 +46,43 @@ def _labels(taker: Taker) -> Iterator[Label]:
     yield from (("offset", repr(offset)) for offset in OFFSETS if not offset or able.offset)
     yield "alias", "none"
     for output, source in op.aliases:
-        if (output, source) in able.aliases and may_share(taker, output, source):
+        if (output, source) in able.aliases and may_share(capability, output, source):
             yield "alias", f"{output} in {source}"
-    yield from (("memory", label) for label in memory_labels(taker))
+    yield from (("memory", label) for label in memory_labels(capability))
     for operand in op.operands:
-        if "yes" in presence(taker, operand):
-            yield from _of_tensor(taker, operand)
-    where_placed = [where for where in POSITIONS if where != "tail" or any(_tails(taker, 64))]
+        if "yes" in presence(capability, operand):
+            yield from _of_tensor(capability, operand)
+    where_placed = [where for where in POSITIONS if where != "tail" or any(_tails(capability, 64))]
     yield from (("x recipe", f"{name} {where}") for name in PLACED for where in where_placed)
 
 
-def _tails(taker: Taker, block: int) -> tuple[int, ...]:
+def _tails(capability: Capability, block: int) -> tuple[int, ...]:
     """What rows longer than the block, of lengths that the kernel takes, can leave over."""
-    step, most = taker.able.multiple_of, taker.able.max_n
+    step, most = capability.able.multiple_of, capability.able.max_n
     first = -(-(block + 1) // step) * step
     # After as many steps as the block is long, the residues repeat.
     lengths = range(first, first + step * block, step)
     return tuple(sorted({n % block for n in lengths if most is None or n <= most}))
 
 
-def _of_tensor(taker: Taker, operand: Operand) -> Iterator[Label]:
-    name, is_input = operand.name, operand in OPS[taker.op].inputs
-    yield from ((f"{name} layout", layout) for layout in layouts_of(taker, operand.role, is_input))
-    pairs = dtype_pairs(taker, name)
+def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
+    name, is_input = operand.name, operand in OPS[capability.op].inputs
+    yield from ((f"{name} layout", layout) for layout in layouts_of(capability, operand.role, is_input))
+    pairs = dtype_pairs(capability, name)
     if name != "x":
         yield from ((f"{name} dtype", f"{dtype} for x {x}") for dtype, x in pairs)
-    step = taker.able.alignment if operand.role == "grid" else 1
+    step = capability.able.alignment if operand.role == "grid" else 1
     for dtype in dict.fromkeys(dtype for dtype, _ in pairs):
         bytes_ = range(0, CACHE_LINE, max(ITEMSIZE[dtype], step))
         yield from ((f"{name} alignment {dtype}", str(byte)) for byte in bytes_)
-    if operand.stackable and taker.able.weight_rows:
+    if operand.stackable and capability.able.weight_rows:
         yield from ((f"{name} stack", stack) for stack in STACKS)
     if operand.menu != "none":
         yield from ((f"{name} recipe", recipe) for recipe in MENUS[operand.menu])
 
 
-def _takes_n(taker: Taker, n: int) -> bool:
-    of_rows = {operand.name for operand in OPS[taker.op].outputs if operand.role == "rows"}
-    if n == 0 and of_rows & {*taker.able.needs}:
+def _takes_n(capability: Capability, n: int) -> bool:
+    of_rows = {operand.name for operand in OPS[capability.op].outputs if operand.role == "rows"}
+    if n == 0 and of_rows & {*capability.able.needs}:
         return False  # what the mean of nothing is, nobody promises
-    return n % taker.able.multiple_of == 0 and (taker.able.max_n is None or n <= taker.able.max_n)
+    return n % capability.able.multiple_of == 0 and (capability.able.max_n is None or n <= capability.able.max_n)

@@ -1,11 +1,11 @@
-"""From holes of the coverage to a draw that fills them: the first for certain, others as far as they go with it."""
+"""From coverage gaps to a draw that fills them: the first for certain, others as far as they go with it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fuzz.base.capability import Taker
+from fuzz.base.capability import Capability
 from fuzz.base.dispatch import SMALL
 from fuzz.base.draw import Draw
 from fuzz.base.op import OPS
@@ -17,33 +17,33 @@ from fuzz.generate.shapes import LARGEST_CASE, MANY_ROWS, SHORT, USUAL_CASE
 from fuzz.generate.sketch import Sketch, fitting_n
 
 Wish = dict[str, str]
-"""what a hole asks for: what `fuzz.generate.plan.Wish` knows, and "n", "rows", "axis" and "eps"."""
+"""what a coverage gap asks for: what `fuzz.generate.plan.Wish` knows, and "n", "rows", "axis" and "eps"."""
 
 _LONG = 300
-"""elements of a row that need not be longer for a hole's sake."""
+"""elements of a row that need not be longer for a coverage gap's sake."""
 _ROWS = SMALL.rows
 _GRID_ROWS = 6
 """rows of a tensor whose layout is asked for: 2 by 3, or fewer where so many would not be small."""
 _NEARBY = 8
-"""how much longer or shorter a row may become for a hole's sake."""
+"""how much longer or shorter a row may become for a coverage gap's sake."""
 _TAILS = 5
 """row lengths with the wanted tail to choose from."""
 
 
-def steer(sketch: Sketch, taker: Taker, ledger: Ledger, holes: Sequence[Label], turn: int) -> Draw:
-    """A draw for `taker` that fills the first of `holes`, and the others as far as they go with it.
+def steer(sketch: Sketch, capability: Capability, ledger: Ledger, gaps: Sequence[Label], turn: int) -> Draw:
+    """A draw for `capability` that fills the first of the coverage `gaps`, and the others as far as they go with it.
 
     `sketch` and `turn` vary what they leave open. Where values decide (the position of a spike), or a case has yet to
     be tied up ("memory"), the draw only makes it possible.
     """
     wish: Wish = {}
-    for hole in holes if holes[0][0] != "memory" else holes[:1]:
-        asked = _asked(taker, ledger, hole, wish, turn)
+    for gap in gaps if gaps[0][0] != "memory" else gaps[:1]:
+        asked = _asked(capability, ledger, gap, wish, turn)
         if asked is None or any(wish.get(key, value) != value for key, value in asked.items()):
             continue
         if not wish or _is_small({**wish, **asked}):
             wish.update(asked)
-    return plan(_shaped(sketch, taker, wish), wish)
+    return plan(_shaped(sketch, capability, wish), wish)
 
 
 def _is_small(wish: Wish) -> bool:
@@ -52,25 +52,25 @@ def _is_small(wish: Wish) -> bool:
 
 
 def nudged(sketch: Sketch, ledger: Ledger) -> Sketch:
-    """The sketch with rows of about the same length: the nearest one that fills most holes."""
-    step = sketch.taker.able.multiple_of
+    """The sketch with rows of about the same length: the nearest one that fills most gaps."""
+    step = sketch.capability.able.multiple_of
     nearby = [sketch.n, *(sketch.n + sign * far * step for far in range(1, _NEARBY + 1) for sign in (1, -1))]
-    fitting = [n for n in nearby if n > 0 and fitting_n(sketch.taker, n) == n]
+    fitting = [n for n in nearby if n > 0 and fitting_n(sketch.capability, n) == n]
     return replace(sketch, n=max(fitting, key=lambda n: _filled(ledger, n), default=sketch.n))
 
 
-def _shaped(sketch: Sketch, taker: Taker, wish: Mapping[str, str]) -> Sketch:
+def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> Sketch:
     """The sketch with the size, axis, eps and recipe of x that are wished for; as plain as can be where none is."""
     axis, rank = (int(part) for part in wish.get("axis", "1 of rank 2").split(" of rank "))
     few = "rows" in wish or any(key.endswith(" layout") for key in wish)
-    # Longer rows count for nothing but their length, see `giving.SMALL`: such a hole would stay open.
+    # Longer rows count for nothing but their length, see `fuzz.base.dispatch.SMALL`: such a gap would stay open.
     longest = _LONG if few else SMALL.elements
-    n = int(wish["n"]) if "n" in wish else fitting_n(taker, max(2, min(sketch.n, longest)))
+    n = int(wish["n"]) if "n" in wish else fitting_n(capability, max(2, min(sketch.n, longest)))
     rows = max(1, min(sketch.rows, _ROWS, USUAL_CASE // max(n, 1)))
     recipe = wish.get("x recipe", sketch.recipe)
     return replace(
         sketch,
-        taker=taker,
+        capability=capability,
         odd=False,
         n=n,
         rows=int(wish["rows"]) if "rows" in wish else 1 if rank == 1 else rows,
@@ -81,39 +81,39 @@ def _shaped(sketch: Sketch, taker: Taker, wish: Mapping[str, str]) -> Sketch:
     )
 
 
-def _asked(taker: Taker, ledger: Ledger, hole: Label, wish: Mapping[str, str], turn: int) -> Wish | None:
-    """What the hole asks for, beside what is already wished for; None where no wish can fill it."""
-    kind, value = hole
+def _asked(capability: Capability, ledger: Ledger, gap: Label, wish: Mapping[str, str], turn: int) -> Wish | None:
+    """What the coverage gap asks for, besides what is already wished for; None where no wish can fill it."""
+    kind, value = gap
     if kind.startswith("tail of "):
-        return _with_tail(taker, ledger, int(kind.removeprefix("tail of ")), int(value), wish, turn)
+        return _with_tail(capability, ledger, int(kind.removeprefix("tail of ")), int(value), wish, turn)
     if kind in ("n", "rows", "axis"):
         if value == "0" and wish:
             return None  # a case without elements visits nothing else
         if kind == "rows" and int(value) in MANY_ROWS and "n" not in wish:
-            return {kind: value, "n": str(fitting_n(taker, 1 + turn % SHORT))}
+            return {kind: value, "n": str(fitting_n(capability, 1 + turn % SHORT))}
         return {kind: value, **({"rows": "1"} if value.endswith("rank 1") else {})}
     if kind == "eps":
         return {"eps": value}
     if kind == "x recipe":
-        return _with_recipe(taker, value, wish, turn)
+        return _with_recipe(capability, value, wish, turn)
     if kind == "dtype":
         return {"x dtype": value}
     if kind == "offset":
         return {"weight": "yes", "offset": value}
     if kind == "alias":
-        return _shared(taker, value, turn)
+        return _shared(capability, value, turn)
     if kind == "memory":
-        return _together(taker, value, turn) if not wish else None
-    return _of_tensor(taker, kind, value, wish, turn)
+        return _together(capability, value, turn) if not wish else None
+    return _of_tensor(capability, kind, value, wish, turn)
 
 
 def _with_tail(
-    taker: Taker, ledger: Ledger, block: int, residue: int, wish: Mapping[str, str], turn: int
+    capability: Capability, ledger: Ledger, block: int, residue: int, wish: Mapping[str, str], turn: int
 ) -> Wish | None:
-    """A row longer than the block that leaves `residue` over, of the length that fills most holes besides."""
-    most = max(block * (taker.able.multiple_of + _TAILS), taker.able.multiple_of)
-    most = min(most, taker.able.max_n or most, max(2 * block, LARGEST_CASE // max(1, int(wish.get("rows", "1")))))
-    step = taker.able.multiple_of
+    """A row longer than the block that leaves `residue` over, of the length that fills most gaps besides."""
+    most = max(block * (capability.able.multiple_of + _TAILS), capability.able.multiple_of)
+    most = min(most, capability.able.max_n or most, max(2 * block, LARGEST_CASE // max(1, int(wish.get("rows", "1")))))
+    step = capability.able.multiple_of
     fitting = [n for n in range(block + residue, most + 1, block) if n > block and n % step == 0][:_TAILS]
     if not fitting:
         return None
@@ -125,18 +125,18 @@ def _filled(ledger: Ledger, n: int) -> int:
     return sum(map(ledger.lacks, length_labels(n)))
 
 
-def _with_recipe(taker: Taker, value: str, wish: Mapping[str, str], turn: int) -> Wish:
+def _with_recipe(capability: Capability, value: str, wish: Mapping[str, str], turn: int) -> Wish:
     """x of a recipe. Where it has to place something in the tail, in rows that have one, of all positions."""
     name, *position = value.split()
     wish_for_x = {"x recipe": name, **({"eps": "0.0"} if name == "ties" else {})}
     if not position or int(wish.get("n", "0")) % 64 > 1:
         return wish_for_x
-    return {**wish_for_x, "n": str(fitting_n(taker, 66 + turn % 62))}
+    return {**wish_for_x, "n": str(fitting_n(capability, 66 + turn % 62))}
 
 
-def _of_tensor(taker: Taker, kind: str, value: str, wish: Mapping[str, str], turn: int) -> Wish | None:
+def _of_tensor(capability: Capability, kind: str, value: str, wish: Mapping[str, str], turn: int) -> Wish | None:
     """What is asked of a single tensor: to be there or not, its dtype, layout, alignment or recipe."""
-    op = OPS[taker.op]
+    op = OPS[capability.op]
     name, _, what = kind.partition(" ")
     if name not in {operand.name for operand in op.operands}:
         return None
@@ -150,51 +150,51 @@ def _of_tensor(taker: Taker, kind: str, value: str, wish: Mapping[str, str], tur
         return {**asked, kind: value}
     if what in ("layout", "stack"):
         # Classes differ only where there are several axes of several elements.
-        rows = min(_GRID_ROWS, SMALL.elements // max(1, int(wish.get("n", fitting_n(taker, 1))))) // 2 * 2
+        rows = min(_GRID_ROWS, SMALL.elements // max(1, int(wish.get("n", fitting_n(capability, 1))))) // 2 * 2
         several = {"axis": "2 of rank 3", "rows": str(max(2, rows))}
         grid = {} if operand.role == "columns" and what == "layout" else several
         return {**asked, **grid, kind: value}
     if what == "dtype":
         dtype, x = value.split(" for x ")
-        return {**asked, **_typed(taker, name, dtype, x, wish)}
+        return {**asked, **_typed(capability, name, dtype, x, wish)}
     if what.startswith("alignment "):
         dtype = what.removeprefix("alignment ")
-        fitting = [x for d, x in dtype_pairs(taker, name) if d == dtype]
+        fitting = [x for d, x in dtype_pairs(capability, name) if d == dtype]
         x = wish["x dtype"] if wish.get("x dtype") in fitting else fitting[turn % len(fitting)]
-        typed = _typed(taker, name, dtype, x, wish)
+        typed = _typed(capability, name, dtype, x, wish)
         return {**asked, **typed, f"{name} byte": value, f"{name} layout": "contiguous"}
     return asked
 
 
-def _typed(taker: Taker, name: str, dtype: str, x: str, wish: Mapping[str, str]) -> Wish:
+def _typed(capability: Capability, name: str, dtype: str, x: str, wish: Mapping[str, str]) -> Wish:
     """Wishes that give a tensor its dtype, where that depends on the weight's with those as well."""
     typed = {"x dtype": x, f"{name} dtype": dtype}
     if name == "dw":
-        fitting = [w for w in taker.able.dtypes_of("weight", x) if dtype in taker.able.dtypes_of("dw", x, w)]
+        fitting = [w for w in capability.able.dtypes_of("weight", x) if dtype in capability.able.dtypes_of("dw", x, w)]
         typed["weight dtype"] = wish["weight dtype"] if wish.get("weight dtype") in fitting else fitting[0]
-    if name == "weight" and "dw dtype" in wish and wish["dw dtype"] not in taker.able.dtypes_of("dw", x, dtype):
+    if name == "weight" and "dw dtype" in wish and wish["dw dtype"] not in capability.able.dtypes_of("dw", x, dtype):
         typed["dw dtype"] = dtype  # which contradicts the wish
     return typed
 
 
-def _shared(taker: Taker, value: str, turn: int) -> Wish:
+def _shared(capability: Capability, value: str, turn: int) -> Wish:
     """Wishes under which an output can be in the memory of an input: both there, one dtype, no overlap within it."""
-    nowhere = {f"{output.name} alias": "none" for output in OPS[taker.op].outputs}
+    nowhere = {f"{output.name} alias": "none" for output in OPS[capability.op].outputs}
     if value == "none":
         return nowhere
     output, source = value.split(" in ")
-    return {**nowhere, **_of_one_dtype(taker, output, source, turn), f"{output} alias": source}
+    return {**nowhere, **_of_one_dtype(capability, output, source, turn), f"{output} alias": source}
 
 
-def _together(taker: Taker, value: str, turn: int) -> Wish:
+def _together(capability: Capability, value: str, turn: int) -> Wish:
     """Wishes under which a case can be tied up: rows long enough to overlap in part, no output in place of an input."""
     name, other = value.split(" over ") if " over " in value else value.split(" is ")
-    nowhere = {f"{output.name} alias": "none" for output in OPS[taker.op].outputs}
-    return {**nowhere, **_of_one_dtype(taker, name, other, turn), "n": str(fitting_n(taker, 5 + turn % 60))}
+    nowhere = {f"{output.name} alias": "none" for output in OPS[capability.op].outputs}
+    return {**nowhere, **_of_one_dtype(capability, name, other, turn), "n": str(fitting_n(capability, 5 + turn % 60))}
 
 
-def _of_one_dtype(taker: Taker, name: str, source: str, turn: int) -> Wish:
-    pairs = sorted({*dtype_pairs(taker, name)} & {*dtype_pairs(taker, source)})
+def _of_one_dtype(capability: Capability, name: str, source: str, turn: int) -> Wish:
+    pairs = sorted({*dtype_pairs(capability, name)} & {*dtype_pairs(capability, source)})
     dtype, x = pairs[turn % len(pairs)]
     there = {name: "yes", source: "yes", "x dtype": x, f"{source} dtype": dtype, f"{source} layout": "contiguous"}
     return {**there, f"{name} dtype": dtype}

@@ -13,10 +13,10 @@ from fuzz.base.errors import UsageError
 from fuzz.base.stream import Stream
 from fuzz.cli.exits import Exit
 from fuzz.generate.menus import recipes
-from fuzz.generate.recipes import Request
+from fuzz.generate.recipes import RowSpec
 from fuzz.report import console
-from fuzz.report.environment import environment
-from fuzz.report.tables import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_table
+from fuzz.report.records import environment
 from oracles.bench import bench
 from oracles.numerics import Numerics
 from oracles.problem import Problem
@@ -76,7 +76,7 @@ def escalations(dtype: str, seed: int) -> Iterator[Escalation]:
     for recipe in recipes().values():
         elements = escalated = 0
         for n in _LENGTHS:
-            x = recipe.draw(Request(_ROWS, n, dtype, _EPS), Stream(seed).child(f"{recipe.name} {n}"))
+            x = recipe.draw(RowSpec(_ROWS, n, dtype, _EPS), Stream(seed).child(f"{recipe.name} {n}"))
             with np.errstate(all="ignore"):
                 y, _ = rms_norm(x, numerics, _EPS, dtype)
             problem = Problem("rms_norm", {"eps": _EPS}, {"x": x}, {"y": dtype}, recipe.structured)

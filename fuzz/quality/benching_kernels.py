@@ -19,9 +19,9 @@ from fuzz.base.errors import UsageError
 from fuzz.cli.exits import Exit
 from fuzz.quality.speed.timing import ITEMSIZES, Shape, Timing
 from fuzz.report import console
-from fuzz.report.environment import environment
-from fuzz.report.not_run import not_run_lines
-from fuzz.report.tables import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_table
+from fuzz.report.records import environment
+from fuzz.report.totals import not_run_lines
 from fuzz.transport.fork_server import environment as worker_environment
 from fuzz.uses.starting import select_targets
 

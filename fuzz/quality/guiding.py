@@ -19,8 +19,8 @@ from fuzz.cli.exits import Exit
 from fuzz.execute.pool import WorkerPool
 from fuzz.quality.detection import Found, Hunt
 from fuzz.report import console
-from fuzz.report.environment import environment
-from fuzz.report.tables import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_table
+from fuzz.report.records import environment
 
 _MODES: Mapping[str, Callable[[Hunt, int], Found]] = {
     "unguided": Hunt.unguided,

@@ -1,7 +1,7 @@
 """The search as Hypothesis would guide it: each example is a case, judged at once, and its score is a target.
 
 No run uses it: every example waits until the one before it is judged, so that nothing can be run in batches, and none
-of its cases fills a hole of the coverage. `kernelfuzz bench guidance` compares it with `fuzz.uses.search.guide`.
+of its cases fills a coverage gap. `kernelfuzz bench guidance` compares it with `fuzz.uses.search.guide`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from hypothesis import HealthCheck, Phase, given, seed, settings, target
 from hypothesis import strategies as st
 
-from fuzz.base.capability import takers
+from fuzz.base.capability import capabilities_of
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.generate.changes import filled
@@ -28,7 +28,7 @@ def targeted(
     op: str, run_seed: int, score: Callable[[Case], Mapping[str, float]], kernels: Iterable[Kernel] = ()
 ) -> None:
     """Give cases of `op` to `score`, one by one, until it raises StopSearch; what it returns by label is climbed."""
-    strategy = sketches(takers(kernels, op))
+    strategy = sketches(capabilities_of(kernels, op))
 
     def one_case(sketch: Sketch, full: bool) -> None:
         draw = plan(sketch)

@@ -12,7 +12,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output
 from fuzz.base.dtypes import from_bits
 from fuzz.base.outcome import Outcome
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
 from fuzz.triage.memory import shift
@@ -24,7 +24,7 @@ _LISTED = 4
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """The run that found something, as its user can repeat it."""
 
     seed: int
@@ -42,7 +42,7 @@ def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: T
 
 
 def failure_text(
-    case: Case, judgement: Judgement, target: Target, others: Mapping[str, str], path: Path | None, origin: Origin
+    case: Case, judgement: Judgement, target: Target, others: Mapping[str, str], path: Path | None, origin: Provenance
 ) -> str:
     """The judgement, who else fails on the case, the command that reproduces it, and the case file."""
     lines = [*_head(case, judgement, target)]

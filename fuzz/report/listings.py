@@ -12,7 +12,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
 from fuzz.generate.menus import recipes
 from fuzz.laws.registry import LAWS
-from fuzz.report.tables import PlainTable
+from fuzz.report.console import PlainTable
 
 
 def listing(what: str, pack: Path | None) -> PlainTable:

@@ -14,10 +14,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
-from fuzz.report.nights import idle_reason
-from fuzz.report.page_accuracy import kernels
-from fuzz.report.page_charts import bars
+from fuzz.report.night import idle_reasons
+from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.progress import minutes
+from fuzz.report.totals import by_reason
 
 _HERE = Path(__file__).parent
 _ENDINGS = {
@@ -45,14 +45,6 @@ class KernelLine:
 
 
 @dataclass(frozen=True)
-class Idle:
-    """Targets that judged nothing, for one reason."""
-
-    reason: str
-    targets: Sequence[str]
-
-
-@dataclass(frozen=True)
 class Kind:
     """One kind of coverage label of one op."""
 
@@ -61,7 +53,7 @@ class Kind:
     visited: int
     of: int
     rarest: int
-    holes: Sequence[str]
+    gaps: Sequence[str]
 
 
 def write_page(path: Path, seen: NightView) -> None:
@@ -76,7 +68,7 @@ def write_page(path: Path, seen: NightView) -> None:
 
 
 def page(seen: NightView) -> str:
-    """The page of one night. All text is escaped by the template; only our own charts are markup."""
+    """The page of one night. All text is escaped by the templates."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -100,12 +92,12 @@ def _facts(seen: NightView) -> dict[str, Any]:
         "causes": {bucket.row.id: _cause(bucket) for bucket in seen.buckets},
         "repros": {bucket.row.id: _repro(bucket) for bucket in seen.buckets},
         "lines": _lines(seen.targets),
-        "idle": _idle(seen.targets),
+        "idle": by_reason(idle_reasons(seen)),
         "ran": sum(1 for row in seen.targets if row.judged),
-        "accuracy": kernels(seen.targets, seen.accuracy),
+        "accuracy": accuracy_of(seen.targets, seen.accuracy),
         "coverage": coverage,
-        "holes": sum(len(kind.holes) for kind in coverage),
-        "pace": bars("Judged runs per minute of the night", "judged runs", pace) if pace else "",
+        "gaps": sum(len(kind.gaps) for kind in coverage),
+        "pace": Bars("Judged runs per minute of the night", "judged runs", pace) if pace else None,
         "pack": _pack_option(night.command),
         "killed": sum(1 for session in seen.sessions if session.ended == ""),
     }
@@ -163,14 +155,6 @@ def _lines(targets: Iterable[TargetTotals]) -> list[KernelLine]:
     ]  # fmt: skip
 
 
-def _idle(targets: Iterable[TargetTotals]) -> list[Idle]:
-    by_reason: dict[str, list[str]] = {}
-    for row in targets:
-        if row.judged == 0:
-            by_reason.setdefault(idle_reason(row), []).append(row.name)
-    return [Idle(reason, names) for reason, names in by_reason.items()]
-
-
 def _natural(value: str) -> tuple[bool, int, str]:
     """Numbers by their size, then words."""
     number = value.isdecimal()
@@ -178,7 +162,7 @@ def _natural(value: str) -> tuple[bool, int, str]:
 
 
 def _coverage(rows: Sequence[LabelTotals]) -> list[Kind]:
-    """Kinds with holes first: what is whole needs no attention."""
+    """Kinds with coverage gaps first: what is whole needs no attention."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
         if row.wanted:
@@ -190,4 +174,4 @@ def _coverage(rows: Sequence[LabelTotals]) -> list[Kind]:
         )
         for (op, kind), values in counts.items()
     ]  # fmt: skip
-    return sorted(found, key=lambda kind: (kind.op, not kind.holes))
+    return sorted(found, key=lambda kind: (kind.op, not kind.gaps))

@@ -1,23 +1,29 @@
-"""Machine-readable records: one JSON object per line, written as things happen."""
+"""Machine-readable records: one JSON object per line, written as things happen, and the environment that they tell."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+from fuzz.base import __version__
 from fuzz.base.attestation import Attestation, NotRun
 from fuzz.base.case import Case
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.casefile import to_json
 from fuzz.findings.tally import Tally
-from fuzz.judge.judgement import Judgement
-from fuzz.report.coverage import coverage_record
-from fuzz.report.environment import environment
+from fuzz.generate.coverage import Ledger
+from fuzz.judge.judge import Judgement
+
+_DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch", "triton")
+"""those on which cases, values or kernels rest."""
 
 
 class RecordLog:
@@ -108,7 +114,7 @@ class RecordLog:
                 "findings": tally.findings,
                 "gave_up": tally.gave_up,
                 "laws": tally.laws,
-                "coverage": {op: coverage_record(ledger) for op, ledger in tally.coverage.items()},
+                "coverage": {op: _coverage(ledger) for op, ledger in tally.coverage.items()},
                 "unreachable": {op: dict(reach.beyond) for op, reach in tally.reach.items() if reach.beyond},
                 "targets": [
                     {
@@ -142,6 +148,40 @@ def status_record(status: Attestation | NotRun) -> dict[str, Any]:
     return {"runs": True, **facts}
 
 
+def _coverage(ledger: Ledger) -> dict[str, Any]:
+    """Counts and gaps by kind."""
+    gaps = ledger.gaps()
+    return {kind: {"counts": dict(counts), "gaps": gaps.get(kind, [])} for kind, counts in ledger.counts.items()}
+
+
 def _finite(value: float) -> float | str:
     """JSON has no infinity: it is written as a string."""
     return value if math.isfinite(value) else repr(value)
+
+
+def environment() -> dict[str, Any]:
+    """Versions and machine facts. No host name, no user, no paths."""
+    return {
+        "kernelfuzz": __version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "system": f"{platform.system()} {platform.release()}",
+        "cpu": _cpu_model(),
+        "processors": os.cpu_count(),
+        "packages": {name: _version(name) for name in _DISTRIBUTIONS},
+    }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123 - a kernel file, read once
+            return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+    except OSError:
+        return platform.processor() or "unknown"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fuzz.adapters.target import Target
 from fuzz.base.verdict import Verdict
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.rule import Rule, learn
 from fuzz.triage.traits import target_traits
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fuzz.base.case import Case, CaseError, Guard, Layout, Origin, Output, Tensor
 from fuzz.base.dtypes import from_bits, quantise
-from fuzz.base.op import OPS, beside
+from fuzz.base.op import OPS, adjacent_extent
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate.layouts import OVERLAPPING, lay_out
 from fuzz.triage.memory import lies_over, shift, with_overlap
@@ -95,7 +95,7 @@ class Blueprint:
             shared=frozenset(name for name, tensor in case.inputs.items() if tensor.alias is not None),
             places={name: (t.layout.guard, t.layout.offset) for name, t in tensors.items() if name != "x"},
             stacks={
-                name: "many" if frame.stack(name) == beside(frame.grid, frame.axis) else "one"
+                name: "many" if frame.stack(name) == adjacent_extent(frame.grid, frame.axis) else "one"
                 for name in case.inputs
                 if frame.stack(name)
             },
@@ -141,7 +141,7 @@ class Blueprint:
         usual = OPS[self.base.op].shape(name, self.shape, self.axis)
         if name not in self.stacks:
             return usual
-        return (beside(self.shape, self.axis) if self.stacks[name] == "many" else 1, *usual)
+        return (adjacent_extent(self.shape, self.axis) if self.stacks[name] == "many" else 1, *usual)
 
     def _output(self, name: str, over: Tensor | None = None) -> Output:
         """The output in memory of its own, or with the dtype and the strides of what it lies over."""

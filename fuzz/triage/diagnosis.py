@@ -14,7 +14,7 @@ from fuzz.base.attestation import NotRun
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool, WorkerPool
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.attribution import attributed
 from fuzz.triage.explain import Explanation, explain
 from fuzz.triage.family import Family

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from fuzz.base.case import Case
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.attribution import Attribution
 from fuzz.triage.explain import Explanation
 from fuzz.triage.reduction import Frame

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fuzz.base.case import Case
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Learned, Traits, learn
 

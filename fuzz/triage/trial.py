@@ -13,8 +13,7 @@ from fuzz.base.outcome import Outcome
 from fuzz.base.validity import check_case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool, WorkerPool
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry, twin_of
 from fuzz.triage.family import Family

@@ -18,7 +18,7 @@ from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import SelectionError, globs, keyword, matches_any
 from fuzz.execute.pool import WorkerPool
-from fuzz.report.not_run import not_run_lines
+from fuzz.report.totals import not_run_lines
 
 _TOOLKIT = "/usr/local/cuda/bin"
 """where the CUDA toolkit installs itself, often without being on the PATH."""

@@ -12,7 +12,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.capability import refusal
 from fuzz.base.case import ITEMSIZE, Case, CaseError
 from fuzz.base.verdict import Verdict
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck, unchanged
 from fuzz.report.script.expectation import Allowed, expectations
 

@@ -14,8 +14,7 @@ from fuzz.base.kernel import CKernel, Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.search import StopSearch, search
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry, declared, with_twins
 
 PACK = load(built_in())

@@ -16,9 +16,8 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, TargetTally
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.oracle_process import OracleProcess
-from fuzz.judge.twin import EntryJudge
 from fuzz.judge.values import problem_of
 from fuzz.laws.registry import Entry
 from fuzz.uses.corpus.replay import in_batches

@@ -22,7 +22,7 @@ from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import SliceTotals, slices_of
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
-from fuzz.report.failure import Origin, failure_text
+from fuzz.report.failure import Provenance, failure_text
 from fuzz.uses.corpus.folder import Kept
 from fuzz.uses.corpus.replay import entries_of
 from fuzz.uses.nightly.earlier import known_cases, published, replays, until
@@ -171,7 +171,7 @@ class NightJob:
         return Source(self._turn.seed, " ".join(words))
 
     def _text(self, bucket: Bucket) -> str:
-        origin = Origin(bucket.source.seed, bucket.source.command, self.pack_option)
+        origin = Provenance(bucket.source.seed, bucket.source.command, self.pack_option)
         target = self.recorder.book.targets[bucket.target]
         return failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
 

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from fuzz.adapters.target import Target
 from fuzz.base import __version__
-from fuzz.base.capability import takers
+from fuzz.base.capability import capabilities_of
 from fuzz.base.kernel import Kernel
 from fuzz.findings.database import write_rows
 from fuzz.findings.database_store import Position
@@ -78,11 +78,11 @@ def note_targets(engine: Engine, night: int, targets: Iterable[Target], statuses
 
 
 def note_space(engine: Engine, night: int, kernels: Sequence[Kernel], laws: Iterable[str]) -> None:
-    """What this night should visit, as far as the kernels that run take it: what it has not is a hole by name."""
+    """What this night should visit, as far as the kernels that run take it: what it has not is a coverage gap."""
     labels = [
         {"what": "space", "subject": op, "kind": kind, "value": value}
         for op in sorted({kernel.op for kernel in kernels})
-        for kind, values in space_of(takers(kernels, op)).items()
+        for kind, values in space_of(capabilities_of(kernels, op)).items()
         for value in values
     ]
     compared = [{"what": "compared", "subject": law, "kind": "", "value": ""} for law in laws]

@@ -14,7 +14,7 @@ from fuzz.findings.bucket import Bucket
 from fuzz.findings.database_store import Position
 from fuzz.findings.store import Batch
 from fuzz.findings.tally import Tally
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.uses.search.stopping import Stopping
 
 
@@ -80,7 +80,8 @@ class Recorder:
         return not trouble
 
     def drop_batch(self) -> None:
-        """Forget the batch that was cut off: its cases were not all judged."""
+        """Forget the batch that was cut off: its cases were not all judged. The database goes on naming the files that
+        the batch put others in place of; what no bucket keeps in the end is replayed and removed by the next night."""
         self.book.batch = Batch()
 
     def replayed(self, bucket: Bucket, case: Case, judgement: Judgement) -> None:

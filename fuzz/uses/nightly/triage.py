@@ -16,7 +16,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, hangs
 from fuzz.findings.database_store import Position
 from fuzz.findings.desk import Bounds, Desk
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.diagnosis import SECONDS
 from fuzz.triage.finding import Finding
 from fuzz.triage.history import Fails, Need, Recognised, recognise

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from fuzz.base.capability import Taker
+from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Stream
@@ -22,7 +22,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.generate.changes import CHANGES, filled
 from fuzz.generate.dice import Dice
 from fuzz.generate.realise import realise
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 
 _REMEMBERED = 512
 """cases whose draw is kept until they are judged: more than are ever on their way."""
@@ -55,7 +55,7 @@ class _Elite:
 
     ratio: float
     draw: Draw
-    taker: Taker
+    capability: Capability
     failures: int = 0
     """relatives made of it since it is the worst."""
 
@@ -84,7 +84,7 @@ class _Made:
     """How a case was made that is to be judged."""
 
     draw: Draw
-    taker: Taker
+    capability: Capability
     kernel: str = ""
     """of a relative: whose elite it was made of, by which change."""
     ratio: float = 0.0
@@ -106,9 +106,9 @@ class Guide:
     _success: float = _HOPE
     """share of relatives that were worse than what they were made of, of late."""
 
-    def drawn(self, case: Case, draw: Draw, taker: Taker) -> None:
+    def drawn(self, case: Case, draw: Draw, capability: Capability) -> None:
         """Remember how a case was made that will be judged."""
-        self._made[case.digest] = self._proposed.pop(draw.seed, _Made(draw, taker))
+        self._made[case.digest] = self._proposed.pop(draw.seed, _Made(draw, capability))
         while len(self._made) > _REMEMBERED:
             self._made.popitem(last=False)
 
@@ -126,7 +126,7 @@ class Guide:
             cells = self._climbs.setdefault(kernel, _Climb()).elites
             cell = (str(_size_class(made.draw.n)), made.draw.part("x").dtype, made.draw.part("x").recipe, check.output)
             if cell not in cells or judgement.ratio > cells[cell].ratio:
-                cells[cell] = _Elite(judgement.ratio, made.draw, made.taker)
+                cells[cell] = _Elite(judgement.ratio, made.draw, made.capability)
         if made.kernel:
             self._learn(made, known.get(made.kernel, 0.0) > made.ratio)
 
@@ -139,7 +139,7 @@ class Guide:
     def progress(self, elapsed: float) -> None:
         """Nothing to show."""
 
-    def relatives(self, count: int) -> list[tuple[Draw, Taker]]:
+    def relatives(self, count: int) -> list[tuple[Draw, Capability]]:
         """Up to `count` draws near the worst cases, for each kernel in turn: the fewer the less they helped of late."""
         kernels = list(self._climbs)
         most = max(_LEAST, round(count * min(1.0, self._success / _HOPE)))
@@ -149,7 +149,7 @@ class Guide:
             dice = Dice(Stream(self.seed).child(f"guide {self._turns}"))
             made = self._relative(kernel, dice)
             self._proposed[made.draw.seed] = made
-            found.append((made.draw, made.taker))
+            found.append((made.draw, made.capability))
             self._turns += 1
         return found
 
@@ -161,12 +161,12 @@ class Guide:
         elite.failures += 1
         for _ in range(_TRIES):
             change = climb.change(dice)
-            draw = CHANGES[change](elite.draw, elite.taker, dice)
+            draw = CHANGES[change](elite.draw, elite.capability, dice)
             draw = filled(draw) if dice.one_in(2) else draw
             draw = replace(draw, seed=Stream(elite.draw.seed).child(f"relative {dice.below(2**32)}").key)
-            if elite.taker.refusal(realise(draw)) is None:
-                return _Made(draw, elite.taker, kernel, elite.ratio, change)
-        return _Made(elite.draw, elite.taker)
+            if elite.capability.refusal(realise(draw)) is None:
+                return _Made(draw, elite.capability, kernel, elite.ratio, change)
+        return _Made(elite.draw, elite.capability)
 
 
 def _size_class(n: int) -> int:

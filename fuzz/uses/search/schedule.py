@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fuzz.adapters.target import Target
-from fuzz.base.capability import taker
+from fuzz.base.capability import capability_of
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel, PythonKernel
 from fuzz.execute.pool import Batch, Pool
@@ -88,6 +88,6 @@ def warm_up(pool: Pool, targets: Iterable[Target]) -> list[Batch]:
 
 
 def _small_cases(kernel: Kernel) -> list[Case]:
-    able = taker(kernel)
-    sketch = Sketch(able, fitting_n(able, 2), 2, 2, 1, odd=False, eps=1e-5, recipe="normal", seed=1)
-    return [realise(plan(sketch, {"x dtype": dtype})) for dtype in able.able.dtypes]
+    capability = capability_of(kernel)
+    sketch = Sketch(capability, fitting_n(capability, 2), 2, 2, 1, odd=False, eps=1e-5, recipe="normal", seed=1)
+    return [realise(plan(sketch, {"x dtype": dtype})) for dtype in capability.able.dtypes]

@@ -10,7 +10,7 @@ from fuzz.adapters.target import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.kernel import CKernel
 from fuzz.execute.pool import WorkerPool
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge
 from fuzz.laws.registry import Entry
 from fuzz.uses.corpus.folder import Kept, kept_cases
 

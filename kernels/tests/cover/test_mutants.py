@@ -18,7 +18,7 @@ from fuzz.base.op import OPS
 from fuzz.base.outcome import Status
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS, Entry, twin_of
 

@@ -27,7 +27,7 @@ def statuses(interpreter: Attestation) -> dict[str, Attestation | NotRun]:
     return {**absent, **{t.id: interpreter for t in TARGETS if t.id.endswith("@interpret")}}
 
 
-def test_what_no_target_accepts_is_no_hole_but_is_told() -> None:
+def test_what_no_target_accepts_is_no_gap_but_is_told() -> None:
     """Only the interpreter takes rstd in 16 bits, of which it gets bf16 wrong."""
     wrong, right = reach_of(OP, TARGETS, statuses(WRONG)), reach_of(OP, TARGETS, statuses(RIGHT))
     steps = tuple(str(byte) for byte in range(0, 64, 2))

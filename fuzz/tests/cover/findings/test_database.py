@@ -21,7 +21,7 @@ from fuzz.findings.database_views import view
 from fuzz.findings.state import StateError
 from fuzz.findings.store import Batch, Point, WorstRun
 from fuzz.findings.tables import Base, CounterRow
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
 from fuzz.triage.finding import Finding
 from fuzz.triage.history import Need

@@ -16,7 +16,7 @@ from fuzz.findings.casefile import load
 from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.store import Batch, FileStore, Store
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
 from fuzz.uses.nightly.opening import begin_slice, open_night
 from fuzz.uses.nightly.slices import Turn

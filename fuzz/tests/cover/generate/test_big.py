@@ -10,7 +10,7 @@ import pytest
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.target import expand
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import takers
+from fuzz.base.capability import capabilities_of
 from fuzz.base.case import Case
 from fuzz.base.op import OPS
 from fuzz.base.verdict import Verdict
@@ -54,12 +54,12 @@ def test_correct_kernels_pass_them(op: str) -> None:
     kernels = [kernel for kernel in PACK.kernels if kernel.op == op]
     cases = [big_case(big, op, optional) for big in SMALL for optional in (False, True)]
     targets = {t.id: t for t in expand(kernels, this_host()) if t.id.startswith("c-") and "native:gcc-O2" in t.id}
-    audience = takers([target.kernel for target in targets.values()], op)
+    capabilities = capabilities_of([target.kernel for target in targets.values()], op)
     with WorkerPool([t for t in targets.values() if t.unavailable() is None]) as pool:
         results = pool.collect(pool.submit(cases))
     for case, outcomes in zip(cases, results, strict=True):
         assert outcomes
-        assert any(taker.refusal(case) is None for taker in audience)
+        assert any(capability.refusal(case) is None for capability in capabilities)
         judge = Judge(case)
         for name, outcome in outcomes.items():
             judgement = judge.judge(outcome, targets[name].numerics)

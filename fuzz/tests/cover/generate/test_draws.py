@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import Taker, takers
+from fuzz.base.capability import Capability, capabilities_of
 from fuzz.base.case import Case, Layout
 from fuzz.base.dispatch import SMALL
 from fuzz.base.op import OPS
-from fuzz.generate.aliasing import entangled_as
+from fuzz.generate.aliasing import aliased_as
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.generate.plan import plan
@@ -25,7 +25,7 @@ from fuzz.generate.steering import steer
 from fuzz.generate.weights import WEIGHTS
 
 KERNELS = load(built_in()).kernels
-TAKERS = [taker for op in OPS for taker in takers(KERNELS, op)]
+CAPABILITIES = [capability for op in OPS for capability in capabilities_of(KERNELS, op)]
 LARGE = ("n", "rows", "tail of 256")
 CHANCY = ("x recipe", "eps")
 """kinds that values decide, or that a recipe overrules."""
@@ -35,9 +35,9 @@ CHANCY = ("x recipe", "eps")
 @given(st.data())
 @settings(max_examples=60)
 def test_every_draw_is_accepted_by_its_taker(op: str, data: st.DataObject) -> None:
-    sketch = data.draw(sketches(takers(KERNELS, op)))
+    sketch = data.draw(sketches(capabilities_of(KERNELS, op)))
     case = realise(plan(sketch))
-    assert sketch.taker.refusal(case) is None
+    assert sketch.capability.refusal(case) is None
     _check_pitches(case)
 
 
@@ -60,43 +60,43 @@ def _pitch(layout: Layout, axis: int) -> int:
     return min(abs(stride) for a, (extent, stride) in enumerate(strides) if a != axis and extent > 1)
 
 
-def _sketch(taker: Taker, seed: int) -> Sketch:
-    return Sketch(taker, 40 * taker.able.multiple_of, 3, 2, 1, False, 1e-5, "normal", seed)
+def _sketch(capability: Capability, seed: int) -> Sketch:
+    return Sketch(capability, 40 * capability.able.multiple_of, 3, 2, 1, False, 1e-5, "normal", seed)
 
 
 @pytest.mark.parametrize("op", list(OPS))
-def test_every_hole_can_be_filled(op: str) -> None:
+def test_every_gap_can_be_filled(op: str) -> None:
     """For each declaration of the pack: one in five labels of its space, none for long rows."""
-    for place, taker in enumerate(takers(KERNELS, op)):
-        ledger = Ledger(space_of([taker]))
+    for place, capability in enumerate(capabilities_of(KERNELS, op)):
+        ledger = Ledger(space_of([capability]))
         labels = [(kind, value) for kind, values in ledger.space.items() for value in values]
         for turn, (kind, value) in enumerate(labels):
             if kind in CHANCY or (kind in LARGE and int(value) > 300) or (turn + place) % 5:
                 continue
-            case = realise(steer(_sketch(taker, turn), taker, ledger, [(kind, value)], turn))
+            case = realise(steer(_sketch(capability, turn), capability, ledger, [(kind, value)], turn))
             if kind == "memory":
-                case = entangled_as(case, value, turn)
-            assert taker.refusal(case) is None, (kind, value)
+                case = aliased_as(case, value, turn)
+            assert capability.refusal(case) is None, (kind, value)
             assert (kind, value) in case.origin.labels, (kind, value)
             of_size = kind in LARGE or kind.startswith("tail of ")
             assert of_size or SMALL.holds(case), f"{kind} {value} would not be counted"
 
 
 @pytest.mark.parametrize("op", list(OPS))
-def test_a_hole_of_any_size_goes_with_every_other_hole(op: str) -> None:
+def test_a_gap_of_any_size_goes_with_every_other_gap(op: str) -> None:
     """Empty rows and rows of millions of elements too: what is asked for first decides, and nothing is divided by."""
-    taker = takers(KERNELS, op)[0]
-    ledger = Ledger(space_of([taker]))
+    capability = capabilities_of(KERNELS, op)[0]
+    ledger = Ledger(space_of([capability]))
     sizes = [("n", min(ledger.space["n"], key=int)), ("n", max(ledger.space["n"], key=int)), ("rows", "0")]
     others = [(kind, next(iter(values))) for kind, values in ledger.space.items() if kind != "memory"]
     for turn, (size, other) in enumerate(product(sizes, others)):
-        draw = steer(_sketch(taker, turn), taker, ledger, [size, other], turn)
+        draw = steer(_sketch(capability, turn), capability, ledger, [size, other], turn)
         if int(size[1]) <= 300:
             assert size in realise(draw).origin.labels, (size, other)
 
 
 def test_the_space_names_every_layout_and_every_recipe_for_weights() -> None:
-    free = next(taker for taker in TAKERS if taker.op == "rms_norm" and taker.able.weight_rows)
+    free = next(each for each in CAPABILITIES if each.op == "rms_norm" and each.able.weight_rows)
     space = space_of([free])
     assert set(space["x layout"]) == set(space["weight layout"]) == set(LAYOUT_CLASSES)
     assert set(space["weight recipe"]) == set(WEIGHTS)
@@ -107,11 +107,11 @@ def test_the_space_names_every_layout_and_every_recipe_for_weights() -> None:
 
 def test_many_wishes_at_once_do_not_make_a_huge_case() -> None:
     """Many rows are wished for, and long ones, and several axes: never all of it."""
-    taker = next(taker for taker in TAKERS if taker.op == "rms_norm" and taker.able.weight_rows)
-    ledger = Ledger(space_of([taker]))
-    holes = [("n", "65537"), ("rows", "265"), ("x layout", "padded"), ("tail of 256", "7")]
-    for order in permutations(holes):
-        draw = steer(_sketch(taker, 1), taker, ledger, order, 1)
+    capability = next(each for each in CAPABILITIES if each.op == "rms_norm" and each.able.weight_rows)
+    ledger = Ledger(space_of([capability]))
+    gaps = [("n", "65537"), ("rows", "265"), ("x layout", "padded"), ("tail of 256", "7")]
+    for order in permutations(gaps):
+        draw = steer(_sketch(capability, 1), capability, ledger, order, 1)
         assert order[0][0] != "n" or draw.n == 65537
         assert order[0][0] != "rows" or draw.rows == 265
         assert draw.rows == 1 or draw.rows * draw.n <= LARGEST_CASE

@@ -9,7 +9,7 @@ from pathlib import Path
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.target import expand
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import Taker, taker
+from fuzz.base.capability import Capability, capability_of
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.verdict import Verdict
@@ -20,7 +20,7 @@ from fuzz.generate.realise import realise
 from fuzz.generate.search import StopSearch, search
 from fuzz.generate.shapes import LARGEST_CASE
 from fuzz.generate.sketch import Sketch
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import declared
 from fuzz.uses.search.guide import Guide
 from fuzz.uses.search.runner import Limits, Runner
@@ -31,14 +31,14 @@ KERNEL = PACK.kernel("generic")
 TARGET = "c-generic@native:gcc-O2"
 
 
-def _draw(n: int, dtype: str = "f32", recipe: str = "normal", seed: int = 1) -> tuple[Draw, Taker]:
-    who = taker(KERNEL)
+def _draw(n: int, dtype: str = "f32", recipe: str = "normal", seed: int = 1) -> tuple[Draw, Capability]:
+    who = capability_of(KERNEL)
     sketch = Sketch(who, n=n, rows=3, rank=2, axis=1, odd=False, eps=1.0, recipe=recipe, seed=seed)
     return plan(sketch, {"x dtype": dtype}), who
 
 
 def _tell(
-    guide: Guide, draw: Draw, who: Taker, ratio: float, verdict: Verdict = Verdict.PASS, blunt: bool = False
+    guide: Guide, draw: Draw, who: Capability, ratio: float, verdict: Verdict = Verdict.PASS, blunt: bool = False
 ) -> Case:
     case = realise(draw)
     guide.drawn(case, draw, who)
@@ -47,7 +47,7 @@ def _tell(
     return case
 
 
-def _lengths(found: Sequence[tuple[Draw, Taker]]) -> list[int]:
+def _lengths(found: Sequence[tuple[Draw, Capability]]) -> list[int]:
     return [draw.n for draw, _ in found]
 
 

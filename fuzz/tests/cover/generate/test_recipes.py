@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fuzz.base.stream import Stream
 from fuzz.generate.menus import recipes
-from fuzz.generate.recipes import Request
+from fuzz.generate.recipes import RowSpec
 
 KEYS = st.integers(0, 2**64 - 1)
 
@@ -17,7 +17,7 @@ KEYS = st.integers(0, 2**64 - 1)
 def _rows(
     name: str, key: int, *, rows: int = 8, n: int = 200, dtype: str = "f32", eps: float = 1e-5
 ) -> NDArray[np.float64]:
-    return recipes()[name].draw(Request(rows, n, dtype, eps), Stream(key)).astype(np.float64)
+    return recipes()[name].draw(RowSpec(rows, n, dtype, eps), Stream(key)).astype(np.float64)
 
 
 @given(KEYS)

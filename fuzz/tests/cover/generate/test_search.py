@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import Taker, takers
-from fuzz.base.capability import taker as taker_of
+from fuzz.base.capability import Capability, capabilities_of, capability_of
 from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.draw import EPS, Draw
 from fuzz.generate.coverage import Ledger
@@ -22,7 +21,7 @@ from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import recipes
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.requirements import trespassers
+from fuzz.generate.requirements import out_of_capability
 from fuzz.generate.search import StopSearch, search
 from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
@@ -34,12 +33,12 @@ class _Audience:
     """A guide that counts for whom cases are made, and has none of its own."""
 
     def __init__(self) -> None:
-        self.made: Counter[Taker] = Counter()
+        self.made: Counter[Capability] = Counter()
 
-    def drawn(self, case: Case, draw: Draw, taker: Taker) -> None:
-        self.made[taker] += 1
+    def drawn(self, case: Case, draw: Draw, capability: Capability) -> None:
+        self.made[capability] += 1
 
-    def relatives(self, count: int) -> list[tuple[Draw, Taker]]:
+    def relatives(self, count: int) -> list[tuple[Draw, Capability]]:
         return []
 
 
@@ -101,10 +100,10 @@ def test_most_cases_differ(many: list[Case]) -> None:
 
 
 def test_the_search_steers_until_nothing_is_left_to_chance(drawn: list[Case]) -> None:
-    ledger = Ledger(space_of(takers(KERNELS, "rms_norm")))
+    ledger = Ledger(space_of(capabilities_of(KERNELS, "rms_norm")))
     for case in drawn:
         ledger.see(case.origin.labels)
-    assert ledger.holes() == {}
+    assert ledger.gaps() == {}
 
 
 def test_the_ledger_counts_what_the_cases_really_are(many: list[Case]) -> None:
@@ -169,29 +168,31 @@ def test_some_cases_are_in_place_and_some_normalise_another_axis(many: list[Case
 
 
 def test_what_a_kernel_promises_to_reject_is_given_to_it_in_every_way(drawn: list[Case]) -> None:
-    strict = [taker for taker in takers(KERNELS, "rms_norm") if taker.able.outside == "rejects"]
-    refused = [{taker.refusal(case) for case in drawn if taker.gets(case)} - {None} for taker in strict]
+    strict = [capability for capability in capabilities_of(KERNELS, "rms_norm") if capability.able.outside == "rejects"]
+    refused = [{capability.refusal(case) for case in drawn if capability.gets(case)} - {None} for capability in strict]
     kinds = {re.sub(r"^\w+: | \w*\d+$| \(.*\)$", "", reason or "") for reason in set.union(*refused)}
     assert kinds == {"dtype", "strides", "axis is not the last", "rank", "y overlapping x"}
-    plain, llama = next(taker for taker in strict if not taker.able.takes), strict[-1]
+    plain, llama = next(capability for capability in strict if not capability.able.takes), strict[-1]
     assert {"x: dtype f64", "x: dtype bf16", "y: dtype f64"} < refused[strict.index(plain)]
     assert {"x: dtype f64", "weight: dtype f64", "rstd: dtype f16", "weight: rank 2"} < refused[strict.index(llama)]
 
 
 @pytest.mark.parametrize("op", ["rms_norm_backward", "fused_add_rms_norm_backward"])
 def test_weights_of_rank_2_are_given_to_gradients_that_must_reject_them_and_to_no_other(op: str) -> None:
-    audience = takers(KERNELS, op)
-    strict = [taker for taker in audience if taker.able.outside == "rejects"]
+    capabilities = capabilities_of(KERNELS, op)
+    strict = [capability for capability in capabilities if capability.able.outside == "rejects"]
     only = [
-        taker for taker in trespassers(audience) if replace(taker.able, weight_rows=False) in [s.able for s in strict]
+        each
+        for each in out_of_capability(capabilities)
+        if replace(each.able, weight_rows=False) in [s.able for s in strict]
     ]
     assert len(only) == len(strict) > 0
-    for taker in only:
-        drawn = [realise(plan(Sketch(taker, 9, 6, 3, 2, False, 1e-5, "normal", seed))) for seed in range(40)]
+    for capability in only:
+        drawn = [realise(plan(Sketch(capability, 9, 6, 3, 2, False, 1e-5, "normal", seed))) for seed in range(40)]
         stacked = [case for case in drawn if "weight" in case.inputs and len(case.inputs["weight"].layout.shape) == 2]
         assert {case.inputs["weight"].layout.shape[0] for case in stacked} == {1, 3}
         for case in stacked:
-            given = {each: each.refusal(case) for each in audience if each.gets(case)}
+            given = {each: each.refusal(case) for each in capabilities if each.gets(case)}
             assert "weight: rank 2" in given.values()
             assert {*given} <= {*strict}
             assert None not in given.values()
@@ -223,11 +224,11 @@ def test_most_cases_are_small_and_some_are_large(many: list[Case]) -> None:
 def test_every_kernel_gets_its_share_of_the_cases(drawn: list[Case], made_for: _Audience) -> None:
     """What many kernels take is drawn more often, and what one takes often enough."""
     of_op = [kernel for kernel in KERNELS if kernel.op == "rms_norm"]
-    kernels = Counter(taker_of(kernel) for kernel in of_op)
+    kernels = Counter(capability_of(kernel) for kernel in of_op)
     assert len(kernels) > 8
     assert max(kernels.values()) > 3
     alike = sum(made_for.made.values()) / len(of_op)
     shares = [made_for.made[each] / (alike * count) for each, count in kernels.items()]
-    # One that is steered to for ever, because its holes stay open, would have several times its share.
+    # One that is steered to for ever, because its gaps stay open, would have several times its share.
     assert min(shares) > 0.5, shares
     assert max(shares) < 2.5, shares

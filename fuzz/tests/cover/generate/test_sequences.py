@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import Taker
+from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.kernel import Capabilities
 from fuzz.base.op import OPS
@@ -20,8 +20,8 @@ from fuzz.generate.sketch import Sketch
 KERNELS = load(built_in()).kernels
 
 
-def _sketch(taker: Taker, seed: int, n: int = 41) -> Sketch:
-    return Sketch(taker, n=n, rows=6, rank=3, axis=2, odd=False, eps=1.0, recipe="normal", seed=seed)
+def _sketch(capability: Capability, seed: int, n: int = 41) -> Sketch:
+    return Sketch(capability, n=n, rows=6, rank=3, axis=2, odd=False, eps=1.0, recipe="normal", seed=seed)
 
 
 def _varied(first: Case, other: Case) -> str:
@@ -45,27 +45,27 @@ def _varied(first: Case, other: Case) -> str:
 
 @pytest.mark.parametrize("op", list(OPS))
 def test_every_relative_differs_in_one_thing_and_everything_has_its_turn_at_both_ends(op: str) -> None:
-    taker, seen = anything(op), Counter[tuple[int, str]]()
+    capability, seen = anything(op), Counter[tuple[int, str]]()
     for turn in range(24):
-        draw = plan(_sketch(taker, turn))
-        cases = sequence(draw, taker, turn)
+        draw = plan(_sketch(capability, turn))
+        cases = sequence(draw, capability, turn)
         assert len(cases) == LENGTH
         assert cases[0] is cases[-1]
         for place, relative in enumerate(cases[1:-1]):
-            assert taker.refusal(relative) is None
+            assert capability.refusal(relative) is None
             seen[place, _varied(cases[0], relative)] += 1
-        assert [case.digest for case in sequence(draw, taker, turn)] == [case.digest for case in cases]
+        assert [case.digest for case in sequence(draw, capability, turn)] == [case.digest for case in cases]
     assert {thing for _, thing in seen} == {*VARIED}
     assert all(seen[place, thing] for place in (0, 1) for thing in ("eps", "n", "dtype", "layout", "values"))
 
 
 def test_a_kernel_that_takes_little_gets_what_it_takes() -> None:
     """One dtype, contiguous rows of a multiple of 64 elements: there is still something to vary."""
-    taker = Taker("rms_norm", Capabilities(dtypes=("f32",), multiple_of=64, max_n=128))
+    capability = Capability("rms_norm", Capabilities(dtypes=("f32",), multiple_of=64, max_n=128))
     for turn in range(12):
-        first, *relatives, _ = sequence(plan(_sketch(taker, turn, n=64)), taker, turn)
+        first, *relatives, _ = sequence(plan(_sketch(capability, turn, n=64)), capability, turn)
         for relative in relatives:
-            assert taker.refusal(relative) is None
+            assert capability.refusal(relative) is None
             assert _varied(first, relative) in ("eps", "n", "values")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fuzz.base.stream import Stream
 from fuzz.generate.menus import recipes
-from fuzz.generate.recipes import Request
+from fuzz.generate.recipes import RowSpec
 
 
 def test_the_first_words_never_change() -> None:
@@ -24,7 +24,7 @@ def test_every_recipe_gives_the_same_bits_for_ever() -> None:
     for name, recipe in recipes().items():
         whole = hashlib.sha256()
         for dtype in ("f16", "f32"):
-            whole.update(recipe.draw(Request(5, 67, dtype, 1e-5), Stream(11)).tobytes())
+            whole.update(recipe.draw(RowSpec(5, 67, dtype, 1e-5), Stream(11)).tobytes())
         digest[name] = whole.hexdigest()[:16]
     assert digest == GOLDEN_RECIPES
 
@@ -63,7 +63,7 @@ def test_children_are_independent_of_each_other() -> None:
 @pytest.mark.parametrize("shape", [(1, 1), (3, 2), (4, 129)])
 def test_a_recipe_fills_the_shape_it_was_asked_for(name: str, dtype: str, shape: tuple[int, int]) -> None:
     rows, n = shape
-    values = recipes()[name].draw(Request(rows, n, dtype, 1e-6), Stream(1))
+    values = recipes()[name].draw(RowSpec(rows, n, dtype, 1e-6), Stream(1))
     assert values.shape == shape
     wide = values.astype(np.float64)
     if name not in ("one_nan", "one_inf", "infinite_rows", "mixed_rows"):

@@ -17,8 +17,7 @@ from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.requirements import anything
 from fuzz.generate.sketch import Sketch
-from fuzz.laws.comparison import Difference, first_difference
-from fuzz.laws.law import LawCheck
+from fuzz.laws.law import Difference, LawCheck, first_difference
 from fuzz.laws.registry import LAWS
 from fuzz.tests.common.family import family
 
@@ -34,13 +33,14 @@ BY_LAW = [
 @lru_cache(maxsize=4)
 def cases_of(op: str) -> tuple[Case, ...]:
     """Of f16, bf16 and f32 mixed, in any layout, with and without optional tensors."""
-    taker = anything(op)
-    able = replace(taker.able, dtypes=("f32", "f16"), mixed=tuple((n, ("f32", "f16")) for n, _ in taker.able.mixed))
-    taker, made = replace(taker, able=able), []
+    capability = anything(op)
+    mixed = tuple((name, ("f32", "f16")) for name, _ in capability.able.mixed)
+    able = replace(capability.able, dtypes=("f32", "f16"), mixed=mixed)
+    capability, made = replace(capability, able=able), []
     for number in range(220):
         n, rows, rank = (int(i) for i in Stream(number).child("shape").integers(3, 2, 4))
         sketch = Sketch(
-            taker, 5 * n + number % 9, rows * (number % 3 + 1), rank, number % rank, number % 2 == 0,
+            capability, 5 * n + number % 9, rows * (number % 3 + 1), rank, number % rank, number % 2 == 0,
             (2.0**-17, 0.25, 0.0)[number % 3], RECIPES[number % len(RECIPES)], number,
         )  # fmt: skip
         made.append(realise(plan(sketch)))

@@ -17,8 +17,7 @@ from fuzz.base.case import Case, CaseError, Layout, Output, Tensor, contiguous
 from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
 from fuzz.findings.casefile import Found, from_json, to_json
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS, Entry, twin_of
 from fuzz.tests.cover.laws.conftest import honest, nudged

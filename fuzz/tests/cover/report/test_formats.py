@@ -15,12 +15,11 @@ from fuzz.findings.tally import Worst
 from fuzz.report import github
 from fuzz.report.formats import FORMATS, FormatError, parse, write_reports
 from fuzz.report.junit import junit
-from fuzz.report.location import Location, location_of
-from fuzz.report.outline import Outline, Problem, TargetLine
+from fuzz.report.outline import Failure, Location, Outline, TargetLine, location_of
 from fuzz.report.sarif import FINGERPRINT, sarif
 from fuzz.tests.common.validity import valid_junit, valid_sarif
 
-_PROBLEM = Problem(
+_FAILURE = Failure(
     kernel="mine",
     verdict=Verdict.FAIL_LAW,
     law="scaling",
@@ -42,18 +41,18 @@ _RED = Outline(
     {"kernelfuzz": "0.1.0", "python": "3.11"},
     100,
     _TARGETS,
-    (_PROBLEM,),
+    (_FAILURE,),
     ("target x did not run",),
     ("a note",),
 )
-_GREEN = replace(_RED, problems=(), complaints=())
+_GREEN = replace(_RED, failures=(), complaints=())
 
 
 def test_sarif_is_valid_by_the_published_schema_red_green_and_known() -> None:
-    for outline in (_RED, _GREEN, replace(_RED, problems=(replace(_PROBLEM, known="https://x/1"),))):
+    for outline in (_RED, _GREEN, replace(_RED, failures=(replace(_FAILURE, known="https://x/1"),))):
         valid_sarif(sarif(outline))
-    spaced = replace(_PROBLEM, location=Location("my kernels/a.c", 1))
-    [run] = valid_sarif(sarif(replace(_RED, problems=(spaced,))))["runs"]
+    spaced = replace(_FAILURE, location=Location("my kernels/a.c", 1))
+    [run] = valid_sarif(sarif(replace(_RED, failures=(spaced,))))["runs"]
     place = run["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "my%20kernels/a.c"
 
@@ -63,15 +62,15 @@ def test_sarif_points_to_the_source_line_and_keeps_its_fingerprint_when_the_line
     [result] = run["results"]
     place = result["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("kernels/c/mine.c", 12)
-    assert result["partialFingerprints"] == {FINGERPRINT: _PROBLEM.fingerprint}
+    assert result["partialFingerprints"] == {FINGERPRINT: _FAILURE.fingerprint}
     assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"] == "target x did not run"
-    moved = replace(_PROBLEM, location=Location("kernels/c/mine.c", 99), count=1, targets=("c-mine@qemu:gcc-O2",))
-    assert moved.fingerprint == _PROBLEM.fingerprint == "33fefe3e5d6d348b5fd2128f8cbf2540"
-    assert replace(_PROBLEM, law="rerun").fingerprint != _PROBLEM.fingerprint
+    moved = replace(_FAILURE, location=Location("kernels/c/mine.c", 99), count=1, targets=("c-mine@qemu:gcc-O2",))
+    assert moved.fingerprint == _FAILURE.fingerprint == "33fefe3e5d6d348b5fd2128f8cbf2540"
+    assert replace(_FAILURE, law="rerun").fingerprint != _FAILURE.fingerprint
 
 
 def test_a_known_failure_is_suppressed_with_its_issue() -> None:
-    known = replace(_RED, problems=(replace(_PROBLEM, known="https://x/1"),), complaints=())
+    known = replace(_RED, failures=(replace(_FAILURE, known="https://x/1"),), complaints=())
     assert known.ok
     [result] = valid_sarif(sarif(known))["runs"][0]["results"]
     assert result["level"] == "note"
@@ -80,7 +79,7 @@ def test_a_known_failure_is_suppressed_with_its_issue() -> None:
 
 
 def test_sarif_holds_no_more_results_than_are_shown() -> None:
-    many = replace(_RED, problems=(_PROBLEM,) * 5003)
+    many = replace(_RED, failures=(_FAILURE,) * 5003)
     [run] = json.loads(sarif(many))["runs"]
     assert len(run["results"]) == 5000
     assert "3 further buckets" in run["invocations"][0]["toolExecutionNotifications"][-1]["message"]["text"]
@@ -108,7 +107,7 @@ def test_annotations_are_one_line_each_and_no_more_than_are_shown() -> None:
     assert "%0A" in lines[0]
     assert "100%25 wrong" in lines[0]
     assert all("\n" not in line for line in lines)
-    many = github.commands(replace(_RED, problems=(_PROBLEM,) * 40))
+    many = github.commands(replace(_RED, failures=(_FAILURE,) * 40))
     assert len(many) == 10
     assert many[-1].endswith("::and 32 more: see the summary of this step")
 
@@ -119,8 +118,8 @@ def test_what_a_workflow_command_would_misread_is_escaped(text: str, wanted: str
 
 
 def test_a_step_summary_is_cut_to_what_is_taken_with_its_fences_closed() -> None:
-    long = replace(_PROBLEM, text="x" * 1000)
-    whole = github.summary(replace(_RED, problems=(long,) * 2000))
+    long = replace(_FAILURE, text="x" * 1000)
+    whole = github.summary(replace(_RED, failures=(long,) * 2000))
     assert len(whole.encode()) <= 1 << 20
     assert whole.endswith("(cut: the rest does not fit into a step summary)\n")
     assert whole.count(github._FENCE) % 2 == 0
@@ -131,7 +130,7 @@ def test_a_step_summary_is_cut_to_what_is_taken_with_its_fences_closed() -> None
 def test_every_format_is_written_where_it_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outline = replace(_RED, problems=(replace(_PROBLEM, text="plain"),))
+    outline = replace(_RED, failures=(replace(_FAILURE, text="plain"),))
     wanted = parse([f"{name}={tmp_path}/deep/{name}" for name in FORMATS] + ["text"])
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     write_reports(outline, wanted)
@@ -139,7 +138,7 @@ def test_every_format_is_written_where_it_was_asked_for(
     printed = capsys.readouterr().out
     assert printed.startswith("::error ")
     assert "kernelfuzz gate: FAILED" in printed
-    assert json.loads((tmp_path / "deep" / "json").read_text())["problems"][0]["fingerprint"] == _PROBLEM.fingerprint
+    assert json.loads((tmp_path / "deep" / "json").read_text())["problems"][0]["fingerprint"] == _FAILURE.fingerprint
     with pytest.raises(FormatError, match="the formats are text, json, junit, sarif, github"):
         parse(["html=out.html"])
 

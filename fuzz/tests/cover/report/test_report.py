@@ -8,12 +8,12 @@ import pytest
 
 from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import Tally, TargetTally, Worst
-from fuzz.generate.aliasing import entangled_as
-from fuzz.judge.judgement import Judgement
+from fuzz.generate.aliasing import aliased_as
+from fuzz.judge.judge import Judgement
+from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _attribution, _head
 from fuzz.report.progress import minutes, progress_line
-from fuzz.report.table import run_notes
-from fuzz.report.tables import PlainTable, markdown_table
+from fuzz.report.totals import run_notes
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
 
@@ -26,7 +26,7 @@ from fuzz.tests.common.hunting import PACK, target_of
     ],
 )
 def test_memory_that_tensors_share_is_told(op: str, label: str, line: str) -> None:
-    case = entangled_as(a_case(op, (), (2, 5), layout=dense), label, 0)
+    case = aliased_as(a_case(op, (), (2, 5), layout=dense), label, 0)
     target = target_of(PACK.kernel("generic"))
     said = "\n".join(_head(case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC), target))
     assert re.search(line, said), said

@@ -23,10 +23,9 @@ from fuzz.cli.chosen_case import ChosenCase
 from fuzz.cli.scripts import check_name, chosen_for_script, write_script
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.casefile import Found
-from fuzz.generate.aliasing import entangled_as
+from fuzz.generate.aliasing import aliased_as
 from fuzz.generate.layouts import lay_out
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import GENERIC, PACK, TAIL_63, failing, failures, given_case, mutant, with_edits
@@ -127,7 +126,7 @@ def test_a_write_past_a_row_is_shown_by_a_c_program(tmp_path: Path, shape: tuple
 @pytest.mark.parametrize("turn", [0, 1, 2, 3, 5, 6, 7, 8, 9])  # the others lie a row back, where nothing is read late
 def test_an_overlap_lies_in_the_program_as_it_does_in_the_case(tmp_path: Path, turn: int) -> None:
     """The planted kernel fails only where y is further on, the other one only where it is further back."""
-    case = entangled_as(a_case("rms_norm", ("weight",), (2, 9), layout=dense), "y over x", turn)
+    case = aliased_as(a_case("rms_norm", ("weight",), (2, 9), layout=dense), "y over x", turn)
     forward, backward = mutant("weighted-overlap-forgotten"), with_reading_backwards()
     wrong = forward if shift(case.inputs["x"].layout, case.outputs["y"].layout) > 0 else backward
     said = _shown_and_corrected(tmp_path, wrong, PACK.kernel("weighted"), "native:gcc-O2", case)
@@ -143,7 +142,7 @@ def with_reading_backwards() -> Kernel:
 
 
 def test_one_buffer_for_two_inputs_is_one_in_the_program(tmp_path: Path) -> None:
-    case = entangled_as(a_case("fused_add_rms_norm", (), (2, 5), layout=dense, eps=1.0), "residual is x", 0)
+    case = aliased_as(a_case("fused_add_rms_norm", (), (2, 5), layout=dense, eps=1.0), "residual is x", 0)
     wrong, right = mutant("add-same-buffer-added-once"), PACK.kernel("add-generic")
     assert "FAILS: y[" in _shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
 
@@ -175,7 +174,7 @@ def test_earlier_calls_are_made_in_the_program(tmp_path: Path) -> None:
 
 def test_what_a_python_program_cannot_lay_out_is_refused(tmp_path: Path) -> None:
     target = _target(next(k for k in PACK.kernels if k.name == "vector-generic"), "@interpret")
-    case = entangled_as(a_case("rms_norm", (), (2, 9), layout=dense), "y over x", 0)
+    case = aliased_as(a_case("rms_norm", (), (2, 9), layout=dense), "y over x", 0)
     judgement = Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC)
     with pytest.raises(UsageError, match=r"tensors that share memory in part .* a C kernel"):
         write_script(tmp_path / "repro.py", ChosenCase(case, None), judgement, target)

@@ -11,7 +11,7 @@ from fuzz.base.case import Case, CaseError, Layout, Tensor
 from fuzz.base.kernel import Kernel
 from fuzz.base.validity import check_case
 from fuzz.execute.pool import WorkerPool
-from fuzz.generate.aliasing import entangled_as
+from fuzz.generate.aliasing import aliased_as
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, failing, mutant, target_of
 from fuzz.triage.blueprint import Blueprint
@@ -39,11 +39,11 @@ def _over(turn: int, layout: str = "dense", grid: tuple[int, ...] = (3, 7)) -> C
         if layout == "padded"
         else a_case("rms_norm", ("weight",), grid, layout=dense)
     )
-    return entangled_as(case, "y over x", turn)
+    return aliased_as(case, "y over x", turn)
 
 
 def _twice(grid: tuple[int, ...] = (3, 7)) -> Case:
-    return entangled_as(a_case("fused_add_rms_norm", (), grid), "residual is x", 0)
+    return aliased_as(a_case("fused_add_rms_norm", (), grid), "residual is x", 0)
 
 
 def _stack(rows: int = 3, grid: tuple[int, ...] = (3, 7)) -> Case:
@@ -124,7 +124,7 @@ def test_a_weight_of_rank_2_is_named_and_its_probes_are_counted() -> None:
 
 
 def test_one_buffer_for_two_inputs_of_a_gradient_is_named() -> None:
-    found = entangled_as(a_case("fused_add_rms_norm_backward", ("dsum",), (3, 7)), "dsum is x", 0)
+    found = aliased_as(a_case("fused_add_rms_norm_backward", ("dsum",), (3, 7)), "dsum is x", 0)
     said = _explained(_planted("add-backward-generic", _DSUM_LEFT_OUT), found).lines()[0]
     assert said.startswith("fails when: dsum and x are one buffer")
 

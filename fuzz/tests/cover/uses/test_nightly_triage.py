@@ -18,13 +18,16 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings import casefile
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, Source, by_family
-from fuzz.findings.database_store import Position
+from fuzz.findings.database import open_state
+from fuzz.findings.database_store import DatabaseStore, Position
 from fuzz.findings.store import Batch, FileStore
 from fuzz.findings.tally import Tally
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.planted import a_case
+from fuzz.uses.nightly.opening import begin_slice, note_targets, open_night
 from fuzz.uses.nightly.recorder import Recorder
+from fuzz.uses.nightly.slices import Turn
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.stopping import Stopping
 
@@ -77,3 +80,30 @@ def test_only_the_target_that_failed_shows_that_a_kept_case_passes_now(tmp_path:
         recorder = Recorder(by_id, book, Tally(), position, Stopping(1.0), print)
         recorder.judged(case, [judge.judge(target) for target in among])
         assert book.batch.passed == passes
+
+
+def test_a_batch_that_is_cut_off_takes_no_file_from_the_database(tmp_path: Path) -> None:
+    """A smaller case was found in it, and is not saved: the larger one is still what the database names."""
+    generic = load(built_in()).kernel("generic")
+    [target] = [t for t in expand([generic], this_host()) if t.id == "c-generic@native:gcc-O2"]
+    engine = open_state(tmp_path / "state.sqlite")
+    opened = open_night(engine, 5, 60.0, "", {}, resume=False)
+    store = DatabaseStore(engine, tmp_path / "findings", opened.position)
+    book = FindingBook(store, lambda: Source(5, "a search"), {target.id: target}, by_family)
+    note_targets(engine, opened.night, [target], {target.id: {"runs": True}})
+    begin_slice(engine, opened.position, Turn(0, "rms_norm", 5, 60.0))
+    recorder = Recorder(book.targets, book, Tally(), opened.position, Stopping(60.0), print)
+
+    def find(n: int) -> str:
+        case = a_case(contiguous((3, n)), bits=bytes(12 * n))
+        bucket = book.add("generic", case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC), {})
+        assert bucket.path is not None
+        return bucket.path.name
+
+    large = find(50)
+    recorder.progress(0.0)
+    find(3)
+    recorder.drop_batch()
+    assert recorder.save()
+    assert [bucket.path for bucket in store.load().values()] == [tmp_path / "findings" / large]
+    assert large in {path.name for path in (tmp_path / "findings").iterdir()}

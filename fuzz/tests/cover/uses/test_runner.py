@@ -18,7 +18,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load as load_case
 from fuzz.generate.search import search
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import LAWS
 from fuzz.uses.search.runner import Limits, Runner

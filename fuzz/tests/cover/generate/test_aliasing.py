@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import Taker, takers
+from fuzz.base.capability import Capability, capabilities_of
 from fuzz.base.case import Case
 from fuzz.base.kernel import Capabilities
 from fuzz.base.op import OPS
-from fuzz.generate.aliasing import ONE_IN, entangled, entangled_as, memory_labels
+from fuzz.generate.aliasing import ONE_IN, aliased, aliased_as, memory_labels
 from fuzz.generate.search import StopSearch, search
 from fuzz.tests.common.handmade import a_case, dense
 
@@ -20,7 +20,7 @@ EVERY_OPTION = ("weight", "rstd", "sum", "dsum", "dresidual", "dw")
 FAMILY = pytest.mark.parametrize("op", list(OPS))
 
 
-def _taker(op: str, *, overlap: bool = True, outside: str = "undefined", backwards: bool = True) -> Taker:
+def _capability(op: str, *, overlap: bool = True, outside: str = "undefined", backwards: bool = True) -> Capability:
     able = Capabilities(
         strides="any",
         aliases=OPS[op].aliases,
@@ -28,7 +28,7 @@ def _taker(op: str, *, overlap: bool = True, outside: str = "undefined", backwar
         takes=EVERY_OPTION,
         outside=outside,  # type: ignore[arg-type]
     )
-    return Taker(op, able, backwards)
+    return Capability(op, able, backwards)
 
 
 def _plain(op: str, eps: float) -> Case:
@@ -36,18 +36,18 @@ def _plain(op: str, eps: float) -> Case:
     return a_case(op, there, layout=dense, eps=eps)
 
 
-def _tied(op: str, audience: Iterable[Taker], count: int = 600) -> list[Case]:
+def _tied(op: str, capabilities: Iterable[Capability], count: int = 600) -> list[Case]:
     cases = [_plain(op, 2.0**-k) for k in range(1, 50)]
     cases = [
         a_case(op, EVERY_OPTION, (3, n), layout=dense, eps=case.params["eps"]) for n in range(2, 15) for case in cases
     ]
-    found = [(case, entangled(case, tuple(audience))) for case in cases[:count]]
+    found = [(case, aliased(case, tuple(capabilities))) for case in cases[:count]]
     return [after for before, after in found if after is not before]
 
 
 @FAMILY
 def test_an_overlap_is_partial_and_outputs_never_meet(op: str) -> None:
-    tied = _tied(op, [_taker(op)])
+    tied = _tied(op, [_capability(op)])
     assert 0.4 * 600 / ONE_IN < len(tied) < 2.5 * 600 / ONE_IN
     for case in tied:
         ((kind, label),) = case.origin.labels
@@ -63,30 +63,30 @@ def test_an_overlap_is_partial_and_outputs_never_meet(op: str) -> None:
             assert case.inputs[one].bits == case.inputs[other].bits
             assert case.structured, "rounding errors of equal numbers are not independent"
         assert case == Case(case.op, case.params, case.inputs, case.outputs, case.structured), "checked once more"
-    assert {case.origin.labels[0][1] for case in tied} == set(memory_labels(_taker(op)))
+    assert {case.origin.labels[0][1] for case in tied} == set(memory_labels(_capability(op)))
 
 
 @FAMILY
 def test_the_bits_of_a_case_decide(op: str) -> None:
-    first, second = _tied(op, [_taker(op)], 200), _tied(op, [_taker(op)], 200)
+    first, second = _tied(op, [_capability(op)], 200), _tied(op, [_capability(op)], 200)
     assert first
     assert [case.digest for case in first] == [case.digest for case in second]
 
 
 def test_nothing_is_tied_that_nobody_is_there_for() -> None:
-    assert _tied("rms_norm", [_taker("rms_norm", overlap=False)]) == []
-    assert _tied("rms_norm", [_taker("rms_norm", overlap=False, outside="rejects")])
-    assert _tied("rms_norm", [_taker("rms_norm", backwards=False, outside="rejects")]) == []
+    assert _tied("rms_norm", [_capability("rms_norm", overlap=False)]) == []
+    assert _tied("rms_norm", [_capability("rms_norm", overlap=False, outside="rejects")])
+    assert _tied("rms_norm", [_capability("rms_norm", backwards=False, outside="rejects")]) == []
     assert {
-        case.origin.labels for case in _tied("fused_add_rms_norm", [_taker("fused_add_rms_norm", overlap=False)])
+        case.origin.labels for case in _tied("fused_add_rms_norm", [_capability("fused_add_rms_norm", overlap=False)])
     } == {(("memory", "residual is x"),)}
 
 
 @FAMILY
 def test_every_way_can_be_asked_for(op: str) -> None:
     """In 12 turns overlaps go both ways, by one element, by a row and by some number, in the same strides and not."""
-    for label in memory_labels(_taker(op)):
-        tied = [entangled_as(_plain(op, 1.0), label, turn) for turn in range(12)]
+    for label in memory_labels(_capability(op)):
+        tied = [aliased_as(_plain(op, 1.0), label, turn) for turn in range(12)]
         assert {case.origin.labels for case in tied} == {(("memory", label),)}
         one, how, other = label.split()
         if how == "over":
@@ -96,15 +96,15 @@ def test_every_way_can_be_asked_for(op: str) -> None:
 
 def test_what_is_too_small_stays_as_it_is() -> None:
     case = a_case("rms_norm", grid=(1, 1), layout=dense)
-    assert entangled_as(case, "y over x", 0) is case
-    assert entangled_as(case, "residual is x", 0) is case
+    assert aliased_as(case, "y over x", 0) is case
+    assert aliased_as(case, "residual is x", 0) is case
 
 
 @FAMILY
 def test_a_search_ties_cases_that_some_kernel_is_given(op: str) -> None:
     kernels = [kernel for kernel in KERNELS if kernel.op == op]
-    audience = takers(kernels, op)
-    wanted = {label for taker in audience for label in memory_labels(taker)}
+    capabilities = capabilities_of(kernels, op)
+    wanted = {label for capability in capabilities for label in memory_labels(capability)}
     seen: list[Case] = []
 
     def consume(cases: list[Case]) -> None:
@@ -114,4 +114,4 @@ def test_a_search_ties_cases_that_some_kernel_is_given(op: str) -> None:
 
     search(op, 3, consume, kernels)
     for case in seen:
-        assert any(taker.gets(case) for taker in audience)
+        assert any(capability.gets(case) for capability in capabilities)

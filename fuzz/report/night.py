@@ -1,23 +1,28 @@
-"""A night in text and as a record."""
+"""A night in text, as a record, and as the outline that the formats of `run` and `gate` are made of."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from fuzz.findings.database_views import BucketTotals, NightView, TargetTotals
-from fuzz.report.not_run import not_run_lines
+from fuzz.base.kernel import Kernel
+from fuzz.base.verdict import Verdict
+from fuzz.findings.database_views import BucketTotals, Mark, NightView
+from fuzz.findings.tally import Worst
+from fuzz.report.console import bare_table
+from fuzz.report.outline import Failure, Location, Outline, TargetLine, location_of
 from fuzz.report.progress import minutes
+from fuzz.report.totals import findings_cell, not_run_lines
 
 
 def print_night(console: Console, seen: NightView, page: Path) -> None:
     """A line per kernel of which something ran, a paragraph per bucket, and the totals."""
     console.print(_table(seen))
-    for line in idle_lines(seen):
+    for line in not_run_lines(idle_reasons(seen)):
         console.print(line, style="yellow", soft_wrap=True)
     for bucket in seen.buckets:
         console.print()
@@ -36,14 +41,10 @@ def print_night(console: Console, seen: NightView, page: Path) -> None:
     console.print(f"page: {page}", soft_wrap=True)
 
 
-def idle_lines(seen: NightView) -> list[str]:
-    """One line per reason why targets judged nothing."""
-    return not_run_lines({row.name: idle_reason(row) for row in seen.targets if row.judged == 0})
-
-
-def idle_reason(row: TargetTotals) -> str:
-    """Why a target judged nothing."""
-    return row.reason or "no case fitted it in the time that there was"
+def idle_reasons(seen: NightView) -> dict[str, str]:
+    """Why targets judged nothing, by target."""
+    reasons = {row.name: row.reason for row in seen.targets if row.judged == 0}
+    return {name: reason or "no case fitted it in the time that there was" for name, reason in reasons.items()}
 
 
 def night_record(seen: NightView) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def night_record(seen: NightView) -> dict[str, Any]:
             for row in seen.targets
         ],
         "laws": {row.name: row.compared for row in seen.laws},
-        "holes": [[row.op, row.kind, row.value] for row in seen.coverage if row.wanted and row.visits == 0],
+        "gaps": [[row.op, row.kind, row.value] for row in seen.coverage if row.wanted and row.visits == 0],
         "slices": [
             {"number": p.number, "op": p.op, "seed": p.seed, "seconds": round(p.seconds, 3), "cases": p.cases}
             for p in seen.slices
@@ -93,7 +94,7 @@ def night_record(seen: NightView) -> dict[str, Any]:
 
 
 def _table(seen: NightView) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = bare_table()
     for column in ("kernel", "op"):
         table.add_column(column, no_wrap=True)
     for column in ("targets", "judged", "findings", "worst err/budget"):
@@ -111,7 +112,7 @@ def _table(seen: NightView) -> Table:
         ratio = max((worst.get(row.name, 0.0) for row in rows), default=0.0)
         table.add_row(
             kernel, op, f"{len(ran)} of {len(rows)}", f"{sum(row.judged for row in rows):,}",
-            Text(f"{findings:,}", style="bold red" if findings else ""), f"{ratio:.3f}",
+            findings_cell(findings), f"{ratio:.3f}",
         )  # fmt: skip
     return table
 
@@ -126,3 +127,48 @@ def bucket_text(bucket: BucketTotals) -> str:
     where = f"on {len(bucket.sightings)} targets in this night"
     lines.append(f"  seen          {seen:,} times {where}, {bucket.count:,} in all nights")
     return "\n".join(lines)
+
+
+def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[str] = ()) -> Outline:
+    """What failed in this night, and what ran; `kernels` say where their sources are."""
+    known = {kernel.name: kernel for kernel in kernels}
+    worst, idle = _worst(seen.accuracy), idle_reasons(seen)
+    lines = tuple(
+        TargetLine(
+            row.kernel, row.op, row.name, row.judged, row.findings, worst.get(row.name, {}),
+            {**dict.fromkeys(known[row.kernel].laws if row.kernel in known else (), 0), **seen.twins.get(row.name, {})},
+            idle.get(row.name, ""),
+        )
+        for row in seen.targets
+    )  # fmt: skip
+    # By signature: buckets that share a fingerprint are numbered in this order, every night the same.
+    failing = sorted(seen.failing, key=lambda bucket: bucket.row.id)
+    passing = [bucket for bucket in seen.buckets if bucket.status == "passes now"]
+    return Outline(
+        verb="nightly",
+        seed=seen.night.seed,
+        environment=seen.night.environment,
+        cases=seen.cases,
+        targets=lines,
+        failures=tuple(_failure(bucket, known) for bucket in failing),
+        complaints=tuple(complaints),
+        notes=tuple(f"passes now: {each.row.verdict} {each.row.kernel}, {each.row.where}" for each in passing),
+    )
+
+
+def _failure(bucket: BucketTotals, known: Mapping[str, Kernel]) -> Failure:
+    row = bucket.row
+    place = location_of(known[row.kernel]) if row.kernel in known else Location(row.kernel, 1)
+    targets = tuple(sorted(bucket.sightings))
+    count = sum(bucket.sightings.values())
+    return Failure(row.kernel, Verdict(row.verdict), row.law, targets, count, bucket_text(bucket), place)
+
+
+def _worst(marks: Iterable[Mark]) -> dict[str, dict[str, Worst]]:
+    """By target and dtype."""
+    found: dict[str, dict[str, Worst]] = {}
+    for mark in marks:
+        known = found.setdefault(mark.target, {}).get(mark.dtype)
+        if known is None or mark.ratio > known.ratio:
+            found[mark.target][mark.dtype] = Worst(mark.ratio, mark.where)
+    return found
