@@ -15,9 +15,7 @@ from fuzz.base.dtypes import from_bits
 from fuzz.base.stream import Stream
 
 Outputs = Mapping[str, bytes]
-"""logical elements of each output in C order, little-endian."""
-
-
+"""The logical elements of each output in C order, little-endian."""
 Mask = NDArray[np.bool_]
 
 
@@ -26,12 +24,17 @@ class Leeway:
     """What a law says nothing of."""
 
     zeros: bool = False
-    """the signs of zeros."""
+    """Zeros may have any sign."""
     elements: Mapping[str, Mask] = field(default_factory=dict)
-    """of an output: these elements of the twin."""
+    """These elements of an output of the twin may be anything, by the output's name."""
 
 
 STRICT = Leeway()
+
+
+def has_elements(case: Case) -> bool:
+    """What most laws need: there is something that they could change."""
+    return all(tensor.layout.size > 0 for tensor in case.inputs.values())
 
 
 def unchanged(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
@@ -49,17 +52,18 @@ class Law:
 
     name: str
     summary: str
-    """what must not change a bit, in plain words."""
+    """In plain words, the change that must not change a bit."""
     applies: Callable[[Case], bool]
-    """False where the law says nothing, or does not hold even for a correct kernel."""
+    """It is false where the law says nothing, or does not hold even for a correct kernel."""
     twin: Callable[[Case, Stream], Case]
-    """the changed case; only for a case to which the law applies."""
+    """It makes the twin, which is the changed case, of a case to which the law applies."""
     expected: Callable[[Case, Stream, Outputs], Outputs] = unchanged
-    """the twin's outputs, made of the case's; an output that is not there may be anything."""
+    """It makes the twin's outputs of those of the case. An output that is left out may be anything."""
     leeway: Callable[[Case, Stream, Outputs], Leeway] = lambda case, stream, outputs: STRICT
-    """what of these outputs may be anything."""
+    """It says what of these outputs may be anything."""
     tickets: int = 1
-    """in the draw of the law that a case is checked by: laws that fit few cases hold more."""
+    """A case is checked by one law, which is drawn: a law that fits few cases holds more tickets, so that it is checked
+    about as often as the others."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,10 @@ class Difference:
 
     output: str
     index: tuple[int, ...]
-    """of the first differing element of the twin."""
+    """The place of the first differing element of the twin."""
     expected: str
     got: str
-    """value and bits."""
+    """What is expected and what came: value and bits."""
     count: int
     size: int
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fuzz.base.errors import UsageError
 from fuzz.report import github
 from fuzz.report.junit import junit
 from fuzz.report.outline import Outline
@@ -75,7 +76,7 @@ class Wanted:
     """None: standard output, and for 'github' the file that $GITHUB_STEP_SUMMARY names."""
 
 
-class FormatError(ValueError):
+class FormatError(UsageError):
     """A --report that cannot be read."""
 
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fuzz.adapters.registry import adapter_of
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.base.kernel import CKernel, Kernel
+from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
+from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, Worst
 from fuzz.judge.judge import Judgement
+from fuzz.report.failure import Provenance, bucket_text
+from fuzz.report.records import environment
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class Failure:
     def fingerprint(self) -> str:
         """The same for the same bucket in every run, on every machine, whatever the line of the source."""
         words = ("kernelfuzz", self.kernel, self.verdict.value, self.law)
-        return hashlib.sha256("/".join(words).encode()).hexdigest()[:32]
+        return hashlib.sha256("/".join(words).encode(errors="replace")).hexdigest()[:32]
 
     @property
     def headline(self) -> str:
@@ -111,15 +115,18 @@ class Outline:
 
 @dataclass
 class TwinCount:
-    """An observer that counts, by target, the twins that were judged by each law."""
+    """An observer that counts, by target, the twins that were judged by each law that its kernel declares."""
 
-    targets: Mapping[str, Target]
+    targets: Iterable[Target]
     counts: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._laws = {target.id: target.kernel.laws for target in self.targets}
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         for judgement in judgements:
             law, ran = judgement.law, judgement.verdict is not Verdict.NOT_RUN
-            if law is not None and ran and law.name in self.targets[judgement.target].kernel.laws:
+            if law is not None and ran and law.name in self._laws[judgement.target]:
                 self.counts.setdefault(judgement.target, Counter())[law.name] += 1
 
     def progress(self, elapsed: float) -> None:
@@ -142,7 +149,25 @@ def target_lines(targets: Iterable[Target], tally: Tally, twins: TwinCount) -> t
     return tuple(lines)
 
 
-def failure_of(bucket: Bucket, target: Target, text: str, known: str = "") -> Failure:
+def run_outline(
+    verb: str,
+    book: FindingBook,
+    targets: Sequence[Target],
+    tally: Tally,
+    twins: TwinCount,
+    origin: Provenance,
+    known: Callable[[Bucket], str] = lambda bucket: "",
+) -> Outline:
+    """What a run found and judged; `known` names the issue of a known failure."""
+    by_id, failures = {target.id: target for target in targets}, []
+    for bucket in book.buckets.values():
+        target = by_id[bucket.judgement.target]
+        failures.append(_failure(bucket, target, bucket_text(bucket, target, origin), known(bucket)))
+    lines = target_lines(targets, tally, twins)
+    return Outline(verb, origin.seed, environment(), tally.cases, lines, tuple(failures))
+
+
+def _failure(bucket: Bucket, target: Target, text: str, known: str) -> Failure:
     """A bucket as the reports show it."""
     verdict, broken = bucket.judgement.verdict, bucket.judgement.broken_law_name
     targets = tuple(sorted(bucket.targets))
@@ -152,7 +177,7 @@ def failure_of(bucket: Bucket, target: Target, text: str, known: str = "") -> Fa
 def location_of(kernel: Kernel) -> Location:
     """The line that defines the kernel's function; the first one where it cannot be found."""
     source = kernel.source.resolve()
-    name = f"kf_{kernel.op}" if isinstance(kernel, CKernel) else f"def {kernel.entry or kernel.op}"
+    name = adapter_of(kernel).definition(kernel)
     lines = source.read_text(encoding="utf-8", errors="replace").splitlines() if source.is_file() else []
     found = [number for number, line in enumerate(lines, start=1) if re.search(rf"\b{re.escape(name)}\s*\(", line)]
     return Location(_from_root(source), found[0] if found else 1)

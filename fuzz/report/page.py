@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
 from fuzz.report.night import idle_reasons
@@ -68,12 +68,17 @@ def write_page(path: Path, seen: NightView) -> None:
 
 
 def page(seen: NightView) -> str:
-    """The page of one night. All text is escaped by the templates."""
+    """The page of one night."""
+    return template("page.html").render(**_facts(seen))
+
+
+def template(name: str) -> Template:
+    """A template of the page. It escapes all text that it is given."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"minutes": minutes, "thousands": "{:,.0f}".format}
-    return environment.get_template("page.html").render(**_facts(seen))
+    return environment.get_template(name)
 
 
 def _facts(seen: NightView) -> dict[str, Any]:

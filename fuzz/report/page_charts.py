@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from fuzz.adapters.target import TargetId
 from fuzz.base.case import ITEMSIZE
 from fuzz.findings.accuracy import BINS_PER_OCTAVE
 from fuzz.findings.database_views import Mark, TargetTotals
@@ -245,8 +246,8 @@ def _chart(kernel: str, dtype: str, by_target: Mapping[str, Sequence[Mark]]) -> 
 
 def _place(target: str) -> str:
     """'qemu vl=128' of c-sve@qemu:vl=128,gcc-O0."""
-    where, _, details = target.split("@", 1)[1].partition(":")
-    return " ".join([where, *(part for part in details.split(",") if "=" in part)])
+    parsed = TargetId.parse(target)
+    return " ".join([parsed.place, *parsed.set_there])
 
 
 def _plot(name: str, css: str, marks: Sequence[Mark]) -> PlacePlot:

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import Any, TextIO
 from fuzz.base import __version__
 from fuzz.base.attestation import Attestation, NotRun
 from fuzz.base.case import Case
-from fuzz.findings.bucket import Bucket
+from fuzz.base.errors import UsageError
+from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import to_json
 from fuzz.findings.tally import Tally
 from fuzz.generate.coverage import Ledger
@@ -27,12 +28,17 @@ _DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch"
 
 
 class RecordLog:
-    """Appends records to a file: 'environment', 'run' for each judged run, 'finding' for each bucket, 'summary'."""
+    """Appends records to a file: 'environment', 'run' for each judged run, 'finding' for each bucket, 'summary'.
 
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    Without a path nothing is written. Raises UsageError where the file cannot be.
+    """
+
+    def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._file: TextIO = path.open("w", encoding="utf-8", buffering=1 << 16)
+        try:
+            self._file: TextIO | None = None if path is None else _opened(path)
+        except OSError as error:
+            raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from error
         self.trouble = ""
         """why the file is incomplete; the run goes on without it."""
 
@@ -41,7 +47,8 @@ class RecordLog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         try:
-            self._file.close()
+            if self._file is not None:
+                self._file.close()
         except OSError as error:
             self._stop(error)
 
@@ -52,6 +59,8 @@ class RecordLog:
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         """One record per judged run; a finding's record carries the whole case."""
+        if self._file is None:
+            return
         facts = {
             "case": case.digest,
             "op": case.op,
@@ -82,26 +91,27 @@ class RecordLog:
 
     def progress(self, elapsed: float) -> None:
         """Push what was written to disk, so that a killed run leaves its records."""
-        if not self.trouble:
+        if self._file is not None and not self.trouble:
             try:
                 self._file.flush()
             except OSError as error:
                 self._stop(error)
 
-    def finding(self, bucket: Bucket, text: str) -> None:
-        """One bucket, with its smallest case."""
-        self._write(
-            {
-                "kind": "finding",
-                "kernel": bucket.kernel,
-                "verdict": bucket.verdict,
-                "count": bucket.count,
-                "targets": sorted(bucket.targets),
-                "text": text,
-                "case": to_json(bucket.case),
-                "history": [to_json(call) for call in bucket.history],
-            }
-        )
+    def findings(self, book: FindingBook, texts: Iterable[str]) -> None:
+        """One record per bucket, with its smallest case."""
+        for bucket, text in zip(book.buckets.values(), texts, strict=True):
+            self._write(
+                {
+                    "kind": "finding",
+                    "kernel": bucket.kernel,
+                    "verdict": bucket.verdict,
+                    "count": bucket.count,
+                    "targets": sorted(bucket.targets),
+                    "text": text,
+                    "case": to_json(bucket.case),
+                    "history": [to_json(call) for call in bucket.history],
+                }
+            )
 
     def summary(self, tally: Tally, elapsed: float) -> None:
         """The totals, last."""
@@ -130,7 +140,7 @@ class RecordLog:
         )
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        if not self.trouble:
+        if self._file is not None and not self.trouble:
             try:
                 self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
             except OSError as error:
@@ -138,6 +148,18 @@ class RecordLog:
 
     def _stop(self, error: OSError) -> None:
         self.trouble = f"{self._path}: incomplete: {error.strerror}"
+
+
+def _opened(path: Path) -> TextIO:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("w", encoding="utf-8", buffering=1 << 16)
+
+
+def write_record(path: Path | None, facts: Mapping[str, Any]) -> None:
+    """One JSON object, where a file for it is named. Raises OSError."""
+    if path is not None:
+        record = {"environment": environment(), **facts}
+        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def status_record(status: Attestation | NotRun) -> dict[str, Any]:

@@ -8,9 +8,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fuzz.adapters.target import TargetId
+from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.generate.coverage import Ledger
 from fuzz.report.console import PlainTable, bare_table, print_table
+from fuzz.report.outline import Outline
+from fuzz.report.progress import minutes
 
 _SHORT = 3
 """corners of one kind that are named where no target accepts them, so that one op takes one line; of more, how many."""
@@ -33,7 +37,7 @@ def run_table(tally: Tally) -> Table:
         if target.kernel not in ran:
             continue
         kernel = "" if target.kernel == previous else target.kernel
-        place = target.target.split("@", 1)[1]
+        place = TargetId.parse(target.target).where
         table.add_row(
             kernel, place, f"{target.judged:,}", findings_cell(target.findings), *_worst(target, tally.dtypes)
         )
@@ -118,3 +122,60 @@ def _coverage_rows(ledger: Ledger) -> Iterator[tuple[str, ...]]:
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         named = ", ".join(missing[:_NAMED]) + more
         yield kind, str(len(values) - len(missing)), str(len(values)), str(rarest), named
+
+
+def print_run(out: Console, outline: Outline, tally: Tally, book: FindingBook, elapsed: float) -> None:
+    """The table with its notes, each finding, and the totals."""
+    out.print(run_table(tally))
+    for note in run_notes(tally):
+        out.print(note, style="yellow", soft_wrap=True)
+    for failure in outline.failures:
+        out.print()
+        out.print(failure.text, soft_wrap=True)
+    out.print()
+    if tally.laws:
+        out.print(law_line(tally), soft_wrap=True)
+    rate = tally.judged / elapsed if elapsed else 0.0
+    told = "cause" if any(bucket.is_explained for bucket in book.buckets.values()) else "kernel and verdict"
+    buckets = f"{len(book.buckets)} bucket{'s' if len(book.buckets) != 1 else ''} (one per {told})"
+    found = f"{tally.findings:,} failing runs in {buckets}" if tally.findings else "nothing found"
+    found = found if tally.judged else "NOTHING RAN"  # never to be taken for a clean run
+    out.print(
+        f"{found}: {tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s), "
+        f"seed {outline.seed}",
+        soft_wrap=True,
+    )
+
+
+def print_gate(
+    out: Console,
+    outline: Outline,
+    tally: Tally,
+    counts: Mapping[str, int],
+    base: str | None,
+    reasons: Mapping[str, str],
+    elapsed: float,
+    *,
+    passed: bool,
+) -> None:
+    """The table with its notes, each finding, what else fails the gate, what was changed, and how it ended."""
+    out.print(run_table(tally))
+    for note in (*run_notes(tally), *outline.notes):
+        out.print(note, style="yellow", soft_wrap=True)
+    for failure in outline.failures:
+        known = [f"known failure, {failure.known}:"] if failure.known else []
+        for line in ("", *known, failure.text):
+            out.print(line, soft_wrap=True)
+    out.print()
+    for line in outline.complaints:
+        out.print(line, style="bold red", soft_wrap=True)
+    counted = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+    changed = ", ".join(f"{name} ({reason})" for name, reason in reasons.items())
+    if base is not None:
+        out.print(f"changed since {base}: {changed or 'no kernel'}", soft_wrap=True)
+    expected = len(outline.failures) - len(outline.failing)
+    named = sorted({f"{failure.kernel} {failure.verdict.value}" for failure in outline.failing})
+    more = (f": {', '.join(named)}" if named else "") + (f"; {expected} known failures" if expected else "")
+    out.print(f"cases: {counted or 'none'}", soft_wrap=True)
+    ending = "passed" if passed else "FAILED"
+    out.print(f"gate {ending}{more}: {outline.judged:,} judged runs in {minutes(elapsed)}", soft_wrap=True)

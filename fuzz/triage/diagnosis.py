@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
-from fuzz.adapters.c_target import CTarget
 from fuzz.adapters.target import Target
 from fuzz.base.attestation import NotRun
 from fuzz.base.case import Case
@@ -107,7 +106,7 @@ def diagnose(
     if not fresh:  # in running workers any target may fail by what it remembers
         target = _cheapest(by_id, replayed(pool, by_id, case, family.law), judgement, family)
     siblings = [t for t in targets if t.kernel == target.kernel and not isinstance(pool.statuses.get(t.id), NotRun)]
-    others = [sibling for sibling in siblings if isinstance(sibling, CTarget)]
+    others = [sibling for sibling in siblings if not sibling.costly]
     with workers([target], _HANGING_S if judgement.verdict is Verdict.TIMEOUT else None) as own:
         trials = Trials(own, target, family, explained=tuple(known), fresh=fresh)
         try:
@@ -131,7 +130,7 @@ def diagnose(
 
 
 def _shrunk_and_explained(
-    trials: Trials, case: Case, judgement: Judgement, others: Sequence[CTarget], clock: _Clock
+    trials: Trials, case: Case, judgement: Judgement, others: Sequence[Target], clock: _Clock
 ) -> tuple[Case, Explanation]:
     """The smallest case and when it fails, in the time that is left. Raises KeepsStateError."""
     say, ends, most = clock.allowance.say, clock.part(_SHRINKING), trials.runs + _MOST_RUNS
@@ -160,6 +159,4 @@ def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgem
 
 
 def _cost(target: Target) -> tuple[bool, bool, bool]:
-    if not isinstance(target, CTarget):
-        return True, True, True
-    return False, target.emulated, target.opt == "O0"
+    return target.costly, target.emulated, target.name.opt == "O0"

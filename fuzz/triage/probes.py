@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from fuzz.adapters.c_target import CTarget
 from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Guard
 from fuzz.base.draw import EPS
@@ -33,16 +32,11 @@ _SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (3, 0), (-3, 0), (0, 1), (0, -1))
 _T = TypeVar("_T")
 
 
-def is_slow(target: Target) -> bool:
-    """Targets that are given few probes."""
-    return not isinstance(target, CTarget)
-
-
 def swept(base: Blueprint, target: Target, *, few: bool = False) -> Iterator[Blueprint]:
     """Every row length, all else as it is."""
-    lengths = range(1, (_SWEPT_SLOWLY if few or is_slow(target) else _SWEPT) + 1)
+    lengths = range(1, (_SWEPT_SLOWLY if few or target.costly else _SWEPT) + 1)
     yield from (replace(base, n=n) for n in lengths)
-    longer, most = (_LONG_SLOWLY, _SWEPT_SLOWLY) if is_slow(target) else (_LONG, _SWEPT)
+    longer, most = (_LONG_SLOWLY, _SWEPT_SLOWLY) if target.costly else (_LONG, _SWEPT)
     yield from (replace(base, n=n) for n in (*longer, base.n + 1, base.n - 1, 2 * base.n) if n > most)
 
 
@@ -94,7 +88,7 @@ def mixed(
     dropped = [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
     steps = _steps(base)
     dtypes, names = _dtypes(base, target), [frozenset([name]) for name in base.base.inputs]
-    for number in range(_MIXED // (5 if is_slow(target) else 2 if few else 1)):
+    for number in range(_MIXED // (5 if target.costly else 2 if few else 1)):
         words = iter(stream.child(str(number)).words(28).tolist())
 
         def pick(kept: _T, others: Sequence[_T], words: Iterator[int] = words) -> _T:
@@ -107,7 +101,7 @@ def mixed(
         kept = (guard, offset) == (base.guard, base.offset)
         varied = replace(
             base if kept else _placed(base, guard, offset),
-            n=pick(failing[next(words) % len(failing)], range(1, _SWEPT_SLOWLY if is_slow(target) else _SWEPT)),
+            n=pick(failing[next(words) % len(failing)], range(1, _SWEPT_SLOWLY if target.costly else _SWEPT)),
             rows=1 if rank == 1 else pick(base.rows, _ROWS[:8]),
             rank=rank,
             axis=rank - 1 if rank != base.rank else base.axis,

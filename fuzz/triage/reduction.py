@@ -14,7 +14,7 @@ from fuzz.base.case import ITEMSIZE, Case, CaseError, Layout, Origin, Output, Te
 from fuzz.base.dtypes import from_bits
 from fuzz.base.op import OPS
 from fuzz.generate.layouts import lay_out
-from fuzz.laws.places import placed
+from fuzz.laws.placement import placed
 from fuzz.triage.memory import APART, IN_PLACE, KEPT, by, lies_over, shift, with_overlap
 from fuzz.triage.plain import DRAWN, plain
 

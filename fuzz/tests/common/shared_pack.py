@@ -9,9 +9,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.kernel import CKernel
 from fuzz.tests.common.hunting import PACK, TAIL_63
 
 SHARED = ("generic.c", *TAIL_63)

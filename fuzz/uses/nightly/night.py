@@ -43,7 +43,7 @@ class CannotSave(Exception):  # noqa: N818 (not a mistake of the caller)
 
 
 @dataclass
-class NightJob:
+class NightRun:
     """The parts of a session, made once."""
 
     engine: Engine
@@ -176,7 +176,7 @@ class NightJob:
         return failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
 
 
-def last_save(night: NightJob, patience_s: float = 1.0) -> bool:
+def last_save(night: NightRun, patience_s: float = 1.0) -> bool:
     """Save what is left; tried again for a moment, since another process may just be reading. False: it cannot be."""
     until = time.monotonic() + patience_s
     night.recorder.drop_batch()

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from fuzz.adapters.target import TargetId
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
@@ -121,7 +122,7 @@ class Guide:
             check = judgement.worst
             if judgement.verdict is not Verdict.PASS or check is None or check.blunt:
                 continue
-            kernel = judgement.target.partition("@")[0]
+            kernel = TargetId.parse(judgement.target).implementation
             known[kernel] = max(known.get(kernel, 0.0), judgement.ratio)
             cells = self._climbs.setdefault(kernel, _Climb()).elites
             cell = (str(_size_class(made.draw.n)), made.draw.part("x").dtype, made.draw.part("x").recipe, check.output)

@@ -1,4 +1,4 @@
-"""Which targets are given the next batch, and what slow kernels are sent before a search waits for them.
+"""The search of several ops in turn, and which targets are given the next batch meanwhile.
 
 Each schedule is a function that the runner asks before a batch: the targets it names are left out of that batch.
 """
@@ -11,14 +11,21 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fuzz.adapters.target import Target
+from fuzz.base.attestation import NotRun
 from fuzz.base.capability import capability_of
 from fuzz.base.case import Case
-from fuzz.base.kernel import Kernel, PythonKernel
+from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import Batch, Pool
+from fuzz.execute.reach import Reserved
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.sketch import Sketch, fitting_n
+from fuzz.uses.search.runner import Runner
 
+_SLOW_EVERY = 24
+"""slow targets are given one batch of a search in so many, where quicker ones would have to wait for them."""
+_FOR_ALL = 3
+"""batches of each op that every target is given first: some kernels take few cases."""
 _HEAD_START_S = 2.0
 """seconds of work that every target may do, however short the night is so far. Chosen, not measured."""
 
@@ -81,7 +88,7 @@ def warm_up(pool: Pool, targets: Iterable[Target]) -> list[Batch]:
     """
     sent = []
     for target in targets:
-        if isinstance(target.kernel, PythonKernel) and target.kernel.slow:
+        if target.kernel.slow:
             others = [name for name in pool.statuses if name != target.id]
             sent.append(pool.submit(_small_cases(target.kernel), without=others))
     return sent
@@ -91,3 +98,22 @@ def _small_cases(kernel: Kernel) -> list[Case]:
     capability = capability_of(kernel)
     sketch = Sketch(capability, fitting_n(capability, 2), 2, 2, 1, odd=False, eps=1e-5, recipe="normal", seed=1)
     return [realise(plan(sketch, {"x dtype": dtype})) for dtype in capability.able.dtypes]
+
+
+def search_ops(runner: Runner, seed: int) -> None:
+    """Search every op of which something runs in turn, each with the same share of what those before it left of the
+    limits."""
+    limits, statuses = runner.limits, runner.pool.statuses
+    here = [target for target in runner.targets if not isinstance(statuses.get(target.id), NotRun)]
+    ops = sorted({target.kernel.op for target in here})
+    began = time.monotonic()
+    # The first op's search begins at once: what is slow there is waited for, and would only be given more.
+    warm_up(runner.pool, [target for target in here if target.kernel.op in ops[1:]])
+    for to_come, op in zip(range(len(ops), 0, -1), ops, strict=True):
+        running = [target for target in here if target.kernel.op == op]
+        slow = slow_targets_of(running)
+        runner.skipped = CountedSchedule(frozenset(), slow, _SLOW_EVERY, _FOR_ALL)
+        slow_targets, quick = ([t for t in running if (t.id in slow) == wanted] for wanted in (True, False))
+        runner.for_all = Reserved(slow_targets, quick, statuses)
+        runner.limits = limits.less(time.monotonic() - began, runner.tally.cases)
+        runner.run(op, seed, share=1 / to_come)

@@ -11,7 +11,7 @@ import pytest
 from fuzz import Mutant
 from fuzz.adapters.build import edited_source
 from fuzz.adapters.pack import load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
 from fuzz.base.op import OPS

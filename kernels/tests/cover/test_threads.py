@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fuzz.adapters.pack import load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.verdict import Verdict

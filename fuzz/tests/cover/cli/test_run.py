@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fuzz.adapters.c_target import SVE_BITS
+from fuzz.adapters.isa import ISAS
 from fuzz.base.op import OPS
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import CaseOracle, Query
@@ -80,7 +80,7 @@ def test_every_target_is_attested_and_nothing_is_found(whole_run: Any) -> None:
     done, records = whole_run
     assert done.returncode == 0, done.stdout + done.stderr
     targets = {target["target"]: target for target in records[0]["targets"]}
-    for bits in SVE_BITS:
+    for bits in ISAS["sve"].lengths:
         for opt in ("O0", "O2"):
             sve = targets[f"c-sve@qemu:vl={bits},gcc-{opt}"]
             assert (sve["runs"], sve["vector_bits"], sve["arch"]) == (True, bits, "aarch64")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.capability import Capability, capability_of
 from fuzz.base.case import Case

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, CaseError, Layout, Output, Tensor, contiguous
 from fuzz.base.outcome import Outcome, Status

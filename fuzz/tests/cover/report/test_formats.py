@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.base.kernel import CKernel, PythonKernel
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.python import PythonKernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import Worst
 from fuzz.report import github
@@ -159,3 +160,68 @@ def test_every_verdict_that_is_a_finding_has_its_rule() -> None:
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert set(rules) == {verdict.value for verdict in Verdict if verdict.is_finding}
     assert all(re.fullmatch("[A-Z_]+", rule) for rule in rules)
+
+
+_CONTROL = "\x00\x1b[31m\x7f\ud800"
+"""What a kernel's exception or a file's name may hold: what XML forbids, a terminal's colours, half of a character."""
+
+
+@pytest.mark.parametrize(
+    "outline",
+    [
+        replace(_RED, failures=(replace(_FAILURE, text=_CONTROL),)),
+        replace(_RED, failures=(replace(_FAILURE, kernel=_CONTROL),), complaints=()),
+        replace(_RED, failures=(replace(_FAILURE, known=_CONTROL),)),
+        replace(_RED, failures=(replace(_FAILURE, location=Location(_CONTROL, 1)),)),
+        replace(_RED, complaints=(_CONTROL,)),
+        replace(_RED, environment={"python": _CONTROL}),
+        replace(_RED, targets=tuple(replace(line, not_run=_CONTROL) for line in _TARGETS), failures=()),
+        replace(_RED, targets=tuple(replace(line, worst={"f32": Worst(0.5, _CONTROL)}) for line in _TARGETS)),
+    ],
+    ids=["text", "kernel", "known", "path", "complaint", "environment", "reason", "place"],
+)
+def test_control_characters_break_no_format(outline: Outline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    write_reports(outline, parse([f"{name}={tmp_path / name}" for name in FORMATS if name != "github"]))
+    valid_junit((tmp_path / "junit").read_text())
+    valid_sarif((tmp_path / "sarif").read_text())
+    assert json.loads((tmp_path / "json").read_text())["judged"] == 30
+    assert github.summary(outline).startswith("## kernelfuzz gate")
+    assert all(len(line.splitlines()) == 1 for line in github.commands(outline))
+
+
+def test_sarif_keeps_the_text_of_a_failure_to_the_character() -> None:
+    text = "wrong\x00\x1b[31m\r\n\t\u2028 <&> \U0001f9ee"
+    [run] = valid_sarif(sarif(replace(_RED, failures=(replace(_FAILURE, text=text),))))["runs"]
+    assert run["results"][0]["message"]["text"] == f"{_FAILURE.headline}\n\n{text}"
+
+
+def test_junit_replaces_only_what_xml_cannot_hold() -> None:
+    text = "wrong\x00\x1b[31m\n\t <&> \U0001f9ee"
+    root = valid_junit(junit(replace(_RED, failures=(replace(_FAILURE, text=text),))))
+    shown = next(root.iter("failure"))
+    assert shown.text == "wrong\ufffd\ufffd[31m\n\t <&> \U0001f9ee"
+
+
+def test_buckets_with_one_fingerprint_are_numbered_whatever_else_fails() -> None:
+    other = replace(_FAILURE, kernel="other")
+    [run] = valid_sarif(sarif(replace(_RED, failures=(_FAILURE, other, _FAILURE, _FAILURE))))["runs"]
+    prints = [result["partialFingerprints"][FINGERPRINT] for result in run["results"]]
+    first = _FAILURE.fingerprint
+    assert prints == [first, other.fingerprint, f"{first}:2", f"{first}:3"]
+
+
+def test_no_part_of_a_text_is_taken_for_a_workflow_command() -> None:
+    text = "what\n::add-mask::x\r::stop-commands::y"
+    outline = replace(_RED, failures=(replace(_FAILURE, text=text, kernel="a,b::c"),), complaints=(text,))
+    lines = github.commands(outline)
+    assert [line.splitlines() for line in lines] == [[line] for line in lines]
+    assert lines[0].startswith("::error file=kernels/c/mine.c,line=12,title=kernelfuzz FAIL_LAW a%2Cb%3A%3Ac::")
+    assert lines[1] == "::error title=kernelfuzz gate::what%0A::add-mask::x%0D::stop-commands::y"
+
+
+def test_a_reason_of_several_lines_stays_in_its_cell() -> None:
+    idle = tuple(replace(line, not_run="error: a|b\n  in line 2") for line in _TARGETS)
+    lines = github.summary(replace(_GREEN, targets=idle)).splitlines()
+    assert sum(line.startswith("| mine |") for line in lines) == 3
+    assert sum(line.endswith(r"NOT_RUN: error: a\|b   in line 2 |") for line in lines) == 3

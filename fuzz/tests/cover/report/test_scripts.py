@@ -13,14 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
-from fuzz.cli.chosen_case import ChosenCase
-from fuzz.cli.scripts import check_name, chosen_for_script, write_script
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.casefile import Found
 from fuzz.generate.aliasing import aliased_as
@@ -30,6 +29,8 @@ from fuzz.laws.registry import Entry
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import GENERIC, PACK, TAIL_63, failing, failures, given_case, mutant, with_edits
 from fuzz.triage.memory import shift
+from fuzz.uses.repro.chosen_case import ChosenCase
+from fuzz.uses.repro.script import check_name, chosen_for_script, write_script
 
 _COMMANDS = re.compile(r"^ \*   (\S.*)$", re.MULTILINE)
 

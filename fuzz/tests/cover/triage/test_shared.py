@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fuzz.base.kernel import CKernel
-from fuzz.cli.explaining import explain_findings
+from fuzz.adapters.c import CKernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.bucket import Bucket
 from fuzz.tests.common.hunting import GENERIC
 from fuzz.tests.common.shared_pack import OWN, SHARED, planted
 from fuzz.triage.causes import shared_sources
+from fuzz.uses.explaining import explain_findings
 from fuzz.uses.search.runner import Limits, Runner
 
 
@@ -26,7 +26,7 @@ def _buckets(folder: Path, *bugs: tuple[str, str, str]) -> list[Bucket]:
     with WorkerPool(targets) as pool:
         runner = Runner(pool, targets, Limits(max_cases=800), book)
         runner.run("rms_norm", 3)
-        explain_findings(book, pool, targets, 60.0, Console(file=io.StringIO()))
+        explain_findings(book, pool, targets, 600.0, Console(file=io.StringIO()))
     assert sum(bucket.count for bucket in book.buckets.values()) == runner.tally.findings
     return list(book.buckets.values())
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.execute.pool import WorkerPool

@@ -1,4 +1,4 @@
-"""Laws of place: the same values elsewhere in memory."""
+"""Laws of placement: the same values elsewhere in memory."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from dataclasses import replace
 
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, Layout, Output, Tensor, contiguous
 from fuzz.base.stream import Stream
-from fuzz.laws.law import Law
+from fuzz.laws.law import Law, has_elements
 
 Move = Callable[[Layout, int, Stream], Layout]
-"""of a layout and the size of an element."""
+"""It gives another layout for a layout and the size of its elements in bytes."""
 
 
 def placed(layout: Layout, itemsize: int, alignment: int) -> Layout:
     """The layout at the smallest offset that puts its first element at `alignment` modulo 64 bytes."""
     candidates = (replace(layout, offset=offset) for offset in range(CACHE_LINE // itemsize))
     return next(candidate for candidate in candidates if candidate.alignment(itemsize) == alignment)
-
-
-def tensors_of(case: Case) -> list[Tensor | Output]:
-    """Inputs, then outputs."""
-    return [*case.inputs.values(), *case.outputs.values()]
 
 
 def distinct(layout: Layout) -> bool:
@@ -41,10 +36,6 @@ def moved_to(case: Case, inputs: Mapping[str, Tensor], outputs: Mapping[str, Out
         for name, output in outputs.items()
     }
     return replace(case, inputs=inputs, outputs=together)
-
-
-def _has_elements(case: Case) -> bool:
-    return all(tensor.layout.size > 0 for tensor in case.inputs.values())
 
 
 def _moved(move: Move) -> Callable[[Case, Stream], Case]:
@@ -68,7 +59,7 @@ def _closed_up(layout: Layout, itemsize: int, stream: Stream) -> Layout:
 
 
 def _has_gaps(case: Case) -> bool:
-    return _has_elements(case) and any(not _is_dense(tensor.layout) for tensor in tensors_of(case))
+    return has_elements(case) and any(not _is_dense(tensor.layout) for tensor in case.tensors.values())
 
 
 def _is_dense(layout: Layout) -> bool:
@@ -78,7 +69,7 @@ def _is_dense(layout: Layout) -> bool:
 
 
 def _is_in_place(case: Case) -> bool:
-    return _has_elements(case) and any(output.alias is not None for output in case.outputs.values())
+    return has_elements(case) and any(output.alias is not None for output in case.outputs.values())
 
 
 def _out_of_place(case: Case, stream: Stream) -> Case:
@@ -124,6 +115,6 @@ def _shifted(layout: Layout, itemsize: int, stream: Stream) -> Layout:
 LAYOUT = Law("layout", "a contiguous copy instead of a strided view", _has_gaps, _moved(_closed_up), tickets=3)
 IN_PLACE = Law("in_place", "outputs in memory of their own instead of in place", _is_in_place, _out_of_place, tickets=4)
 SURROUNDINGS = Law(
-    "surroundings", "other memory around the tensors and between their rows", _has_elements, _moved(_among_others)
+    "surroundings", "other memory around the tensors and between their rows", has_elements, _moved(_among_others)
 )
-ALIGNMENT = Law("alignment", "every tensor at another address modulo 64 bytes", _has_elements, _moved(_shifted))
+ALIGNMENT = Law("alignment", "every tensor at another address modulo 64 bytes", has_elements, _moved(_shifted))

@@ -1,27 +1,26 @@
-"""What `kernelfuzz repro --script` does."""
+"""A program that shows a failing case by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from fuzz.adapters.c_target import CTarget
-from fuzz.adapters.python_target import PythonTarget
 from fuzz.adapters.target import Target
 from fuzz.base.errors import UsageError
-from fuzz.cli.chosen_case import ChosenCase
 from fuzz.findings.casefile import Found
 from fuzz.judge.judge import Judgement
 from fuzz.report.script.c_script import c_script
-from fuzz.report.script.calls import ScriptError, calls_of
+from fuzz.report.script.calls import Calls, calls_of
 from fuzz.report.script.python_script import python_script
+from fuzz.uses.repro.chosen_case import ChosenCase
 
-_LANGUAGES: Mapping[str, type[CTarget] | type[PythonTarget]] = {".c": CTarget, ".py": PythonTarget}
+_PROGRAMS: Mapping[str, Callable[[Target, Calls, Sequence[str], str], str]] = {".c": c_script, ".py": python_script}
+"""by the suffix of the language."""
 
 
 def check_name(path: Path | None) -> None:
     """Raise UsageError for a file whose language its name does not tell."""
-    if path is not None and path.suffix not in _LANGUAGES:
+    if path is not None and path.suffix not in _PROGRAMS:
         raise UsageError(f"--script {path}: the name must end in .c or .py")
 
 
@@ -29,7 +28,7 @@ def chosen_for_script(
     path: Path, judgements: Sequence[Judgement], targets: Mapping[str, Target], found: Found | None
 ) -> Judgement:
     """The judgement that the program shows: a failure in the language of `path`, that of the file's target first."""
-    fitting = [j for j in judgements if isinstance(targets[j.target], _LANGUAGES[path.suffix])]
+    fitting = [j for j in judgements if targets[j.target].adapter.suffix == path.suffix]
     if not fitting:
         raise UsageError(f"--script {path}: no chosen kernel is written in that language; choose one with --target")
 
@@ -43,19 +42,13 @@ def write_script(path: Path, chosen: ChosenCase, judgement: Judgement, target: T
     """Write the program. Raises UsageError where none can show it."""
     case, found = chosen.case, chosen.found
     failing = judgement if judgement.verdict.is_finding else None
-    try:
-        calls = calls_of(target, case, failing, chosen.law, chosen.history)
-    except ScriptError as error:
-        raise UsageError(str(error)) from error
+    calls = calls_of(target, case, failing, chosen.law, chosen.history)
     about = [
         f"{judgement.verdict.value} of {target.id}, case {case.digest[:12]}",
         *([judgement.reason] if judgement.reason else []),
         *(found.explanation if found is not None else ()),
     ]
-    if isinstance(target, CTarget):
-        text = c_script(target, calls, about, path.name)
-    else:
-        text = python_script(target, calls, about, path.name)
+    text = _PROGRAMS[path.suffix](target, calls, about, path.name)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -1,9 +1,8 @@
-"""Which case `kernelfuzz repro` is asked for: a file, a finding's id, or a place in a search."""
+"""The case that is asked for: a file, a finding's id, or a place in a search."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,11 +34,11 @@ class ChosenCase:
     """calls before it."""
 
 
-def chosen_case(text: str, findings: Path, pack: Callable[[], Pack]) -> ChosenCase:
+def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
     """The case that `text` names. Raises UsageError, or CaseError for a broken file."""
     place = _PLACE.fullmatch(text)
     if place is not None and not Path(text).exists():
-        return _searched(int(place[1]), place[2], int(place[3]), pack())
+        return _searched(int(place[1]), place[2], int(place[3]), pack)
     path = Path(text) if Path(text).is_file() or Path(text).suffix == ".json" else _file_of(text, findings)
     case, found = casefile.load(path)
     return ChosenCase(case, found, found.law if found else None, found.history if found else ())

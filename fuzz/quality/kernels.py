@@ -1,4 +1,4 @@
-"""What `kernelfuzz bench kernels` does."""
+"""How fast kernels are, as ratios within one run: beside what they are to be faster than."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fuzz.adapters.c_target import CTarget
+import typer
+
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.python_target import PythonTarget
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Target, TargetId
 from fuzz.base.errors import UsageError
+from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.quality.speed.timing import ITEMSIZES, Shape, Timing
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
-from fuzz.report.records import environment
+from fuzz.report.records import write_record
 from fuzz.report.totals import not_run_lines
-from fuzz.transport.fork_server import environment as worker_environment
-from fuzz.uses.starting import select_targets
+from fuzz.transport.fork_server import worker_environment
 
 _BASELINE = "composed"
 """the C kernel that the others are measured beside."""
@@ -31,55 +31,56 @@ _COMPILERS = 16
 
 
 @dataclass(frozen=True)
-class Request:
-    """The options of `kernelfuzz bench kernels`."""
+class KernelsOptions:
+    """The options of `python3 -m fuzz.quality kernels`."""
 
-    op: str
-    targets: tuple[str, ...]
-    keyword: str | None
-    pack: Path | None
-    json: Path | None
-    rows: tuple[int, ...]
-    lengths: tuple[int, ...]
-    dtypes: tuple[str, ...]
+    selection: options.Selection = field(default_factory=options.Selection)
+    dtype: Annotated[tuple[str, ...], typer.Option("--dtype", help="bf16, f16 or f32. Default: all. Repeatable.")] = ()
+    rows: Annotated[
+        tuple[int, ...], typer.Option("--rows", min=1, help="Rows, on a GPU. Default: 4096, 32768. Repeatable.")
+    ] = ()
+    n: Annotated[
+        tuple[int, ...], typer.Option("--n", min=1, help="Length of a row. Default: several. Repeatable.")
+    ] = ()
+    pack: options.Pack = None
+    json: options.Json = None
 
 
-def bench_kernels(request: Request) -> Exit:
-    """Measure the targets that can be: C kernels of rms_norm on this processor, Python kernels on a GPU."""
-    unknown = [dtype for dtype in request.dtypes if dtype not in ITEMSIZES]
+def kernels(options: KernelsOptions) -> Exit:
+    """Measure C kernels beside the plain composition, and Python kernels on a GPU beside torch."""
+    dtypes = options.dtype or ("bf16", "f16", "f32")
+    unknown = [dtype for dtype in dtypes if dtype not in ITEMSIZES]
     if unknown:
         raise UsageError(f"--dtype {unknown[0]}: kernels are measured in {', '.join(ITEMSIZES)}")
-    pack = load(request.pack or built_in())
-    chosen = select_targets(pack.kernels, request.op, request.targets or ("c-*@native", "triton@cuda"), request.keyword)
+    wanted = replace(options.selection, target=options.selection.target or ("c-*@native", "triton@cuda"))
+    chosen = wanted.targets(load(options.pack or built_in()))
     missing = {target.id: reason for target in chosen if (reason := target.unavailable()) is not None}
     for line in not_run_lines(missing):
         console.progress().print(line, style="yellow")
     here = [target for target in chosen if target.id not in missing]
     native = [target for target in here if _is_measured(target)]
-    cuda = [target for target in here if isinstance(target, PythonTarget) and target.device == "cuda"]
+    cuda = [target for target in here if target.name.place == "cuda"]
     if not native and not cuda:
         raise UsageError("nothing to measure: C kernels are measured for rms_norm, native, -O2; Python kernels on cuda")
-    record: dict[str, Any] = {"environment": environment()}
+    record: dict[str, Any] = {}
     if native:
-        record["native"] = _native(native, request)
+        record["native"] = _native(native, options.n)
     if cuda:
-        record["cuda"] = _cuda(cuda, request)
-    if request.json is not None:
-        request.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        record["cuda"] = _cuda(cuda, dtypes, options)
+    write_record(options.json, record)
     return Exit.OK
 
 
 def _is_measured(target: Target) -> bool:
-    native = isinstance(target, CTarget) and not target.emulated and target.opt == "O2"
+    native = (target.name.kind, target.name.place, target.name.opt) == ("c", "native", "O2")
     return native and target.kernel.op == "rms_norm" and "f32" in target.kernel.capabilities.dtypes
 
 
-def _native(targets: Sequence[Target], request: Request) -> list[dict[str, Any]]:
+def _native(targets: Sequence[Target], lengths: Sequence[int]) -> list[dict[str, Any]]:
     from fuzz.quality.speed import native
 
-    measured = [target for target in targets if isinstance(target, CTarget)]
-    with console.progress().status(f"Measuring {len(measured)} kernels on one core ..."):
-        timings = list(native.time_native(measured, request.lengths or native.LENGTHS))
+    with console.progress().status(f"Measuring {len(targets)} kernels on one core ..."):
+        timings = list(native.time_native(targets, lengths or native.LENGTHS))
     out, rows = console.results(), []
     for timing in timings:
         slow = [t.seconds for t in timings if t.shape == timing.shape and _is_baseline(t.who, timing.who)]
@@ -96,18 +97,21 @@ def _native(targets: Sequence[Target], request: Request) -> list[dict[str, Any]]
 
 def _is_baseline(name: str, beside: str) -> bool:
     """The plain composition, built by the same compiler."""
-    return name.startswith(f"c-{_BASELINE}@") and name.partition(":")[2] == beside.partition(":")[2]
+    plain, other = TargetId.parse(name), TargetId.parse(beside)
+    return plain.implementation == f"c-{_BASELINE}" and (plain.compiler, plain.opt) == (other.compiler, other.opt)
 
 
-def _cuda(targets: Sequence[PythonTarget], request: Request) -> dict[str, Any]:
+def _cuda(targets: Sequence[Target], dtypes: Sequence[str], options: KernelsOptions) -> dict[str, Any]:
     import torch
 
     from fuzz.quality.speed import cuda
 
-    shapes = _shapes(targets, request, request.rows or cuda.ROWS, request.lengths or cuda.LENGTHS)
-    _compile(targets, shapes, request.pack)
+    ops = dict.fromkeys(target.kernel.op for target in targets)
+    sizes = [(m, n) for m in options.rows or cuda.ROWS for n in options.n or cuda.LENGTHS]
+    shapes = [Shape(op, dtype, m, n) for op in ops for dtype in dtypes for m, n in sizes]
+    _compile(targets, shapes, options.pack)
     kernels, copy, timings = cuda.load(targets), cuda.copy_bandwidth(torch), []
-    for op in dict.fromkeys(shape.op for shape in shapes):
+    for op in ops:
         beside = cuda.peers_of(torch, op)
         of_op = {target.id: kernels[target.id] for target in targets if target.kernel.op == op}
         for shape in (shape for shape in shapes if shape.op == op):
@@ -121,14 +125,7 @@ def _cuda(targets: Sequence[PythonTarget], request: Request) -> dict[str, Any]:
     return {"device": device, "copy": copy, "timings": [_recorded(timing) for timing in timings]}
 
 
-def _shapes(
-    targets: Sequence[PythonTarget], request: Request, rows: Sequence[int], lengths: Sequence[int]
-) -> list[Shape]:
-    ops = dict.fromkeys(target.kernel.op for target in targets)
-    return [Shape(op, dtype, m, n) for op in ops for dtype in request.dtypes for m in rows for n in lengths]
-
-
-def _compile(targets: Sequence[PythonTarget], shapes: Sequence[Shape], pack: Path | None) -> None:
+def _compile(targets: Sequence[Target], shapes: Sequence[Shape], pack: Path | None) -> None:
     """In as many processes as there are processors: what is compiled is kept on disk."""
     distinct = {(shape.op, shape.dtype, shape.n): shape for shape in shapes}
     shares = [list(distinct.values())[start::_COMPILERS] for start in range(_COMPILERS)]

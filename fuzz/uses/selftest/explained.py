@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from rich.console import Console
-
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
@@ -26,7 +24,7 @@ _EXPLAIN_S = 45.0
 
 
 @dataclass(frozen=True)
-class Told:
+class ExplainedMutant:
     """One mutant as it was found, shrunk and explained."""
 
     mutant: Mutant
@@ -70,33 +68,17 @@ def swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
         return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
 
 
-def print_told(out: Console, told: Sequence[Told]) -> None:
+def explained_lines(explained: Sequence[ExplainedMutant]) -> Iterator[str]:
     """What was planted and what was said of it, one after the other."""
-    for each in told:
+    for each in explained:
         attribution = None if each.finding.diagnosis is None else each.finding.diagnosis.attribution
-        lines = (
-            f"{each.mutant.name}: {each.seconds:.1f} s, shrunk to {whereabouts(each.finding.case)}",
-            f"  planted  {each.mutant.trigger}",
-            f"  stated   {each.stated}",
-            f"  smallest {each.swept}",
-            f"  cause    {attribution.cause if attribution is not None else 'unknown'}",
-            *([f"  MISSING  {', '.join(each.missing)}"] if each.missing else []),
-        )
-        for line in lines:
-            out.print(line, soft_wrap=True)
-    named, slowest = sum(each.named for each in told), max((each.seconds for each in told), default=0.0)
-    smallest = sum(each.swept.smallest for each in told)
-    out.print(f"{named} of {len(told)} mutants explained by what was planted; the slowest took {slowest:.1f} s")
-    out.print(f"{smallest} of {len(told)} shrunk cases are the smallest that fail: every smaller one was tried")
-
-
-def told_record(told: Told) -> dict[str, Any]:
-    """For the JSON record."""
-    return {
-        "stated": told.stated,
-        "missing": list(told.missing),
-        "case": whereabouts(told.finding.case),
-        "smallest": str(told.swept),
-        "seconds": round(told.seconds, 1),
-        "lines": told.finding.lines(),
-    }
+        yield f"{each.mutant.name}: {each.seconds:.1f} s, shrunk to {whereabouts(each.finding.case)}"
+        yield f"  planted  {each.mutant.trigger}"
+        yield f"  stated   {each.stated}"
+        yield f"  smallest {each.swept}"
+        yield f"  cause    {attribution.cause if attribution is not None else 'unknown'}"
+        yield from [f"  MISSING  {', '.join(each.missing)}"] if each.missing else []
+    named, slowest = sum(each.named for each in explained), max((each.seconds for each in explained), default=0.0)
+    smallest = sum(each.swept.smallest for each in explained)
+    yield f"{named} of {len(explained)} mutants explained by what was planted; the slowest took {slowest:.1f} s"
+    yield f"{smallest} of {len(explained)} shrunk cases are the smallest that fail: every smaller one was tried"

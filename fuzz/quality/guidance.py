@@ -1,26 +1,29 @@
-"""What `kernelfuzz bench guidance` does."""
+"""How many cases planted losses of accuracy take to be found, by each way of searching."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
-from pathlib import Path
 from statistics import median
+from typing import Annotated
+
+import typer
 
 from fuzz.adapters.pack import Pack, built_in, load
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.errors import UsageError
 from fuzz.base.mutant import Mutant
 from fuzz.base.selection import keyword
+from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.execute.pool import WorkerPool
 from fuzz.quality.detection import Found, Hunt
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
-from fuzz.report.records import environment
+from fuzz.report.records import write_record
 
 _MODES: Mapping[str, Callable[[Hunt, int], Found]] = {
     "unguided": Hunt.unguided,
@@ -31,15 +34,17 @@ _PLAIN = "unguided"
 
 
 @dataclass(frozen=True)
-class Request:
-    """The options of `kernelfuzz bench guidance`."""
+class GuidanceOptions:
+    """The options of `python3 -m fuzz.quality guidance`."""
 
-    seed: int
-    seeds: int
-    max_cases: int
-    keyword: str | None
-    pack: Path | None
-    json: Path | None
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The first of several.")] = 1
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many.")] = 20
+    max_cases: Annotated[int, typer.Option("--max-cases", min=1, help="Cases per bug and seed.")] = 1000
+    keyword: Annotated[
+        str | None, typer.Option("-k", metavar="EXPR", help="Only planted bugs whose name matches, e.g. 'root or eps'.")
+    ] = None
+    pack: options.Pack = None
+    json: options.Json = None
 
 
 @dataclass(frozen=True)
@@ -71,11 +76,11 @@ class Series:
         return sum(self.limit if case is None else case for case in self.cases)
 
 
-def bench_guidance(request: Request) -> Exit:
-    """Print the table of all planted losses of accuracy; write the numbers to a file if one is given."""
+def guidance(options: GuidanceOptions) -> Exit:
+    """Count the cases to find planted losses of accuracy: without guidance, with it, and by hypothesis.target."""
     out, err = console.results(), console.progress()
-    pack = load(request.pack or built_in())
-    matches = keyword(request.keyword) if request.keyword else lambda name: True
+    pack = load(options.pack or built_in())
+    matches = keyword(options.keyword) if options.keyword else lambda name: True
     mutants = [mutant for mutant in pack.mutants if mutant.of_size and matches(mutant.name)]
     if not mutants:
         raise UsageError(f"{pack.path} plants no loss of accuracy that matches: see of_size of its MUTANTS")
@@ -83,44 +88,42 @@ def bench_guidance(request: Request) -> Exit:
     for base in dict.fromkeys(mutant.base for mutant in mutants):
         of_base = [mutant for mutant in mutants if mutant.base == base]
         err.print(f"{base}: {', '.join(mutant.name for mutant in of_base)}")
-        found += _hunted(pack, of_base, request)
+        found += _series(pack, of_base, options)
     print_table(_table(found), markdown=False)
-    for line in _summary(found, request):
+    for line in _summary(found, options):
         out.print(line, soft_wrap=True)
-    if request.json:
-        record = {"environment": environment(), "limit": request.max_cases, "seed": request.seed,
-                  "series": [{"mutant": s.mutant, "mode": s.mode, "cases": list(s.cases)} for s in found]}  # fmt: skip
-        request.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    series = [{"mutant": s.mutant, "mode": s.mode, "cases": list(s.cases)} for s in found]
+    write_record(options.json, {"limit": options.max_cases, "seed": options.seed, "series": series})
     return Exit.OK
 
 
-def _hunted(pack: Pack, mutants: Sequence[Mutant], request: Request) -> list[Series]:
+def _series(pack: Pack, mutants: Sequence[Mutant], options: GuidanceOptions) -> list[Series]:
     """Mutants of one base in every mode, with the same seeds."""
     targets = {_target(pack, mutant): mutant for mutant in mutants}
-    seeds = range(request.seed, request.seed + request.seeds)
+    seeds = range(options.seed, options.seed + options.seeds)
     with WorkerPool(list(targets)) as pool:
-        hunt = Hunt(pool, list(targets), request.max_cases)
+        hunt = Hunt(pool, list(targets), options.max_cases)
         runs = {mode: [search(hunt, seed) for seed in seeds] for mode, search in _MODES.items()}
     return [
-        Series(mutant.name, mode, tuple(run[target.id] for run in runs[mode]), request.max_cases)
+        Series(mutant.name, mode, tuple(run[target.id] for run in runs[mode]), options.max_cases)
         for target, mutant in targets.items()
         for mode in _MODES
     ]
 
 
-def _summary(found: Sequence[Series], request: Request) -> Iterator[str]:
+def _summary(found: Sequence[Series], options: GuidanceOptions) -> Iterator[str]:
     """Each way of guiding beside none, seed by seed."""
     plain = {series.mutant: series for series in found if series.mode == _PLAIN}
     yield ""
     for mode in _MODES:
         series = [each for each in found if each.mode == mode]
-        share = f"{sum(each.found for each in series)} of {len(series) * request.seeds}"
-        line = f"{mode}: {share} found within {request.max_cases:,} cases, {sum(s.total for s in series):,} cases run"
+        share = f"{sum(each.found for each in series)} of {len(series) * options.seeds}"
+        line = f"{mode}: {share} found within {options.max_cases:,} cases, {sum(s.total for s in series):,} cases run"
         if mode != _PLAIN:
             pairs = [pair for each in series for pair in zip(each.costs, plain[each.mutant].costs, strict=True)]
-            line += _compared(pairs, request.max_cases)
+            line += _compared(pairs, options.max_cases)
         yield line
-    yield f"seeds {request.seed} to {request.seed + request.seeds - 1}"
+    yield f"seeds {options.seed} to {options.seed + options.seeds - 1}"
 
 
 def _compared(pairs: Sequence[tuple[int, int]], limit: int) -> str:

@@ -1,0 +1,104 @@
+"""The nightly page shows whatever kernels, cases and explanations are called, and runs none of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from fuzz.base.verdict import Verdict
+from fuzz.findings.bucket import Bucket, Source
+from fuzz.findings.database import open_state
+from fuzz.findings.database_store import DatabaseStore
+from fuzz.findings.database_views import NightView, view
+from fuzz.findings.store import Batch, Point, WorstRun
+from fuzz.findings.tables import BucketRow, TargetRow
+from fuzz.judge.judge import Judgement
+from fuzz.report.page import write_page
+from fuzz.tests.common.examples import plain
+from fuzz.triage.finding import Finding
+from fuzz.uses.nightly.opening import begin_slice, open_night
+from fuzz.uses.nightly.slices import Turn
+
+_EVIL = "</style></svg><script>alert(1)</script><img src=x onerror='alert(2)'>\" onload=\"alert(3)"
+
+
+class _Tags(HTMLParser):
+    """Every element that a browser would make, every attribute that it would run, and the words between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: set[str] = set()
+        self.attributes: set[str] = set()
+        self.words = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def _night(folder: Path) -> NightView:
+    """One night in which everything that somebody else may name is called so."""
+    target = f"c-{_EVIL}@native:gcc-O2"
+    case = plain(3)
+    finding = Finding(case, Judgement(target, case.digest, Verdict.FAIL_NUMERIC), told=(_EVIL,))
+    source, name = Source(5, _EVIL), f"{_EVIL}.json"
+    bucket = Bucket(
+        _EVIL, _EVIL, finding, (3, 0), target, source, Path("findings") / name.replace("/", ""), written=True
+    )
+    engine = open_state(folder / "state.sqlite")
+    opened = open_night(engine, 1, 10.0, f"kernelfuzz nightly --pack '{_EVIL}'", {"cpu": _EVIL}, resume=False)
+    begin_slice(engine, opened.position, Turn(0, "rms_norm", 5, 1.0))
+    with Session(engine) as transaction, transaction.begin():
+        for each, runs in ((target, True), ("c-idle@native", False)):
+            facts = {"kernel": _EVIL, "op": "rms_norm", "runs": runs, "reason": _EVIL, "attested": {}}
+            transaction.add(TargetRow(night_id=opened.night, name=each, **facts))
+    batch = Batch(
+        cases=Counter({(opened.position.slice, 0): 2}),
+        judged=Counter({(opened.position.slice, 0): 2}),
+        counts=Counter({
+            ("judged", target): 2, ("findings", target): 1, ("not_run", "c-idle@native"): 1,
+            ("compared", _EVIL): 1, ("visit", "rms_norm", _EVIL, _EVIL): 1,
+        }),
+        reasons={"c-idle@native": _EVIL},
+        accuracy={Point(target, "f32", n, False): WorstRun(4, 0.5, 1.0, _EVIL, 1) for n in (8, 64)},
+        sightings=Counter({(_EVIL, target): 1}),
+        buckets={_EVIL: bucket},
+    )  # fmt: skip
+    assert DatabaseStore(engine, folder, opened.position, lambda bucket: _EVIL).commit(batch) == ""
+    with Session(engine) as transaction, transaction.begin():
+        called = {"law": _EVIL, "where": _EVIL, "digest": _EVIL, "case_file": f"{_EVIL}.json"}
+        transaction.execute(update(BucketRow).values(called))
+    return view(engine)
+
+
+def test_a_name_is_shown_and_never_run(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    write_page(page, _night(tmp_path))
+    tags = _Tags()
+    tags.feed(page.read_text())
+    assert not tags.elements & {"script", "img", "iframe", "object", "embed", "link"}
+    assert not {name for name in tags.attributes if name.startswith("on") or name == "src"}
+    assert tags.words.count("<script>alert(1)</script>") >= 5, "it is told as it is"
+
+
+def test_a_page_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page of the night before stays where there is no room for the next."""
+
+    def full_disk(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    page, seen = tmp_path / "report.html", _night(tmp_path)
+    page.write_text("the night before")
+    monkeypatch.setattr(Path, "replace", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        write_page(page, seen)
+    assert page.read_text() == "the night before"
+    assert [path.name for path in tmp_path.iterdir() if "report" in path.name] == ["report.html"]
