@@ -19,7 +19,7 @@ from fuzz.cli.options import pack_words
 if TYPE_CHECKING:
     from fuzz.adapters.pack import Pack as LoadedPack
     from fuzz.uses.gate.accuracy import Table
-    from fuzz.uses.gate.session import Session
+    from fuzz.uses.gate.session import GateRun
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.report.records import RecordLog
     from fuzz.report.totals import print_gate
     from fuzz.uses.corpus import folder as corpus
-    from fuzz.uses.explaining import explain_findings
+    from fuzz.uses.explaining import explain_findings, note_histories
     from fuzz.uses.gate.changes import changes_since, touched
     from fuzz.uses.gate.known import Watch, load_known
     from fuzz.uses.gate.plan import SEED, phases
-    from fuzz.uses.gate.session import Session
-    from fuzz.uses.search.calls import CallLog, note_histories
+    from fuzz.uses.gate.session import GateRun
+    from fuzz.uses.search.calls import CallLog
     from fuzz.uses.starting import note_not_running, restarted, started, writable
 
     out, err = console.results(), console.progress()
@@ -94,7 +94,7 @@ def gate(options: GateOptions) -> Exit:
         oracle = stack.enter_context(OracleProcess(target.numerics for target in targets))
         log = stack.enter_context(RecordLog(options.json))
         watch = Watch(known, datetime.now(UTC).date())
-        session = Session(targets, book, watch, declared(pack.kernels), options.max_cases, reasons, oracle=oracle)
+        session = GateRun(targets, book, watch, declared(pack.kernels), options.max_cases, reasons, oracle=oracle)
         pool = stack.enter_context(started(targets, options.jobs, err, options.case_limit))
         log.header(SEED, pool.statuses)
         note_not_running(session.tally, targets, pool)
@@ -139,7 +139,7 @@ class _Remarks:
     notes: list[str] = field(default_factory=list)
 
 
-def _remarks(options: GateOptions, session: Session, measured: Table, corpora: Path, pack: LoadedPack) -> _Remarks:
+def _remarks(options: GateOptions, session: GateRun, measured: Table, corpora: Path, pack: LoadedPack) -> _Remarks:
     """Compare the accuracy, or write it; then what is known, and what did not run."""
     from fuzz.uses.gate import accuracy
     from fuzz.uses.starting import missing_targets, nowhere

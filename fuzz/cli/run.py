@@ -59,8 +59,8 @@ def run(options: RunOptions) -> Exit:
     from fuzz.report.progress import Progress
     from fuzz.report.records import RecordLog
     from fuzz.report.totals import print_coverage, print_run
-    from fuzz.uses.explaining import explain_findings
-    from fuzz.uses.search.calls import CallLog, note_histories
+    from fuzz.uses.explaining import explain_findings, note_histories
+    from fuzz.uses.search.calls import CallLog
     from fuzz.uses.search.runner import Limits, Runner
     from fuzz.uses.search.schedule import search_ops
     from fuzz.uses.starting import missing_targets, note_not_running, nowhere, restarted, started, writable

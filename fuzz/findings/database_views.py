@@ -24,6 +24,9 @@ from fuzz.findings.tables import (
     TargetRow,
 )
 
+_Counts = dict[str, dict[tuple[str, str, str], int]]
+"""counters of a night, by what is counted and of what."""
+
 
 class NightTotals(NamedTuple):
     """One night."""
@@ -190,7 +193,7 @@ def view(engine: Engine, night: int | None = None) -> NightView:
             laws=[LawTotals(law, count) for (law, _, _), count in sorted(counts.get("compared", {}).items())],
             twins=twins,
             coverage=_coverage(counts),
-            accuracy=[Mark(*row) for row in _marks(transaction, number)],
+            accuracy=_marks(transaction, number),
             pace=_pace(transaction, number),
             buckets=_of_night(buckets, number),
             history=_history(transaction, [nights[each] for each in sorted(nights) if each <= number], buckets),
@@ -221,18 +224,16 @@ def _nights(transaction: Session) -> dict[int, NightTotals]:
     }  # fmt: skip
 
 
-def _counts(transaction: Session, night: int) -> dict[str, dict[tuple[str, str, str], int]]:
+def _counts(transaction: Session, night: int) -> _Counts:
     """All counters of a night, by what is counted and of what. There are thousands of them."""
     columns = (CounterRow.what, CounterRow.subject, CounterRow.kind, CounterRow.value, CounterRow.count)
-    found: dict[str, dict[tuple[str, str, str], int]] = {}
+    found: _Counts = {}
     for what, *key, count in transaction.execute(select(*columns).filter(CounterRow.night_id == night)):
         found.setdefault(what, {})[key[0], key[1], key[2]] = count
     return found
 
 
-def _targets(
-    transaction: Session, night: int, counts: Mapping[str, Mapping[tuple[str, str, str], int]]
-) -> list[TargetTotals]:
+def _targets(transaction: Session, night: int, counts: _Counts) -> list[TargetTotals]:
     order = (TargetRow.op, TargetRow.kernel, TargetRow.name)
     return [
         TargetTotals(
@@ -243,15 +244,15 @@ def _targets(
     ]  # fmt: skip
 
 
-def _coverage(counts: Mapping[str, Mapping[tuple[str, str, str], int]]) -> list[LabelTotals]:
+def _coverage(counts: _Counts) -> list[LabelTotals]:
     visits, space = counts.get("visit", {}), counts.get("space", {})
     return [LabelTotals(*label, label in space, visits.get(label, 0)) for label in sorted({*visits, *space})]
 
 
-def _marks(transaction: Session, night: int) -> Iterable[Any]:
-    columns = AccuracyRow.__table__.columns
-    chosen = select(*(columns[name] for name in Mark._fields)).where(columns["night_id"] == night)
-    return transaction.execute(chosen.order_by(*AccuracyRow.__table__.primary_key))
+def _marks(transaction: Session, night: int) -> list[Mark]:
+    columns = [AccuracyRow.__table__.columns[name] for name in Mark._fields]
+    chosen = select(*columns).filter(AccuracyRow.night_id == night).order_by(*AccuracyRow.__table__.primary_key)
+    return [Mark(*row) for row in transaction.execute(chosen)]
 
 
 def _pace(transaction: Session, night: int) -> list[MinuteTotals]:

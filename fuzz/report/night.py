@@ -12,7 +12,7 @@ from rich.table import Table
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.database_views import BucketTotals, Mark, NightView
-from fuzz.findings.tally import Worst
+from fuzz.findings.tally import WorstPass
 from fuzz.report.console import bare_table
 from fuzz.report.outline import Failure, Location, Outline, TargetLine, location_of
 from fuzz.report.progress import minutes
@@ -164,11 +164,11 @@ def _failure(bucket: BucketTotals, known: Mapping[str, Kernel]) -> Failure:
     return Failure(row.kernel, Verdict(row.verdict), row.law, targets, count, bucket_text(bucket), place)
 
 
-def _worst(marks: Iterable[Mark]) -> dict[str, dict[str, Worst]]:
+def _worst(marks: Iterable[Mark]) -> dict[str, dict[str, WorstPass]]:
     """By target and dtype."""
-    found: dict[str, dict[str, Worst]] = {}
+    found: dict[str, dict[str, WorstPass]] = {}
     for mark in marks:
         known = found.setdefault(mark.target, {}).get(mark.dtype)
         if known is None or mark.ratio > known.ratio:
-            found[mark.target][mark.dtype] = Worst(mark.ratio, mark.where)
+            found[mark.target][mark.dtype] = WorstPass(mark.ratio, mark.where)
     return found

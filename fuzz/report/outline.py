@@ -17,7 +17,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
-from fuzz.findings.tally import Tally, Worst
+from fuzz.findings.tally import Tally, WorstPass
 from fuzz.judge.judge import Judgement
 from fuzz.report.failure import Provenance, bucket_text
 from fuzz.report.records import environment
@@ -40,7 +40,7 @@ class TargetLine:
     target: str
     judged: int
     findings: int
-    worst: Mapping[str, Worst]
+    worst: Mapping[str, WorstPass]
     """by dtype."""
     laws: Mapping[str, int]
     """twins judged by each law that its kernel declares."""

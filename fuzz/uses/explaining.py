@@ -1,21 +1,40 @@
-"""Shrinking and explaining what a run found, with a line that says how it goes."""
+"""What run and gate do with what they found: it is tried again in new processes, then shrunk and explained."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
 from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import hangs
 from fuzz.findings.desk import Bounds, Desk
+from fuzz.triage.history import Need, recognise
+from fuzz.triage.trial import FreshProcess
+from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.stopping import Interruption
 
 _FINDINGS = 4
 """findings that get all the time they may have; with more of them each gets less. Chosen, not measured."""
 _LEAST_S = 2.0
 """with fewer seconds left than that a finding is shown as it is. Chosen, not measured."""
+
+
+def note_histories(
+    book: FindingBook, target_of: Callable[[str], Target], calls: CallLog, case_limit: float | None
+) -> None:
+    """Try each bucket's case again in new processes; keep with it the calls that it needs, or say that it does not
+    repeat."""
+    for bucket in book.buckets.values():
+        if not hangs(bucket):
+            target = target_of(bucket.judgement.target)
+            with WorkerPool([target], limit=case_limit, bounded=False) as pool:
+                trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
+                found = recognise(trial.fails, bucket.case, calls.before(bucket.judgement))
+            if found.need is not Need.NOTHING:
+                book.note_need(bucket, found)
 
 
 def explain_findings(

@@ -20,17 +20,16 @@ from fuzz.base.selection import globs, matches_any
 from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.desk import Bounds, Desk
-from fuzz.findings.tally import Tally
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.triage.diagnosis import Workers, new_workers
-from fuzz.uses.check.errors import CheckError, CheckFailed, NotRunWarning, told
 from fuzz.uses.check.function import Arrays, declared
 from fuzz.uses.check.here import OwnProcess
 from fuzz.uses.check.memory import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, plan
-from fuzz.uses.check.report import report
+from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, report, told
 from fuzz.uses.corpus.replay import entries_of, in_batches
 from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.schedule import EndsSoonAfter
 from oracles.numerics import Numerics
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
@@ -127,7 +126,7 @@ def _judged(
     book = book_in(GIVEN.options.output, todo.seed)
     limits = Limits(todo.max_time, todo.max_cases)
     runner = Runner(pool, targets, limits, book, declared_laws([kernel]), (kernel,))
-    runner.enough = _Enough()
+    runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
     earlier = remembered(todo, kernel.op)
     runner.replay(in_batches(entries_of(each) for each in (*kept(cases, kernel.op), *earlier)))
     if not runner.tally.findings:
@@ -141,15 +140,3 @@ def _judged(
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):
             warnings.warn(NotRunWarning(f"{target} did not run: {status.reason}"), stacklevel=4)
-
-
-class _Enough:
-    """True a while after the first finding."""
-
-    def __init__(self) -> None:
-        self._last: int | None = None
-
-    def __call__(self, tally: Tally) -> bool:
-        if self._last is None and tally.findings:
-            self._last = tally.cases + _AFTER_FINDING
-        return self._last is not None and tally.cases >= self._last

@@ -25,7 +25,7 @@ from fuzz.uses.gate.accuracy import Accuracy, Key
 from fuzz.uses.gate.known import Known, Watch
 from fuzz.uses.gate.plan import AFTER_FINDING, SEED, SLOW_CASES, Phase
 from fuzz.uses.search.runner import Limits, Observer, Runner
-from fuzz.uses.search.schedule import CountedSchedule
+from fuzz.uses.search.schedule import CountedSchedule, EndsSoonAfter
 from fuzz.uses.search.stopping import Interruption
 from oracles.truth import GaveUp, Truth
 
@@ -50,7 +50,7 @@ class WorstCases:
 
 
 @dataclass
-class Session:
+class GateRun:
     """Runs a plan. What it finds is in `tally` and `book`; where a kernel is known to fail, `watch` says so."""
 
     targets: Sequence[Target]
@@ -109,7 +109,7 @@ class Session:
     def search(self, pool: WorkerPool, targets: Sequence[Target]) -> None:
         """Search the inputs of these targets. A finding that nobody knew of ends it soon."""
         runner = self._runner(pool, targets, self.observers)
-        runner.enough = _Enough(self)
+        runner.enough = EndsSoonAfter(lambda tally: self.unknown, AFTER_FINDING)
         runner.skipped = self._schedule(targets, math.ceil(self.max_cases / SLOW_CASES))
         ops = sorted({target.kernel.op for target in targets})
         before = self.tally.cases
@@ -170,19 +170,6 @@ class Session:
             pool, targets, Limits(None, self.max_cases), self.book, self.laws, observers=observers, oracle=self.oracle,
             interruption=self.interruption, tally=self.tally,
         )  # fmt: skip
-
-
-class _Enough:
-    """True once a search has gone on long enough after its first finding that nobody knew of."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._last: int | None = None
-
-    def __call__(self, tally: Tally) -> bool:
-        if self._last is None and self._session.unknown:
-            self._last = tally.cases + AFTER_FINDING
-        return self._last is not None and tally.cases >= self._last
 
 
 def _measured(pool: WorkerPool, worst: WorstCases) -> dict[Key, Accuracy]:

@@ -6,16 +6,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.outcome import Status
 from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.findings.book import FindingBook
-from fuzz.findings.bucket import hangs
 from fuzz.judge.judge import Judgement
-from fuzz.triage.history import Need, recognise
-from fuzz.triage.trial import FreshProcess
 
 FIRST, LATEST = 8, 120
 """calls of a process that are kept: the first ones, which a kernel may remember for ever, and the latest."""
@@ -69,18 +63,3 @@ class CallLog:
         """Forget what came before findings that nobody keeps: every one of these holds many cases."""
         wanted = set(self.kept())
         self._before = {finding: calls for finding, calls in self._before.items() if finding in wanted}
-
-
-def note_histories(
-    book: FindingBook, target_of: Callable[[str], Target], calls: CallLog, case_limit: float | None
-) -> None:
-    """Try each bucket's case again in new processes; keep with it the calls that it needs, or say that it does not
-    repeat."""
-    for bucket in book.buckets.values():
-        if not hangs(bucket):
-            target = target_of(bucket.judgement.target)
-            with WorkerPool([target], limit=case_limit, bounded=False) as pool:
-                trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
-                found = recognise(trial.fails, bucket.case, calls.before(bucket.judgement))
-            if found.need is not Need.NOTHING:
-                book.note_need(bucket, found)

@@ -5,6 +5,7 @@ Each schedule is a function that the runner asks before a batch: the targets it 
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -17,6 +18,7 @@ from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.reach import Reserved
+from fuzz.findings.tally import Tally
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.sketch import Sketch, fitting_n
@@ -28,6 +30,22 @@ _FOR_ALL = 3
 """batches of each op that every target is given first: some kernels take few cases."""
 _HEAD_START_S = 2.0
 """seconds of work that every target may do, however short the night is so far. Chosen, not measured."""
+
+
+@dataclass
+class EndsSoonAfter:
+    """Ends a search so many cases after the first finding of which `found` tells: what is red should be red soon, and
+    until then a smaller case may be found."""
+
+    found: Callable[[Tally], object]
+    cases: int
+    last: float = math.inf
+    """cases at which it ends."""
+
+    def __call__(self, tally: Tally) -> bool:
+        if self.last == math.inf and self.found(tally):
+            self.last = tally.cases + self.cases
+        return tally.cases >= self.last
 
 
 @dataclass

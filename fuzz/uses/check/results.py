@@ -1,8 +1,9 @@
-"""What a check says when it does not pass."""
+"""How a check ends that does not pass: what is raised, and what it says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fuzz.adapters.target import Target
 from fuzz.base.attestation import NotRun
@@ -12,6 +13,29 @@ from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
 from fuzz.report.failure import Provenance, failure_text, told_lines
 from fuzz.uses.check.plan import Plan
+
+
+class CheckFailed(AssertionError):  # noqa: N818 (named as test suites name it)
+    """The kernel failed, or nothing could be judged. The message is the whole report."""
+
+    __module__ = "fuzz"
+
+
+class CheckError(Exception):
+    """A check that cannot be made as it was asked for. The message says what to do."""
+
+    __module__ = "fuzz"
+
+
+class NotRunWarning(UserWarning):
+    """A target of a check that passed did not run here."""
+
+    __module__ = "fuzz"
+
+
+def told(info: Any) -> bool:
+    """Whether pytest hides our frames: their message says everything. Those of an internal error are shown."""
+    return isinstance(info.value, (CheckFailed, CheckError))
 
 
 def report(
