@@ -211,10 +211,8 @@ def slices_of(transaction: Session, night: int) -> list[SliceTotals]:
 
 def _nights(transaction: Session) -> dict[int, NightTotals]:
     """All nights, by number."""
-    used = dict[int, tuple[float, float]]()
     times = select(SessionRow.night_id, func.sum(SessionRow.used_s), func.sum(SessionRow.triage_s))
-    for night, used_s, triage_s in transaction.execute(times.group_by(SessionRow.night_id)):
-        used[night] = used_s, triage_s
+    used = {night: seconds for night, *seconds in transaction.execute(times.group_by(SessionRow.night_id))}
     return {
         row.id: NightTotals(
             row.id, row.seed, row.started, row.limit_s, row.ended, row.version, row.command, row.environment,
