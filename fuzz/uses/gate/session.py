@@ -25,8 +25,8 @@ from fuzz.uses.gate.accuracy import Accuracy, Key
 from fuzz.uses.gate.known import Known, Watch
 from fuzz.uses.gate.plan import AFTER_FINDING, SEED, SLOW_CASES, Phase
 from fuzz.uses.search.runner import Limits, Observer, Runner
-from fuzz.uses.search.schedule import CountedSchedule, EndsSoonAfter
 from fuzz.uses.search.stopping import Interruption
+from fuzz.uses.search.turns import CountedSchedule, EndsSoonAfter
 from oracles.truth import GaveUp, Truth
 
 

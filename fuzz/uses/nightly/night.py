@@ -31,8 +31,8 @@ from fuzz.uses.nightly.recorder import Recorder
 from fuzz.uses.nightly.slices import REPLAY_SHARE, Turn, next_turn, searching_time, slice_seed
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.runner import Limits, Observer, Runner
-from fuzz.uses.search.schedule import FairSchedule
 from fuzz.uses.search.stopping import Stopping
+from fuzz.uses.search.turns import FairSchedule
 
 _REPLAY = ""
 """op of the slice in which known cases are replayed."""

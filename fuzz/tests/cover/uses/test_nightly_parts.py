@@ -15,8 +15,8 @@ from fuzz.findings.state import StateError, locked
 from fuzz.tests.common.running import Running, read_until
 from fuzz.uses.nightly.slices import Turn, next_turn, searching_time, slice_seed
 from fuzz.uses.search import stopping as stopping_module
-from fuzz.uses.search.schedule import FairSchedule
 from fuzz.uses.search.stopping import OutOfTime, Stopping
+from fuzz.uses.search.turns import FairSchedule
 from oracles.numerics import Numerics
 from oracles.summation import Lanes, Sequential
 
