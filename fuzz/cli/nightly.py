@@ -69,13 +69,12 @@ def nightly(options: NightlyOptions) -> Exit:
 def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     """One session of a night, from the lock to the page; the exit code is that of the whole night."""
     from fuzz.findings.database import open_state
-    from fuzz.findings.state import DATABASE, make_state
+    from fuzz.findings.state import DATABASE, locked, make_state
     from fuzz.judge.oracle_process import OracleProcess
     from fuzz.report.records import environment
-    from fuzz.uses.nightly.lock import locked
     from fuzz.uses.nightly.opening import close, open_night
     from fuzz.uses.nightly.session import NightSession
-    from fuzz.uses.nightly.stopping import LAST_S, Stopping
+    from fuzz.uses.search.stopping import LAST_S, Stopping
     from fuzz.uses.starting import unmatched
 
     err, state, limit_s = results.err, options.state, options.max_time
@@ -102,7 +101,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
                 with stopping.abortable(LAST_S):
                     workers.close()
             except Exception:
-                close(engine, opened.place, "error")
+                close(engine, opened.position, "error")
                 raise
             return _exit(ended, interrupted=stopping.signalled)
 

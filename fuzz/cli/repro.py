@@ -49,7 +49,7 @@ def repro(options: ReproOptions) -> Exit:
     from fuzz.report import console
     from fuzz.report.failure import judgement_text
     from fuzz.report.records import write_record
-    from fuzz.triage.fresh import replayed
+    from fuzz.triage.trial import replayed
     from fuzz.uses import replay
     from fuzz.uses.starting import started
 

@@ -12,7 +12,7 @@ from fuzz.adapters.target import Target, TargetId
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output
 from fuzz.base.dtypes import from_bits
 from fuzz.base.outcome import Outcome
-from fuzz.findings.book import Bucket
+from fuzz.findings.bucket import Bucket
 from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
@@ -68,8 +68,8 @@ def bucket_text(bucket: Bucket, target: Target, origin: Provenance) -> str:
             f"\n  as found      kernelfuzz {shlex.join(['repro', place, *origin.pack_option, '--target', target.id])}"
         )
     seen = f"  seen          {bucket.count:,} times on {len(bucket.targets)} targets"
-    explained = explanation_lines(() if bucket.explained is None else bucket.explained.lines())
-    return "\n".join([text, *explained, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
+    told = explanation_lines(bucket.found.lines())
+    return "\n".join([text, *told, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
 
 
 def explanation_lines(lines: Iterable[str]) -> Iterator[str]:

@@ -26,8 +26,8 @@ from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins
 from fuzz.report.script import script_of
-from fuzz.triage.fresh import Seen
 from fuzz.triage.history import history_line
+from fuzz.triage.trial import Seen
 from fuzz.uses.starting import select_targets
 
 _PLACE = re.compile(r"(\d+):(\w+):(\d+)")

@@ -63,7 +63,7 @@ def ask(folder: Path, question: str) -> list[tuple[Any, ...]]:
 
 
 def judged(folder: Path) -> int:
-    return next(iter(ask(folder, "SELECT coalesce(sum(judged), 0) FROM target")), (0,))[0]  # type: ignore[no-any-return]
+    return next(iter(ask(folder, "SELECT coalesce(sum(judged), 0) FROM batch")), (0,))[0]  # type: ignore[no-any-return]
 
 
 def until(condition: Callable[[], bool], run: Running) -> None:

@@ -12,8 +12,8 @@ from fuzz.adapters.target import Target
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
 from fuzz.uses.check.check import Plans, check_targets
-from fuzz.uses.check.errors import CheckError, CheckFailed, told
 from fuzz.uses.check.plan import GIVEN
+from fuzz.uses.check.results import CheckError, CheckFailed, told
 
 __tracebackhide__ = told
 

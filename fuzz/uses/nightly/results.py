@@ -20,7 +20,7 @@ from fuzz.report.formats import Wanted, write_reports
 from fuzz.report.night import night_record, outline_of, print_night
 from fuzz.report.page import write_page
 from fuzz.uses.nightly.opening import Opened, close
-from fuzz.uses.nightly.stopping import LAST_S, Stopping
+from fuzz.uses.search.stopping import LAST_S, Stopping
 from fuzz.uses.starting import missing_targets
 
 
@@ -52,7 +52,7 @@ class NightResults:
         """Say how the night ended, first in the state. What takes too long then is left out: the state has it all."""
         if saved:
             try:
-                close(engine, opened.place, "signal" if stopping.signalled else "limit")
+                close(engine, opened.position, "signal" if stopping.signalled else "limit")
             except OperationalError as error:
                 self._warn(f"not saved: {error.orig}")
                 saved = False

@@ -20,9 +20,9 @@ from fuzz.findings.tally import whereabouts
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared, with_twins
-from fuzz.triage.fresh import FreshProcess
 from fuzz.triage.history import Need, history_line, recognise
-from fuzz.uses.search.calls import Calls
+from fuzz.triage.trial import FreshProcess
+from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.guide import Guide
 from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
 from fuzz.uses.starting import not_running, started
@@ -43,7 +43,7 @@ class MutantRun:
     killed_by: Judgement | None = None
     evidence: Case | None = None
     """the case that killed it."""
-    calls: Calls = field(default_factory=lambda: Calls(tuple))
+    calls: CallLog = field(default_factory=lambda: CallLog(tuple))
     guide: Guide | None = None
     """told of what is judged, where the mutant is a loss of accuracy."""
     where: str = ""
