@@ -20,7 +20,7 @@ from fuzz.base.op import OPS
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import CaseOracle, Query
 from fuzz.tests.common.running import Running, until
-from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited
+from fuzz.tests.conftest import CHECKOUT, GENERIC, HANG_S, Cli, edited
 
 Planted = Callable[..., Path]
 
@@ -29,7 +29,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-CASES = 162
+CASES = 82
 """no multiple of the number of ops: they share it out, and run no case more."""
 
 
@@ -37,15 +37,28 @@ CASES = 162
 def whole_run(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
-    """One run over everything, with records."""
+    """One run over everything, with records; but for torch.compile, which takes a minute of a fresh machine."""
     folder = tmp_path_factory.mktemp("run")
     done = subprocess.run(
-        [sys.executable, "-m", "fuzz", "run", "--max-cases", str(CASES), "--seed", "7", "--json", "out.jsonl"],
+        [
+            sys.executable,
+            "-m",
+            "fuzz",
+            "run",
+            "--max-cases",
+            str(CASES),
+            "--seed",
+            "7",
+            "-k",
+            "not compiled",
+            "--json",
+            "out.jsonl",
+        ],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_S,
         check=False,
     )
     return done, _records(folder / "out.jsonl")
@@ -101,7 +114,7 @@ def test_each_judged_run_leaves_a_record_and_the_summary_adds_up(whole_run: Any)
     assert summary["judged"] == len(runs) == sum(target["judged"] for target in summary["targets"])
     assert {record["verdict"] for record in runs} == {"PASS"}
     idle = {target["target"] for target in summary["targets"] if target["judged"] == 0 and not target["not_run"]}
-    # Rows that a kernel insists on, such as whole tiles of 2,048, are rare in the few cases that the interpreter is given.
+    # Rows that a kernel insists on, such as whole tiles of 2,048, are rare in the few cases of the interpreter.
     assert all(name.endswith("@interpret") for name in idle), idle
 
 
