@@ -21,6 +21,7 @@ from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import TORCH_HEAD, TRITON, TRITON_HEAD, indented, outcomes, python_target
+from fuzz.tests.conftest import HANG_S
 from fuzz.transport.python import attest
 from fuzz.transport.python.kernel import Spec
 
@@ -148,5 +149,5 @@ def test_the_server_ends_without_a_word() -> None:
     with ours, its, subprocess.Popen(command, pass_fds=[its.fileno()], stderr=subprocess.PIPE) as server:
         its.close()
         ours.close()
-        _, said = server.communicate(timeout=120)
+        _, said = server.communicate(timeout=HANG_S)
     assert (server.returncode, said) == (0, b"")

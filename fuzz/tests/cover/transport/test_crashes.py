@@ -17,7 +17,7 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.base.outcome import Fault, Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import Run, a_case, c_program
-from fuzz.tests.common.running import HANG_S
+from fuzz.tests.conftest import HANG_S
 from fuzz.transport.frames import encode_case, encode_frame
 
 BAD = a_case(bits=b"\xff" * 48)
