@@ -37,7 +37,7 @@ CASES = 82
 def whole_run(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
-    """One run over everything, with records; but for what takes minutes to compile: torch.compile, and a GPU's kernels."""
+    """One run over everything, with records; but for what takes minutes to compile, by torch or for a GPU."""
     folder = tmp_path_factory.mktemp("run")
     words = f"run -k 'not cuda and not compiled' --max-cases {CASES} --seed 7 --json out.jsonl"
     done = subprocess.run(
