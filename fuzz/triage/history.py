@@ -76,7 +76,7 @@ def _windows(before: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
 
 
 def fewest_calls(fails: Fails, calls: Sequence[Case]) -> tuple[Case, ...]:
-    """CallLog of which none can be left out (Zeller and Hildebrandt's ddmin); `calls` show the failure."""
+    """Calls of which none can be left out (Zeller and Hildebrandt's ddmin); `calls` show the failure."""
     kept, parts = tuple(calls), 2
     while len(kept) > 1:
         size = -(-len(kept) // parts)

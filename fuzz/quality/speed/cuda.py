@@ -92,7 +92,7 @@ def peers_of(torch: Any, op: str) -> dict[str, Called]:
 
 
 def caller(kernel: Kernel) -> Called:
-    """CallLog the kernel on all tensors of a set."""
+    """Calls the kernel on all tensors of a set."""
     return lambda tensors: kernel.call(tensors, {"eps": EPS, "axis": 1})
 
 
