@@ -1,7 +1,8 @@
-"""Which cases a kernel is given: those that its declared capabilities cover."""
+"""Which cases are dispatched to a target: those that its kernel accepts, where they are not too large for it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -12,8 +13,8 @@ from fuzz.base.kernel import Capabilities, Kernel
 from fuzz.base.op import OPS, Role
 
 MAX_RANK = 6
-"""of a tensor that a kernel is given; KF_MAX_RANK in kernelfuzz.h."""
-_TAKERS: dict[int, tuple[Kernel, Capability]] = {}
+"""of a tensor; KF_MAX_RANK in kernelfuzz.h."""
+_CAPABILITIES: dict[int, tuple[Kernel, Capability]] = {}
 """by the kernel's identity: to hash a kernel takes longer than to make this. The kernel is kept, so that its identity
 is never another's."""
 
@@ -24,10 +25,10 @@ class Capability:
 
     op: str
     able: Capabilities
-    backwards: bool = True
-    """strides may be negative, and one input may be another's memory, or an output overlap it, and storages be sparse;
-    torch has none of it."""
-    threads: bool = False
+    shares_memory: bool = True
+    """strides may be negative, one input may be another's memory, an output may overlap an input in part, and storages
+    may be sparse; torch has none of it."""
+    takes_threads: bool = False
     """it can be told how many threads to use: torch can."""
 
     def __hash__(self) -> int:
@@ -36,7 +37,7 @@ class Capability:
     @cached_property
     def _hash(self) -> int:
         # Kept: it is asked for with every case, and capabilities have many fields.
-        return hash((self.op, self.able, self.backwards, self.threads))
+        return hash((self.op, self.able, self.shares_memory, self.takes_threads))
 
     def refusal(self, case: Case) -> str | None:
         """Why `case` is outside the capabilities, in plain words, or None when it is within."""
@@ -63,20 +64,20 @@ class Capability:
                 return f"{name} is missing"
         if case.params.get("offset", 0.0) and not self.able.offset:
             return f"offset {case.params['offset']}"
-        if THREADS in case.params and not self.threads:
+        if THREADS in case.params and not self.takes_threads:
             return f"{case.params[THREADS]} threads"
-        if not self.backwards and not case.apart:
+        if not self.shares_memory and not case.apart:
             return "tensors that share memory"
-        if not self.backwards and case.reaches_far:
+        if not self.shares_memory and case.reaches_far:
             return "a tensor larger than memory"
         for name, tensor in _tensors(case):
             if len(tensor.layout.shape) > MAX_RANK:
                 return f"{name}: rank {len(tensor.layout.shape)}"
-            if not self.backwards and any(stride < 0 for stride in tensor.layout.strides):
+            if not self.shares_memory and any(stride < 0 for stride in tensor.layout.strides):
                 return f"{name}: strides {tensor.layout.strides}"
         return None
 
-    def gets(self, case: Case) -> bool:
+    def is_dispatched(self, case: Case) -> bool:
         """True when `case` is to be run: within the capabilities, or invalid input that is promised to be rejected.
 
         Empty tensors are never invalid: a kernel that returns at once does no harm.
@@ -126,21 +127,16 @@ class Capability:
 
 def capability_of(kernel: Kernel) -> Capability:
     """What a kernel takes."""
-    known = _TAKERS.get(id(kernel))
+    known = _CAPABILITIES.get(id(kernel))
     if known is None:
         known = kernel, Capability(kernel.op, kernel.capabilities, kernel.shares_memory, kernel.takes_threads)
-        _TAKERS[id(kernel)] = known
+        _CAPABILITIES[id(kernel)] = known
     return known[1]
 
 
 def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...]:
     """What kernels of `op` take, equal ones once, in the order of the kernels."""
     return tuple(dict.fromkeys(capability_of(kernel) for kernel in kernels if kernel.op == op))
-
-
-def is_given(kernel: Kernel, case: Case) -> bool:
-    """True when `case` is to be run: within the capabilities, or invalid input that the kernel promises to reject."""
-    return capability_of(kernel).gets(case)
 
 
 def accepts(kernel: Kernel, case: Case) -> bool:
@@ -151,6 +147,47 @@ def accepts(kernel: Kernel, case: Case) -> bool:
 def refusal(kernel: Kernel, case: Case) -> str | None:
     """Why `case` is outside the kernel's capabilities, in plain words, or None when it is within."""
     return capability_of(kernel).refusal(case)
+
+
+@dataclass(frozen=True)
+class SizeLimit:
+    """The largest case that is dispatched to a slow target."""
+
+    elements: int
+    """of any tensor."""
+    rows: int
+    """each of them may be a program of its own."""
+    far: bool = False
+    """tensors may reach further than memory does. An emulator bounds the addresses of its guest, so that 8 GiB have no
+    place there, however few the elements."""
+
+    def holds(self, case: Case) -> bool:
+        """True when `case` is no larger."""
+        if (case.reaches_far and not self.far) or any(
+            tensor.layout.size > self.elements for tensor in case.tensors.values()
+        ):
+            return False
+        shape = case.inputs["x"].layout.shape
+        axis = int(case.params.get("axis", -1))
+        return not shape or math.prod(shape) <= self.rows * shape[axis]
+
+
+SMALL = SizeLimit(elements=1 << 13, rows=12)
+"""for who needs milliseconds for each row. A search counts no corner but one of size as visited by larger cases."""
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """What decides whether a case is dispatched: the kernel and, for a slow target, the limit of size."""
+
+    kernel: Kernel
+    size_limit: SizeLimit | None
+
+    def accepts(self, case: Case) -> bool:
+        """True when `case` is to be run."""
+        return (self.size_limit is None or self.size_limit.holds(case)) and capability_of(self.kernel).is_dispatched(
+            case
+        )
 
 
 def _tensors(case: Case) -> Iterator[tuple[str, Tensor | Output]]:

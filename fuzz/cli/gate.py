@@ -85,8 +85,8 @@ def gate(options: GateOptions) -> Exit:
     reasons = {name: why for name, why in touched(pack.kernels, pack.path, changes).items() if name in chosen}
     known = load_known(options.known) if options.known else ()
     plan = phases(corpora, [entry.case for entry in known if entry.case is not None])
-    packed, based = pack_words(options.pack), ("--base", options.base) if options.base else ()
-    origin = Provenance(SEED, options.selection.repeated("gate", *based, *packed), packed)
+    pack_option, base = pack_words(options.pack), ("--base", options.base) if options.base else ()
+    origin = Provenance(SEED, options.selection.repeated("gate", *base, *pack_option), pack_option)
     book, seconds = book_in(writable(options.output), SEED), options.explaining.seconds
     twins, calls, began = TwinCount(targets), CallLog(book.kept), time.monotonic()
     with ExitStack() as stack:
@@ -105,7 +105,7 @@ def gate(options: GateOptions) -> Exit:
         if session.unknown and seconds is not None and not session.interruption.wanted:
             progress.stop()
             explain_findings(book, pool, targets, seconds, err)
-        lost = restarted(pool, oracle)
+        restarts = restarted(pool, oracle)
         remarks = _remarks(options, session, measured, corpora, pack)
         outline = replace(
             run_outline("gate", book, targets, session.tally, twins, origin, session.issue),
@@ -122,7 +122,7 @@ def gate(options: GateOptions) -> Exit:
     print_gate(out, outline, session.tally, session.counts, options.base, reasons, elapsed, passed=passed)
     write_reports(outline, wanted)
     troubles = [each for each in (book.trouble, log.trouble) if each]
-    for line in (*lost, *troubles):
+    for line in (*restarts, *troubles):
         err.print(line, style="yellow", soft_wrap=True)
     return Exit.INTERNAL if troubles and passed else code
 

@@ -71,8 +71,10 @@ def run(options: RunOptions) -> Exit:
         err.print(line)
         return Exit.REQUIRED_NOT_RUN
     seed = secrets.randbelow(2**32) if options.seed is None else options.seed
-    packed = pack_words(options.pack)
-    origin = Provenance(seed, options.selection.repeated("run", "--seed", str(seed), *packed), packed, numbered=True)
+    pack_option = pack_words(options.pack)
+    origin = Provenance(
+        seed, options.selection.repeated("run", "--seed", str(seed), *pack_option), pack_option, numbered=True
+    )
     book, tally, seconds = book_in(writable(options.output), seed), Tally(), options.explaining.seconds
     limits, twins, calls = Limits(options.max_time, options.max_cases), TwinCount(targets), CallLog(book.kept)
     with ExitStack() as stack:
@@ -97,13 +99,13 @@ def run(options: RunOptions) -> Exit:
         outline = run_outline("run", book, targets, tally, twins, origin)
         log.findings(book, [failure.text for failure in outline.failures])
         log.summary(tally, elapsed)
-        lost = restarted(pool, oracle)
+        restarts = restarted(pool, oracle)
     print_run(out, outline, tally, book, elapsed)
     write_reports(outline, wanted)
     if options.coverage:
         print_coverage(out, tally)
     missing, troubles = missing_targets(tally, options.require), [each for each in (book.trouble, log.trouble) if each]
-    for line in (*lost, *troubles):
+    for line in (*restarts, *troubles):
         err.print(line, style="yellow")
     for line in missing:
         err.print(line, style="bold red")

@@ -68,11 +68,11 @@ def bucket_text(bucket: Bucket, target: Target, origin: Provenance) -> str:
             f"\n  as found      kernelfuzz {shlex.join(['repro', place, *origin.pack_option, '--target', target.id])}"
         )
     seen = f"  seen          {bucket.count:,} times on {len(bucket.targets)} targets"
-    told = told_lines(bucket.found.lines())
+    told = explanation_lines(bucket.found.lines())
     return "\n".join([text, *told, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
 
 
-def told_lines(lines: Iterable[str]) -> Iterator[str]:
+def explanation_lines(lines: Iterable[str]) -> Iterator[str]:
     """The lines of an explanation, 'label: text', in the columns of a failure's text."""
     for label, _, rest in (line.partition(": ") for line in lines):
         yield f"  {label + ' ':<13} {rest}"

@@ -26,7 +26,7 @@ def print_night(console: Console, seen: NightView, page: Path) -> None:
         console.print(line, style="yellow", soft_wrap=True)
     for bucket in seen.buckets:
         console.print()
-        console.print(bucket_text(bucket), soft_wrap=True)
+        console.print(_bucket_text(bucket), soft_wrap=True)
     console.print()
     failing = len(seen.failing)
     found = f"{failing} bucket{'s' if failing != 1 else ''} failing" if failing else "nothing found"
@@ -117,7 +117,7 @@ def _table(seen: NightView) -> Table:
     return table
 
 
-def bucket_text(bucket: BucketTotals) -> str:
+def _bucket_text(bucket: BucketTotals) -> str:
     """A finding as it is printed: the failure, its explanation, how often it was seen."""
     row = bucket.row
     seen = sum(bucket.sightings.values())
@@ -161,7 +161,7 @@ def _failure(bucket: BucketTotals, known: Mapping[str, Kernel]) -> Failure:
     place = location_of(known[row.kernel]) if row.kernel in known else Location(row.kernel, 1)
     targets = tuple(sorted(bucket.sightings))
     count = sum(bucket.sightings.values())
-    return Failure(row.kernel, Verdict(row.verdict), row.law, targets, count, bucket_text(bucket), place)
+    return Failure(row.kernel, Verdict(row.verdict), row.law, targets, count, _bucket_text(bucket), place)
 
 
 def _worst(marks: Iterable[Mark]) -> dict[str, dict[str, WorstPass]]:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import NotRun
+from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool, WorkerPool

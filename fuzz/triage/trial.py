@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuzz.adapters.target import Target
-from fuzz.base.capability import is_given, refusal
+from fuzz.base.capability import capability_of, refusal
 from fuzz.base.case import Case, CaseError
 from fuzz.base.outcome import Outcome
 from fuzz.base.validity import check_case
@@ -197,7 +197,7 @@ def _is_sound(case: Case, target: Target) -> bool:
         check_case(case)
     except CaseError:
         return False
-    return is_given(target.kernel, case)
+    return capability_of(target.kernel).is_dispatched(case)
 
 
 def _keep(found: dict[str, Judgement | None], case: Case, judgement: Judgement, family: Family) -> None:

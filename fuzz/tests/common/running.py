@@ -13,10 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from fuzz.tests.conftest import CHECKOUT
-
-HANG_S = 300
-"""No command takes so long on any machine: what does has stopped for good. No test waits for it to pass."""
+from fuzz.tests.conftest import CHECKOUT, HANG_S
 
 
 class Running(subprocess.Popen[str]):

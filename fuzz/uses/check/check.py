@@ -11,9 +11,7 @@ from typing import Any
 
 from fuzz.adapters.python import Device
 from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.attestation import NotRun
+from fuzz.adapters.target import NotRun, Target
 from fuzz.base.kernel import Capabilities, Kernel
 from fuzz.base.op import OPS
 from fuzz.base.selection import globs, matches_any
@@ -100,7 +98,7 @@ def check_targets(
 
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
     """The kernel's targets, as far as the call and the command line of the tests ask for them."""
-    every = expand([kernel], this_host())
+    every = expand([kernel])
     chosen = every
     for wanted in (globs(patterns), globs(GIVEN.options.targets)):
         chosen = tuple(target for target in chosen if not wanted or matches_any(target.id, wanted))

@@ -9,7 +9,6 @@ from pathlib import Path
 from fuzz.adapters.pack import PackError, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
 from fuzz.uses.check.check import Plans, check_targets
@@ -67,7 +66,7 @@ def pack_targets(folder: Path) -> list[PackTarget]:
     wanted = globs(GIVEN.options.targets)
     found = []
     for kernel in pack.kernels:
-        siblings = expand([kernel], this_host())
+        siblings = expand([kernel])
         found += [
             PackTarget(target, folder, siblings) for target in siblings if not wanted or matches_any(target.id, wanted)
         ]

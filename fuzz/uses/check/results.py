@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import NotRun
+from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
-from fuzz.report.failure import Provenance, failure_text, told_lines
+from fuzz.report.failure import Provenance, explanation_lines, failure_text
 from fuzz.uses.check.plan import Plan
 
 
@@ -58,7 +57,7 @@ def _text(bucket: Bucket, target: Target, origin: Provenance) -> str:
     """The failure as every verb tells it. A kernel of no pack is unknown to `repro`: its case goes to the check."""
     path = bucket.path if origin.pack_option else None
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, path, origin)
-    text = "\n".join([text, *told_lines(bucket.found.lines())])
+    text = "\n".join([text, *explanation_lines(bucket.found.lines())])
     text += f"\n  note          {bucket.note}" if bucket.note else ""
     if bucket.path is None or path is not None:
         return text

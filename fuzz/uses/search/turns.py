@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import NotRun
+from fuzz.adapters.target import NotRun, Target
 from fuzz.base.capability import capability_of
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel

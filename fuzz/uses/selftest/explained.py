@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.base.mutant import Mutant
@@ -53,7 +52,7 @@ class ExplainedMutant:
 
 def explained_on(base: Kernel, target: Target, case: Case, judgement: Judgement) -> Finding:
     """Beside the base, and on all targets: also on those where the mutant need not be killed."""
-    everywhere = [each for each in expand([target.kernel, base], this_host()) if each.unavailable() is None]
+    everywhere = [each for each in expand([target.kernel, base]) if each.unavailable() is None]
     with WorkerPool(everywhere) as pool:
         return diagnose(pool, everywhere, Finding(case, judgement), Allowance(_EXPLAIN_S))
 
@@ -63,7 +62,7 @@ def swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
 
     What a stray access shows differs from process to process: wrong values and faults are one way of failing.
     """
-    target = next(each for each in expand([kernel], this_host()) if each.id == finding.target)
+    target = next(each for each in expand([kernel]) if each.id == finding.target)
     with WorkerPool([target]) as pool:
         return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
 

@@ -12,7 +12,6 @@ from rich.console import Console
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.mutant import Mutant
 from fuzz.base.selection import SelectionError, keyword
@@ -138,7 +137,7 @@ def hunt(
     """Search until every target of the mutant has killed it, or the case limit is reached; with `explain`, shrink and
     explain what killed it first."""
     base = pack.kernel(mutant.base)
-    pairs = zip(expand([mutant.apply(base)], this_host()), expand([base], this_host()), strict=True)
+    pairs = zip(expand([mutant.apply(base)]), expand([base]), strict=True)
     runs = [
         MutantRun(mutant, target, twin)
         for target, twin in pairs

@@ -1,4 +1,4 @@
-"""Which cases a kernel is given."""
+"""Which cases are dispatched to a kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from fuzz.adapters.c import CKernel
 from fuzz.adapters.python import PythonKernel
-from fuzz.base.capability import accepts, is_given, refusal
+from fuzz.base.capability import accepts, capability_of, refusal
 from fuzz.base.case import THREADS, Case, Layout, contiguous
 from fuzz.base.kernel import Capabilities
 from fuzz.tests.common.planted import a_case
@@ -58,7 +58,8 @@ def test_a_number_of_threads_is_given_to_torch_alone() -> None:
     assert accepts(python, case)
     assert refusal(replace(python, framework="triton"), case) == "2 threads"
     assert refusal(_kernel(), case) == "2 threads"
-    assert not is_given(_kernel(outside="rejects"), case), "C kernels do not hear of it, and cannot reject it"
+    strict = capability_of(_kernel(outside="rejects"))
+    assert not strict.is_dispatched(case), "C kernels do not hear of it, and cannot reject it"
 
 
 def test_op_dtype_axis_and_rank() -> None:

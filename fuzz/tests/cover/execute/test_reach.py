@@ -7,11 +7,10 @@ from dataclasses import replace
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.python import PythonAttestation
 from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.attestation import Attestation, NotRun
+from fuzz.base.capability import Dispatch
 from fuzz.base.case import Case
-from fuzz.base.dispatch import Dispatch
 from fuzz.execute.reach import Reserved, reach_of
 from fuzz.generate.search import StopSearch, search
 

@@ -24,7 +24,7 @@ def _buckets(folder: Path, *bugs: tuple[str, str, str]) -> list[Bucket]:
     targets = planted(folder, *bugs)
     book = book_in(folder / "findings", 1)
     with WorkerPool(targets) as pool:
-        runner = Runner(pool, targets, Limits(max_cases=800), book)
+        runner = Runner(pool, targets, Limits(max_cases=480), book)
         runner.run("rms_norm", 3)
         explain_findings(book, pool, targets, 600.0, Console(file=io.StringIO()))
     assert sum(bucket.count for bucket in book.buckets.values()) == runner.tally.findings
