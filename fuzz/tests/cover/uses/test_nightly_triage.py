@@ -11,6 +11,7 @@ import numpy as np
 from fuzz.adapters.c import CKernel
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import contiguous
 from fuzz.base.verdict import Verdict
@@ -20,6 +21,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, Source, by_family
 from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore, Position
+from fuzz.findings.database_views import view
 from fuzz.findings.store import Batch, FileStore
 from fuzz.findings.tally import Tally
 from fuzz.judge.judge import EntryJudge, Judgement
@@ -32,11 +34,16 @@ from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.stopping import Stopping
 
 
-def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_path: Path) -> None:
+def _no_eps() -> Target:
     generic = load(built_in()).kernel("generic")
     assert isinstance(generic, CKernel)
     kernel = replace(generic, name="no-eps", edits=(("n, eps)", "n, 0.0f * eps)"),))
     [target] = [target for target in expand([kernel], this_host()) if target.id.endswith("@native:gcc-O2")]
+    return target
+
+
+def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_path: Path) -> None:
+    target = _no_eps()
     sources = [Source(5, "the search that found it"), Source(6, "a later search")]
     book = FindingBook(FileStore(tmp_path), lambda: sources[0], {target.id: target}, by_family)
     x = np.full((3, 50), 1e-4, "<f4")
@@ -62,8 +69,33 @@ def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_pa
     assert found.explanation == told.lines()
 
 
+def test_what_an_earlier_session_has_found_is_recalled_from_its_file_and_explained(tmp_path: Path) -> None:
+    """The session before was killed; the one that goes on has replayed nothing, and knows what the tables say."""
+    target = _no_eps()
+    case = a_case(contiguous((3, 50)), bits=np.full((3, 50), 1e-4, "<f4").tobytes())
+    engine = open_state(tmp_path / "state.sqlite")
+    for resume in (False, True):
+        opened = open_night(engine, 5, 4000.0, "", {}, resume=resume)
+        begin_slice(engine, opened.position, Turn(int(resume), "rms_norm", 5, 60.0))
+        store = DatabaseStore(engine, tmp_path / "findings", opened.position)
+        book = FindingBook(store, lambda: Source(5, "a search"), {target.id: target}, by_family, store.load())
+        if not resume:
+            book.add("no-eps", case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC, 9.0), {})
+            assert book.commit() == ""
+    [bucket] = book.buckets.values()
+    assert bucket.finding is None
+    with WorkerPool([target]) as pool, Stopping(3600.0) as stopping:
+        assert NightTriage(pool, [target], book, opened.position, stopping, limit_s=4000.0).explain_one()
+    assert book.commit() == ""
+    [seen] = view(engine).buckets
+    assert (seen.count, seen.row.need, seen.row.triaged) == (1, "fails alone", seen.row.digest)
+    assert "cause: the kernel's source: no-eps fails" in seen.row.explanation
+    [path] = (tmp_path / "findings").iterdir()
+    assert path.name == seen.row.case_file
+
+
 def test_only_the_target_that_failed_shows_that_a_kept_case_passes_now(tmp_path: Path) -> None:
-    """Others pass it anyway, and a slow one may rest."""
+    """Others pass it anyway, and a slow one may be skipped."""
     generic = load(built_in()).kernel("generic")
     targets = [target for target in expand([generic], this_host()) if target.id.startswith("c-generic@native:gcc-")][:2]
     case = a_case(contiguous((3, 50)), bits=np.full((3, 50), 1.0, "<f4").tobytes())
