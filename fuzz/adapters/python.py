@@ -31,7 +31,7 @@ Device = Literal["interpret", "cpu", "cuda"]
 
 
 @dataclass(frozen=True)
-class Placement:
+class DevicePlacement:
     """Where kernels of a framework run."""
 
     device: Device
@@ -48,7 +48,7 @@ class Framework:
     """A library that kernels in Python are written with."""
 
     packages: tuple[str, ...]
-    places: tuple[Placement, ...]
+    places: tuple[DevicePlacement, ...]
     threads: bool = False
     """its kernels can be told how many threads to use."""
 
@@ -57,9 +57,14 @@ FRAMEWORKS: dict[str, Framework] = {
     "triton": Framework(
         ("torch", "triton"),
         # The interpreter needs milliseconds for each program.
-        (Placement("interpret", "interpreted", 30.0, SMALL, slow=True), Placement("cuda", "compiled", 120.0)),
+        (
+            DevicePlacement("interpret", "interpreted", 30.0, SMALL, slow=True),
+            DevicePlacement("cuda", "compiled", 120.0),
+        ),
     ),
-    "torch": Framework(("torch",), (Placement("cpu", "torch", 60.0), Placement("cuda", "torch", 120.0)), threads=True),
+    "torch": Framework(
+        ("torch",), (DevicePlacement("cpu", "torch", 60.0), DevicePlacement("cuda", "torch", 120.0)), threads=True
+    ),
 }
 
 

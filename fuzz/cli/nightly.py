@@ -19,7 +19,7 @@ from fuzz.cli.options import loaded, pack_words
 if TYPE_CHECKING:
     from fuzz.adapters.pack import Pack
     from fuzz.uses.nightly.opening import Opened
-    from fuzz.uses.nightly.results import Ended, NightResults
+    from fuzz.uses.nightly.results import NightEnd, NightResults
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _announced(opened: Opened, resume: bool) -> str:
     return f"night {opened.night} {what}: seed {opened.seed}, {opened.left_s:,.0f} s left{note}"
 
 
-def _exit(ended: Ended, *, interrupted: bool = False) -> Exit:
+def _exit(ended: NightEnd, *, interrupted: bool = False) -> Exit:
     tally = ended.tally
     if tally is None:
         return Exit.INTERNAL

@@ -10,7 +10,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.findings.bucket import Bucket, Source, base_of, by_verdict
 from fuzz.findings.casefile import save
-from fuzz.findings.store import Batch, FileStore, Store, evidence_path
+from fuzz.findings.store import FileStore, Store, Unsaved, evidence_path
 from fuzz.judge.judge import Judgement
 from fuzz.triage.causes import shared_cause
 from fuzz.triage.family import Family
@@ -39,7 +39,7 @@ class FindingBook:
     """names the bucket in which a failure of a kernel waits."""
     buckets: dict[str, Bucket] = field(default_factory=dict)
     """by name."""
-    batch: Batch = field(default_factory=Batch)
+    batch: Unsaved = field(default_factory=Unsaved)
     """what the store was not told of yet."""
     replaying: dict[str, str] = field(default_factory=dict)
     """while kept cases are replayed: the bucket that each case's digest stands for."""
@@ -86,7 +86,7 @@ class FindingBook:
             for bucket in self.buckets.values():
                 if bucket.finding is not None and not bucket.written:
                     self._write(bucket)
-        batch, self.batch = self.batch, Batch()
+        batch, self.batch = self.batch, Unsaved()
         return self.store.commit(batch) or self.trouble
 
     def siblings(self, bucket: Bucket) -> list[Bucket]:

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from fuzz.findings.bucket import Bucket, Source, rule_from_text, rule_to_text
 from fuzz.findings.casefile import save
 from fuzz.findings.database import write_rows
-from fuzz.findings.store import Batch
+from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import (
     AccuracyRow,
     BatchRow,
@@ -64,22 +64,22 @@ class DatabaseStore:
         self._position = position
         self._text_of = text_of
         """the failure of a bucket, as it is printed."""
-        self._waiting = Batch()
+        self._waiting = Unsaved()
 
     def write(self, bucket: Bucket, path: Path) -> None:
         save(path, bucket.case, bucket.record(bucket.lines()))
 
-    def release(self, path: Path, batch: Batch) -> None:
+    def release(self, path: Path, batch: Unsaved) -> None:
         batch.released.append(path)
 
-    def commit(self, batch: Batch) -> str:
+    def commit(self, batch: Unsaved) -> str:
         self._waiting.add(batch)
         try:
             with Session(self._engine) as transaction, transaction.begin():
                 self._save(transaction, self._waiting)
         except OperationalError as error:
             return f"{self._engine.url.database}: {error.orig}"
-        done, self._waiting = self._waiting, Batch()
+        done, self._waiting = self._waiting, Unsaved()
         for path in set(done.released) - {bucket.path for bucket in done.buckets.values()}:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -116,7 +116,7 @@ class DatabaseStore:
             also=frozenset(seen - {row.kernel}), pending=row.triaged != row.digest,
         )  # fmt: skip
 
-    def _save(self, transaction: Session, batch: Batch) -> None:
+    def _save(self, transaction: Session, batch: Unsaved) -> None:
         """All of it is committed by the caller, or nothing."""
         now, position = time.monotonic(), self._position
         night = {"night_id": position.night}
@@ -138,7 +138,7 @@ class DatabaseStore:
         self._save_accuracy(transaction, batch)
         self._save_buckets(transaction, batch)
 
-    def _save_accuracy(self, transaction: Session, batch: Batch) -> None:
+    def _save_accuracy(self, transaction: Session, batch: Unsaved) -> None:
         def worse(column: str) -> Callable[[Any], Any]:
             old = getattr(AccuracyRow, column)
             return lambda new: case((new.ratio > AccuracyRow.ratio, new[column]), else_=old)
@@ -149,7 +149,7 @@ class DatabaseStore:
         kept = {name: worse(name) for name in ("n", "climb", "where", "ratio")}
         write_rows(transaction, AccuracyRow, rows, "runs", **kept)
 
-    def _save_buckets(self, transaction: Session, batch: Batch) -> None:
+    def _save_buckets(self, transaction: Session, batch: Unsaved) -> None:
         for name, bucket in batch.buckets.items():
             row = transaction.query(BucketRow).filter_by(signature=name).one_or_none()
             columns = self._columns(bucket)

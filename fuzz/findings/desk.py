@@ -14,7 +14,7 @@ from fuzz.findings import casefile
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, family_of
 from fuzz.triage.causes import Cause, breadth, causes_of, fails_on, one_fault
-from fuzz.triage.diagnosis import Allowance, Workers, diagnose, new_workers
+from fuzz.triage.diagnosis import TimeAllowance, Workers, diagnose, new_workers
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding
 from fuzz.triage.history import Need
@@ -31,7 +31,7 @@ def _silent(line: str) -> None:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class TimeShares:
     """How the time for explaining is shared out."""
 
     least_s: float
@@ -56,7 +56,7 @@ class Desk:
     pool: Pool
     targets: Sequence[Target]
     book: FindingBook
-    bounds: Bounds
+    bounds: TimeShares
     stop: Callable[[], bool] = _never
     """asked often; once it is true, what is known by then is the answer."""
     say: Callable[[str], None] = _silent
@@ -160,7 +160,7 @@ class Desk:
         self.say(head)
         share = self._left * self.bounds.one_cause / min(self._waiting, self.bounds.queue)
         seconds = min(self.bounds.most_s, max(share, self.bounds.least_s))
-        allowance = Allowance(seconds, self.stop, lambda line: self.say(f"{head}: {line}"), self.bounds.option)
+        allowance = TimeAllowance(seconds, self.stop, lambda line: self.say(f"{head}: {line}"), self.bounds.option)
         kernel = self._by_id[finding.target].kernel.name
         fresh = any(each.need is Need.HISTORY for each in self.book.buckets.values() if each.kernel == kernel)
         found = diagnose(self.pool, self.targets, finding, allowance, known, self.workers, fresh=fresh)

@@ -44,7 +44,7 @@ class WorstRun:
 
 
 @dataclass
-class Batch:
+class Unsaved:
     """What happened since the last one. Everything here is a count, a maximum or the latest state of a bucket, so that
     what cannot be saved, because the disk is full, waits in memory without growing with the run."""
 
@@ -74,7 +74,7 @@ class Batch:
         known = self.accuracy.get(point)
         self.accuracy[point] = worst if known is None else known.joined(worst)
 
-    def add(self, later: Batch) -> None:
+    def add(self, later: Unsaved) -> None:
         """Take in what happened later."""
         for mine, theirs in ((self.cases, later.cases), (self.judged, later.judged)):
             mine.update(theirs)
@@ -98,10 +98,10 @@ class Store(Protocol):
     def write(self, bucket: Bucket, path: Path) -> None:
         """Write the bucket's case file, whole or not at all. Raises OSError."""
 
-    def release(self, path: Path, batch: Batch) -> None:
+    def release(self, path: Path, batch: Unsaved) -> None:
         """Remove a case file that no bucket names any longer: with this batch, where something saved names it still."""
 
-    def commit(self, batch: Batch) -> str:
+    def commit(self, batch: Unsaved) -> str:
         """Save a batch; why that is not possible, or ''. What is not saved is tried again with the next one."""
 
     def sightings(self) -> Mapping[str, Mapping[str, int]]:
@@ -118,10 +118,10 @@ class FileStore:
     def write(self, bucket: Bucket, path: Path) -> None:
         save(path, bucket.case, bucket.record(bucket.found.lines()))
 
-    def release(self, path: Path, batch: Batch) -> None:
+    def release(self, path: Path, batch: Unsaved) -> None:
         path.unlink(missing_ok=True)
 
-    def commit(self, batch: Batch) -> str:
+    def commit(self, batch: Unsaved) -> str:
         for (name, target), count in batch.sightings.items():
             self._seen.setdefault(name, Counter())[target] += count
         for source, into in batch.merged:

@@ -40,7 +40,7 @@ def _silent(line: str) -> None:
 
 
 @dataclass(frozen=True)
-class Allowance:
+class TimeAllowance:
     """How much may be spent on one finding, and who is told how it goes."""
 
     seconds: float = SECONDS
@@ -56,7 +56,7 @@ class Allowance:
 class _Clock:
     """Says when to stop."""
 
-    allowance: Allowance
+    allowance: TimeAllowance
     began: float = field(default_factory=time.monotonic)
     stopped: bool = False
 
@@ -84,7 +84,7 @@ def diagnose(
     pool: Pool,
     targets: Sequence[Target],
     finding: Finding,
-    allowance: Allowance = Allowance(),
+    allowance: TimeAllowance = TimeAllowance(),
     known: Sequence[Rule] = (),
     workers: Workers = new_workers,
     *,

@@ -10,7 +10,7 @@ from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import hangs
-from fuzz.findings.desk import Bounds, Desk
+from fuzz.findings.desk import Desk, TimeShares
 from fuzz.triage.history import Need, recognise
 from fuzz.triage.trial import FreshProcess
 from fuzz.uses.search.calls import CallLog
@@ -41,7 +41,7 @@ def explain_findings(
     book: FindingBook, pool: WorkerPool, targets: Sequence[Target], seconds: float, err: Console
 ) -> None:
     """Sort the book's findings by their causes, whatever stopped the run; Ctrl-C keeps what is known by then."""
-    desk = Desk(pool, targets, book, Bounds(_LEAST_S, seconds, option="--explain-time"))
+    desk = Desk(pool, targets, book, TimeShares(_LEAST_S, seconds, option="--explain-time"))
     if not desk.waiting:
         return
     allowed = seconds * min(len(desk.waiting) + 1, _FINDINGS)

@@ -19,7 +19,7 @@ from fuzz.base.op import OPS
 from fuzz.quality.speed import peers
 from fuzz.quality.speed.timing import EPS, Shape, Timing
 from fuzz.transport.python.attempt import torch_dtypes
-from fuzz.transport.python.kernel import Ended, Kernel
+from fuzz.transport.python.kernel import LoadedKernel, Raised
 
 ROWS = (4096, 32768)
 LENGTHS = (1024, 2048, 2880, 4096, 8192, 16384)
@@ -41,12 +41,12 @@ class SpeedError(Exception):
     """A kernel whose result is wrong, so that its time means nothing."""
 
 
-def load(targets: Sequence[Target]) -> dict[str, Kernel]:
+def load(targets: Sequence[Target]) -> dict[str, LoadedKernel]:
     """The kernels in this process, by target."""
     specs = {target.id: spec_of(target, Builder())[0] for target in targets}
     for spec in specs.values():
         os.environ.update(spec.environment)
-    return {name: Kernel(spec) for name, spec in specs.items()}
+    return {name: LoadedKernel(spec) for name, spec in specs.items()}
 
 
 def copy_bandwidth(torch: Any) -> float:
@@ -61,7 +61,7 @@ def copy_bandwidth(torch: Any) -> float:
 
 
 def time_shape(
-    torch: Any, shape: Shape, kernels: Mapping[str, Kernel], beside: Mapping[str, Called]
+    torch: Any, shape: Shape, kernels: Mapping[str, LoadedKernel], beside: Mapping[str, Called]
 ) -> Iterator[Timing]:
     """Each of the kernels, then each of the others, on the same tensors."""
     sets = [_tensors(torch, shape, seed) for seed in range(_count(shape))]
@@ -76,7 +76,7 @@ def time_shape(
         yield Timing(shape, name, _graph_seconds(torch, function, [_inputs(shape.op, one) for one in sets]))
 
 
-def warm(torch: Any, shape: Shape, kernels: Mapping[str, Kernel], beside: Mapping[str, Called]) -> None:
+def warm(torch: Any, shape: Shape, kernels: Mapping[str, LoadedKernel], beside: Mapping[str, Called]) -> None:
     """Compile whatever is needed, into the caches on disk, with one call each."""
     tensors = _tensors(torch, shape, 0)
     for kernel in kernels.values():
@@ -91,7 +91,7 @@ def peers_of(torch: Any, op: str) -> dict[str, Called]:
     return {EAGER: peers.eager(op, torch), COMPILED: peers.compiled(op, torch)}
 
 
-def caller(kernel: Kernel) -> Called:
+def caller(kernel: LoadedKernel) -> Called:
     """Calls the kernel on all tensors of a set."""
     return lambda tensors: kernel.call(tensors, {"eps": EPS, "axis": 1})
 
@@ -99,9 +99,9 @@ def caller(kernel: Kernel) -> Called:
 def _takes(call: Called, tensors: Mapping[str, Any]) -> bool:
     """False where the kernel rejects the shape. Any other error is raised."""
     ended = call(tensors)
-    if isinstance(ended, Ended) and not ended.rejected:
+    if isinstance(ended, Raised) and not ended.rejected:
         raise SpeedError(ended.words)
-    return not isinstance(ended, Ended)
+    return not isinstance(ended, Raised)
 
 
 def _count(shape: Shape) -> int:

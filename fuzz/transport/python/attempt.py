@@ -11,7 +11,7 @@ import numpy as np
 
 from fuzz.base.case import THREADS, Case, Output
 from fuzz.transport import records
-from fuzz.transport.python.kernel import Ended
+from fuzz.transport.python.kernel import Raised
 from fuzz.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs
 
 
@@ -69,9 +69,9 @@ class Attempt:
     def collect(self) -> Answer:
         """What the kernel left behind. On a GPU only after everything queued is done."""
         memory = {slab.index: slab.after() for slab in self._own()}
-        rejected = isinstance(self._returned, Ended) and self._returned.rejected
+        rejected = isinstance(self._returned, Raised) and self._returned.rejected
         damages = tuple(record for slab in self._own() for record in _damages(slab, memory[slab.index], rejected))
-        if isinstance(self._returned, Ended):
+        if isinstance(self._returned, Raised):
             status = records.REJECTED if self._returned.rejected else records.RAISED
             return Answer(status, {}, damages, {}, self._returned.words)
         outputs: dict[str, bytes] = {}

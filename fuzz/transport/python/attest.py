@@ -6,10 +6,10 @@ import platform
 from collections.abc import Iterator
 from typing import Any
 
-from fuzz.transport.python.kernel import Kernel, Spec
+from fuzz.transport.python.kernel import LoadedKernel, Spec
 
 
-def attested(spec: Spec, kernel: Kernel, torch: Any) -> str:
+def attested(spec: Spec, kernel: LoadedKernel, torch: Any) -> str:
     """Lines of name=value; of the one line 'missing=reason' where the worker cannot run here."""
     if spec.device == "cuda" and not torch.cuda.is_available():
         built = f"torch {torch.__version__} is built without it" if torch.version.cuda is None else "torch finds none"
@@ -31,7 +31,7 @@ def _loop_fault() -> str:
     return f"{versions} ({fault}): install an older NumPy or a newer Triton" if fault else ""
 
 
-def _facts(spec: Spec, kernel: Kernel, torch: Any) -> Iterator[tuple[str, str]]:
+def _facts(spec: Spec, kernel: LoadedKernel, torch: Any) -> Iterator[tuple[str, str]]:
     yield "digest", kernel.digest
     yield "python", platform.python_version()
     yield "torch", str(torch.__version__)
@@ -47,7 +47,7 @@ def _facts(spec: Spec, kernel: Kernel, torch: Any) -> Iterator[tuple[str, str]]:
         yield "mode", "torch"
 
 
-def _triton_facts(spec: Spec, kernel: Kernel) -> Iterator[tuple[str, str]]:
+def _triton_facts(spec: Spec, kernel: LoadedKernel) -> Iterator[tuple[str, str]]:
     import triton
 
     from fuzz.transport.python import probe
@@ -65,7 +65,7 @@ def _is_machine_code(program: Any) -> bool:
     return bool(getattr(program, "asm", {}).get("cubin"))
 
 
-def _modes(kernel: Kernel) -> Iterator[str]:
+def _modes(kernel: LoadedKernel) -> Iterator[str]:
     """How each Triton function of the kernel's module would run, below whatever tunes it."""
     from triton.runtime.interpreter import InterpretedFunction
     from triton.runtime.jit import JITFunction

@@ -63,7 +63,7 @@ class KernelError(Exception):
 
 
 @dataclass(frozen=True)
-class Ended:
+class Raised:
     """A call that did not return: it raised."""
 
     rejected: bool
@@ -71,7 +71,7 @@ class Ended:
     words: str
 
 
-class Kernel:
+class LoadedKernel:
     """The entry function of a kernel's source."""
 
     def __init__(self, spec: Spec) -> None:
@@ -95,7 +95,7 @@ class Kernel:
         return self._takes_all or name in self._names
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
-        """What the function returns, or an Ended."""
+        """What the function returns, or what it raised, as `Raised`."""
         if self.takes("offset"):  # cases without an offset do not have this parameter, nor need such kernels
             params = {"offset": 0.0, **params}
         try:
@@ -103,7 +103,7 @@ class Kernel:
         except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
                 raise
-            return Ended(isinstance(error, (ValueError, NotImplementedError)), self._words(error))
+            return Raised(isinstance(error, (ValueError, NotImplementedError)), self._words(error))
 
     def _words(self, error: BaseException) -> str:
         """The error in one line, with the last line of the kernel's file that was reached."""

@@ -13,7 +13,7 @@ from fuzz.base.case import Case
 from fuzz.transport import records
 from fuzz.transport.python.attempt import Answer, Attempt, respond
 from fuzz.transport.python.attest import attested
-from fuzz.transport.python.kernel import Kernel, KernelError, Spec
+from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec
 from fuzz.transport.python.protocol import Channel, broken_frame
 from fuzz.transport.python.slab import too_large
 
@@ -29,7 +29,7 @@ def work(spec: Spec) -> None:
 
     torch.set_num_threads(1)
     try:
-        kernel = Kernel(spec)
+        kernel = LoadedKernel(spec)
     except KernelError as error:
         channel.hello(f"broken={error}")
         return
@@ -48,7 +48,7 @@ def work(spec: Spec) -> None:
 class _Runs:
     """Runs groups of cases."""
 
-    def __init__(self, spec: Spec, kernel: Kernel, torch: Any) -> None:
+    def __init__(self, spec: Spec, kernel: LoadedKernel, torch: Any) -> None:
         self._spec, self._kernel, self._torch = spec, kernel, torch
 
     def answers(self, cases: Sequence[tuple[Case, bool]]) -> list[tuple[Case, Answer, Answer | None]]:

@@ -17,7 +17,7 @@ from fuzz.base.op import OPS
 from fuzz.base.selection import globs, matches_any
 from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.findings.book import book_in
-from fuzz.findings.desk import Bounds, Desk
+from fuzz.findings.desk import Desk, TimeShares
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.triage.diagnosis import Workers, new_workers
 from fuzz.uses.check.function import Arrays, declared
@@ -35,7 +35,7 @@ __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
 __tracebackhide__ = told
 _AFTER_FINDING = 64
 """cases that a check goes on for once it has found something: a smaller one is easier to understand."""
-_EXPLAINING = Bounds(least_s=0.5, queue=2, option="--kernelfuzz-explain-time")
+_EXPLAINING = TimeShares(least_s=0.5, queue=2, option="--kernelfuzz-explain-time")
 """The time that the command line of the tests gives is for all findings: the first may take half of what is left."""
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from fuzz.adapters.python import Device, PythonKernel
 from fuzz.base.kernel import Capabilities
 from fuzz.base.op import OPS, Op
-from fuzz.transport.python.kernel import Ended
+from fuzz.transport.python.kernel import Raised
 from fuzz.uses.check.results import CheckError, told
 from oracles import numerics as forms
 
@@ -39,7 +39,7 @@ class Function:
         return name in self.names
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
-        """What it returns, outputs by name, or an Ended."""
+        """What it returns, outputs by name, or what it raised, as `Raised`."""
         given = {name: value for name, value in {"offset": 0.0, **params}.items() if self.takes(name)}
         if self.arrays == "numpy":
             tensors = {name: tensor.numpy() for name, tensor in tensors.items()}
@@ -48,7 +48,7 @@ class Function:
                 warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
                 returned = self.function(**tensors, **given)
         except Exception as error:  # not what stops a test run: KeyboardInterrupt, and pytest's own outcomes
-            return Ended(isinstance(error, (ValueError, NotImplementedError)), _words(error))
+            return Raised(isinstance(error, (ValueError, NotImplementedError)), _words(error))
         if isinstance(returned, (tuple, list)) and len(returned) == len(self.returns):
             returned = dict(zip(self.returns, returned, strict=True))
         return _as_tensors(returned) if self.arrays == "numpy" else returned

@@ -12,7 +12,7 @@ from fuzz.findings.accuracy import accuracy_of
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.database_store import Position
-from fuzz.findings.store import Batch
+from fuzz.findings.store import Unsaved
 from fuzz.findings.tally import Tally
 from fuzz.judge.judge import Judgement
 from fuzz.uses.search.stopping import Stopping
@@ -82,7 +82,7 @@ class Recorder:
     def drop_batch(self) -> None:
         """Forget the batch that was cut off: its cases were not all judged. The database goes on naming the files that
         the batch put others in place of; what no bucket keeps in the end is replayed and removed by the next night."""
-        self.book.batch = Batch()
+        self.book.batch = Unsaved()
 
     def replayed(self, bucket: Bucket, case: Case, judgement: Judgement) -> None:
         """The kept case of a bucket after the calls that it needs, in a process of its own."""

@@ -25,7 +25,7 @@ from fuzz.uses.starting import missing_targets
 
 
 @dataclass(frozen=True)
-class Ended:
+class NightEnd:
     """How a night ended, as far as there was time to look."""
 
     tally: Tally | None = None
@@ -48,7 +48,7 @@ class NightResults:
     out: Console
     err: Console
 
-    def finish(self, engine: Engine, opened: Opened, stopping: Stopping, saved: bool) -> Ended:
+    def finish(self, engine: Engine, opened: Opened, stopping: Stopping, saved: bool) -> NightEnd:
         """Say how the night ended, first in the state. What takes too long then is left out: the state has it all."""
         if saved:
             try:
@@ -56,7 +56,7 @@ class NightResults:
             except OperationalError as error:
                 self._warn(f"not saved: {error.orig}")
                 saved = False
-        ended, whole = Ended(), False
+        ended, whole = NightEnd(), False
         with stopping.abortable(LAST_S):
             seen = view(engine, opened.night)
             ended = self._ended(seen)
@@ -68,15 +68,15 @@ class NightResults:
         elif not whole:
             self._warn("all is saved, and there was no time to write the page: "
                        f"kernelfuzz nightly --report-only --state {self.state}")  # fmt: skip
-        return Ended(ended.tally, ended.missing, saved)
+        return NightEnd(ended.tally, ended.missing, saved)
 
-    def again(self) -> Ended:
+    def again(self) -> NightEnd:
         """Everything of the latest night once more. Raises StateError where there is none, OSError."""
         seen = view(open_state(latest_state(self.state)))
         ended = self._ended(seen)
-        return Ended(ended.tally, ended.missing, self._write(seen, ended))
+        return NightEnd(ended.tally, ended.missing, self._write(seen, ended))
 
-    def _ended(self, seen: NightView) -> Ended:
+    def _ended(self, seen: NightView) -> NightEnd:
         tally = Tally()
         for row in seen.targets:
             counts = TargetTally(row.name, row.kernel, row.judged, row.findings, row.gave_up, row.not_run)
@@ -85,9 +85,9 @@ class NightResults:
         missing = missing_targets(tally, self.require)
         for line in missing:
             self.err.print(line, style="bold red")
-        return Ended(tally, missing)
+        return NightEnd(tally, missing)
 
-    def _write(self, seen: NightView, ended: Ended) -> bool:
+    def _write(self, seen: NightView, ended: NightEnd) -> bool:
         """Summary, record, reports, page; False, with a word why, where one of the files cannot be written."""
         print_night(self.out, seen, self.state / PAGE)
         try:

@@ -15,7 +15,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, hangs
 from fuzz.findings.database_store import Position
-from fuzz.findings.desk import Bounds, Desk
+from fuzz.findings.desk import Desk, TimeShares
 from fuzz.judge.judge import Judgement
 from fuzz.triage.diagnosis import SECONDS
 from fuzz.triage.finding import Finding
@@ -28,7 +28,7 @@ from fuzz.uses.search.stopping import Stopping
 
 _LEAST_S = 2.0
 """with fewer seconds for a bucket than that nothing is begun. Chosen, not measured."""
-_BOUNDS = Bounds(least_s=_LEAST_S * 2 / 3, one_cause=0.75, later=True)
+_BOUNDS = TimeShares(least_s=_LEAST_S * 2 / 3, one_cause=0.75, later=True)
 _TRYING_ALONE = 0.3
 """of the time that is left for a bucket, at most, is for trying its findings alone, where the one that is kept needs
 earlier calls: another bug may be among them."""

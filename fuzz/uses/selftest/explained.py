@@ -13,7 +13,7 @@ from fuzz.base.mutant import Mutant
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts
 from fuzz.judge.judge import Judgement
-from fuzz.triage.diagnosis import Allowance, diagnose
+from fuzz.triage.diagnosis import TimeAllowance, diagnose
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding
 from fuzz.triage.smallest import Swept, sweep
@@ -54,7 +54,7 @@ def explained_on(base: Kernel, target: Target, case: Case, judgement: Judgement)
     """Beside the base, and on all targets: also on those where the mutant need not be killed."""
     everywhere = [each for each in expand([target.kernel, base]) if each.unavailable() is None]
     with WorkerPool(everywhere) as pool:
-        return diagnose(pool, everywhere, Finding(case, judgement), Allowance(_EXPLAIN_S))
+        return diagnose(pool, everywhere, Finding(case, judgement), TimeAllowance(_EXPLAIN_S))
 
 
 def swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:

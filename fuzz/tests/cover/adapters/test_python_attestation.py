@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.build import BuildError
-from fuzz.adapters.python import Framework, Placement, PythonAdapter, PythonKernel, no_cuda_device
+from fuzz.adapters.python import DevicePlacement, Framework, PythonAdapter, PythonKernel, no_cuda_device
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import AttestationError, NotRun
 from fuzz.adapters.toolchain import this_host
@@ -73,7 +73,7 @@ def test_an_attestation_is_held_to_its_target(
     if "digest" in change:
         monkeypatch.setattr("fuzz.adapters.python.source_digest", lambda text, folder: "0000")
     else:
-        compiled = Framework(("torch", "triton"), (Placement("interpret", "compiled", 30.0),))
+        compiled = Framework(("torch", "triton"), (DevicePlacement("interpret", "compiled", 30.0),))
         target = replace(target, adapter=PythonAdapter(compiled))
     with pytest.raises(AttestationError, match=said), WorkerPool([target], cache=cache):
         pass

@@ -19,7 +19,7 @@ from fuzz.findings.database import open_state, upsert
 from fuzz.findings.database_store import DatabaseStore, Position
 from fuzz.findings.database_views import view
 from fuzz.findings.state import StateError
-from fuzz.findings.store import Batch, Point, WorstRun
+from fuzz.findings.store import Point, Unsaved, WorstRun
 from fuzz.findings.tables import Base, CounterRow
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
@@ -46,8 +46,8 @@ def _bucket(n: int, folder: Path) -> Bucket:
     return Bucket("k-values", "k", finding, (n, 0), TARGET, Source(5), folder / f"{n}.json", written=True)
 
 
-def _batch(position: Position, count: int, n: int) -> Batch:
-    return Batch(
+def _batch(position: Position, count: int, n: int) -> Unsaved:
+    return Unsaved(
         cases=Counter({(position.slice, 0): count}),
         judged=Counter({(position.slice, 0): count}),
         counts=Counter(
@@ -64,14 +64,14 @@ def test_batches_add_up_alike_in_memory_and_in_the_tables(tmp_path: Path) -> Non
     for name, together in (("one", True), ("many", False)):
         engine, position = _begun(tmp_path / f"{name}.sqlite")
         store = DatabaseStore(engine, tmp_path, position)
-        waiting = Batch()
+        waiting = Unsaved()
         for count, n in ((3, 5), (4, 2), (5, 9)):
             waiting.add(_batch(position, count, n))
             if n != 9:
                 waiting.buckets["k-values"] = _bucket(n, tmp_path)
             if not together or n == 9:
                 assert store.commit(waiting) == ""
-                waiting = Batch()
+                waiting = Unsaved()
         begin_slice(engine, position, Turn(1, "rms_norm", 6, 1.0))
         close(engine, position, "limit")
         resumed = open_night(engine, 1, 20.0, "", {}, resume=False).position
@@ -92,7 +92,7 @@ def test_a_full_disk_leaves_the_tables_as_they_were_and_what_waits_is_saved_late
     """SQLite's own limit of pages stands for the disk: the same error, at the same places."""
     engine, position = _begun(tmp_path / "state.sqlite")
     store = DatabaseStore(engine, tmp_path, position)
-    many = Batch(cases=Counter({(position.slice, 0): 1}))
+    many = Unsaved(cases=Counter({(position.slice, 0): 1}))
     many.counts = Counter({("visit", "rms_norm", "n", str(n)): 1 for n in range(5000)})
     with engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count = 1")
@@ -100,7 +100,7 @@ def test_a_full_disk_leaves_the_tables_as_they_were_and_what_waits_is_saved_late
     assert view(engine).cases == 0
     with engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count = 1073741823")
-    assert store.commit(Batch(cases=Counter({(position.slice, 0): 1}))) == ""
+    assert store.commit(Unsaved(cases=Counter({(position.slice, 0): 1}))) == ""
     assert view(engine).cases == 2
     assert len(view(engine).coverage) == 5000
 
@@ -109,7 +109,7 @@ def test_a_session_goes_on_with_the_time_that_earlier_ones_have_left(tmp_path: P
     engine, position = _begun(tmp_path / "state.sqlite")
     position.began -= 4.0
     position.triage_s = 1.5
-    DatabaseStore(engine, tmp_path, position).commit(Batch())
+    DatabaseStore(engine, tmp_path, position).commit(Unsaved())
     resumed = open_night(engine, 9, 10.0, "", {}, resume=True)
     assert resumed.resumed
     assert 5.0 < resumed.left_s < 6.01
@@ -170,7 +170,7 @@ def test_a_state_of_version_2_says_the_same_and_is_gone_on_with(tmp_path: Path) 
     store = DatabaseStore(engine, tmp_path, position)
     [kept] = store.load().values()
     assert (kept.name, kept.pending, kept.size[0]) == ("loses-eps-values", True, 2)
-    assert store.commit(Batch(sightings=Counter({("loses-eps-values", "c-loses-eps@native:gcc-O2"): 2}))) == ""
+    assert store.commit(Unsaved(sightings=Counter({("loses-eps-values", "c-loses-eps@native:gcc-O2"): 2}))) == ""
     assert view(engine).buckets[0].count == 1344
     engine.dispose()
     assert view(open_state(tmp_path / "state.sqlite")).buckets[0].count == 1344, "opened again, it is of this version"

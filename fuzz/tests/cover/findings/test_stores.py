@@ -15,7 +15,7 @@ from fuzz.findings.bucket import Source, by_family, by_verdict
 from fuzz.findings.casefile import load
 from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore
-from fuzz.findings.store import Batch, FileStore, Store
+from fuzz.findings.store import FileStore, Store, Unsaved
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
 from fuzz.uses.nightly.opening import begin_slice, open_night
@@ -127,7 +127,7 @@ class TestAnyStore:
 
 
 def test_batches_add_up() -> None:
-    one, other = Batch(), Batch()
+    one, other = Unsaved(), Unsaved()
     one.counts["judged", TARGET] = 1
     one.reasons[TARGET] = "first"
     other.counts["judged", TARGET] = 2

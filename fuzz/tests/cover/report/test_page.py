@@ -15,7 +15,7 @@ from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import NightView, view
-from fuzz.findings.store import Batch, Point, WorstRun
+from fuzz.findings.store import Point, Unsaved, WorstRun
 from fuzz.findings.tables import BucketRow, TargetRow
 from fuzz.judge.judge import Judgement
 from fuzz.report.page import write_page
@@ -60,7 +60,7 @@ def _night(folder: Path) -> NightView:
         for each, runs in ((target, True), ("c-idle@native", False)):
             facts = {"kernel": _EVIL, "op": "rms_norm", "runs": runs, "reason": _EVIL, "attested": {}}
             transaction.add(TargetRow(night_id=opened.night, name=each, **facts))
-    batch = Batch(
+    batch = Unsaved(
         cases=Counter({(opened.position.slice, 0): 2}),
         judged=Counter({(opened.position.slice, 0): 2}),
         counts=Counter({

@@ -8,7 +8,7 @@ from fuzz.adapters.toolchain import this_host
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, failing, given_case, target_of, with_edits
-from fuzz.triage.diagnosis import Allowance, diagnose
+from fuzz.triage.diagnosis import TimeAllowance, diagnose
 from fuzz.triage.finding import Diagnosis, Finding
 from fuzz.triage.reduction import Frame
 
@@ -20,7 +20,7 @@ def _targets(*kernels: Kernel) -> list[Target]:
     return [target for target in expand(kernels, this_host()) if target.unavailable() is None]
 
 
-def _diagnosed(kernel: Kernel, ending: str, allowance: Allowance) -> tuple[Finding, Diagnosis]:
+def _diagnosed(kernel: Kernel, ending: str, allowance: TimeAllowance) -> tuple[Finding, Diagnosis]:
     targets = _targets(kernel, GENERIC)
     found = next(t for t in targets if t.kernel is kernel and t.id.endswith(ending))
     with WorkerPool(targets) as pool:
@@ -32,7 +32,7 @@ def _diagnosed(kernel: Kernel, ending: str, allowance: Allowance) -> tuple[Findi
 
 def test_a_finding_is_shrunk_attributed_and_explained_and_told_as_it_goes() -> None:
     told: list[str] = []
-    finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O0", Allowance(say=told.append))
+    finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O0", TimeAllowance(say=told.append))
     assert finding.case.inputs["x"].layout.shape == (1, 63)
     assert finding.target.endswith("O2"), "the faster of the targets that fail alike"
     assert finding.judgement.case == finding.case.digest
@@ -44,21 +44,21 @@ def test_a_finding_is_shrunk_attributed_and_explained_and_told_as_it_goes() -> N
 
 
 def test_a_failure_at_one_optimisation_level_is_put_down_to_the_compiler() -> None:
-    _, diagnosis = _diagnosed(with_edits(_AT_O0), "O0", Allowance())
+    _, diagnosis = _diagnosed(with_edits(_AT_O0), "O0", TimeAllowance())
     assert diagnosis.attribution is not None
     assert diagnosis.attribution.cause == "compiler and flags"
     assert "those with optimisation = -O0" in diagnosis.attribution.evidence
 
 
 def test_a_wish_to_stop_keeps_what_is_known() -> None:
-    finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O2", Allowance(stop=lambda: True))
+    finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O2", TimeAllowance(stop=lambda: True))
     assert finding.case == diagnosis.original
     assert finding.judgement.verdict.is_finding
     assert not diagnosis.whole
 
 
 def test_time_that_is_over_is_said() -> None:
-    finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O2", Allowance(seconds=0.0))
+    finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O2", TimeAllowance(seconds=0.0))
     assert not diagnosis.whole
     assert "not finished" in finding.lines()[-1]
 

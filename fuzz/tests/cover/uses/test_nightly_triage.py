@@ -22,7 +22,7 @@ from fuzz.findings.bucket import Bucket, Source, by_family
 from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore, Position
 from fuzz.findings.database_views import view
-from fuzz.findings.store import Batch, FileStore
+from fuzz.findings.store import FileStore, Unsaved
 from fuzz.findings.tally import Tally
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
@@ -108,7 +108,7 @@ def test_only_the_target_that_failed_shows_that_a_kept_case_passes_now(tmp_path:
     judge = EntryJudge(Entry(case), outcomes)
     position = Position(1, 1, 0.0, time.monotonic())
     for among, passes in ((targets[1:], set()), (targets, {"bug"})):
-        book.batch = Batch()
+        book.batch = Unsaved()
         recorder = Recorder(by_id, book, Tally(), position, Stopping(1.0), print)
         recorder.judged(case, [judge.judge(target) for target in among])
         assert book.batch.passed == passes
