@@ -1,0 +1,153 @@
+"""The listings of a docs page, executed from its top to its end as a reader would, in an empty folder.
+
+What stands behind a listing's language says what is done with it:
+
+- ``file=NAME`` writes the listing into that file.
+- ``gate``, ``nightly`` or ``gpu`` executes it there: of ``console`` every line that begins with ``$``, whose output must
+  then have the lines that follow it (``...`` stands for any others) and whose exit code is 0, or what a line
+  ``# exit code N`` says; ``python`` as a program. What costs seconds is for the gate.
+- ``patch`` (of the language ``diff``) is applied to a copy of the checkout, from which every later command runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+COSTS = ("gate", "nightly", "gpu")
+_COMMAND_LIMIT_S = 900
+"""seconds; only a hang takes longer."""
+_EXIT = re.compile(r"# exit code (\d+)")
+
+
+class ListingError(Exception):
+    """A listing that says nothing of what is to be done with it. The message names page and line."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A fenced block of a page."""
+
+    where: str
+    language: str
+    mark: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a console listing, with the lines that it must print and its exit code."""
+
+    line: str
+    prints: tuple[str, ...]
+    code: int
+
+
+def listings(page: Path) -> tuple[Listing, ...]:
+    """Every fenced block of a page, in order. Raises ListingError for one whose mark is missing or unknown."""
+    found = []
+    for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
+        if token.type != "fence":
+            continue
+        language, _, mark = token.info.strip().partition(" ")
+        where = f"{page.name}:{(token.map or [0])[0] + 1}"
+        known = mark.startswith("file=") or mark in (*COSTS, "patch") or language == "mermaid"
+        if not known:
+            raise ListingError(f"{where}: say what is done with it: file=NAME, patch, {', '.join(COSTS)}")
+        found.append(Listing(where, language, mark, token.content))
+    return tuple(found)
+
+
+def commands(listing: Listing) -> tuple[Command, ...]:
+    """The commands of a console listing. Raises ListingError where it begins with output."""
+    found: list[Command] = []
+    for line in listing.text.splitlines():
+        if line.startswith("$ "):
+            found.append(Command(line.removeprefix("$ "), (), 0))
+        elif not found:
+            raise ListingError(f"{listing.where}: a console listing begins with a command")
+        elif code := _EXIT.fullmatch(line):
+            found[-1] = Command(found[-1].line, found[-1].prints, int(code[1]))
+        else:
+            found[-1] = Command(found[-1].line, (*found[-1].prints, line), found[-1].code)
+    return tuple(found)
+
+
+@dataclass
+class Reader:
+    """Somebody who follows a page in `folder`; `checkout` is copied where the page changes it."""
+
+    folder: Path
+    checkout: Path
+    executed: list[str] = field(default_factory=list)
+    """what was executed, by place."""
+
+    def follow(self, page: Path, costs: Sequence[str]) -> None:
+        """Do what the page says, as far as it costs one of `costs`. Fails with the listing's place."""
+        for listing in listings(page):
+            if listing.mark.startswith("file="):
+                self._write(listing)
+            elif listing.mark == "patch":
+                self._patch(listing)
+            elif listing.mark in costs:
+                self._execute(listing)
+                self.executed.append(listing.where)
+
+    def _write(self, listing: Listing) -> None:
+        path = self.folder / listing.mark.removeprefix("file=")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(listing.text, encoding="utf-8")
+
+    def _patch(self, listing: Listing) -> None:
+        if not self.checkout.is_relative_to(self.folder):
+            copy = self.folder / "checkout"
+            for part in ("fuzz", "oracles", "kernels", "corpora"):
+                shutil.copytree(self.checkout / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "tests"))
+            self.checkout = copy
+        done = self._run(["patch", "-p1", "--no-backup-if-mismatch"], self.checkout, listing.text)
+        assert done.returncode == 0, f"{listing.where}: {done.stdout}"
+
+    def _execute(self, listing: Listing) -> None:
+        if listing.language == "python":
+            done = self._run([sys.executable, "-"], self.folder, listing.text)
+            assert done.returncode == 0, f"{listing.where}: {done.stdout}"
+            return
+        for command in commands(listing):
+            done = self._run(["bash", "-c", command.line], self.folder)
+            said = f"{listing.where}: $ {command.line}\n{done.stdout}"
+            assert done.returncode == command.code, f"{said}\nexit code {done.returncode}, not {command.code}"
+            assert_prints(done.stdout, command.prints, said)
+
+    def _run(self, command: Sequence[str], folder: Path, given: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=folder, env=self._environment(), input=given, text=True, timeout=_COMMAND_LIMIT_S,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+
+    def _environment(self) -> dict[str, str]:
+        """`kernelfuzz` and `python3` are those of the checkout that the page is about."""
+        programs = self.folder / ".programs"
+        programs.mkdir(exist_ok=True)
+        for name, arguments in (("kernelfuzz", "-m fuzz "), ("python3", "")):
+            (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {arguments}"$@"\n')
+            (programs / name).chmod(0o755)
+        path = os.pathsep.join([str(programs), os.environ["PATH"]])
+        return {**os.environ, "PATH": path, "PYTHONPATH": str(self.checkout), "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+def assert_prints(printed: str, wanted: Sequence[str], said: str) -> None:
+    """Every wanted line stands in what was printed, in that order; `...` within a line stands for any text."""
+    lines = iter(printed.splitlines())
+    for line in wanted:
+        if line.strip() in ("", "..."):
+            continue
+        pattern = re.compile(r".*?".join(re.escape(part) for part in line.strip().split("...")))
+        assert any(pattern.search(each) for each in lines), f"{said}\nmissing: {line}"

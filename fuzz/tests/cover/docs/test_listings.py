@@ -1,0 +1,52 @@
+"""Every listing of the docs is executed; here those that cost seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz.tests.common.listings import ListingError, Reader, assert_prints, commands, listings
+from fuzz.tests.conftest import CHECKOUT
+
+PAGES = sorted((CHECKOUT / "fuzz" / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_listings_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> None:
+    reader = Reader(tmp_path, CHECKOUT)
+    reader.follow(page, ("gate",))
+    expected = [listing.where for listing in listings(page) if listing.mark == "gate"]
+    assert reader.executed == expected
+
+
+def test_a_listing_without_a_mark_is_no_listing(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n```console\n$ true\n```\n")
+    with pytest.raises(ListingError, match=r"page\.md:3: say what is done with it"):
+        listings(page)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("```console gate\n$ echo one; echo two\none\nthree\n```\n", "missing: three"),
+        ("```console gate\n$ exit 3\n```\n", "exit code 3, not 0"),
+        ("```python gate\nassert 1 == 2\n```\n", "AssertionError"),
+        ("```diff patch\n--- a/fuzz/op.py\n+++ b/fuzz/op.py\n@@ -1 +1 @@\n-no such line\n+any\n```\n", "page.md:1"),
+    ],
+)
+def test_a_listing_that_does_not_do_what_it_says_fails(text: str, problem: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(AssertionError, match=problem):
+        Reader(tmp_path, CHECKOUT).follow(page, ("gate",))
+
+
+def test_commands_have_their_output_and_exit_code() -> None:
+    page = CHECKOUT / "fuzz" / "docs" / "adding-a-kernel.md"
+    console = [listing for listing in listings(page) if listing.language == "console"]
+    assert any(command.code == 1 and command.prints for listing in console for command in commands(listing))
+    assert_prints("a\nb 12 c\nd\n", ("a", "...", "b ... c"), "said")
+    with pytest.raises(AssertionError, match="missing: a"):
+        assert_prints("a\nb\n", ("b", "a"), "said")
