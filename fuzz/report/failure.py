@@ -11,11 +11,11 @@ from pathlib import Path
 from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output
 from fuzz.base.dtypes import from_bits
+from fuzz.base.memory import shift
 from fuzz.base.outcome import Outcome
 from fuzz.judge.judgement import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
-from fuzz.triage.memory import shift
 from oracles.explanation import Explanation
 from oracles.truth import GaveUp, Truth
 

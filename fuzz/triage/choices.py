@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fuzz.base.case import Case
+from fuzz.base.draw import Draw, Frame
 from fuzz.base.op import OPS
-from fuzz.triage.memory import WAYS, lies_over
+from fuzz.generate.realise import draw_of, realise
 from fuzz.triage.plain import KINDS
-from fuzz.triage.reduction import PLACES, PLAIN_EPS, STACKS, STRIDES, Frame, Reduction, Span, reduced
+from fuzz.triage.reduction import PLACES, PLAIN_EPS, STACKS, STRIDES, WAYS, Reduction, Span, reduced
 
 Vector = tuple[int, ...]
 Label = tuple[str, str]
@@ -80,7 +81,11 @@ class Choices:
         """The case of a vector. Raises CaseError where there is none."""
         kept = dict(zip(self.ranges, vector, strict=True))
         changed = any(kept[label] != most for label, most in self.ranges.items() if not label[0].endswith("start"))
-        return reduced(self.case, self.reduction(vector)) if changed else self.case
+        return realise(reduced(self._draw, self.reduction(vector))) if changed else self.case
+
+    @cached_property
+    def _draw(self) -> Draw:
+        return draw_of(self.case)
 
     @cached_property
     def _frame(self) -> Frame:
@@ -90,7 +95,7 @@ class Choices:
         case, frame = self.case, self._frame
         optional = {operand.name for operand in (*OPS[case.op].inputs, *OPS[case.op].outputs) if operand.optional}
         names = (*case.inputs, *case.outputs)
-        over = [name for name in case.outputs if lies_over(case, name)]
+        over = [part.name for part in self._draw.parts if part.shift is not None]
         yield from ((("over", name), len(WAYS) - 1) for name in over)
         yield from ((("shared", name), 1) for name, tensor in case.inputs.items() if tensor.alias is not None)
         yield from ((("stack", name), len(STACKS) - 1) for name in case.inputs if frame.stack(name))

@@ -12,6 +12,7 @@ from fuzz.adapters.c_target import CTarget
 from fuzz.adapters.target import Target
 from fuzz.base.attestation import NotRun
 from fuzz.base.case import Case
+from fuzz.base.draw import Frame
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.judge.judgement import Judgement
@@ -19,7 +20,6 @@ from fuzz.triage.attribution import Attribution, attributed
 from fuzz.triage.explain import Explanation, explain
 from fuzz.triage.family import Family
 from fuzz.triage.fresh import Seen, replayed
-from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Rule
 from fuzz.triage.shrink import shrink
 from fuzz.triage.trial import KeepsStateError, Trials
