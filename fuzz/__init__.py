@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from fuzz.base import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fuzz.base.kernel import Capabilities, CKernel, PythonKernel
+    from fuzz.adapters.c import CKernel
+    from fuzz.adapters.python import PythonKernel
+    from fuzz.base.kernel import Capabilities
     from fuzz.base.mutant import Mutant
     from fuzz.uses.check.check import CheckError, CheckFailed, check
     from oracles.numerics import Any, Lanes, Numerics, Pairwise, Sequential, Tiles, VectorLanes
@@ -34,9 +36,11 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("CKernel", "Capabilities", "PythonKernel"), "fuzz.base.kernel"),
+    "CKernel": "fuzz.adapters.c",
+    "Capabilities": "fuzz.base.kernel",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
     "Mutant": "fuzz.base.mutant",
+    "PythonKernel": "fuzz.adapters.python",
 }
 """the module of each name; those of the oracle's declarations otherwise."""
 

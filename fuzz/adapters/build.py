@@ -1,4 +1,4 @@
-"""Builds worker executables on demand, into a cache keyed by everything that decides their code."""
+"""What workers are built of: sources with their edits, a cache by content, compilers that can be stopped."""
 
 from __future__ import annotations
 
@@ -14,30 +14,19 @@ import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.adapters.c_target import CTarget
+from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 
 NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
 """C sources of the worker, and `kernelfuzz.h`."""
 
-WORKER_FLAGS = ("-O2", "-std=gnu11")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
-class BuildError(Exception):
+class BuildError(UsageError):
     """A kernel that does not compile, or a cache that cannot be used. The message is complete: print it as it is."""
-
-
-@dataclass(frozen=True)
-class Binary:
-    """A worker executable with its kernel linked in."""
-
-    path: Path
-    digest: str
-    """of sources, headers, flags and compiler; also compiled into the executable."""
 
 
 def cache_directory() -> Path:
@@ -49,10 +38,15 @@ def cache_directory() -> Path:
 
 
 class Builder:
-    """Builds targets. Safe to use from many threads, and beside other processes with the same cache."""
+    """Builds what workers are started from, into `cache`. Safe to use from many threads, and beside other processes
+    with the same cache.
 
-    def __init__(self, cache: Path | None = None, jobs: int | None = None) -> None:
+    `tool` is a command that workers of sanitizable targets run under.
+    """
+
+    def __init__(self, cache: Path | None = None, jobs: int | None = None, tool: tuple[str, ...] = ()) -> None:
         self.cache = cache or cache_directory()
+        self.tool = tool
         self._compiling = threading.Semaphore(jobs or os.cpu_count() or 1)
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._compilers = Compilers()
@@ -61,76 +55,33 @@ class Builder:
         """Kill every compiler; builds that are waiting raise BuildError."""
         self._compilers.stop()
 
-    def build(self, target: CTarget) -> Binary:
-        """The executable of `target`, compiled unless the cache has it. Raises BuildError."""
-        worker = self._worker_parts(target)
-        source = edited_source(target.kernel)
-        described = [target.kernel.op, target.flags, target.emulated, target.compiler_tool.version]
-        digest = _digest([*described, worker.digest, source, *included(source, target.kernel.source.parent)])
-        output = self._cached("worker", digest, lambda output: self._link(target, worker, source, digest, output))
-        return Binary(output, digest)
+    def compiled(self, name: str, commands: Callable[[Path], Sequence[str]]) -> Path:
+        """The file of that name that `commands`, given a path to write to, compiles; made unless the cache has it."""
 
-    def _worker_parts(self, target: CTarget) -> Binary:
-        """The worker without a kernel, one relocatable object per compiler and op."""
-        sources = [path for path in sorted(NATIVE.glob("*.c")) if not path.name.startswith("op_")]
-        sources.append(NATIVE / f"op_{target.kernel.op}.c")
-        if not sources[-1].exists():
-            raise BuildError(f"{target.kernel.name}: C kernels of the op {target.kernel.op!r} are not supported")
-        tool = target.compiler_tool
-        texts = [path.read_text() for path in [*sources, *sorted(NATIVE.glob("*.h"))]]
-        digest = _digest([tool.command, tool.version, WORKER_FLAGS, *texts])
-        command = [*tool.command, *WORKER_FLAGS, "-r", "-nostdlib", *map(str, sources)]
-        return Binary(
-            self._cached("parts", digest, lambda output: self._compilers.run([*command, "-o", str(output)])), digest
-        )
+        def make(output: Path) -> None:
+            with self._compiling:
+                self._compilers.run(commands(output))
 
-    def _link(self, target: CTarget, worker: Binary, source: str, digest: str, output: Path) -> None:
-        """Compiles the kernel's source text and links it to the worker."""
-        kernel = target.kernel
-        with tempfile.TemporaryDirectory(dir=self.cache) as scratch:
-            path = kernel.source
-            if kernel.edits:
-                path = Path(scratch) / kernel.source.name
-                path.write_text(source)
-            identity = [f"-DKF_FLAGS={json.dumps(' '.join(target.flags))}", f"-DKF_DIGEST={json.dumps(digest)}"]
-            identity += ["-include", str(NATIVE / "identity.h")]
-            includes = ["-iquote", str(kernel.source.parent), f"-I{NATIVE}"]
-            static = ["-static"] if target.emulated else []
-            self._compilers.run([
-                *target.compiler_tool.command, "-std=gnu11", *target.flags, *identity, *includes, str(path),
-                str(worker.path), *static, "-lm", "-o", str(output),
-            ])  # fmt: skip
+        return self._cached(self.cache / name, make)
 
-    def _cached(self, kind: str, digest: str, make: Callable[[Path], None]) -> Path:
-        """The file of that digest. It appears by rename, so that nobody ever sees a half-written one."""
-        path = self.cache / f"{kind}-{digest[:32]}"
-        with self._locks[digest]:
+    def text(self, folder: str, name: str, text: str) -> Path:
+        """A file of that text in `folder` of the cache."""
+        return self._cached(self.cache / folder / name, lambda output: output.write_text(text, encoding="utf-8"))
+
+    def _cached(self, path: Path, make: Callable[[Path], object]) -> Path:
+        """The file, made unless it is there. It appears by rename, so that nobody ever sees a half-written one."""
+        with self._locks[str(path)]:
             if path.exists():
                 return path
             try:
-                self.cache.mkdir(parents=True, exist_ok=True)
-                with self._compiling, tempfile.TemporaryDirectory(dir=self.cache) as scratch:
-                    output = Path(scratch) / kind
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryDirectory(dir=self.cache) as scratch:
+                    output = Path(scratch) / path.name
                     make(output)
                     output.replace(path)
             except OSError as error:
                 raise _unwritable(self.cache, error) from error
         return path
-
-
-def cached_file(cache: Path, folder: str, name: str, text: str) -> Path:
-    """A file of that text in `folder` of the cache. It appears by rename, as everything there."""
-    path = cache / folder / name
-    try:
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=cache) as scratch:
-                written = Path(scratch) / name
-                written.write_text(text, encoding="utf-8")
-                written.replace(path)
-    except OSError as error:
-        raise _unwritable(cache, error) from error
-    return path
 
 
 def _unwritable(cache: Path, error: OSError) -> BuildError:
@@ -207,5 +158,6 @@ class Compilers:
                     os.killpg(compiler.pid, signal.SIGKILL)
 
 
-def _digest(parts: Iterable[object]) -> str:
+def digest_of(parts: Iterable[object]) -> str:
+    """Of everything that decides what is built."""
     return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()

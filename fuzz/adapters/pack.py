@@ -12,13 +12,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fuzz.base.kernel import CKernel, DeclarationError, Kernel, PythonKernel
+from fuzz.base.errors import UsageError
+from fuzz.base.kernel import DeclarationError, Kernel
 from fuzz.base.mutant import Mutant
 from fuzz.laws.registry import LAWS
 from oracles.numerics import NumericsError
 
 
-class PackError(Exception):
+class PackError(UsageError):
     """A pack that cannot be found or loaded."""
 
 
@@ -64,8 +65,8 @@ def load(path: Path) -> Pack:
     if not entry.is_file():
         raise PackError(f"{path} is not a pack: it has no pack.py")
     module = _execute(entry)
-    kernels: tuple[Kernel, ...] = _declared(module, "KERNELS", (CKernel, PythonKernel), entry)
-    mutants: tuple[Mutant, ...] = _declared(module, "MUTANTS", (Mutant,), entry)
+    kernels: tuple[Kernel, ...] = _declared(module, "KERNELS", Kernel, entry)
+    mutants: tuple[Mutant, ...] = _declared(module, "MUTANTS", Mutant, entry)
     if not kernels:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
     for kernel in kernels:
@@ -101,11 +102,11 @@ def _said(error: BaseException) -> str:
     return f"{where}{type(error).__name__}: {error}"
 
 
-def _declared(module: ModuleType, name: str, kinds: tuple[type, ...], entry: Path) -> tuple[Any, ...]:
+def _declared(module: ModuleType, name: str, kind: type, entry: Path) -> tuple[Any, ...]:
     """The tuple called `name`; PackError for what is easily written instead of one."""
-    declared = getattr(module, name, ())
-    if not isinstance(declared, (tuple, list)) or not all(isinstance(each, kinds) for each in declared):
-        raise PackError(f"{entry}: {name} must be a tuple: {name} = ({kinds[0].__name__}(...),) - mind the comma")
+    declared, example = getattr(module, name, ()), "CKernel" if kind is Kernel else kind.__name__
+    if not isinstance(declared, (tuple, list)) or not all(isinstance(each, kind) for each in declared):
+        raise PackError(f"{entry}: {name} must be a tuple: {name} = ({example}(...),) - mind the comma")
     return tuple(declared)
 
 

@@ -1,29 +1,161 @@
-"""A target: where and how a kernel runs."""
+"""Targets and adapters: where and how a kernel runs, as one row, and what is done with kernels of one kind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import overload
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Protocol
 
-from fuzz.adapters.c_target import CTarget, c_targets
-from fuzz.adapters.python_target import PythonTarget, python_targets
-from fuzz.adapters.toolchain import Host
-from fuzz.base.kernel import CKernel, Kernel
-
-Target = CTarget | PythonTarget
-
-
-@overload
-def expand(kernels: Iterable[CKernel], host: Host) -> tuple[CTarget, ...]: ...
-
-
-@overload
-def expand(kernels: Iterable[Kernel], host: Host) -> tuple[Target, ...]: ...
+from fuzz.adapters.build import Builder
+from fuzz.adapters.isa import Emulator
+from fuzz.adapters.toolchain import Host, Tool
+from fuzz.base.attestation import Attestation
+from fuzz.base.dispatch import SizeLimit
+from fuzz.base.kernel import Kernel
+from fuzz.transport.process import Process
+from oracles.numerics import Numerics
 
 
-def expand(kernels: Iterable[Kernel], host: Host) -> tuple[Target, ...]:
-    """Every target of these kernels, whether or not it can run here: nothing is left out silently."""
-    found: list[Target] = []
-    for kernel in kernels:
-        found += c_targets([kernel], host) if isinstance(kernel, CKernel) else python_targets([kernel])
-    return tuple(found)
+@dataclass(frozen=True)
+class TargetId:
+    """Which kernel runs where, and how it was built: `c-sve@qemu:vl=256,gcc-O0`, `triton-persistent@interpret`."""
+
+    kind: str
+    """of the kernel: that of its adapter."""
+    kernel: str
+    place: str
+    """'native', an emulator, or a device."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """of the place, such as ("vl", "256")."""
+    compiler: str = ""
+    opt: str = ""
+
+    @classmethod
+    @lru_cache(maxsize=4096)
+    def parse(cls, text: str) -> TargetId:
+        """The id that `str` wrote. Other text is read as far as it goes: case files may hold anything."""
+        head, _, where = text.partition("@")
+        kind, dash, kernel = head.partition("-")
+        place, _, details = where.partition(":")
+        parts = [part for part in details.split(",") if part]
+        settings = [part.partition("=")[::2] for part in parts if "=" in part]
+        compiler, _, opt = next((part for part in parts if "=" not in part), "").partition("-")
+        return cls(kind if dash else "", kernel if dash else head, place, tuple(settings), compiler, opt)
+
+    def __str__(self) -> str:
+        return f"{self.implementation}@{self.where}"
+
+    @property
+    def implementation(self) -> str:
+        """The kernel with its kind, wherever it runs: `c-sve`."""
+        return f"{self.kind}-{self.kernel}" if self.kind else self.kernel
+
+    @property
+    def where(self) -> str:
+        """All but the kernel: `qemu:vl=256,gcc-O0`."""
+        details = [*self.set_there, *([f"{self.compiler}-{self.opt}"] if self.compiler else [])]
+        return f"{self.place}:{','.join(details)}" if details else self.place
+
+    @property
+    def set_there(self) -> tuple[str, ...]:
+        """The settings as they are printed: `vl=256`."""
+        return tuple(f"{name}={value}" for name, value in self.settings)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where and how a kernel runs: one row, the same for kernels of every kind. Its adapter acts on it."""
+
+    name: TargetId
+    kernel: Kernel
+    adapter: Adapter = field(repr=False)
+    numerics: Numerics
+    """the kernel's, at this vector length."""
+    traits: tuple[tuple[str, str | int], ...]
+    """what may be said of it, in the words in which a rule of failing is stated."""
+    case_limit: float
+    """seconds; a busy machine is slow, an endless loop is endless."""
+    size_limit: SizeLimit | None = None
+    """the largest case that a search dispatches to it."""
+    slow: bool = False
+    """a case takes it hundreds of times as long as other targets, so that a search spares it some."""
+    costly: bool = False
+    """a case takes it milliseconds, and not microseconds: explaining a failure probes it sparingly."""
+    batched: bool = False
+    """cases of one frame are launched together, so that a death does not tell which of them caused it. Otherwise every
+    case is answered before the next one starts: silence names the culprit."""
+    sanitizable: bool = False
+    """tools that check device memory are of use to it."""
+    arch: str = ""
+    """architecture of the processor; of compiled code, as are those that follow."""
+    emulator: Emulator | None = None
+    vector_bits: int | None = None
+    """for scalable vectors only."""
+    flags: tuple[str, ...] = ()
+    """compiler flags of the kernel's object."""
+    host: Host | None = None
+
+    @cached_property
+    def id(self) -> str:
+        """Its name as text, such as `c-sve@qemu:vl=256,gcc-O0`; unique among the targets of one host."""
+        return str(self.name)
+
+    @property
+    def emulated(self) -> bool:
+        return self.emulator is not None
+
+    def unavailable(self) -> str | None:
+        """Why this target cannot run here and how to get it, or None when it can."""
+        return self.adapter.unavailable(self)
+
+
+class Program(Protocol):
+    """Starts worker processes of one target, and knows what they have to be."""
+
+    def process(self, limit: float) -> Process:
+        """Start one. Raises OSError."""
+        ...
+
+    def attested(self, hello: str) -> Attestation:
+        """What a process said of itself.
+
+        Raises AttestationError where that is not what the target asks for, Unavailable where the target turns out not
+        to run here, BuildError where its kernel cannot be loaded.
+        """
+        ...
+
+
+class Adapter(ABC):
+    """What is done with kernels of one kind. Nothing else asks of what kind a kernel is."""
+
+    suffix: str
+    """of files in its language."""
+    kernel_per_source: bool = True
+    """a source is one kernel's; otherwise many may be in one file, so that to share it says nothing."""
+
+    @abstractmethod
+    def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
+        """Every target of the kernel, whether or not it can run here: nothing is left out silently."""
+
+    @abstractmethod
+    def unavailable(self, target: Target) -> str | None:
+        """Why the target cannot run here and how to get it, or None when it can."""
+
+    @abstractmethod
+    def tools(self, target: Target) -> tuple[Tool, ...]:
+        """Programs that must be installed for it."""
+
+    @abstractmethod
+    def program(self, target: Target, builder: Builder) -> Program:
+        """What its workers are started from, built unless the cache has it. Raises BuildError."""
+
+    @abstractmethod
+    def definition(self, kernel: Kernel) -> str:
+        """What stands before the parameters where the source defines the kernel's function."""
+
+    @abstractmethod
+    def files(self, kernel: Kernel, text: str) -> Mapping[Path, str]:
+        """The files that the kernel is made of, with their texts; `text` is that of its source. Ours do not count."""

@@ -9,13 +9,32 @@ import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
-Arch = Literal["x86_64", "aarch64"]
-Family = Literal["gcc", "clang"]
+from fuzz.adapters.isa import Emulator, architectures
 
-ARCHES: tuple[Arch, ...] = ("x86_64", "aarch64")
-FAMILIES: tuple[Family, ...] = ("gcc", "clang")
+
+@dataclass(frozen=True)
+class Compiler:
+    """A family of compilers. In names {arch} stands for the architecture, in packages for its spelling with dashes."""
+
+    program: str
+    package: str
+    cross: str
+    """the program that makes code for another architecture."""
+    cross_package: str
+    cross_arguments: tuple[str, ...] = ()
+    links_with: str = ""
+    """the family whose cross compiler's libraries it needs there."""
+    optional: bool = False
+    """its absence is not told."""
+
+
+COMPILERS: dict[str, Compiler] = {
+    "gcc": Compiler("gcc", "gcc libc6-dev", "{arch}-linux-gnu-gcc", "gcc-{arch}-linux-gnu"),
+    "clang": Compiler(
+        "clang", "clang", "clang", "clang", ("--target={arch}-linux-gnu",), links_with="gcc", optional=True
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +46,7 @@ class Tool:
     path: str | None
     prefix: tuple[str, ...] = ()
     """arguments that always follow the path."""
+    optional: bool = False
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -47,32 +67,30 @@ class Tool:
 
 @dataclass(frozen=True)
 class Host:
-    """The processor this process runs on. `features` use the names of `Attestation.features`."""
+    """The processor this process runs on. `features` use the names of `CAttestation.features`."""
 
-    arch: Arch
+    arch: str
     features: frozenset[str]
-    sve_bits: int = 0
-    """vector length of SVE registers, 0 without SVE."""
+    vector_bits: int = 0
+    """length of scalable vector registers, 0 without them."""
 
 
-def compiler(family: Family, arch: Arch, host: Host) -> Tool:
-    """The compiler of that family that produces code for `arch` on `host`.
-
-    Clang is a cross compiler by itself, but it links with the other gcc's libraries.
-    """
+def compiler(family: str, arch: str, host: Host) -> Tool:
+    """The compiler of that family that produces code for `arch` on `host`, or the one that it cannot do without."""
+    row = COMPILERS[family]
     if arch == host.arch:
-        return _find("gcc", "gcc libc6-dev") if family == "gcc" else _find("clang", "clang")
-    cross_gcc = _find(f"{arch}-linux-gnu-gcc", f"gcc-{arch.replace('_', '-')}-linux-gnu")
-    if family == "gcc" or cross_gcc.path is None:
-        return cross_gcc
-    return _find("clang", "clang", (f"--target={arch}-linux-gnu",))
+        return _find(row.program, row.package, optional=row.optional)
+    if row.links_with and (linker := compiler(row.links_with, arch, host)).path is None:
+        return linker
+    arguments = tuple(argument.format(arch=arch) for argument in row.cross_arguments)
+    package = row.cross_package.format(arch=arch.replace("_", "-"))
+    return _find(row.cross.format(arch=arch), package, arguments, row.optional)
 
 
-def emulator(arch: Arch) -> Tool:
-    """QEMU's user-mode emulator for `arch`. Debian's is qemu-ARCH-static; other systems name it qemu-ARCH."""
-    static = _find(f"qemu-{arch}-static", "qemu-user-static")
-    plain = _find(f"qemu-{arch}", "qemu-user-static")
-    return plain if static.path is None and plain.path is not None else static
+def emulator(row: Emulator, arch: str) -> Tool:
+    """The emulator's program for `arch`: the first one that is installed."""
+    tools = [_find(name.format(arch=arch), row.package) for name in row.programs]
+    return next((tool for tool in tools if tool.path is not None), tools[0])
 
 
 def program(name: str) -> Tool:
@@ -80,23 +98,23 @@ def program(name: str) -> Tool:
     return _find(name, name)
 
 
-def families(host: Host) -> tuple[Family, ...]:
-    """Compiler families to build with: gcc always, so that its absence shows; clang where it is installed."""
-    return tuple(family for family in FAMILIES if family == "gcc" or compiler(family, host.arch, host).path is not None)
+def families(host: Host) -> tuple[str, ...]:
+    """Families of compilers to build with: gcc always, so that its absence shows; clang where it is installed."""
+    rows = COMPILERS.items()
+    return tuple(name for name, row in rows if not row.optional or compiler(name, host.arch, host).path is not None)
 
 
 def this_host() -> Host:
     """The machine we are on. Raises RuntimeError on an architecture that has no C targets."""
-    machine = platform.machine()
-    for arch in ARCHES:
-        if machine == arch:
-            features = _cpu_features()
-            return Host(arch, features, _sve_bits() if "sve" in features else 0)
-    raise RuntimeError(f"C kernels run on {' and '.join(ARCHES)}, not on {machine}")
+    arch = platform.machine()
+    if arch not in architectures():
+        raise RuntimeError(f"C kernels run on {' and '.join(architectures())}, not on {arch}")
+    features = _cpu_features()
+    return Host(arch, features, _sve_bits() if "sve" in features else 0)
 
 
-def _find(name: str, package: str, prefix: tuple[str, ...] = ()) -> Tool:
-    return Tool(name, package, shutil.which(name), prefix)
+def _find(name: str, package: str, prefix: tuple[str, ...] = (), optional: bool = False) -> Tool:
+    return Tool(name, package, shutil.which(name), prefix, optional)
 
 
 @lru_cache(maxsize=32)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fuzz.base.errors import InternalError
 
-class AttestationError(Exception):
+
+class AttestationError(InternalError):
     """A worker that is not what its target asked for: nothing it computes may be judged. An internal error."""
 
 

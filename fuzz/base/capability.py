@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from fuzz.base.case import ITEMSIZE, THREADS, Case, Layout, Output, Tensor, contiguous
-from fuzz.base.kernel import Capabilities, Kernel, PythonKernel
+from fuzz.base.kernel import Capabilities, Kernel
 from fuzz.base.op import OPS, Role
 
 MAX_RANK = 6
@@ -128,9 +128,7 @@ def capability_of(kernel: Kernel) -> Capability:
     """What a kernel takes."""
     known = _TAKERS.get(id(kernel))
     if known is None:
-        in_python = isinstance(kernel, PythonKernel)
-        in_torch = isinstance(kernel, PythonKernel) and kernel.framework == "torch"
-        known = kernel, Capability(kernel.op, kernel.capabilities, backwards=not in_python, threads=in_torch)
+        known = kernel, Capability(kernel.op, kernel.capabilities, kernel.shares_memory, kernel.takes_threads)
         _TAKERS[id(kernel)] = known
     return known[1]
 

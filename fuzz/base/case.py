@@ -11,6 +11,8 @@ from functools import cached_property
 from itertools import combinations
 from typing import Literal
 
+from fuzz.base.errors import UsageError
+
 ITEMSIZE: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 """bytes of one element of each dtype."""
 
@@ -29,7 +31,7 @@ Relation = Literal["apart", "same", "overlap"]
 """of two storages: no byte in common; the same elements at the same places; anything else."""
 
 
-class CaseError(ValueError):
+class CaseError(UsageError, ValueError):
     """A case that contradicts itself, or a case file that cannot be read. The message names the field."""
 
 

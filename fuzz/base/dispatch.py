@@ -1,4 +1,4 @@
-"""Which cases a target is given: those that its kernel takes, where they are not too large for it."""
+"""Which cases are dispatched to a target: those that its kernel takes, where they are not too large for it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fuzz.base.kernel import Kernel
 
 
 @dataclass(frozen=True)
-class Largest:
-    """The largest case that a slow target is given."""
+class SizeLimit:
+    """The largest case that is dispatched to a slow target."""
 
     elements: int
     """of any tensor."""
@@ -33,17 +33,17 @@ class Largest:
         return not shape or math.prod(shape) <= self.rows * shape[axis]
 
 
-SMALL = Largest(elements=1 << 13, rows=12)
+SMALL = SizeLimit(elements=1 << 13, rows=12)
 """for who needs milliseconds for each row. A search counts no corner but one of size as visited by larger cases."""
 
 
 @dataclass(frozen=True)
-class Giving:
-    """What decides whether a case is given: the kernel and, for a slow target, the largest case."""
+class Dispatch:
+    """What decides whether a case is dispatched: the kernel and, for a slow target, the limit of size."""
 
     kernel: Kernel
-    largest: Largest | None
+    size_limit: SizeLimit | None
 
-    def gives(self, case: Case) -> bool:
+    def accepts(self, case: Case) -> bool:
         """True when `case` is to be run."""
-        return (self.largest is None or self.largest.holds(case)) and is_given(self.kernel, case)
+        return (self.size_limit is None or self.size_limit.holds(case)) and is_given(self.kernel, case)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, None: 1.0}
 
 
 def seconds(text: str) -> float:
@@ -17,3 +17,9 @@ def seconds(text: str) -> float:
     if found == 0:
         raise ValueError("must be more than 0")
     return found
+
+
+def written(duration: float) -> str:
+    """The shortest text that `seconds` reads as that: '8h', '90s', '0.5s'."""
+    unit = next(unit for unit, size in _SECONDS.items() if duration % size == 0 or unit == "s")
+    return f"{duration / _SECONDS[unit]:g}{unit}"

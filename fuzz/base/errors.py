@@ -1,7 +1,11 @@
-"""Errors that are the user's to mend. Each is shown as one line; the exit code is that of a usage error."""
+"""Errors that end a command. Each is shown as one line; its class decides the exit code."""
 
 from __future__ import annotations
 
 
 class UsageError(Exception):
-    """Something that the user asked for cannot be done. The message says what to do."""
+    """Something that the user asked for cannot be done, and the user can mend it. The message says what to do."""
+
+
+class InternalError(Exception):
+    """One of our own processes broke its contract: nothing that it said may be judged."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from fuzz.base.case import ITEMSIZE
 from fuzz.base.op import OPS, Op
 from oracles.numerics import Numerics
 from oracles.summation import Summation
-
-Isa = Literal["any", "runtime", "avx2", "avx512", "neon", "sve"]
 
 PLAIN = Numerics()
 """a plain float32 CPU kernel."""
@@ -26,7 +23,8 @@ class DeclarationError(ValueError):
     """A declaration that says something impossible. The message starts with the name of the field."""
 
 
-def _one_of(field: str, value: object, known: tuple[str, ...]) -> None:
+def one_of(field: str, value: object, known: tuple[str, ...]) -> None:
+    """Raise DeclarationError unless `value` is one of those."""
     if value not in known:
         raise DeclarationError(f"{field}: {value!r} is not one of {', '.join(known)}")
 
@@ -74,13 +72,13 @@ class Capabilities:
         if isinstance(dtypes, str):  # easily written, and every letter of it would be a dtype
             raise DeclarationError(f"capabilities.dtypes: write a tuple, ({self.dtypes!r},)")
         for dtype in self.dtypes:
-            _one_of("capabilities.dtypes", dtype, tuple(ITEMSIZE))
+            one_of("capabilities.dtypes", dtype, tuple(ITEMSIZE))
         for name, allowed in self.mixed:
             for dtype in allowed:
-                _one_of(f"capabilities.mixed: {name}", dtype, ("x", *ITEMSIZE))
-        _one_of("capabilities.axis", self.axis, ("last", "any"))
-        _one_of("capabilities.strides", self.strides, get_args(Strides))
-        _one_of("capabilities.outside", self.outside, ("undefined", "rejects"))
+                one_of(f"capabilities.mixed: {name}", dtype, ("x", *ITEMSIZE))
+        one_of("capabilities.axis", self.axis, ("last", "any"))
+        one_of("capabilities.strides", self.strides, get_args(Strides))
+        one_of("capabilities.outside", self.outside, ("undefined", "rejects"))
         if self.alignment < 1 or self.alignment & (self.alignment - 1):
             raise DeclarationError(f"capabilities.alignment: {self.alignment} is not a power of two")
 
@@ -91,102 +89,67 @@ class Capabilities:
         return tuple(x if dtype == "x" else dtype for dtype in allowed)
 
 
-@dataclass(frozen=True)
-class CKernel:
-    """A kernel written in C against `kernelfuzz.h`."""
+CONTIGUOUS_F32 = Capabilities()
+"""of a kernel that takes nothing else."""
+
+
+class Kernel:
+    """A kernel as its author declares it: what kernels of every kind say. Each kind is a frozen dataclass, beside its
+    adapter, and has these fields where its authors expect them."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     name: str
     op: str
     source: Path
-    isa: Isa = "any"
-    """instruction set that the source needs; 'any' is portable C; 'runtime' picks one when it runs, so that it is tried
-    on every architecture."""
-    numerics: Numerics = PLAIN
-    capabilities: Capabilities = Capabilities()
-    flags: tuple[str, ...] = ()
-    """compiler flags that the kernel is shipped with; they follow those of the target."""
-    edits: tuple[tuple[str, str], ...] = ()
-    """(old, new) replacements applied to the source before it is compiled; how mutants are made."""
-    laws: tuple[str, ...] = ("rerun",)
+    numerics: Numerics
+    capabilities: Capabilities
+    edits: tuple[tuple[str, str], ...]
+    """(old, new) replacements applied to the source before it is built; how mutants are made."""
+    laws: tuple[str, ...]
     """laws that hold bit for bit, as `kernelfuzz list laws` names them. A correct kernel may break all but the default:
     it may peel rows to an aligned address, split a reduction by the number of rows, or take another path for strides.
     One that adds in no fixed order, such as by atomic additions, declares `laws=()`."""
-    summary: str = ""
+    summary: str
     """one line for `kernelfuzz list kernels`."""
 
-    def __post_init__(self) -> None:
-        _check_declaration(self)
-        _one_of("isa", self.isa, get_args(Isa))
-
-
-Framework = Literal["triton", "torch"]
-Device = Literal["interpret", "cpu", "cuda"]
-DEVICES: Mapping[Framework, tuple[Device, ...]] = {"triton": ("interpret", "cuda"), "torch": ("cpu", "cuda")}
-"""where a framework's kernels can run."""
-
-
-@dataclass(frozen=True)
-class PythonKernel:
-    """A kernel written in Python, with Triton or torch: a function of tensors in the file `source`.
-
-    The function is called as `entry(**inputs, **params, **outputs, **options)` with torch tensors that have exactly the
-    case's shapes, dtypes and strides. Optional tensors that the case does not have are not passed, `offset` where there
-    is a parameter for it. Its siblings it imports relatively. It either writes
-    its outputs in place, or, where it has no parameters of their names, returns them: one tensor, or a dict by name.
-    It may raise ValueError or NotImplementedError, having written nothing, for what it does not take.
-    """
-
-    name: str
-    op: str
-    source: Path
-    framework: Framework
-    numerics: Numerics = PLAIN
-    capabilities: Capabilities = Capabilities()
-    entry: str = ""
-    """name of the function; by default that of the op."""
-    options: tuple[tuple[str, str | int | float | bool], ...] = ()
-    """more keyword arguments, such as (("mode", "multi_wave_cached"),)."""
-    devices: tuple[Device, ...] = ()
-    """where it runs; by default wherever its framework does."""
     slow: bool = False
-    """it takes seconds now and then, as to compile for another dtype: a search gives it fewer cases than others."""
-    programs: tuple[str, ...] = ()
-    """what must be installed for it to run on a processor, such as the compiler that torch.compile calls."""
-    edits: tuple[tuple[str, str], ...] = ()
-    laws: tuple[str, ...] = ("rerun",)
-    summary: str = ""
+    """a result takes it seconds now and then."""
+    shares_memory: ClassVar[bool] = True
+    """it can be given strides that are negative, storages that are sparse, one input in another's memory and an output
+    that overlaps an input in part."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its adapter, with which the ids of its targets begin."""
+        raise NotImplementedError
+
+    @property
+    def takes_threads(self) -> bool:
+        """It can be told how many threads to use."""
+        return False
 
     def __post_init__(self) -> None:
-        _check_declaration(self)
-        _one_of("framework", self.framework, tuple(DEVICES))
-        for device in self.devices:
-            _one_of("devices", device, DEVICES[self.framework])
-
-
-Kernel = CKernel | PythonKernel
-
-
-def _check_declaration(kernel: Kernel) -> None:
-    """Raise DeclarationError for what is wrong whatever the language."""
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", kernel.name):
-        raise DeclarationError(f"name: {kernel.name!r} may hold letters, digits, '_', '.' and '-' only")
-    if not isinstance(kernel.source, Path):
-        raise DeclarationError(f"source: write a path, Path(__file__).parent / {str(kernel.source)!r}")
-    _one_of("op", kernel.op, tuple(OPS))
-    _check_tensors(kernel.capabilities, OPS[kernel.op])
-    if not isinstance(kernel.numerics.summation, get_args(Summation)):
-        raise DeclarationError(f"numerics.summation: {kernel.numerics.summation!r} is not a summation structure")
+        """Raise DeclarationError for what is wrong whatever the kind."""
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.name):
+            raise DeclarationError(f"name: {self.name!r} may hold letters, digits, '_', '.' and '-' only")
+        if not isinstance(self.source, Path):
+            raise DeclarationError(f"source: write a path, Path(__file__).parent / {str(self.source)!r}")
+        one_of("op", self.op, tuple(OPS))
+        _check_tensors(self.capabilities, OPS[self.op])
+        if not isinstance(self.numerics.summation, get_args(Summation)):
+            raise DeclarationError(f"numerics.summation: {self.numerics.summation!r} is not a summation structure")
 
 
 def _check_tensors(able: Capabilities, op: Op) -> None:
     """Raise DeclarationError for a tensor that the op does not have: misspelt, it would never be given."""
     optional = tuple(operand.name for operand in op.operands if operand.optional)
     for name in able.takes:
-        _one_of("capabilities.takes", name, optional)
+        one_of("capabilities.takes", name, optional)
     for name in able.needs:
-        _one_of("capabilities.needs", name, optional)
+        one_of("capabilities.needs", name, optional)
     for name, _ in able.mixed:
-        _one_of("capabilities.mixed", name, tuple(operand.name for operand in op.operands))
+        one_of("capabilities.mixed", name, tuple(operand.name for operand in op.operands))
     for field, pairs in (("aliases", able.aliases), ("overlap", able.overlap)):
         for pair in pairs:
             if pair not in op.aliases:

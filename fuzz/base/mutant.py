@@ -29,7 +29,7 @@ class Mutant:
     big: bool = False
     """only cases that are big in one coordinate show it: they come first."""
     of_size: bool = False
-    """a loss of accuracy, wrong only where it is more than is allowed: what `bench guidance` hunts for."""
+    """a loss of accuracy, wrong only where it is more than is allowed: what `fuzz.quality guidance` hunts for."""
     needs_history: bool = False
     """no case shows it alone: some other call must come before it in the same process."""
     explained_as: tuple[str, ...] = ()

@@ -6,22 +6,24 @@ import re
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
+from fuzz.base.errors import UsageError
+
 Matcher = Callable[[str], bool]
 
 
-_SHORT = re.compile(r"^(c|triton|torch)@")
-_PLACE = re.compile(r"^(c\b.*@(?:native|qemu))$")
+_SHORT = re.compile(r"^(\w+)@")
+_PLACE = re.compile(r"^(c\b.*@\w+)$")
 """a target of C without what follows its place: compiler and options."""
 
 
-class SelectionError(ValueError):
+class SelectionError(UsageError):
     """A selection that cannot be read or that selects nothing."""
 
 
 def globs(patterns: Iterable[str]) -> tuple[str, ...]:
     """Split comma-separated globs. Target names hold commas too, so only a comma before another '@' separates.
 
-    'triton@interpret' is short for 'triton-*@interpret', and so for every language; 'c-sve@qemu' for 'c-sve@qemu:*'.
+    'triton@interpret' is short for 'triton-*@interpret', and so for every kind; 'c-sve@qemu' for 'c-sve@qemu:*'.
     """
     parts = (part for pattern in patterns for part in re.split(r",(?=[^,]*@)", pattern) if part)
     return tuple(_SHORT.sub(r"\1-*@", _PLACE.sub(r"\1:*", part)) for part in parts)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
-from fuzz.cli import calibrate, corpus, doctor, explain_budget, gate, listing, nightly, repro, run, selftest
-from fuzz.cli.exits import Exit
-from fuzz.cli.failures import describe
-from fuzz.quality import bench
+from fuzz.cli import (
+    calibrate,
+    corpus,
+    doctor,
+    explain_budget,
+    gate,
+    listing,
+    nightly,
+    options,
+    repro,
+    run,
+    selftest,
+)
+from fuzz.cli.exits import leave
 
 app = typer.Typer(
     name="kernelfuzz",
@@ -19,17 +27,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run")(run.run)
-app.command("repro")(repro.repro)
-app.command("gate")(gate.gate)
-app.add_typer(corpus.app, name="corpus")
-app.command("nightly")(nightly.nightly)
-app.command("explain-budget")(explain_budget.explain_budget)
-app.command("bench")(bench.bench)
-app.command("calibrate")(calibrate.calibrate)
-app.command("selftest")(selftest.selftest)
-app.command("doctor")(doctor.doctor)
-app.command("list")(listing.list_things)
 
 
 @app.callback(invoke_without_command=True)
@@ -45,21 +42,23 @@ def _top(
         print(context.get_help())
 
 
-_TYPER_INTERRUPTED = 130
-"""what typer returns for a KeyboardInterrupt."""
+options.add_verbs(
+    app,
+    {
+        "run": run.run,
+        "repro": repro.repro,
+        "gate": gate.gate,
+        "nightly": nightly.nightly,
+        "explain-budget": explain_budget.explain_budget,
+        "calibrate": calibrate.calibrate,
+        "selftest": selftest.selftest,
+        "doctor": doctor.doctor,
+        "list": listing.list_things,
+    },
+)
+app.add_typer(corpus.app, name="corpus")
 
 
 def main() -> None:
-    """Run the command line; every expected failure becomes one clear line and the right exit code."""
-    try:
-        code = app(standalone_mode=False)
-    except KeyboardInterrupt:
-        code = _TYPER_INTERRUPTED
-    except Exception as error:
-        message, code = describe(error)
-        print(message, file=sys.stderr)
-        sys.exit(code)
-    if code == _TYPER_INTERRUPTED:
-        print("kernelfuzz: interrupted", file=sys.stderr)
-        sys.exit(Exit.INTERRUPTED)
-    sys.exit(code if isinstance(code, int) else Exit.OK)
+    """Run the command line, and end the process with its exit code."""
+    leave(app)

@@ -2,27 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fuzz.cli import options
+from fuzz.cli.exits import Exit
 
-def calibrate(
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Rows to judge, about.")] = 20_000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the values.")] = 1,
-    dtype: Annotated[list[str] | None, typer.Option("--dtype", help="Accumulator: f32, f16, bf16. Repeatable.")] = None,
+
+@dataclass(frozen=True)
+class CalibrateOptions:
+    """The options of `kernelfuzz calibrate`."""
+
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Rows to judge, about.")] = 20_000
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the values.")] = 1
+    dtype: Annotated[tuple[str, ...], typer.Option("--dtype", help="Accumulator: f32, f16, bf16. Repeatable.")] = ()
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw the f32 errors to this file (needs matplotlib).")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="One line per structure, length and kind of values.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
-) -> int:
+    ] = None
+    full: Annotated[bool, typer.Option("--full", help="One line per structure, length and kind of values.")] = False
+    markdown: options.Markdown = False
+
+
+def calibrate(options: CalibrateOptions) -> Exit:
     """Judge simulated correct kernels of every summation structure; exit code 1 if one is rejected.
 
     For each structure and row length: the largest err/budget of rows with random and with structured values. With
     --full also the largest error of a sum in units of u, and what lambda it needed.
     """
-    from fuzz.cli.calibrating import Request, run_calibration
+    from rich.progress import track
 
-    return run_calibration(Request(runs, seed, tuple(dtype or ("f32", "f16", "bf16")), plot, full, markdown))
+    from fuzz.base.errors import UsageError
+    from fuzz.report import console
+    from fuzz.report.calibration import by_length, by_row_kind
+    from fuzz.report.console import print_table
+    from oracles import calibration
+    from oracles.budget import CONFIDENCE
+
+    dtypes = options.dtype or ("f32", "f16", "bf16")
+    for dtype in dtypes:
+        if dtype not in calibration.DTYPES:
+            raise UsageError(f"--dtype {dtype}: not calibrated; known: {', '.join(calibration.DTYPES)}")
+    measured = calibration.calibrate(options.runs, options.seed, dtypes)
+    shown = track(measured, "Judging correct kernels", console=console.progress(), transient=True)
+    table = calibration.worst(list(shown))
+    print_table((by_row_kind if options.full else by_length)(table), markdown=options.markdown)
+    alarms = sum(row.alarms for row in table)
+    needed = max((row.constant for row in table if row.statistical), default=0.0)
+    console.results().print(
+        f"\n{sum(row.rows for row in table):,} rows judged, {alarms} false alarms, seed {options.seed}; "
+        f"lambda is {CONFIDENCE:g}, the largest that a statistical budget needed was {needed:.3g}",
+        soft_wrap=True,
+    )
+    if options.plot is not None:
+        try:
+            calibration.plot(table, str(options.plot))
+        except ModuleNotFoundError as error:
+            raise UsageError("--plot needs matplotlib: pip install 'kernelfuzz[plot]'") from error
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--plot {options.plot}: {error}") from error
+    return Exit.FINDINGS if alarms else Exit.OK

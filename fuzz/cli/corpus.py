@@ -2,86 +2,155 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fuzz.cli import options
+from fuzz.cli.exits import Exit
 
 app = typer.Typer(help="Keep, list, check and tidy the cases of a corpus.", no_args_is_help=True)
 
-Corpora = Annotated[
-    Path | None, typer.Option("--corpora", help="The corpus folder. Default: corpora/ of the checkout or of here.")
-]
 Into = Annotated[str, typer.Option("--into", help="Folder of the corpus that they are written to.")]
 
 
-@app.command("add")
-def add(
-    cases: Annotated[list[Path], typer.Argument(help="Case files.", show_default=False)],
-    bug: Annotated[str, typer.Option("--bug", help="The bug that it shows, by its usual name.")] = "",
-    source: Annotated[str, typer.Option("--source", help="Where that bug is documented.")] = "",
-    why: Annotated[str, typer.Option("--why", help="What goes wrong, in a sentence.")] = "",
-    into: Into = "regressions",
-    corpora: Corpora = None,
-) -> int:
+@dataclass(frozen=True)
+class AddOptions:
+    """The options of `kernelfuzz corpus add`."""
+
+    cases: Annotated[tuple[Path, ...], typer.Argument(help="Case files.", show_default=False)]
+    bug: Annotated[str, typer.Option("--bug", help="The bug that it shows, by its usual name.")] = ""
+    source: Annotated[str, typer.Option("--source", help="Where that bug is documented.")] = ""
+    why: Annotated[str, typer.Option("--why", help="What goes wrong, in a sentence.")] = ""
+    into: Into = "regressions"
+    corpora: options.Corpora = None
+
+
+def add(options: AddOptions) -> Exit:
     """Copy case files into the corpus, each under its digest."""
-    from fuzz.cli.keeping import add_cases
+    from fuzz.uses.corpus.folder import Kept, built_in, digests, keep, kept_cases, load
 
-    about = {"bug": bug, "source": source, "why": why}
-    return add_cases(cases, corpora, into, {name: text for name, text in about.items() if text})
+    folder = options.corpora or built_in()
+    known, texts = digests(kept_cases(folder)), {"bug": options.bug, "source": options.source, "why": options.why}
+    about = {name: text for name, text in texts.items() if text}
+    for path in options.cases:
+        kept = load(path)
+        if kept.case.digest in known:
+            print(f"{path}: already kept")
+            continue
+        known.add(kept.case.digest)
+        written = keep(Kept(path, kept.case, kept.found, {**kept.about, **about}), folder / options.into)
+        print(f"{path}: kept as {written}")
+    return Exit.OK
 
 
-@app.command("list")
-def list_cases(
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
-    corpora: Corpora = None,
-) -> int:
+@dataclass(frozen=True)
+class ListOptions:
+    """The options of `kernelfuzz corpus list`."""
+
+    markdown: options.Markdown = False
+    corpora: options.Corpora = None
+
+
+def list_cases(options: ListOptions) -> Exit:
     """List the kept cases, and the suites with how many cases each expands to."""
-    from fuzz.cli.keeping import list_corpus
+    from fuzz.report.console import print_table
+    from fuzz.uses.corpus.contents import contents
+    from fuzz.uses.corpus.folder import built_in
 
-    return list_corpus(corpora, markdown=markdown)
+    print_table(contents(options.corpora or built_in()), markdown=options.markdown)
+    return Exit.OK
 
 
-@app.command("verify")
-def verify(
-    run: Annotated[bool, typer.Option("--run", help="Run and judge every case as well.")] = False,
-    target: options.Targets = None,
-    pack: options.Pack = None,
-    jobs: options.Jobs = 0,
-    corpora: Corpora = None,
-) -> int:
+@dataclass(frozen=True)
+class VerifyOptions:
+    """The options of `kernelfuzz corpus verify`."""
+
+    run: Annotated[bool, typer.Option("--run", help="Run and judge every case as well.")] = False
+    target: options.Targets = ()
+    pack: options.Pack = None
+    jobs: options.Jobs = 0
+    corpora: options.Corpora = None
+
+
+def verify(options: VerifyOptions) -> Exit:
     """Check that every file loads, has the digest that it claims, and fits its op; with --run, that it can be judged.
 
     Exit code 4 names the first broken file; with --run, 1 if a kernel fails a case and 5 if nothing ran.
     """
-    from fuzz.cli.keeping import verify_corpus
+    from fuzz.adapters import pack
+    from fuzz.report import console
+    from fuzz.report.totals import run_notes, run_table
+    from fuzz.uses.corpus.contents import checked, judged
+    from fuzz.uses.corpus.folder import built_in
+    from fuzz.uses.starting import select_targets, started
 
-    return verify_corpus(corpora, run=run, patterns=tuple(target or ()), pack=pack, jobs=jobs)
+    corpus = checked(options.corpora or built_in())
+    print(corpus)
+    if not options.run:
+        return Exit.OK
+    out = console.results()
+    targets = select_targets(pack.load(options.pack or pack.built_in()).kernels, patterns=options.target)
+    with started(targets, options.jobs, console.progress()) as pool:
+        tally, untaken = judged(corpus, targets, pool)
+    out.print(run_table(tally))
+    for line in (*run_notes(tally), *untaken):
+        out.print(line, style="yellow", soft_wrap=True)
+    print(f"{tally.judged:,} judged runs, {tally.findings} findings")
+    if tally.findings:
+        return Exit.FINDINGS
+    return Exit.OK if tally.judged else Exit.NOTHING_RAN
 
 
-@app.command("prune")
-def prune(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
-    corpora: Corpora = None,
-) -> int:
+@dataclass(frozen=True)
+class PruneOptions:
+    """The options of `kernelfuzz corpus prune`."""
+
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False
+    corpora: options.Corpora = None
+
+
+def prune(options: PruneOptions) -> Exit:
     """Remove findings that a smaller kept case already shows: same kernel, verdict and law, same kind of input.
 
     Documented cases always stay.
     """
-    from fuzz.cli.keeping import prune_corpus
+    from fuzz.uses.corpus.folder import built_in, kept_cases
+    from fuzz.uses.corpus.upkeep import subsumed
 
-    return prune_corpus(corpora, dry_run=dry_run)
+    dropped = subsumed(kept_cases(options.corpora or built_in()))
+    for each in dropped:
+        print(
+            f"{'would remove' if options.dry_run else 'removed'} {each.kept.path}: {each.by.path.name} shows the same"
+        )
+        if not options.dry_run:
+            each.kept.path.unlink()
+    print(f"{len(dropped)} cases {'to remove' if options.dry_run else 'removed'}")
+    return Exit.OK
 
 
-@app.command("merge")
-def merge(
-    source: Annotated[Path, typer.Argument(help="Another corpus, or a folder of findings.", show_default=False)],
-    into: Into = "regressions",
-    corpora: Corpora = None,
-) -> int:
+@dataclass(frozen=True)
+class MergeOptions:
+    """The options of `kernelfuzz corpus merge`."""
+
+    source: Annotated[Path, typer.Argument(help="Another corpus, or a folder of findings.", show_default=False)]
+    into: Into = "regressions"
+    corpora: options.Corpora = None
+
+
+def merge(options: MergeOptions) -> Exit:
     """Copy the cases of another folder that this corpus does not have yet."""
-    from fuzz.cli.keeping import merge_corpus
+    from fuzz.uses.corpus import upkeep
+    from fuzz.uses.corpus.folder import built_in, kept_cases
 
-    return merge_corpus(source, corpora, into)
+    folder = options.corpora or built_in()
+    written = upkeep.merge(options.source, folder / options.into, kept_cases(folder))
+    for path in written:
+        print(f"kept {path}")
+    print(f"{len(written)} new cases")
+    return Exit.OK
+
+
+options.add_verbs(app, {"add": add, "list": list_cases, "verify": verify, "prune": prune, "merge": merge})

@@ -1,6 +1,15 @@
-"""Exit codes, the same for every verb."""
+"""How a command ends: exit codes, the same for every verb, and errors as one line."""
 
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fuzz.findings.tally import Tally
 
 
 class Exit(IntEnum):
@@ -16,3 +25,61 @@ class Exit(IntEnum):
     ORACLE_GAVE_UP = 11
     CANNOT_JUDGE = 125
     """for `git bisect run`: skip this commit."""
+
+
+_TYPER_INTERRUPTED = 130
+"""what typer returns for a KeyboardInterrupt."""
+
+
+def exit_of(tally: Tally, *, failing: bool, missing: bool, interrupted: bool = False) -> Exit:
+    """Findings first, then what was required and did not run, then what could not be judged."""
+    if failing:
+        return Exit.FINDINGS
+    if missing:
+        return Exit.REQUIRED_NOT_RUN
+    if interrupted:
+        return Exit.INTERRUPTED
+    if tally.gave_up:
+        return Exit.ORACLE_GAVE_UP
+    return Exit.OK if tally.judged else Exit.NOTHING_RAN
+
+
+def leave(app: Callable[..., object]) -> None:
+    """Run a command line, and end the process: every expected failure becomes one clear line and the right code."""
+    try:
+        code = app(standalone_mode=False)
+    except KeyboardInterrupt:
+        code = _TYPER_INTERRUPTED
+    except Exception as error:
+        message, code = describe(error)
+        print(message, file=sys.stderr)
+    if code == _TYPER_INTERRUPTED:
+        print("kernelfuzz: interrupted", file=sys.stderr)
+        code = Exit.INTERRUPTED
+    sys.exit(code if isinstance(code, int) else Exit.OK)
+
+
+def describe(error: Exception) -> tuple[str, Exit]:
+    """What to print on stderr for `error`, and the exit code."""
+    # Imported here, where speed no longer matters: these modules bring in NumPy.
+    from fuzz.base.errors import InternalError, UsageError
+    from oracles.numerics import NumericsError
+    from oracles.truth import OracleDisagreement
+
+    if hasattr(error, "format_message"):  # a usage error; typer has its own copy of click's classes, which is private
+        context = getattr(error, "ctx", None)
+        verb = context.command_path if context is not None else "kernelfuzz"
+        said = " ".join(error.format_message().split()).replace("Value error, ", "")  # pydantic's words
+        return f"kernelfuzz: {said}\nTry: {verb} --help", Exit.USAGE
+    if isinstance(error, (UsageError, NumericsError)):
+        return f"kernelfuzz: {error}", Exit.USAGE
+    if isinstance(error, (InternalError, OracleDisagreement)):
+        return f"kernelfuzz: internal error: {error}", Exit.INTERNAL
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"kernelfuzz: {where}{error.strerror or error}", Exit.INTERNAL
+    return (
+        "".join(traceback.format_exception(error))
+        + "kernelfuzz: internal error: this is a bug of kernelfuzz, not of your kernel; please report the text above",
+        Exit.INTERNAL,
+    )

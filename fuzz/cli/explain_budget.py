@@ -2,26 +2,76 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fuzz.cli import options
+from fuzz.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from fuzz.base.case import Case
 
 
-def explain_budget(
-    case: Annotated[Path, typer.Argument(help="A case file.", show_default=False)],
-    output: Annotated[str, typer.Option("--output", help="Name of the output.")] = "y",
-    index: Annotated[str, typer.Option("--index", metavar="I,J,...", help="Element of the output.")] = "",
-    target: Annotated[str | None, typer.Option("--target", help="Whose contract. Default: where it was found.")] = None,
-    pack: options.Pack = None,
-) -> int:
+@dataclass(frozen=True)
+class BudgetOptions:
+    """The options of `kernelfuzz explain-budget`."""
+
+    case: Annotated[Path, typer.Argument(help="A case file.", show_default=False)]
+    output: Annotated[str, typer.Option("--output", help="Name of the output.")] = "y"
+    index: Annotated[str, typer.Option("--index", metavar="I,J,...", help="Element of the output.")] = ""
+    target: Annotated[str | None, typer.Option("--target", help="Whose contract. Default: where it was found.")] = None
+    pack: options.Pack = None
+
+
+def explain_budget(options: BudgetOptions) -> Exit:
     """Print an element's exact value, the values that the contract allows, and each term of the budget.
 
     Nothing is run: the numbers follow from the case and from what the kernel declares. Without --index the first
     element is explained.
     """
-    from fuzz.cli.budget import Request, explain
+    from fuzz.adapters.pack import built_in, load
+    from fuzz.base.capability import accepts
+    from fuzz.base.selection import SelectionError
+    from fuzz.base.validity import check_case
+    from fuzz.findings import casefile
+    from fuzz.judge.values import problem_of
+    from fuzz.report.failure import allowance_lines
+    from fuzz.uses.starting import select_targets
+    from oracles.truth import Truth
 
-    return explain(Request(case, output, index, target, pack))
+    case, found = casefile.load(options.case)
+    check_case(case)
+    index, pack = _index(case, options), load(options.pack or built_in())
+    # The named target, else the one the case was found on, else the first that takes the case.
+    wanted = (options.target,) if options.target else (found.target,) if found else ()
+    targets = select_targets((*pack.kernels, *pack.mutated_kernels()), patterns=wanted)
+    target = next((each for each in targets if accepts(each.kernel, case)), None)
+    if target is None:
+        raise SelectionError("no chosen kernel accepts this case; name another with --target")
+    explanation = Truth(problem_of(case)).explain(target.numerics, options.output, index)
+    print(f"{options.output}[{', '.join(map(str, index))}] under the contract of {target.id}")
+    print(f"  expected      {explanation.expected}")
+    print("\n".join(allowance_lines(explanation)))
+    return Exit.OK
+
+
+def _index(case: Case, options: BudgetOptions) -> tuple[int, ...]:
+    from fuzz.base.errors import UsageError
+
+    output, text = options.output, options.index
+    if output not in case.outputs:
+        raise UsageError(f"--output {output}: the case has {', '.join(case.outputs)}")
+    shape = case.outputs[output].layout.shape
+    if 0 in shape:
+        raise UsageError(f"--output {output}: it has no elements")
+    try:
+        index = tuple(int(part) for part in text.split(",")) if text else (0,) * len(shape)
+    except ValueError as error:
+        raise UsageError(f"--index {text}: write integers, as in 3,17") from error
+    inside = len(index) == len(shape) and all(0 <= i < extent for i, extent in zip(index, shape, strict=True))
+    if not inside:
+        raise UsageError(f"--index {text}: {output} has the shape {list(shape)}")
+    return index

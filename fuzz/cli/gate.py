@@ -2,70 +2,159 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fuzz.cli import options
+from fuzz.cli.exits import Exit, exit_of
+from fuzz.cli.options import pack_words
+
+if TYPE_CHECKING:
+    from fuzz.adapters.pack import Pack as LoadedPack
+    from fuzz.uses.gate.accuracy import Table
+    from fuzz.uses.gate.session import Session
 
 
-def gate(
+@dataclass(frozen=True)
+class GateOptions:
+    """The options of `kernelfuzz gate`."""
+
     base: Annotated[
         str | None,
         typer.Option("--base", metavar="REF", help="Search only the kernels that differ from this commit or branch."),
-    ] = None,
-    op: options.Op = "*",
-    target: options.Targets = None,
-    keyword: options.Keyword = None,
-    max_cases: Annotated[int, typer.Option("--max-cases", min=0, help="Cases of the search.")] = 2000,
-    require: options.Require = None,
+    ] = None
+    selection: options.Selection = field(default_factory=options.Selection)
+    max_cases: Annotated[int, typer.Option("--max-cases", min=0, help="Cases of the search.")] = 2000
+    require: options.Require = ()
     known: Annotated[
         Path | None, typer.Option("--known", help="Known failures, each with an issue and an expiry date (TOML, JSON).")
-    ] = None,
+    ] = None
     strict_accuracy: Annotated[
         bool, typer.Option("--strict-accuracy", help="Fail where a kernel lost more than a quarter of its accuracy.")
-    ] = False,
+    ] = False
     update_accuracy: Annotated[
         bool, typer.Option("--update-accuracy", help="Write the accuracy measured now to accuracy.json.")
-    ] = False,
-    corpora: Annotated[
-        Path | None, typer.Option("--corpora", help="The corpus folder. Default: corpora/ of the checkout or of here.")
-    ] = None,
-    pack: options.Pack = None,
-    json: options.Json = None,
-    report: options.Report = None,
-    output: Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")] = Path("findings"),
-    no_shrink: options.NoShrink = False,
-    explain_time: options.ExplainTime = 5.0,
-    case_limit: options.CaseLimit = None,
-    jobs: options.Jobs = 0,
-) -> int:
+    ] = False
+    corpora: options.Corpora = None
+    pack: options.Pack = None
+    json: options.Json = None
+    report: options.Report = ()
+    output: options.Output = Path("findings")
+    explaining: options.Explaining = field(default_factory=partial(options.Explaining, explain_time=5.0))
+    case_limit: options.CaseLimit = None
+    jobs: options.Jobs = 0
+
+
+def gate(options: GateOptions) -> Exit:
     """Run every kernel on the kept cases and the published suites, then search the kernels that a change touches.
 
     The same commit gives the same answer every time: cases are counted, not timed, and no seed is drawn. Without --base
     every kernel is searched.
     """
-    from fuzz.cli.gating import Request, run_gate
+    from fuzz.adapters.pack import built_in, load
+    from fuzz.findings.book import FindingBook
+    from fuzz.judge.oracle_process import OracleProcess
+    from fuzz.laws.registry import declared
+    from fuzz.report import console
+    from fuzz.report.failure import Provenance
+    from fuzz.report.formats import parse, write_reports
+    from fuzz.report.outline import TwinCount, run_outline
+    from fuzz.report.progress import Progress
+    from fuzz.report.records import RecordLog
+    from fuzz.report.totals import print_gate
+    from fuzz.uses.corpus import folder as corpus
+    from fuzz.uses.explaining import explain_findings
+    from fuzz.uses.gate.changes import changes_since, touched
+    from fuzz.uses.gate.known import Watch, load_known
+    from fuzz.uses.gate.plan import SEED, phases
+    from fuzz.uses.gate.session import Session
+    from fuzz.uses.histories import note_histories
+    from fuzz.uses.search.calls import Calls
+    from fuzz.uses.starting import note_not_running, restarted, started, writable
 
-    return run_gate(
-        Request(
-            base=base,
-            op=op,
-            targets=tuple(target or ()),
-            keyword=keyword,
-            max_cases=max_cases,
-            require=tuple(require or ()),
-            known=known,
-            strict_accuracy=strict_accuracy,
-            update_accuracy=update_accuracy,
-            corpora=corpora,
-            pack=pack,
-            json=json,
-            report=tuple(report or ()),
-            output=output,
-            explain_time=None if no_shrink else explain_time,
-            case_limit=case_limit,
-            jobs=jobs,
+    out, err = console.results(), console.progress()
+    wanted, pack = parse(options.report), load(options.pack or built_in())
+    corpora, targets = options.corpora or corpus.built_in(), options.selection.targets(pack)
+    changes = changes_since(options.base, pack.path)
+    chosen = {target.kernel.name for target in targets}
+    reasons = {name: why for name, why in touched(pack.kernels, pack.path, changes).items() if name in chosen}
+    known = load_known(options.known) if options.known else ()
+    plan = phases(corpora, [entry.case for entry in known if entry.case is not None])
+    packed, based = pack_words(options.pack), ("--base", options.base) if options.base else ()
+    origin = Provenance(SEED, options.selection.repeated("gate", *based, *packed), packed)
+    book, seconds = FindingBook(writable(options.output), SEED), options.explaining.seconds
+    twins, calls, began = TwinCount(targets), Calls(book.kept), time.monotonic()
+    with ExitStack() as stack:
+        oracle = stack.enter_context(OracleProcess(target.numerics for target in targets))
+        log = stack.enter_context(RecordLog(options.json))
+        watch = Watch(known, datetime.now(UTC).date())
+        session = Session(targets, book, watch, declared(pack.kernels), options.max_cases, reasons, oracle=oracle)
+        pool = stack.enter_context(started(targets, options.jobs, err, options.case_limit))
+        log.header(SEED, pool.statuses)
+        note_not_running(session.tally, targets, pool)
+        progress = stack.enter_context(Progress(err, session.tally, None, None))
+        session.observers = [progress, twins, calls, log]
+        with session.interruption:
+            measured = session.run(pool, plan)
+        note_histories(book, session, calls, options.case_limit)
+        if session.unknown and seconds is not None and not session.interruption.wanted:
+            progress.stop()
+            explain_findings(book, pool, targets, seconds, err)
+        lost = restarted(pool, oracle)
+        remarks = _remarks(options, session, measured, corpora, pack)
+        outline = replace(
+            run_outline("gate", book, targets, session.tally, twins, origin, session.issue),
+            complaints=(*remarks.complaints, *remarks.missing),
+            notes=(*([changes.note] if changes.note else ()), *session.notes, *remarks.notes),
         )
-    )
+        log.findings(book, [failure.text for failure in outline.failures])
+        facts = {"base": options.base, "touched": reasons, "cases": session.counts}
+        log.note("gate", {"ok": outline.ok, **facts, "complaints": outline.complaints, "notes": outline.notes})
+        log.summary(session.tally, time.monotonic() - began)
+    failing, interrupted = bool(outline.failing or remarks.complaints), session.interruption.wanted
+    code = exit_of(session.tally, failing=failing, missing=bool(remarks.missing), interrupted=interrupted)
+    passed, elapsed = code is Exit.OK, time.monotonic() - began
+    print_gate(out, outline, session.tally, session.counts, options.base, reasons, elapsed, passed=passed)
+    write_reports(outline, wanted)
+    troubles = [each for each in (book.trouble, log.trouble) if each]
+    for line in (*lost, *troubles):
+        err.print(line, style="yellow", soft_wrap=True)
+    return Exit.INTERNAL if troubles and passed else code
+
+
+@dataclass
+class _Remarks:
+    """What a gate says beside its findings."""
+
+    complaints: list[str] = field(default_factory=list)
+    """fail it."""
+    missing: list[str] = field(default_factory=list)
+    """targets and kernels that should have run; they fail it with a code of their own."""
+    notes: list[str] = field(default_factory=list)
+
+
+def _remarks(options: GateOptions, session: Session, measured: Table, corpora: Path, pack: LoadedPack) -> _Remarks:
+    """Compare the accuracy, or write it; then what is known, and what did not run."""
+    from fuzz.uses.gate import accuracy
+    from fuzz.uses.starting import missing_targets, nowhere
+
+    remarks, path = _Remarks(), corpora / "accuracy.json"
+    if options.update_accuracy and not session.interruption.wanted:
+        remarks.notes.append(accuracy.update(path, measured, [kernel.name for kernel in pack.kernels]))
+    elif not session.interruption.wanted:
+        lost, notes = accuracy.compare(path, measured, [target.id for target in session.targets])
+        (remarks.complaints if options.strict_accuracy else remarks.notes).extend(lost)
+        remarks.notes += notes
+    remarks.complaints += session.watch.complaints(session.judged_kernels, session.searched)
+    remarks.notes += session.watch.notes(session.judged_kernels, session.searched)
+    remarks.missing += nowhere(options.require, session.targets)
+    remarks.missing += [] if session.cut else missing_targets(session.tally, options.require)
+    remarks.missing += session.ran_nowhere() if options.base is not None and not options.require else []
+    return remarks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
@@ -21,14 +22,19 @@ class Listed(StrEnum):
     LAWS = "laws"
 
 
-def list_things(
-    what: Annotated[Listed, typer.Argument(help="kernels, targets, ops, recipes or laws.")],
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a README.")] = False,
-    pack: options.Pack = None,
-) -> int:
-    """List the kernels, the targets (and why one cannot run here), the ops, the recipes, or the laws."""
-    from fuzz.report.listings import listing
-    from fuzz.report.tables import print_table
+@dataclass(frozen=True)
+class ListOptions:
+    """The options of `kernelfuzz list`."""
 
-    print_table(listing(what.value, pack), markdown=markdown)
+    what: Annotated[Listed, typer.Argument(help="kernels, targets, ops, recipes or laws.")]
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a README.")] = False
+    pack: options.Pack = None
+
+
+def list_things(options: ListOptions) -> Exit:
+    """List the kernels, the targets (and why one cannot run here), the ops, the recipes, or the laws."""
+    from fuzz.report.console import print_table
+    from fuzz.report.listings import listing
+
+    print_table(listing(options.what.value, options.pack), markdown=options.markdown)
     return Exit.OK

@@ -1,43 +1,107 @@
-"""Options that several verbs share, and how their values are read."""
+"""How options are declared: once, as the fields of a frozen dataclass, from which the command's parameters are made."""
 
 from __future__ import annotations
 
+import inspect
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
-from fuzz.base.duration import seconds
+from fuzz.base.duration import seconds, written
+
+if TYPE_CHECKING:
+    from fuzz.adapters.pack import Pack as LoadedPack
+    from fuzz.adapters.target import Target
 
 
-def parse_duration(text: str | float) -> float:
-    """Seconds in '30s', '5m', '8h' or a plain number of seconds. A default arrives as the number that it is."""
-    if isinstance(text, float):
-        return text
+def duration(text: str) -> float:
+    """Seconds in '30s', '5m', '8h' or a plain number of seconds."""
     try:
         return seconds(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 
 
+def add_verbs(app: typer.Typer, verbs: Mapping[str, Callable[[Any], int]]) -> None:
+    """Make a command of each verb: a function that takes its options as one dataclass.
+
+    A field whose type is a dataclass is a group: its fields are options too. A tuple is an option that can be repeated.
+    """
+    for name, verb in verbs.items():
+        app.command(name)(_command(verb))
+
+
+def _command(verb: Callable[[Any], int]) -> Callable[..., int]:
+    """`verb` as typer takes it: with a parameter for each option."""
+    [kind] = [hint for name, hint in get_type_hints(verb).items() if name != "return"]
+
+    def call(**values: Any) -> int:
+        return verb(_filled(kind, values))
+
+    call.__doc__ = verb.__doc__
+    call.__signature__ = inspect.Signature(list(_parameters(kind)))  # type: ignore[attr-defined]
+    return call
+
+
+def _parameters(kind: Any, group: object = None) -> Iterator[inspect.Parameter]:
+    """The options of a dataclass in their order; `group` has the defaults of one that is a field of another."""
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        hint: Any = hints[field.name]
+        if is_dataclass(hint):
+            assert field.default_factory is not MISSING, f"the group {field.name} has defaults"
+            yield from _parameters(hint, field.default_factory())
+            continue
+        default = getattr(group, field.name, field.default)
+        option, parameter = get_args(hint)
+        if get_origin(option) is tuple:
+            [item, _] = get_args(option)
+            option, default = list[item] | None, default or None  # type: ignore[valid-type]
+        elif isinstance(parameter, OptionInfo) and parameter.parser is duration and isinstance(default, float):
+            default = written(default)  # the help shows it as people write it
+        empty = inspect.Parameter.empty if default is MISSING else default
+        annotation = Annotated[option, parameter]  # type: ignore[valid-type]
+        yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=annotation)
+
+
+def _filled(kind: Any, values: Mapping[str, Any]) -> Any:
+    """The options with what typer read."""
+    given: dict[str, Any] = {}
+    for name, hint in get_type_hints(kind).items():
+        if is_dataclass(hint):
+            given[name] = _filled(hint, values)
+        else:
+            given[name] = tuple(values[name] or ()) if get_origin(hint) is tuple else values[name]
+    return kind(**given)
+
+
 Pack = Annotated[
     Path | None, typer.Option("--pack", help="Folder of kernels with a pack.py. Default: the built-in kernels.")
 ]
 Targets = Annotated[
-    list[str] | None,
+    tuple[str, ...],
     typer.Option("--target", help="Only targets that match this glob, e.g. 'c-sve@*'. Repeatable, or comma-separated."),
 ]
 Keyword = Annotated[
     str | None, typer.Option("-k", metavar="EXPR", help="Only targets whose name matches, e.g. 'sve and not O0'.")
 ]
-Op = Annotated[str, typer.Option("--op", help="Only kernels of this op (a glob).")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write machine-readable records to this file.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
+Output = Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")]
+Corpora = Annotated[
+    Path | None, typer.Option("--corpora", help="The corpus folder. Default: corpora/ of the checkout or of here.")
+]
 Jobs = Annotated[int, typer.Option("-j", "--jobs", min=0, help="Targets that run at a time. 0: one per processor.")]
 CaseLimit = Annotated[
     float | None,
     typer.Option(
         "--case-limit",
-        parser=parse_duration,
+        parser=duration,
         metavar="5s",
         help="A case that takes longer is a TIMEOUT. Default: 5s, and 30s to 120s where kernels are compiled first.",
     ),
@@ -45,24 +109,8 @@ CaseLimit = Annotated[
 Sanitize = Annotated[
     bool, typer.Option("--sanitize", help="Run CUDA kernels under compute-sanitizer: slow, but sees stray reads too.")
 ]
-MaxTime = Annotated[
-    float | None,
-    typer.Option("--max-time", parser=parse_duration, metavar="30s|5m|8h", help="Stop after this long."),
-]
-NoShrink = Annotated[
-    bool, typer.Option("--no-shrink", help="Show findings as they were found: neither shrunk nor explained.")
-]
-ExplainTime = Annotated[
-    float,
-    typer.Option(
-        "--explain-time",
-        parser=parse_duration,
-        metavar="45s",
-        help="For shrinking and explaining one finding, after the search; all of them get at most four times that.",
-    ),
-]
 Report = Annotated[
-    list[str] | None,
+    tuple[str, ...],
     typer.Option(
         "--report",
         metavar="FORMAT=FILE",
@@ -70,6 +118,56 @@ Report = Annotated[
     ),
 ]
 Require = Annotated[
-    list[str] | None,
+    tuple[str, ...],
     typer.Option("--require", help="Targets that must run, as a glob: exit code 10 if one does not. Repeatable."),
 ]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which targets of a pack take part."""
+
+    op: Annotated[str, typer.Option("--op", help="Only kernels of this op (a glob).")] = "*"
+    target: Targets = ()
+    keyword: Keyword = None
+
+    def targets(self, pack: LoadedPack) -> tuple[Target, ...]:
+        """The chosen targets of a pack. Raises SelectionError where there is none."""
+        from fuzz.uses.starting import select_targets
+
+        return select_targets(pack.kernels, self.op, self.target, self.keyword)
+
+    def repeated(self, *words: str) -> str:
+        """A command line that starts with `words` and chooses the same targets."""
+        named = [word for pattern in self.target for word in ("--target", pattern)]
+        named += ["-k", self.keyword] if self.keyword else []
+        named += ["--op", self.op] if self.op != "*" else []
+        return shlex.join(["kernelfuzz", *words, *named])
+
+
+@dataclass(frozen=True)
+class Explaining:
+    """What is done with a finding after the search."""
+
+    no_shrink: Annotated[
+        bool, typer.Option("--no-shrink", help="Show findings as they were found: neither shrunk nor explained.")
+    ] = False
+    explain_time: Annotated[
+        float,
+        typer.Option(
+            "--explain-time",
+            parser=duration,
+            metavar="45s",
+            help="For shrinking and explaining one finding, after the search; all of them get at most four times that.",
+        ),
+    ] = 45.0
+
+    @property
+    def seconds(self) -> float | None:
+        """For one finding; None: findings are shown as they are."""
+        return None if self.no_shrink else self.explain_time
+
+
+def pack_words(pack: Path | None) -> tuple[str, ...]:
+    """The words that name the pack on a command line; none for the built-in one."""
+    return ("--pack", str(pack)) if pack else ()

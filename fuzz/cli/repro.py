@@ -2,40 +2,89 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fuzz.cli import options
+from fuzz.cli.exits import Exit
 
 
-def repro(
+@dataclass(frozen=True)
+class ReproOptions:
+    """The options of `kernelfuzz repro`."""
+
     case: Annotated[
         str,
         typer.Argument(
             help="A case file; how a finding's name or digest begins; or SEED:OP:NUMBER, a case of a search.",
             show_default=False,
         ),
-    ],
+    ]
     findings: Annotated[
         Path, typer.Option("--findings", help="Where findings are looked up: a run's --output, or a nightly's --state.")
-    ] = Path("findings"),
-    target: options.Targets = None,
-    pack: options.Pack = None,
-    json: options.Json = None,
+    ] = Path("findings")
+    target: options.Targets = ()
+    pack: options.Pack = None
+    json: options.Json = None
     script: Annotated[
         Path | None,
         typer.Option("--script", metavar="repro.c|repro.py", help="Write a program that shows it by itself."),
-    ] = None,
-    case_limit: options.CaseLimit = None,
-    sanitize: options.Sanitize = False,
-    jobs: options.Jobs = 0,
-) -> int:
+    ] = None
+    case_limit: options.CaseLimit = None
+    sanitize: options.Sanitize = False
+    jobs: options.Jobs = 0
+
+
+def repro(options: ReproOptions) -> Exit:
     """Replay a case on one or all targets, and print the judgement in full.
 
     Exit code 0: passes everywhere; 1: fails somewhere; 125: nothing could be judged, so that `git bisect run` skips.
     """
-    from fuzz.cli.replay import Request, replay
+    from fuzz.adapters.pack import built_in, load
+    from fuzz.base.validity import check_case
+    from fuzz.base.verdict import Verdict
+    from fuzz.report import console
+    from fuzz.report.failure import judgement_text
+    from fuzz.report.records import write_record
+    from fuzz.triage.fresh import replayed
+    from fuzz.uses.repro import replay, script
+    from fuzz.uses.repro.chosen_case import chosen_case
+    from fuzz.uses.starting import started
 
-    return replay(Request(case, tuple(target or ()), pack, json, case_limit, sanitize, jobs, script, findings))
+    out, err = console.results(), console.progress()
+    script.check_name(options.script)
+    pack = load(options.pack or built_in())
+    chosen = chosen_case(options.case, options.findings, pack)
+    case, found = chosen.case, chosen.found
+    for each in (case, *chosen.history):
+        check_case(each)
+    targets = replay.fitting_targets(pack, case, options.target)
+    by_id, limit = {target.id: target for target in targets}, options.case_limit
+    with started(targets, options.jobs, err, limit, sanitize=options.sanitize, bounded=False) as workers:
+        seen = replayed(workers, by_id, case, chosen.law, chosen.history)
+    judgements = [each.judgement for each in seen.values()]
+    for line in replay.found_lines(found, case, seen):
+        out.print(line, soft_wrap=True)
+    if len(targets) > 1 and judgements:
+        out.print(replay.verdict_table(judgements))
+    for judgement in replay.worth_explaining(judgements, by_id, found):
+        shown = seen[judgement.target]
+        text = judgement_text(shown.case, judgement, shown.outcome, by_id[judgement.target])
+        out.print(f"\n{text}", soft_wrap=True)
+    if options.script is not None:
+        told = script.chosen_for_script(options.script, judgements, by_id, found)
+        script.write_script(options.script, chosen, told, by_id[told.target])
+        err.print(f"{options.script}: shows it on {told.target}; how to run it is said at its top")
+    write_record(options.json, replay.facts(case, judgements))
+    verdicts = {judgement.verdict for judgement in judgements}
+    if any(verdict.is_finding for verdict in verdicts):
+        return Exit.FINDINGS
+    if Verdict.ORACLE_GAVE_UP in verdicts:
+        return Exit.ORACLE_GAVE_UP
+    if Verdict.PASS in verdicts:
+        return Exit.OK
+    err.print("nothing could be judged: no chosen target ran")
+    return Exit.CANNOT_JUDGE

@@ -2,59 +2,112 @@
 
 from __future__ import annotations
 
+import secrets
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fuzz.cli import options
+from fuzz.cli.exits import Exit, exit_of
+from fuzz.cli.options import pack_words
 
 
-def run(
-    max_time: options.MaxTime = None,
-    max_cases: Annotated[int | None, typer.Option("--max-cases", min=1, help="Stop after this many cases.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same cases. Default: fresh.")] = None,
-    op: options.Op = "*",
-    target: options.Targets = None,
-    keyword: options.Keyword = None,
-    require: options.Require = None,
-    pack: options.Pack = None,
-    json: options.Json = None,
-    output: Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")] = Path("findings"),
-    report: options.Report = None,
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `kernelfuzz run`."""
+
+    max_time: Annotated[
+        float | None,
+        typer.Option("--max-time", parser=options.duration, metavar="30s|5m|8h", help="Stop after this long."),
+    ] = None
+    max_cases: Annotated[int | None, typer.Option("--max-cases", min=1, help="Stop after this many cases.")] = None
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same cases. Default: fresh.")] = None
+    selection: options.Selection = field(default_factory=options.Selection)
+    require: options.Require = ()
+    pack: options.Pack = None
+    json: options.Json = None
+    output: options.Output = Path("findings")
+    report: options.Report = ()
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Print what the cases visited of the input space, and each coverage gap.")
-    ] = False,
-    no_shrink: options.NoShrink = False,
-    explain_time: options.ExplainTime = 45.0,
-    case_limit: options.CaseLimit = None,
-    sanitize: options.Sanitize = False,
-    jobs: options.Jobs = 0,
-) -> int:
+    ] = False
+    explaining: options.Explaining = field(default_factory=options.Explaining)
+    case_limit: options.CaseLimit = None
+    sanitize: options.Sanitize = False
+    jobs: options.Jobs = 0
+
+
+def run(options: RunOptions) -> Exit:
     """Fuzz every kernel on every target until a limit is reached.
 
     Without --max-time and --max-cases it runs until Ctrl-C. Findings are written as case files at once. After the
     search each is shrunk and explained, and printed with the command that reproduces it.
     """
-    from fuzz.cli.fuzzing import Request, fuzz
+    from fuzz.adapters.pack import built_in, load
+    from fuzz.findings.book import FindingBook
+    from fuzz.findings.tally import Tally
+    from fuzz.judge.oracle_process import OracleProcess
+    from fuzz.laws.registry import declared
+    from fuzz.report import console
+    from fuzz.report.failure import Provenance
+    from fuzz.report.formats import parse, write_reports
+    from fuzz.report.outline import TwinCount, run_outline
+    from fuzz.report.progress import Progress
+    from fuzz.report.records import RecordLog
+    from fuzz.report.totals import print_coverage, print_run
+    from fuzz.uses.explaining import explain_findings
+    from fuzz.uses.histories import note_histories
+    from fuzz.uses.search.calls import Calls
+    from fuzz.uses.search.runner import Limits, Runner
+    from fuzz.uses.search.schedule import search_ops
+    from fuzz.uses.starting import missing_targets, note_not_running, nowhere, restarted, started, writable
 
-    return fuzz(
-        Request(
-            max_time=max_time,
-            max_cases=max_cases,
-            seed=seed,
-            op=op,
-            targets=tuple(target or ()),
-            keyword=keyword,
-            require=tuple(require or ()),
-            pack=pack,
-            json=json,
-            output=output,
-            report=tuple(report or ()),
-            coverage=coverage,
-            explain_time=None if no_shrink else explain_time,
-            case_limit=case_limit,
-            sanitize=sanitize,
-            jobs=jobs,
-        )
-    )
+    out, err = console.results(), console.progress()
+    wanted, pack = parse(options.report), load(options.pack or built_in())
+    targets = options.selection.targets(pack)
+    for line in nowhere(options.require, targets):
+        err.print(line)
+        return Exit.REQUIRED_NOT_RUN
+    seed = secrets.randbelow(2**32) if options.seed is None else options.seed
+    packed = pack_words(options.pack)
+    origin = Provenance(seed, options.selection.repeated("run", "--seed", str(seed), *packed), packed, numbered=True)
+    book, tally, seconds = FindingBook(writable(options.output), seed), Tally(), options.explaining.seconds
+    limits, twins, calls = Limits(options.max_time, options.max_cases), TwinCount(targets), Calls(book.kept)
+    with ExitStack() as stack:
+        oracle = stack.enter_context(OracleProcess(target.numerics for target in targets))
+        log = stack.enter_context(RecordLog(options.json))
+        pool = stack.enter_context(started(targets, options.jobs, err, options.case_limit, sanitize=options.sanitize))
+        log.header(seed, pool.statuses)
+        note_not_running(tally, targets, pool)
+        progress = stack.enter_context(Progress(err, tally, options.max_time, options.max_cases))
+        runner = Runner(
+            pool, targets, limits, book, declared(pack.kernels), pack.kernels, [progress, twins, calls, log],
+            oracle=oracle, tally=tally,
+        )  # fmt: skip
+        began = time.monotonic()
+        with runner.interruption:
+            search_ops(runner, seed)
+        elapsed = time.monotonic() - began
+        note_histories(book, runner, calls, options.case_limit)
+        if seconds is not None:
+            progress.stop()
+            explain_findings(book, pool, targets, seconds, err)
+        outline = run_outline("run", book, targets, tally, twins, origin)
+        log.findings(book, [failure.text for failure in outline.failures])
+        log.summary(tally, elapsed)
+        lost = restarted(pool, oracle)
+    print_run(out, outline, tally, book, elapsed)
+    write_reports(outline, wanted)
+    if options.coverage:
+        print_coverage(out, tally)
+    missing, troubles = missing_targets(tally, options.require), [each for each in (book.trouble, log.trouble) if each]
+    for line in (*lost, *troubles):
+        err.print(line, style="yellow")
+    for line in missing:
+        err.print(line, style="bold red")
+    code = exit_of(tally, failing=tally.findings > 0, missing=bool(missing), interrupted=runner.interruption.wanted)
+    return Exit.INTERNAL if troubles and code is Exit.OK else code

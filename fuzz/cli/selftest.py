@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from fuzz.cli import options
+from fuzz.cli.exits import Exit
 
 
-def selftest(
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the search.")] = 1,
+@dataclass(frozen=True)
+class SelftestOptions:
+    """The options of `kernelfuzz selftest`."""
+
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the search.")] = 1
     max_cases: Annotated[
         int, typer.Option("--max-cases", min=1, help="Cases per mutant before it counts as missed.")
-    ] = 4000,
+    ] = 4000
     explain: Annotated[
         bool, typer.Option("--explain", help="Shrink and explain each mutant too, and compare with what was planted.")
-    ] = False,
-    keyword: options.Keyword = None,
-    pack: options.Pack = None,
-    json: options.Json = None,
-    jobs: options.Jobs = 0,
-) -> int:
-    """Plant every known bug in a correct kernel and see it caught, for the right reason, with its base clean."""
-    from fuzz.cli.mutation import Request, run_selftest
+    ] = False
+    keyword: options.Keyword = None
+    pack: options.Pack = None
+    json: options.Json = None
+    jobs: options.Jobs = 0
 
-    return run_selftest(Request(seed, max_cases, keyword, pack, json, jobs, explain))
+
+def selftest(options: SelftestOptions) -> Exit:
+    """Plant every known bug in a correct kernel and see it caught, for the right reason, with its base clean."""
+    from fuzz.adapters.pack import built_in, load
+    from fuzz.report import console
+    from fuzz.report.records import write_record
+    from fuzz.uses.selftest.explained import explained_lines
+    from fuzz.uses.selftest.hunt import chosen_mutants, hunt
+    from fuzz.uses.selftest.report import mutant_facts, mutant_table
+
+    out, err = console.results(), console.progress()
+    pack = load(options.pack or built_in())
+    mutants, results = chosen_mutants(pack, options.keyword), []
+    for number, mutant in enumerate(mutants, start=1):
+        err.print(f"[{number}/{len(mutants)}] {mutant.name}: {mutant.trigger}")
+        results.append(
+            hunt(pack, mutant, options.seed, options.max_cases, options.jobs, err, explain=options.explain)
+        )  # fmt: skip
+    out.print(mutant_table(results))
+    killed = sum(result.passed for result in results)
+    out.print(f"{killed} of {len(results)} mutants killed for the right reason, their bases clean")
+    explained = [result.explained for result in results if result.explained is not None]
+    for line in explained_lines(explained) if options.explain else ():
+        out.print(line, soft_wrap=True)
+    write_record(options.json, mutant_facts(results))
+    if any(result.failed for result in results) or not all(each.named and each.swept.smallest for each in explained):
+        return Exit.FINDINGS
+    return Exit.OK if killed == len(results) else Exit.REQUIRED_NOT_RUN

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from fuzz.adapters.programs import Programs
+from fuzz.adapters.build import Builder
 from fuzz.adapters.target import Target
 from fuzz.base.attestation import Attestation, NotRun
 from fuzz.base.case import Case
-from fuzz.base.dispatch import Giving
+from fuzz.base.dispatch import Dispatch
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.schedule import Turns
 from fuzz.execute.worker import Encoded, LostError, Worker
@@ -49,8 +49,8 @@ class _Lane:
         self.busy_s = 0.0
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=target.id)
 
-    def start(self, programs: Programs) -> Attestation | NotRun:
-        self.worker = Worker(self.target, programs.program(self.target), self._limit)
+    def start(self, builder: Builder) -> Attestation | NotRun:
+        self.worker = Worker(self.target, self.target.adapter.program(self.target, builder), self._limit)
         if self._stopped:
             self.worker.stop()
         try:
@@ -126,7 +126,7 @@ class WorkerPool:
         self._targets = tuple(targets)
         self._second_run = second_run
         self._bounded = bounded
-        self._programs = Programs(cache, jobs, tool)
+        self._builder = Builder(cache, jobs, tool)
         turns = Turns(jobs or os.cpu_count() or 1)
         self._submitted = 0
         self._lanes = [
@@ -137,7 +137,7 @@ class WorkerPool:
 
     def _limit(self, target: Target) -> float:
         """Of a case, where none is given. A slow target that is given any case needs its time."""
-        return target.case_limit if self._bounded or target.largest is None else _UNBOUNDED_LIMIT_S
+        return target.case_limit if self._bounded or target.size_limit is None else _UNBOUNDED_LIMIT_S
 
     @property
     def restarts(self) -> Mapping[str, int]:
@@ -157,7 +157,7 @@ class WorkerPool:
         return {target: pid for target, pid in found.items() if pid is not None}
 
     def __enter__(self) -> WorkerPool:
-        starting = {lane.target.id: lane.thread.submit(lane.start, self._programs) for lane in self._lanes}
+        starting = {lane.target.id: lane.thread.submit(lane.start, self._builder) for lane in self._lanes}
         try:
             for target in self._targets:
                 reason = target.unavailable()
@@ -181,17 +181,17 @@ class WorkerPool:
         batch = Batch(tuple(cases))
         self._submitted += 1
         encoded = [(case, encode_case(case, self._second_run)) for case in cases]
-        accepted: dict[Giving, tuple[list[int], list[list[Encoded]]]] = {}
+        accepted: dict[Dispatch, tuple[list[int], list[list[Encoded]]]] = {}
         for lane in self._lanes:
             status = self.statuses[lane.target.id]
             rests = lane.target.id in without
             if isinstance(status, NotRun) or (rests and not for_all):
                 continue
-            giving = Giving(lane.target.kernel, lane.target.largest if self._bounded else None)
-            if giving not in accepted:
-                indices = [index for index, case in enumerate(cases) if giving.gives(case)]
-                accepted[giving] = indices, _split([encoded[index] for index in indices])
-            indices, frames = accepted[giving]
+            dispatch = Dispatch(lane.target.kernel, lane.target.size_limit if self._bounded else None)
+            if dispatch not in accepted:
+                indices = [index for index, case in enumerate(cases) if dispatch.accepts(case)]
+                accepted[dispatch] = indices, _split([encoded[index] for index in indices])
+            indices, frames = accepted[dispatch]
             if status.not_given or rests:
                 kept = [index for index in indices if not rests or index in for_all]
                 kept = self._without_faults(batch, lane.target.id, status, kept)
@@ -202,7 +202,7 @@ class WorkerPool:
 
     def stop(self) -> None:
         """Kill every worker and compiler, and wait for none of them. What they have not finished becomes NOT_RUN."""
-        self._programs.stop()
+        self._builder.stop()
         for lane in self._lanes:
             lane.stop()
 

@@ -9,7 +9,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.attestation import Attestation, NotRun
 from fuzz.base.capability import Capability, capability_of
 from fuzz.base.case import Case
-from fuzz.base.dispatch import Giving, Largest
+from fuzz.base.dispatch import Dispatch, SizeLimit
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.space import Space, space_of
 
@@ -42,14 +42,14 @@ class Reserved:
     def __init__(self, slow: Sequence[Target], quick: Sequence[Target], statuses: Statuses) -> None:
         ops = {target.kernel.op for target in slow}
         self._ledgers: dict[str, Ledger] = {}
-        self._givings: dict[str, list[tuple[Giving, frozenset[str]]]] = {}
+        self._dispatches: dict[str, list[tuple[Dispatch, frozenset[str]]]] = {}
         for op in ops:
             of_op, others = ([t for t in part if t.kernel.op == op] for part in (slow, quick))
             only = _less(_joined(_visitable(of_op, statuses)), _joined(_visitable(others, statuses)))
             self._ledgers[op] = Ledger(only)
-            givings = {Giving(t.kernel, t.largest): frozenset(_wrong(t, statuses)) for t in of_op}
-            self._givings[op] = list(givings.items())
-        self._idle = {op: list(each) for op, each in self._givings.items()}
+            dispatches = {Dispatch(t.kernel, t.size_limit): frozenset(_wrong(t, statuses)) for t in of_op}
+            self._dispatches[op] = list(dispatches.items())
+        self._idle = {op: list(each) for op, each in self._dispatches.items()}
         """who has not been given a case yet."""
 
     def __call__(self, cases: Sequence[Case]) -> Collection[int]:
@@ -61,7 +61,8 @@ class Reserved:
         is_first = ledger is not None and any(map(ledger.lacks, case.origin.labels))
         if ledger is None or not (idle or is_first):
             return False  # asking who takes it costs more, and nobody waits for it
-        taking = [each for each in self._givings[case.op] if each[1].isdisjoint(case.dtypes) and each[0].gives(case)]
+        dispatches = self._dispatches[case.op]
+        taking = [each for each in dispatches if each[1].isdisjoint(case.dtypes) and each[0].accepts(case)]
         if not taking or not (is_first or any(each in idle for each in taking)):
             return False
         self._idle[case.op] = [each for each in idle if each not in taking]
@@ -77,10 +78,10 @@ def _wrong(target: Target, statuses: Statuses) -> Collection[str]:
 
 def _visitable(targets: Iterable[Target], statuses: Statuses) -> Iterable[Space]:
     """What each of the targets can visit, alike ones once."""
-    kinds = {(capability_of(t.kernel), frozenset(_wrong(t, statuses)), t.largest): None for t in targets}
-    for capability, wrong, largest in kinds:
+    kinds = {(capability_of(t.kernel), frozenset(_wrong(t, statuses)), t.size_limit): None for t in targets}
+    for capability, wrong, limit in kinds:
         space = space_of([_without(capability, wrong) if wrong else capability])
-        yield space if largest is None else {kind: _within(largest, kind, values) for kind, values in space.items()}
+        yield space if limit is None else {kind: _within(limit, kind, values) for kind, values in space.items()}
 
 
 def _without(capability: Capability, wrong: Collection[str]) -> Capability:
@@ -93,8 +94,8 @@ def _without(capability: Capability, wrong: Collection[str]) -> Capability:
     return replace(capability, able=replace(able, dtypes=left, mixed=mixed, takes=takes))
 
 
-def _within(largest: Largest, kind: str, values: Sequence[str]) -> tuple[str, ...]:
-    most = {"n": largest.elements, "rows": largest.rows}.get(kind)
+def _within(limit: SizeLimit, kind: str, values: Sequence[str]) -> tuple[str, ...]:
+    most = {"n": limit.elements, "rows": limit.rows}.get(kind)
     return tuple(values) if most is None else tuple(value for value in values if int(value) <= most)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuzz.adapters.programs import Program
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Program, Target
 from fuzz.base.attestation import Attestation, Unavailable
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome, Status

@@ -8,7 +8,7 @@ from functools import lru_cache
 from fuzz.base.case import Case
 from fuzz.findings.database_deltas import Accuracy, Point
 from fuzz.findings.tally import whereabouts
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
 from oracles.dtypes import form
 from oracles.numerics import Numerics

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Target, TargetId
 from fuzz.findings.book import Bucket, FindingBook
 from fuzz.triage.family import Family
 from fuzz.triage.shared import breadth, fails_on, one_fault, shared_cause
@@ -92,4 +92,4 @@ def _new(causes: Sequence[Cause], earlier: Sequence[Cause], raw: Sequence[Bucket
 
 def _kernel(cause: Cause) -> str:
     """The kernel's part of a target's name."""
-    return cause.explained.target.partition("@")[0].partition("-")[2]
+    return TargetId.parse(cause.explained.target).kernel

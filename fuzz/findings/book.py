@@ -9,7 +9,7 @@ from pathlib import Path
 from fuzz.base import __version__
 from fuzz.base.case import Case
 from fuzz.findings.casefile import Found, save
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.examination import Explained
 from fuzz.triage.sorting import Cause, Pile, size_of
 

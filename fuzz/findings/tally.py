@@ -9,7 +9,7 @@ from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.reach import Reach
 from fuzz.generate.coverage import Ledger
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 
 
 @dataclass(frozen=True)

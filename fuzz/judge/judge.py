@@ -1,16 +1,22 @@
-"""The judge: one case, many targets, one truth."""
+"""The judge: one case, many targets, one truth. Outcomes become judgements."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
+from fuzz.adapters.target import Target
+from fuzz.base.capability import refusal
 from fuzz.base.case import Case
-from fuzz.base.outcome import Outcome, Status
+from fuzz.base.kernel import Kernel
+from fuzz.base.outcome import Damage, Fault, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.values import Asked, Bits, Checks, values_of
-from fuzz.judge.words import damage_words, fault_words, unwritten_words
+from fuzz.judge.values import Bits, CaseOracle, Query, values_of
+from fuzz.laws.law import LawCheck, first_difference
+from fuzz.laws.registry import Entry
 from oracles.numerics import Numerics
+from oracles.truth import OutputCheck
 
 _BY_CHECK: Mapping[str, Verdict] = {
     "pass": Verdict.PASS,
@@ -28,25 +34,55 @@ _BY_STATUS: Mapping[Status, Verdict] = {
 }
 
 
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on `target`'s outcome for the case with this digest."""
+
+    target: str
+    case: str
+    """digest of the case."""
+    verdict: Verdict
+    ratio: float = 0.0
+    """worst err/budget over all output elements; 0 where nothing was compared."""
+    worst: OutputCheck | None = None
+    """the output that decides, where outputs were compared."""
+    reason: str = ""
+    """one line in plain words, for verdicts that no number explains."""
+    law: LawCheck | None = None
+    """the law by which the judged case is a twin, and for FAIL_LAW the one that is broken."""
+    outcome: Outcome | None = field(default=None, repr=False)
+    """kept for findings only: passing runs would hold every output in memory."""
+
+    @property
+    def broken_law(self) -> LawCheck | None:
+        """For FAIL_LAW: the law that does not hold."""
+        return self.law if self.verdict is Verdict.FAIL_LAW else None
+
+    @property
+    def broken_law_name(self) -> str:
+        """Its name; '' for any other verdict."""
+        return self.broken_law.name if self.broken_law is not None else ""
+
+
 class Judge:
     """Judges all targets of one case."""
 
     def __init__(self, case: Case, contracts: Iterable[Numerics] = ()) -> None:
         """`contracts`: those of the targets that will be judged, as far as they are known beforehand."""
         self.case = case
-        self.checks = Checks(values_of(case), contracts)
+        self.oracle = CaseOracle(values_of(case), contracts)
 
     def judge(self, outcome: Outcome, numerics: Numerics) -> Judgement:
         """The verdict on one target's outcome under the contract that it declared."""
         verdict, reason = self._apart_from_values(outcome)
         if verdict is not None:
             return Judgement(outcome.target, self.case.digest, verdict, reason=reason, outcome=outcome)
-        worst = self.checks.worst((numerics, self._bits(outcome)))
+        worst = self.oracle.check((numerics, self._bits(outcome)))
         verdict = _BY_CHECK[worst.result]
         kept = outcome if verdict is not Verdict.PASS else None
         return Judgement(outcome.target, self.case.digest, verdict, worst.worst_ratio, worst, outcome=kept)
 
-    def asked(self, outcome: Outcome, numerics: Numerics) -> Asked | None:
+    def query(self, outcome: Outcome, numerics: Numerics) -> Query | None:
         """What `judge` will ask the oracle; None where no value is compared."""
         return (numerics, self._bits(outcome)) if self._apart_from_values(outcome)[0] is None else None
 
@@ -69,13 +105,141 @@ class Judge:
             return Verdict.REJECTED, outcome.detail or "the kernel refused an input that it is declared to accept"
         if outcome.fault is not None:
             verdict = Verdict.FAIL_MEMORY if outcome.fault.tensor is not None else Verdict.CRASH
-            return verdict, fault_words(outcome.fault)
+            return verdict, _fault_text(outcome.fault)
         for damage in outcome.damage:
             verdict = Verdict.FAIL_INPUT_MODIFIED if damage.kind == "input" else Verdict.FAIL_MEMORY
-            return verdict, damage_words(damage)
+            return verdict, _damage_text(damage)
         for unwritten in outcome.unwritten:
-            return Verdict.FAIL_UNWRITTEN, unwritten_words(unwritten, self.case.outputs[unwritten.output].layout.shape)
+            return Verdict.FAIL_UNWRITTEN, _unwritten_text(unwritten, self.case.outputs[unwritten.output].layout.shape)
         return None, ""
 
     def _bits(self, outcome: Outcome) -> Bits:
         return tuple(outcome.outputs[name] for name in self.case.outputs)
+
+
+class EntryJudge:
+    """Judges all targets of one entry; `before` is the judge of the entry before it, which a twin's case is."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        outcomes: Mapping[str, Outcome],
+        before: EntryJudge | None = None,
+        contracts: Iterable[Numerics] = (),
+    ) -> None:
+        self.entry = entry
+        self.outcomes = outcomes
+        self.checked: list[str] = []
+        """targets on which the law was compared."""
+        self._refusals: dict[str, str | None] = {}
+        self._before = before if entry.check is not None else None
+        # A second run of the same case needs no second truth.
+        shared = self._before is not None and self._before.entry.case.digest == entry.case.digest
+        self._judge: Judge = (
+            self._before._judge if self._before is not None and shared else Judge(entry.case, contracts)
+        )
+        self.oracle = self._judge.oracle
+
+    def judge(self, target: Target) -> Judgement:
+        """The verdict on one target. A law is compared only where case and twin pass on their own: what is wrong by the
+        oracle needs no second reason."""
+        outcome, invalid = self.outcomes[target.id], self._refusal(target.kernel)
+        if invalid is not None:
+            return self._judge.judge_invalid(outcome, invalid)
+        judgement = self._judge.judge(outcome, target.numerics)
+        check, before = self.entry.check, self._before
+        if check is None or before is None:
+            return judgement
+        judgement = replace(judgement, law=check)
+        if check.name not in target.kernel.laws or target.id not in before.outcomes:
+            return judgement
+        if before.outcomes[target.id].status is not Status.RAN:  # the twin of invalid input may be valid
+            return judgement
+        passed = (judgement.verdict, before.judge(target).verdict)
+        return self._by_law(judgement, check, before) if passed == (Verdict.PASS, Verdict.PASS) else judgement
+
+    def queries(self, targets: Iterable[Target]) -> list[Query]:
+        """What judging these targets will ask the oracle."""
+        every = [
+            self._judge.query(self.outcomes[target.id], target.numerics)
+            for target in targets
+            if self._refusal(target.kernel) is None
+        ]
+        return list(dict.fromkeys(query for query in every if query is not None))
+
+    def _refusal(self, kernel: Kernel) -> str | None:
+        """Why the case is invalid for that kernel; asked once for all of its targets."""
+        if kernel.name not in self._refusals:
+            self._refusals[kernel.name] = refusal(kernel, self.entry.case)
+        return self._refusals[kernel.name]
+
+    def evidence(self, judgement: Judgement) -> Case:
+        """The case to show and to keep: where a law is broken, the one that the twin was made of."""
+        broken = judgement.verdict is Verdict.FAIL_LAW and self._before is not None
+        return self._before.entry.case if self._before is not None and broken else self.entry.case
+
+    def _by_law(self, judgement: Judgement, check: LawCheck, before: EntryJudge) -> Judgement:
+        self.checked.append(judgement.target)
+        case, name = before.entry.case, judgement.target
+        known = before.outcomes[name].outputs
+        expected, leeway = check.expected(case, known), check.leeway(case, known)
+        difference = first_difference(self.entry.case.outputs, expected, self.outcomes[name].outputs, leeway)
+        if difference is None:
+            return judgement
+        reason = f"{check.name} ({check.law.summary}): {difference}"
+        return Judgement(name, case.digest, Verdict.FAIL_LAW, reason=reason, law=check)
+
+
+def _fault_text(fault: Fault) -> str:
+    """For example 'SIGSEGV: read right after the end of x, row 3, column 17'."""
+    if fault.tensor is None and fault.signal == "SIGSEGV":
+        return (
+            "SIGSEGV in the kernel, at no tensor's address: a wild pointer, too large a stack, or (processors give no "
+            "address for it) an aligned vector access at an unaligned address"
+        )
+    if fault.tensor is None:
+        return f"{fault.signal} in the kernel, at no tensor's address"
+    access = {"read": "read", "write": "wrote"}.get(fault.access or "", "touched memory")
+    at = _at(fault.row, fault.column)
+    if fault.byte is None:
+        return f"{fault.signal}: {access} between the elements of {fault.tensor}, nearest{at}"
+    return f"{fault.signal}: {access} {_place(fault.byte, fault.tensor)}{at}"
+
+
+def _damage_text(damage: Damage) -> str:
+    """For example 'wrote 4 bytes outside y: right after the end of y, row 3, column 17'."""
+    count = f"{damage.count} byte{'s' if damage.count != 1 else ''}"
+    at = _at(damage.row, damage.column)
+    if damage.kind == "input":
+        return f"changed {count} of input {damage.tensor}, first at byte {damage.byte}{at}"
+    if damage.kind == "output":
+        return f"wrote {count} of output {damage.tensor} and then rejected the input, first at byte {damage.byte}{at}"
+    if damage.where == "inside":
+        return f"wrote {count} between the elements of {damage.tensor}, first at byte {damage.byte}{at}"
+    return f"wrote {count} outside {damage.tensor}: {_place(damage.byte, damage.tensor)}{at}"
+
+
+def _unwritten_text(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
+    """For example 'never wrote 3 of 130 elements of y, first y[0, 127]'."""
+    first = []
+    rest = unwritten.first
+    for extent in reversed(shape):
+        rest, position = divmod(rest, extent)
+        first.append(position)
+    index = ", ".join(str(i) for i in reversed(first))
+    return (
+        f"never wrote {unwritten.count} of {math.prod(shape)} elements of {unwritten.output}, "
+        f"first {unwritten.output}[{index}]"
+    )
+
+
+def _place(byte: int, tensor: str) -> str:
+    if byte < 0:
+        return f"{-byte} bytes before the start of {tensor}"
+    return f"right after the end of {tensor}" if byte == 0 else f"{byte} bytes after the end of {tensor}"
+
+
+def _at(row: int | None, column: int | None) -> str:
+    """For example ', row 3, column 17': of the nearest element."""
+    places = (("row", row), ("column", column))
+    return "".join(f", {what} {index}" for what, index in places if index is not None)

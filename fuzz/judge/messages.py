@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.judge.values import Asked, Bits, Form, Values
+from fuzz.judge.values import Bits, Form, Query, Values
 from oracles.numerics import Numerics
 from oracles.truth import OutputCheck
 
@@ -19,20 +19,20 @@ _HEAD = struct.Struct("<Q")
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked about one case."""
+class CaseQueries:
+    """What is asked about one case, in a message that asks about a batch."""
 
     values: Values
-    asked: Sequence[Asked]
+    queries: Sequence[Query]
 
 
-def encode_questions(questions: Sequence[Question], contracts: Sequence[Numerics]) -> bytes:
+def encode_queries(cases: Sequence[CaseQueries], contracts: Sequence[Numerics]) -> bytes:
     """`contracts`: all that are asked about; both sides know them in this order."""
     places = {numerics: place for place, numerics in enumerate(contracts)}
     head, tail = [], list[bytes]()
-    for question in questions:
-        values, distinct = question.values, dict[Bits, int]()
-        asked = [(places[numerics], distinct.setdefault(bits, len(distinct))) for numerics, bits in question.asked]
+    for case in cases:
+        values, distinct = case.values, dict[Bits, int]()
+        queries = [(places[numerics], distinct.setdefault(bits, len(distinct))) for numerics, bits in case.queries]
         head.append({
             "op": values.op,
             "params": dict(values.params),
@@ -41,28 +41,28 @@ def encode_questions(questions: Sequence[Question], contracts: Sequence[Numerics
             "structured": values.structured,
             "digest": values.digest,
             "received": [[len(each) for each in bits] for bits in distinct],
-            "asked": asked,
+            "queries": queries,
         })  # fmt: skip
         tail += [bits for _, bits in values.inputs.values()]
         tail += [each for bits in distinct for each in bits]
     return _joined(head, tail)
 
 
-def decode_questions(message: bytes, contracts: Sequence[Numerics]) -> list[Question]:
-    """The inverse of `encode_questions`."""
+def decode_queries(message: bytes, contracts: Sequence[Numerics]) -> list[CaseQueries]:
+    """The inverse of `encode_queries`."""
     head, tail = _parted(message)
-    questions = []
+    cases = []
     for each in head:
         inputs = {name: (Form(dtype, tuple(shape)), tail.take(size)) for name, dtype, shape, size in each["inputs"]}
         outputs = {name: Form(dtype, tuple(shape)) for name, dtype, shape in each["outputs"]}
         values = Values(each["op"], each["params"], inputs, outputs, each["structured"], each["digest"])
         received = [tuple(tail.take(size) for size in sizes) for sizes in each["received"]]
-        questions.append(Question(values, [(contracts[place], received[index]) for place, index in each["asked"]]))
-    return questions
+        cases.append(CaseQueries(values, [(contracts[place], received[index]) for place, index in each["queries"]]))
+    return cases
 
 
 def encode_answers(answers: Sequence[Sequence[OutputCheck]]) -> bytes:
-    """For each question the decisive output of each thing asked, in that order."""
+    """For each case the decisive output of each query, in that order."""
     tail = [np.packbits(check.mask).tobytes() for checks in answers for check in checks if check.mask is not None]
     return _joined([[_fields(check) for check in checks] for checks in answers], tail)
 

@@ -1,4 +1,8 @@
-"""The oracle in a process of its own: it judges one batch while this process draws another."""
+"""The oracle in a process of its own: it judges one batch while this process draws another.
+
+It is a process of `multiprocessing` and its pipe. An executor of `concurrent.futures` would pickle what is sent, start
+threads here, wait at the end for a process that was stopped, and leave it behind where this process is killed.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,8 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from types import TracebackType
 
-from fuzz.judge.messages import Question, decode_answers, decode_questions, encode_answers, encode_questions
-from fuzz.judge.values import Asked, Checks
+from fuzz.judge.messages import CaseQueries, decode_answers, decode_queries, encode_answers, encode_queries
+from fuzz.judge.values import CaseOracle, Query
 from oracles.numerics import Numerics
 from oracles.truth import OutputCheck
 
@@ -38,7 +42,7 @@ class OracleProcess:
         """why there is no such process any more, in one line; '' where nothing is wrong."""
         self._usable = False
         self._contracts = tuple(dict.fromkeys(contracts))
-        self._asked: Mapping[Checks, Sequence[Asked]] = {}
+        self._asked: Mapping[CaseOracle, Sequence[Query]] = {}
         self._connection, self._theirs = _FORK.Pipe()
         self._process = _FORK.Process(target=self._serve, name="oracle", daemon=True)
 
@@ -64,24 +68,24 @@ class OracleProcess:
             self._process.kill()
             self._process.join()
 
-    def ask(self, asked: Mapping[Checks, Sequence[Asked]]) -> None:
+    def ask(self, asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
         """Ask about one batch. Returns once it is sent; `learn` must have been called since the last one."""
         assert not self._asked, "it may be busy sending answers, and would not listen"
         if asked and self._usable:
             with self._noticed():
-                questions = [Question(checks.values, wanted) for checks, wanted in asked.items()]
-                self._connection.send_bytes(encode_questions(questions, self._contracts))
+                cases = [CaseQueries(oracle.values, queries) for oracle, queries in asked.items()]
+                self._connection.send_bytes(encode_queries(cases, self._contracts))
                 self._asked = asked
 
     def learn(self) -> None:
-        """Wait for the answers to what was asked last, if anything was, and let those checks know them."""
+        """Wait for the answers to what was asked last, if anything was, and let those oracles know them."""
         asked, self._asked = self._asked, {}
         if asked and self._usable:
             with self._noticed():
                 answers = self._connection.recv_bytes()
                 if answers != _FAILED:
-                    for (checks, wanted), found in zip(asked.items(), decode_answers(answers), strict=True):
-                        checks.known.update(zip(wanted, found, strict=True))
+                    for (oracle, queries), found in zip(asked.items(), decode_answers(answers), strict=True):
+                        oracle.known.update(zip(queries, found, strict=True))
 
     @contextmanager
     def _noticed(self, what: str = "was ended from outside") -> Iterator[None]:
@@ -112,13 +116,13 @@ def _answers(connection: Connection, contracts: Sequence[Numerics]) -> bytes:
     """To the next message. Raises EOFError or OSError where there is none."""
     message = connection.recv_bytes()
     try:
-        questions = decode_questions(message, contracts)
+        cases = decode_queries(message, contracts)
         del message  # as large as all tensors of a batch
-        return encode_answers([_judged(question) for question in questions])
+        return encode_answers([_judged(case) for case in cases])
     except Exception:
         return _FAILED  # who asked will come upon the same error, and can say about which case
 
 
-def _judged(question: Question) -> list[OutputCheck]:
-    checks = Checks(question.values, dict.fromkeys(numerics for numerics, _ in question.asked))
-    return [checks.worst(asked) for asked in question.asked]
+def _judged(case: CaseQueries) -> list[OutputCheck]:
+    oracle = CaseOracle(case.values, dict.fromkeys(numerics for numerics, _ in case.queries))
+    return [oracle.check(query) for query in case.queries]

@@ -1,4 +1,4 @@
-"""Values: what the oracle needs to know of a case, and how outputs are judged by it."""
+"""Values: what the oracle needs to know of a case, and the oracle of one case, which judges outputs by it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from oracles.truth import OutputCheck, Result, Truth
 
 Bits = tuple[bytes, ...]
 """the outputs of one kernel, in the order of the case's: logical elements in C order, little-endian."""
-Asked = tuple[Numerics, Bits]
+Query = tuple[Numerics, Bits]
 """outputs to be judged, and the contract to judge them by."""
 _SEVERITY: tuple[Result, ...] = ("pass", "gave_up", "numeric", "nonfinite")
+"""of results, the least first: the severest of its outputs is what is said of a kernel."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def problem_of(case: Case) -> Problem:
     return values_of(case).problem
 
 
-class Checks:
+class CaseOracle:
     """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
     def __init__(self, values: Values, contracts: Iterable[Numerics] = ()) -> None:
@@ -85,7 +86,7 @@ class Checks:
         self.values = values
         self._contracts = contracts
         self._received: dict[Bits, Received] = {}
-        self.known: dict[Asked, OutputCheck] = {}
+        self.known: dict[Query, OutputCheck] = {}
         """what was judged already, here or elsewhere."""
 
     @cached_property
@@ -93,13 +94,13 @@ class Checks:
         """Formed when a value is judged: of what is only ever rejected, the op may know none."""
         return Truth(self.values.problem, self._contracts)
 
-    def worst(self, asked: Asked) -> OutputCheck:
+    def check(self, query: Query) -> OutputCheck:
         """The output that decides about a kernel: the worst of those with the severest result."""
-        if asked not in self.known:
-            numerics, bits = asked
+        if query not in self.known:
+            numerics, bits = query
             checks = self.truth.check(numerics, self._receive(bits))
-            self.known[asked] = max(checks, key=lambda check: (_SEVERITY.index(check.result), check.worst_ratio))
-        return self.known[asked]
+            self.known[query] = max(checks, key=lambda check: (_SEVERITY.index(check.result), check.worst_ratio))
+        return self.known[query]
 
     def _receive(self, bits: Bits) -> Received:
         if bits in self._received:

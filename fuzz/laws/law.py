@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.case import Case
+from fuzz.base.case import Case, Output
+from fuzz.base.dtypes import from_bits
 from fuzz.base.stream import Stream
 
 Outputs = Mapping[str, bytes]
-"""logical elements of each output in C order, little-endian."""
-
-
+"""The logical elements of each output in C order, little-endian."""
 Mask = NDArray[np.bool_]
 
 
@@ -24,12 +24,17 @@ class Leeway:
     """What a law says nothing of."""
 
     zeros: bool = False
-    """the signs of zeros."""
+    """Zeros may have any sign."""
     elements: Mapping[str, Mask] = field(default_factory=dict)
-    """of an output: these elements of the twin."""
+    """These elements of an output of the twin may be anything, by the output's name."""
 
 
 STRICT = Leeway()
+
+
+def has_elements(case: Case) -> bool:
+    """What most laws need: there is something that they could change."""
+    return all(tensor.layout.size > 0 for tensor in case.inputs.values())
 
 
 def unchanged(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
@@ -47,17 +52,18 @@ class Law:
 
     name: str
     summary: str
-    """what must not change a bit, in plain words."""
+    """In plain words, the change that must not change a bit."""
     applies: Callable[[Case], bool]
-    """False where the law says nothing, or does not hold even for a correct kernel."""
+    """It is false where the law says nothing, or does not hold even for a correct kernel."""
     twin: Callable[[Case, Stream], Case]
-    """the changed case; only for a case to which the law applies."""
+    """It makes the twin, which is the changed case, of a case to which the law applies."""
     expected: Callable[[Case, Stream, Outputs], Outputs] = unchanged
-    """the twin's outputs, made of the case's; an output that is not there may be anything."""
+    """It makes the twin's outputs of those of the case. An output that is left out may be anything."""
     leeway: Callable[[Case, Stream, Outputs], Leeway] = lambda case, stream, outputs: STRICT
-    """what of these outputs may be anything."""
+    """It says what of these outputs may be anything."""
     tickets: int = 1
-    """in the draw of the law that a case is checked by: laws that fit few cases hold more."""
+    """A case is checked by one law, which is drawn: a law that fits few cases holds more tickets, so that it is checked
+    about as often as the others."""
 
 
 @dataclass(frozen=True)
@@ -91,3 +97,68 @@ class LawCheck:
     @property
     def _stream(self) -> Stream:
         return Stream(self.key).child(self.name)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where an output is not what a law asks for."""
+
+    output: str
+    index: tuple[int, ...]
+    """The place of the first differing element of the twin."""
+    expected: str
+    got: str
+    """What is expected and what came: value and bits."""
+    count: int
+    size: int
+
+    def __str__(self) -> str:
+        index = ", ".join(str(i) for i in self.index)
+        return (
+            f"{self.count} of {self.size} elements of {self.output} differ, first {self.output}[{index}] of the twin: "
+            f"got {self.got}, expected {self.expected} from the case itself"
+        )
+
+
+def first_difference(
+    outputs: Mapping[str, Output], expected: Outputs, got: Outputs, leeway: Leeway = STRICT
+) -> Difference | None:
+    """The first difference in what is expected, or None. A NaN equals any NaN: its payload and sign come from the
+    hardware, not from the kernel. All else is compared bit for bit, within the leeway: without any, a zero does not
+    equal a zero of the other sign."""
+    for name, output in outputs.items():
+        if name not in expected or expected[name] == got[name]:
+            continue
+        wanted = from_bits(expected[name], output.dtype, output.layout.shape)
+        found = from_bits(got[name], output.dtype, output.layout.shape)
+        differing = (_words(wanted) != _words(found)) & ~(_is_nan(wanted) & _is_nan(found))
+        if leeway.zeros:
+            differing &= ~(_is_zero(wanted) & _is_zero(found))
+        if name in leeway.elements:
+            differing &= ~leeway.elements[name].reshape(differing.shape)
+        count = int(differing.sum())
+        if count:
+            index = tuple(int(i) for i in np.unravel_index(int(differing.argmax()), differing.shape))
+            return Difference(name, index, _shown(wanted, index), _shown(found, index), count, math.prod(found.shape))
+    return None
+
+
+def _words(values: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
+    return values.view(f"<u{values.dtype.itemsize}")
+
+
+def _is_nan(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN, and no reason for a warning
+        return np.isnan(values.astype(np.float64))
+
+
+def _is_zero(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+    words = _words(values)
+    zeros: NDArray[np.bool_] = words << words.dtype.type(1) == 0  # all but the sign
+    return zeros
+
+
+def _shown(values: NDArray[np.generic], index: tuple[int, ...]) -> str:
+    """Such as '0.5 (0x3f000000)'."""
+    digits = 2 * values.dtype.itemsize
+    return f"{float(values[index])!r} (0x{int(_words(values)[index]):0{digits}x})"

@@ -9,7 +9,7 @@ from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, LawCheck
-from fuzz.laws.places import ALIGNMENT, IN_PLACE, LAYOUT, SURROUNDINGS
+from fuzz.laws.placement import ALIGNMENT, IN_PLACE, LAYOUT, SURROUNDINGS
 from fuzz.laws.rows import BATCH_APPEND, BATCH_SUBSET, ROW_PERMUTATION
 from fuzz.laws.scaling import SCALING
 from fuzz.laws.values import RERUN, SIGN_FLIP, THREADS_COUNT
@@ -22,7 +22,8 @@ LAWS: Mapping[str, Law] = {
     )
 }  # fmt: skip
 ONE_IN = 8
-"""cases of which one gets a twin in a run. Twins are judged like any case, but they visit little that is new."""
+"""Cases of which one gets a twin in a run. Twins are judged like any case, but they visit little that is new: so
+they take a ninth of a run at most."""
 
 
 def declared(kernels: Iterable[Kernel]) -> tuple[str, ...]:
@@ -37,7 +38,7 @@ class Entry:
 
     case: Case
     check: LawCheck | None = None
-    """the law that this case is a twin by."""
+    """The law that this case is a twin by; None for a case that is no twin."""
 
 
 def twin_of(case: Case, check: LawCheck) -> Entry:

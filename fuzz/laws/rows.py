@@ -19,14 +19,15 @@ from fuzz.base.dtypes import from_bits
 from fuzz.base.op import OPS
 from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, Outputs
-from fuzz.laws.places import distinct, moved_to, placed, tensors_of
+from fuzz.laws.placement import distinct, moved_to, placed
 
 Rows = NDArray[np.int64]
-"""for each row block of the twin, which one of the case it is."""
+"""For each row block of the twin, the one of the case that it is."""
 Pick = Callable[[Case, Stream], Rows]
 
 _MOST_APPENDED = 16384
-"""elements that appending may add, unless a single row block is larger: a twin must not cost more than its case."""
+"""Elements that appending may add, unless a single row block is larger. A twin should cost no more than its case, and
+few cases have more elements than that."""
 
 
 def row_axis(case: Case) -> int | None:
@@ -35,7 +36,7 @@ def row_axis(case: Case) -> int | None:
     Not one along which each position has weights of its own.
     """
     shape = _grid(case)
-    if "axis" not in case.params or any(0 in tensor.layout.shape for tensor in tensors_of(case)):
+    if "axis" not in case.params or any(0 in tensor.layout.shape for tensor in case.tensors.values()):
         return None
     axes = [axis for axis in range(len(shape)) if axis != int(case.params["axis"])]
     weight = case.inputs["weight"].layout.shape if "weight" in case.inputs else ()

@@ -27,18 +27,19 @@ from numpy.typing import NDArray
 from fuzz.base.case import Case, Tensor
 from fuzz.base.dtypes import LARGEST, SMALLEST_NORMAL, from_bits
 from fuzz.base.stream import Reals, Stream
-from fuzz.laws.law import Law, Leeway, Mask, Outputs
-from fuzz.laws.values import has_elements
+from fuzz.laws.law import Law, Leeway, Mask, Outputs, has_elements
 
 _INPUTS: Mapping[str, int] = {"x": 1, "residual": 1, "rstd": -1, "dsum": -1}
-"""the power of s by which an input is scaled; the others are not."""
+"""The power of s by which an input is scaled. The others are not scaled."""
 _OUTPUTS: Mapping[str, int] = {"sum": 1, "rstd": -1, "dx": -1, "dresidual": -1}
+"""The power of s by which an output is scaled then."""
 _WIDEST = 24
-"""largest k."""
+"""The largest k: as many binades as float32 has bits of significand, so that an absolute constant that stands where a
+relative one should (an eps, a threshold) is lost on one side and counts on the other."""
 _LEAST, _MOST = -126, 126
-"""exponents within which float32 neither underflows nor overflows, with a binade to spare at the top."""
+"""Exponents within which float32 neither underflows nor overflows, with a binade to spare at the top."""
 _CANCELLED = 2.0**-100
-"""a sum of float32 numbers smaller than this may have had a term that underflowed."""
+"""A sum of float32 numbers smaller than this may have had a term that underflowed."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fuzz.base.case import THREADS, Case
 from fuzz.base.dtypes import NUMPY_DTYPE, from_bits
 from fuzz.base.stream import Stream
-from fuzz.laws.law import STRICT, Law, Leeway, Outputs
+from fuzz.laws.law import STRICT, Law, Leeway, Outputs, has_elements
 
 _FORWARD = (frozenset({"x", "residual"}), frozenset({"y", "sum"}))
 _BY_X = (frozenset({"x"}), frozenset({"dw"}))
@@ -32,11 +32,8 @@ _FLIPS: Mapping[str, tuple[tuple[frozenset[str], frozenset[str]], ...]] = {
     "rms_norm_backward": (_BY_X, _BY_DY),
     "fused_add_rms_norm_backward": (_BY_X, _BY_DY),
 }
-"""by op, one of which is drawn: inputs of the other sign, and the outputs that this negates."""
-
-
-def has_elements(case: Case) -> bool:
-    return all(tensor.layout.size > 0 for tensor in case.inputs.values())
+"""What may be flipped in an op, one of which is drawn: the inputs that get the other sign, and the outputs that this
+negates."""
 
 
 def sign_flipped(values: NDArray[np.generic]) -> NDArray[np.generic]:

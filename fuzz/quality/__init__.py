@@ -1,1 +1,1 @@
-"""What measures ourselves: the oracle's speed, guidance, the speed of kernels. Not part of the wheel."""
+"""What measures ourselves: the oracle's speed, guidance, the speed of kernels. It is not part of the wheel."""

@@ -1,7 +1,7 @@
 """The search as Hypothesis would guide it: each example is a case, judged at once, and its score is a target.
 
 No run uses it: every example waits until the one before it is judged, so that nothing can be run in batches, and none
-of its cases fills a coverage gap. `kernelfuzz bench guidance` compares it with `fuzz.uses.search.guide`.
+of its cases fills a hole of the coverage. `python3 -m fuzz.quality guidance` compares it with `fuzz.uses.search.guide`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,28 @@
-"""Consoles for results and for progress. What is printed is shown as it is: names such as 'kernelfuzz[torch]' are no
-markup, and numbers have no colours of their own. Both honour NO_COLOR."""
+"""Consoles for results and for progress, and plain tables for either a terminal or Markdown.
+
+What is printed is shown as it is: names such as 'kernelfuzz[torch]' are no markup, and numbers have no colours of their
+own. Both consoles honour NO_COLOR.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 _FILE_WIDTH = 160
-"""columns of a table that is not printed on a terminal."""
+"""columns of a table that is not printed on a terminal: as wide as the log of a CI job shows without folding."""
+
+
+@dataclass(frozen=True)
+class PlainTable:
+    """Column names and rows of text."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def results() -> Console:
@@ -18,3 +34,30 @@ def results() -> Console:
 def progress() -> Console:
     """stderr; each line is one line."""
     return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+
+def bare_table() -> Table:
+    """A table of rich without lines around its cells; every table that is printed begins as one."""
+    return Table(box=None, pad_edge=False, header_style="bold")
+
+
+def print_table(table: PlainTable, *, markdown: bool) -> None:
+    """Print to stdout."""
+    if markdown:
+        print(markdown_table(table))
+        return
+    printed = bare_table()
+    for number, column in enumerate(table.columns):
+        printed.add_column(column, no_wrap=number == 0, overflow="fold")
+    for row in table.rows:
+        printed.add_row(*(Text(cell) for cell in row))
+    results().print(printed)
+
+
+def markdown_table(table: PlainTable) -> str:
+    """The table in GitHub's Markdown."""
+    return "\n".join(map(_line, (table.columns, ["---"] * len(table.columns), *table.rows)))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Target, TargetId
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output
 from fuzz.base.dtypes import from_bits
 from fuzz.base.memory import shift
 from fuzz.base.outcome import Outcome
-from fuzz.judge.judgement import Judgement
+from fuzz.findings.book import Bucket
+from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
 from oracles.explanation import Explanation
@@ -24,7 +25,7 @@ _LISTED = 4
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """The run that found something, as its user can repeat it."""
 
     seed: int
@@ -42,7 +43,7 @@ def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: T
 
 
 def failure_text(
-    case: Case, judgement: Judgement, target: Target, others: Mapping[str, str], path: Path | None, origin: Origin
+    case: Case, judgement: Judgement, target: Target, others: Mapping[str, str], path: Path | None, origin: Provenance
 ) -> str:
     """The judgement, who else fails on the case, the command that reproduces it, and the case file."""
     lines = [*_head(case, judgement, target)]
@@ -55,6 +56,20 @@ def failure_text(
         lines.append(f"  case file     {path}  (digest {case.digest[:12]})")
     lines.append(f"  found by      {origin.command}")
     return "\n".join(lines)
+
+
+def bucket_text(bucket: Bucket, target: Target, origin: Provenance) -> str:
+    """The failure text of a bucket, with how often and where it was seen."""
+    text = failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
+    number = bucket.case.origin.number
+    if origin.numbered and number:
+        place = f"{origin.seed}:{bucket.case.op}:{number}"
+        text += (
+            f"\n  as found      kernelfuzz {shlex.join(['repro', place, *origin.pack_option, '--target', target.id])}"
+        )
+    seen = f"  seen          {bucket.count:,} times on {len(bucket.targets)} targets"
+    told = told_lines(() if bucket.explained is None else bucket.explained.lines())
+    return "\n".join([text, *told, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
 
 
 def told_lines(lines: Iterable[str]) -> Iterator[str]:
@@ -166,7 +181,7 @@ def _attribution(target: str, verdict: str, others: Mapping[str, str]) -> Iterat
     same = [name for name, other in others.items() if other == verdict]
     passing = [name for name, other in others.items() if other == "PASS"]
     different = [name for name, other in others.items() if other not in (verdict, "PASS", "NOT_RUN")]
-    everyone = Counter(_kernel(name) for name in (target, *others))
+    everyone = Counter(TargetId.parse(name).implementation for name in (target, *others))
     for label, names in (("also fails", same), ("otherwise", different), ("passes on", passing)):
         if names:
             yield f"  {label:<13} {_listed(names, others if label == 'otherwise' else {}, everyone)}"
@@ -176,7 +191,7 @@ def _listed(names: Sequence[str], verdicts: Mapping[str, str], everyone: Mapping
     """Target names, with all targets of one kernel and verdict as one: 'c-sve on all 12 targets'."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name in names:
-        groups.setdefault((_kernel(name), verdicts.get(name, "")), []).append(name)
+        groups.setdefault((TargetId.parse(name).implementation, verdicts.get(name, "")), []).append(name)
     parts = []
     for (kernel, verdict), members in groups.items():
         whole = len(members) == everyone[kernel] and len(members) > 1
@@ -189,10 +204,6 @@ def _shortened(members: Sequence[str]) -> str:
     """'c-sve@qemu:vl=128,gcc-O0 c-sve@qemu:vl=256,gcc-O0 and 3 more'."""
     more = f" and {len(members) - _LISTED} more" if len(members) > _LISTED else ""
     return " ".join(members[:_LISTED]) + more
-
-
-def _kernel(target: str) -> str:
-    return target.split("@", 1)[0]
 
 
 def _param(value: float | int) -> str:

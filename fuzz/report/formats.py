@@ -1,18 +1,62 @@
-"""Report formats by name, and where each is written."""
+"""Report formats by name, and where each is written. Plain text and JSON are made here."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from fuzz.base.errors import UsageError
 from fuzz.report import github
 from fuzz.report.junit import junit
 from fuzz.report.outline import Outline
-from fuzz.report.plain import as_json, text
 from fuzz.report.sarif import sarif
+
+
+def text(outline: Outline) -> str:
+    """Everything that failed, in full, then one line per target."""
+    return "\n".join(_lines(outline)) + "\n"
+
+
+def _lines(outline: Outline) -> Iterator[str]:
+    yield f"kernelfuzz {outline.verb}: {'passed' if outline.ok else 'FAILED'}"
+    yield f"{outline.judged:,} judged runs of {outline.cases:,} cases, seed {outline.seed}"
+    yield from outline.complaints
+    yield from outline.notes
+    for failure in outline.failures:
+        yield ""
+        yield failure.headline + (f"; known: {failure.known}" if failure.known else "")
+        yield failure.text
+    yield ""
+    for line in outline.targets:
+        what = line.ratios if line.not_run else f"{line.judged:,} runs, worst err/budget {line.ratios or '-'}"
+        yield f"{line.target}: {line.findings} findings, {what}"
+
+
+def as_json(outline: Outline) -> str:
+    """One object: what the other formats are made of."""
+    record: dict[str, Any] = {
+        "kernelfuzz report": 1,
+        "verb": outline.verb,
+        "ok": outline.ok,
+        "seed": outline.seed,
+        "environment": dict(outline.environment),
+        "cases": outline.cases,
+        "judged": outline.judged,
+        "complaints": list(outline.complaints),
+        "notes": list(outline.notes),
+        "problems": [
+            {**asdict(failure), "verdict": failure.verdict.value, "fingerprint": failure.fingerprint}
+            for failure in outline.failures
+        ],
+        "targets": [asdict(line) for line in outline.targets],
+    }
+    return json.dumps(record, indent=1) + "\n"
+
 
 FORMATS: Mapping[str, Callable[[Outline], str]] = {
     "text": text,
@@ -32,7 +76,7 @@ class Wanted:
     """None: standard output, and for 'github' the file that $GITHUB_STEP_SUMMARY names."""
 
 
-class FormatError(ValueError):
+class FormatError(UsageError):
     """A --report that cannot be read."""
 
 
@@ -71,10 +115,10 @@ def write_reports(outline: Outline, wanted: Sequence[Wanted]) -> None:
             sys.stdout.write(content)
         else:
             each.path.parent.mkdir(parents=True, exist_ok=True)
-            each.path.write_text(content, encoding="utf-8")
+            each.path.write_text(content, encoding="utf-8", errors="replace")
 
 
 def _append(path: Path, content: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
+    with path.open("a", encoding="utf-8", errors="replace") as file:
         file.write(content)

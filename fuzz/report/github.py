@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fuzz.report.outline import Outline, Problem
-from fuzz.report.tables import PlainTable, markdown_table
+from fuzz.report.console import PlainTable, markdown_table
+from fuzz.report.outline import Failure, Outline
 
 MOST_ANNOTATIONS = 10
 """of one kind that GitHub shows per step."""
@@ -15,7 +15,7 @@ SUMMARY_BYTES = 1 << 20
 
 def commands(outline: Outline) -> list[str]:
     """One `::error` per bucket, as many as are shown; the summary has them all."""
-    lines = [_annotation(problem) for problem in outline.failing]
+    lines = [_annotation(failure) for failure in outline.failing]
     lines += [f"::error title=kernelfuzz {outline.verb}::{escaped(text)}" for text in outline.complaints]
     if len(lines) <= MOST_ANNOTATIONS:
         return lines
@@ -27,10 +27,10 @@ def commands(outline: Outline) -> list[str]:
 def summary(outline: Outline) -> str:
     """The step summary, cut to what GitHub takes."""
     whole = "\n".join(_summary_lines(outline)) + "\n"
-    if len(whole.encode()) <= SUMMARY_BYTES:
+    if len(whole.encode(errors="replace")) <= SUMMARY_BYTES:
         return whole
     cut = "\n\n(cut: the rest does not fit into a step summary)\n"
-    kept = whole.encode()[: SUMMARY_BYTES - len(cut) - len(_FENCE) - 2].decode(errors="ignore")
+    kept = whole.encode(errors="replace")[: SUMMARY_BYTES - len(cut) - len(_FENCE) - 2].decode(errors="ignore")
     return kept + ("\n" + _FENCE if kept.count(_FENCE) % 2 else "") + cut
 
 
@@ -47,31 +47,24 @@ def _summary_lines(outline: Outline) -> Iterator[str]:
         yield f"- **{_plain(complaint)}**"
     for note in outline.notes:
         yield f"- {_plain(note)}"
-    if outline.problems:
+    if outline.failures:
         rows: list[tuple[str, ...]] = [
-            (p.verdict.value, p.kernel, p.law, str(p.count), str(len(p.targets)), p.known) for p in outline.problems
+            (p.verdict.value, p.kernel, p.law, str(p.count), str(len(p.targets)), p.known) for p in outline.failures
         ]
         yield ""
         yield markdown_table(PlainTable(("verdict", "kernel", "law", "runs", "targets", "known as"), rows))
-    for problem in outline.problems:
+    for failure in outline.failures:
         yield ""
-        yield f"{_FENCE}text\n{problem.text}\n{_FENCE}"
+        yield f"{_FENCE}text\n{failure.text}\n{_FENCE}"
     yield ""
-    yield markdown_table(PlainTable(("kernel", "target", "runs", "worst err/budget"), _target_rows(outline)))
+    lines = [(line.kernel, line.target, str(line.judged), line.ratios) for line in outline.targets]
+    yield markdown_table(PlainTable(("kernel", "target", "runs", "worst err/budget"), lines))
 
 
-def _target_rows(outline: Outline) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for line in outline.targets:
-        worst = ", ".join(f"{worst.ratio:.3f} {dtype}" for dtype, worst in line.worst.items())
-        rows.append((line.kernel, line.target, str(line.judged), f"NOT_RUN: {line.not_run}" if line.not_run else worst))
-    return rows
-
-
-def _annotation(problem: Problem) -> str:
-    place = f"file={escaped_property(problem.location.path)},line={problem.location.line}"
-    title = escaped_property(f"kernelfuzz {problem.verdict.value} {problem.kernel}")
-    return f"::error {place},title={title}::{escaped(problem.headline + chr(10) + problem.text)}"
+def _annotation(failure: Failure) -> str:
+    place = f"file={escaped_property(failure.location.path)},line={failure.location.line}"
+    title = escaped_property(f"kernelfuzz {failure.verdict.value} {failure.kernel}")
+    return f"::error {place},title={title}::{escaped(failure.headline + chr(10) + failure.text)}"
 
 
 def escaped(text: str) -> str:

@@ -1,4 +1,8 @@
-"""JUnit XML: a suite per kernel, a test case per target and law."""
+"""JUnit XML: a suite per kernel, a test case per target and law.
+
+It is written with the standard library: `junitparser` saves eight statements, says that each suite took no time at all,
+and where lxml is installed it refuses what must be cleaned here anyway.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-from fuzz.report.outline import Outline, Problem, TargetLine
+from fuzz.report.outline import Failure, Outline, TargetLine
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """characters that XML 1.0 cannot hold, not even escaped."""
@@ -17,67 +21,69 @@ def junit(outline: Outline) -> str:
     """The whole file. It holds no times, so that equal runs give equal files."""
     root = ET.Element("testsuites", name=f"kernelfuzz {outline.verb}")
     for kernel, lines in groupby(outline.targets, key=lambda line: line.kernel):
-        _finish(_kernel_suite(outline, kernel, list(lines)), root)
+        _kernel_suite(root, outline, kernel, list(lines))
     if outline.complaints:
-        suite = ET.Element("testsuite", name=outline.verb)
+        suite = ET.SubElement(root, "testsuite", name=outline.verb)
         for complaint in outline.complaints:
             case = ET.SubElement(suite, "testcase", classname=outline.verb, name=_clean(complaint))
             ET.SubElement(case, "failure", message=_clean(complaint))
-        _finish(suite, root)
-    for count in ("tests", "failures", "skipped"):
-        root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
+    for suite in root:
+        _count(suite)
+        suite.set("errors", "0")
+    _count(root)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _kernel_suite(outline: Outline, kernel: str, lines: list[TargetLine]) -> ET.Element:
-    suite = ET.Element("testsuite", name=kernel)
+def _kernel_suite(root: ET.Element, outline: Outline, kernel: str, lines: list[TargetLine]) -> None:
+    suite = ET.SubElement(root, "testsuite", name=kernel)
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(outline, lines):
         ET.SubElement(properties, "property", name=name, value=_clean(value))
-    problems = [problem for problem in outline.problems if problem.kernel == kernel]
+    failures = [failure for failure in outline.failures if failure.kernel == kernel]
     for line in lines:
         for law in ("", *line.laws):
-            _test_case(suite, line, law, [p for p in problems if p.law == law and line.target in p.targets])
-    return suite
+            _test_case(suite, line, law, [f for f in failures if f.law == law and line.target in f.targets])
 
 
 def _properties(outline: Outline, lines: list[TargetLine]) -> Iterator[tuple[str, str]]:
     yield "seed", str(outline.seed)
-    yield "kernelfuzz", str(outline.environment.get("kernelfuzz", ""))
-    yield "python", str(outline.environment.get("python", ""))
-    yield "machine", str(outline.environment.get("machine", ""))
+    for name in ("kernelfuzz", "python", "machine"):
+        yield name, str(outline.environment.get(name, ""))
     for dtype in sorted({dtype for line in lines for dtype in line.worst}):
         worst = max((line.worst[dtype] for line in lines if dtype in line.worst), key=lambda each: each.ratio)
         yield f"worst err/budget {dtype}", f"{worst.ratio:.4f} ({worst.where})"
 
 
-def _test_case(suite: ET.Element, line: TargetLine, law: str, problems: list[Problem]) -> None:
+def _test_case(suite: ET.Element, line: TargetLine, law: str, failures: list[Failure]) -> None:
     case = ET.SubElement(suite, "testcase", classname=line.target, name=f"{line.op} law {law}" if law else line.op)
-    failing = [problem for problem in problems if not problem.known]
-    for problem in failing:
-        # The text once, with the target that it was shown on: a bucket may be seen on fifty targets.
-        here = problem.targets[0] == line.target
-        failure = ET.SubElement(case, "failure", message=_clean(problem.headline), type=problem.verdict.value)
-        failure.text = _clean(problem.text) if here else f"as on {problem.targets[0]}"
-    if failing:
-        return
-    known = next((problem.known for problem in problems), "")
+    for failure in failures:
+        if not failure.known:
+            # The text once, with the target that it was shown on: a bucket may be seen on fifty targets.
+            here = failure.targets[0] == line.target
+            shown = ET.SubElement(case, "failure", message=_clean(failure.headline), type=failure.verdict.value)
+            shown.text = _clean(failure.text) if here else f"as on {failure.targets[0]}"
+    reason = _reason_to_skip(line, law, failures)
+    if reason and not len(case):
+        ET.SubElement(case, "skipped", message=_clean(reason))
+
+
+def _reason_to_skip(line: TargetLine, law: str, failures: list[Failure]) -> str:
+    """Why the case proves nothing; '' where it does."""
     if line.not_run:
-        ET.SubElement(case, "skipped", message=_clean(f"NOT_RUN: {line.not_run}"))
-    elif known:
-        ET.SubElement(case, "skipped", message=_clean(f"known failure: {known}"))
-    elif law and not line.laws[law]:
-        ET.SubElement(case, "skipped", message="no case was checked by this law")
+        return f"NOT_RUN: {line.not_run}"
+    known = next((failure.known for failure in failures), "")
+    if known:
+        return f"known failure: {known}"
+    return "no case was checked by this law" if law and not line.laws[law] else ""
 
 
-def _finish(suite: ET.Element, root: ET.Element) -> None:
-    cases = suite.findall("testcase")
-    suite.set("tests", str(len(cases)))
-    suite.set("failures", str(sum(1 for case in cases if case.find("failure") is not None)))
-    suite.set("skipped", str(sum(1 for case in cases if case.find("skipped") is not None)))
-    suite.set("errors", "0")
-    root.append(suite)
+def _count(element: ET.Element) -> None:
+    """Say how many test cases there are in it, and how many of them failed or were skipped."""
+    cases = list(element.iter("testcase"))
+    element.set("tests", str(len(cases)))
+    for count, tag in (("failures", "failure"), ("skipped", "skipped")):
+        element.set(count, str(sum(case.find(tag) is not None for case in cases)))
 
 
 def _clean(text: str) -> str:

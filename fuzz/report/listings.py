@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fuzz.adapters.pack import Pack, built_in, load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
 from fuzz.generate.menus import recipes
 from fuzz.laws.registry import LAWS
-from fuzz.report.tables import PlainTable
+from fuzz.report.console import PlainTable
 
 
 def listing(what: str, pack: Path | None) -> PlainTable:
@@ -54,10 +54,8 @@ def _places(kernel: Kernel) -> str:
     """'native; qemu vl=128, 256': where it runs, whatever the compiler and its flags."""
     widths: dict[str, list[str]] = {}
     for target in expand([kernel], this_host()):
-        where, _, details = target.id.split("@", 1)[1].partition(":")
-        kept = [part for part in details.split(",") if "=" in part]
-        known = widths.setdefault(where, [])
-        known += [part for part in kept if part not in known]
+        known = widths.setdefault(target.name.place, [])
+        known += [part for part in target.name.set_there if part not in known]
     return "; ".join(" ".join([where, ", ".join(_grouped(parts))]).strip() for where, parts in widths.items())
 
 

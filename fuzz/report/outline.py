@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from fuzz.adapters.registry import adapter_of
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
-from fuzz.findings.book import Bucket
+from fuzz.findings.book import Bucket, FindingBook
 from fuzz.findings.tally import Tally, Worst
-from fuzz.judge.judgement import Judgement
-from fuzz.report.location import Location, location_of
+from fuzz.judge.judge import Judgement
+from fuzz.report.failure import Provenance, bucket_text
+from fuzz.report.records import environment
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a kernel's source is, as a code host shows it. `path` is relative to the repository that it lies in."""
+
+    path: str
+    line: int
 
 
 @dataclass(frozen=True)
@@ -33,10 +46,16 @@ class TargetLine:
     not_run: str
     """why nothing was judged, where nothing was."""
 
+    @property
+    def ratios(self) -> str:
+        """The worst err/budget of each dtype, or why there is none."""
+        worst = ", ".join(f"{worst.ratio:.3f} {dtype}" for dtype, worst in self.worst.items())
+        return f"NOT_RUN: {self.not_run}" if self.not_run else worst
+
 
 @dataclass(frozen=True)
-class Problem:
-    """One bucket of findings."""
+class Failure:
+    """One bucket of findings, as the reports show it."""
 
     kernel: str
     verdict: Verdict
@@ -53,7 +72,7 @@ class Problem:
     def fingerprint(self) -> str:
         """The same for the same bucket in every run, on every machine, whatever the line of the source."""
         words = ("kernelfuzz", self.kernel, self.verdict.value, self.law)
-        return hashlib.sha256("/".join(words).encode()).hexdigest()[:32]
+        return hashlib.sha256("/".join(words).encode(errors="replace")).hexdigest()[:32]
 
     @property
     def headline(self) -> str:
@@ -73,16 +92,16 @@ class Outline:
     environment: Mapping[str, Any]
     cases: int
     targets: tuple[TargetLine, ...]
-    problems: tuple[Problem, ...]
+    failures: tuple[Failure, ...]
     complaints: tuple[str, ...] = ()
     """what else fails the gate: targets that did not run, stale entries, lost accuracy."""
     notes: tuple[str, ...] = ()
     """what a reader should know and what fails nothing."""
 
     @property
-    def failing(self) -> tuple[Problem, ...]:
-        """Problems that nobody knew of."""
-        return tuple(problem for problem in self.problems if not problem.known)
+    def failing(self) -> tuple[Failure, ...]:
+        """Failures that nobody knew of."""
+        return tuple(failure for failure in self.failures if not failure.known)
 
     @property
     def ok(self) -> bool:
@@ -95,15 +114,18 @@ class Outline:
 
 @dataclass
 class TwinCount:
-    """An observer that counts, by target, the twins that were judged by each law."""
+    """An observer that counts, by target, the twins that were judged by each law that its kernel declares."""
 
-    targets: Mapping[str, Target]
+    targets: Iterable[Target]
     counts: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._laws = {target.id: target.kernel.laws for target in self.targets}
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         for judgement in judgements:
             law, ran = judgement.law, judgement.verdict is not Verdict.NOT_RUN
-            if law is not None and ran and law.name in self.targets[judgement.target].kernel.laws:
+            if law is not None and ran and law.name in self._laws[judgement.target]:
                 self.counts.setdefault(judgement.target, Counter())[law.name] += 1
 
     def progress(self, elapsed: float) -> None:
@@ -126,8 +148,40 @@ def target_lines(targets: Iterable[Target], tally: Tally, twins: TwinCount) -> t
     return tuple(lines)
 
 
-def problem_of(bucket: Bucket, target: Target, text: str, known: str = "") -> Problem:
+def run_outline(
+    verb: str,
+    book: FindingBook,
+    targets: Sequence[Target],
+    tally: Tally,
+    twins: TwinCount,
+    origin: Provenance,
+    known: Callable[[Bucket], str] = lambda bucket: "",
+) -> Outline:
+    """What a run found and judged; `known` names the issue of a known failure."""
+    by_id, failures = {target.id: target for target in targets}, []
+    for bucket in book.buckets.values():
+        target = by_id[bucket.judgement.target]
+        failures.append(_failure(bucket, target, bucket_text(bucket, target, origin), known(bucket)))
+    lines = target_lines(targets, tally, twins)
+    return Outline(verb, origin.seed, environment(), tally.cases, lines, tuple(failures))
+
+
+def _failure(bucket: Bucket, target: Target, text: str, known: str) -> Failure:
     """A bucket as the reports show it."""
     verdict, broken = bucket.judgement.verdict, bucket.judgement.broken_law_name
     targets = tuple(sorted(bucket.targets))
-    return Problem(bucket.kernel, verdict, broken, targets, bucket.count, text, location_of(target.kernel), known)
+    return Failure(bucket.kernel, verdict, broken, targets, bucket.count, text, location_of(target.kernel), known)
+
+
+def location_of(kernel: Kernel) -> Location:
+    """The line that defines the kernel's function; the first one where it cannot be found."""
+    source = kernel.source.resolve()
+    name = adapter_of(kernel).definition(kernel)
+    lines = source.read_text(encoding="utf-8", errors="replace").splitlines() if source.is_file() else []
+    found = [number for number, line in enumerate(lines, start=1) if re.search(rf"\b{re.escape(name)}\s*\(", line)]
+    return Location(_from_root(source), found[0] if found else 1)
+
+
+def _from_root(source: Path) -> str:
+    root = next((folder for folder in source.parents if (folder / ".git").exists()), Path.cwd().resolve())
+    return source.relative_to(root).as_posix() if source.is_relative_to(root) else source.name

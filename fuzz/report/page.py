@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from fuzz.findings.database import TargetRow
 from fuzz.findings.database_views import Bucket, NightView, Place
-from fuzz.report.nights import idle_reason
-from fuzz.report.page_accuracy import kernels
-from fuzz.report.page_charts import bars
+from fuzz.report.night import idle_reasons
+from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.progress import minutes
+from fuzz.report.totals import by_reason
 
 _HERE = Path(__file__).parent
 _ENDINGS = {
@@ -46,14 +46,6 @@ class KernelLine:
 
 
 @dataclass(frozen=True)
-class Idle:
-    """Targets that judged nothing, for one reason."""
-
-    reason: str
-    targets: Sequence[str]
-
-
-@dataclass(frozen=True)
 class Kind:
     """One kind of coverage label of one op."""
 
@@ -62,7 +54,7 @@ class Kind:
     visited: int
     of: int
     rarest: int
-    holes: Sequence[str]
+    gaps: Sequence[str]
 
 
 def write_page(path: Path, seen: NightView) -> None:
@@ -77,12 +69,17 @@ def write_page(path: Path, seen: NightView) -> None:
 
 
 def page(seen: NightView) -> str:
-    """The page of one night. All text is escaped by the template; only our own charts are markup."""
+    """The page of one night."""
+    return template("page.html").render(**_facts(seen))
+
+
+def template(name: str) -> Template:
+    """A template of the page. It escapes all text that it is given."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"minutes": minutes, "thousands": "{:,.0f}".format}
-    return environment.get_template("page.html").render(**_facts(seen))
+    return environment.get_template(name)
 
 
 def _facts(seen: NightView) -> dict[str, Any]:
@@ -101,12 +98,12 @@ def _facts(seen: NightView) -> dict[str, Any]:
         "causes": {bucket.row.id: _cause(bucket) for bucket in seen.buckets},
         "repros": {bucket.row.id: _repro(bucket) for bucket in seen.buckets},
         "lines": _lines(seen.targets),
-        "idle": _idle(seen.targets),
+        "idle": by_reason(idle_reasons(seen)),
         "ran": sum(1 for row in seen.targets if row.judged),
-        "accuracy": kernels(seen.targets, seen.accuracy),
+        "accuracy": accuracy_of(seen.targets, seen.accuracy),
         "coverage": coverage,
-        "holes": sum(len(kind.holes) for kind in coverage),
-        "pace": bars("Judged runs per minute of the night", "judged runs", pace) if pace else "",
+        "gaps": sum(len(kind.gaps) for kind in coverage),
+        "pace": Bars("Judged runs per minute of the night", "judged runs", pace) if pace else None,
         "pack": _pack_option(night.command),
         "killed": sum(1 for session in seen.sessions if session.ended == ""),
     }
@@ -164,14 +161,6 @@ def _lines(targets: Iterable[TargetRow]) -> list[KernelLine]:
     ]  # fmt: skip
 
 
-def _idle(targets: Iterable[TargetRow]) -> list[Idle]:
-    by_reason: dict[str, list[str]] = {}
-    for row in targets:
-        if row.judged == 0:
-            by_reason.setdefault(idle_reason(row), []).append(row.name)
-    return [Idle(reason, names) for reason, names in by_reason.items()]
-
-
 def _natural(value: str) -> tuple[bool, int, str]:
     """Numbers by their size, then words."""
     number = value.isdecimal()
@@ -191,4 +180,4 @@ def _coverage(rows: Sequence[Place]) -> list[Kind]:
         )
         for (op, kind), values in counts.items()
     ]  # fmt: skip
-    return sorted(found, key=lambda kind: (kind.op, not kind.holes))
+    return sorted(found, key=lambda kind: (kind.op, not kind.gaps))

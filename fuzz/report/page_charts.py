@@ -1,26 +1,39 @@
-"""Charts of the nightly page as inline SVG. Colours come from the page's style sheet, so that they follow dark mode."""
+"""The nightly page's charts: which lines each has, and where everything lies. `page_charts.html` draws them as SVG.
+
+The page is one file without scripts that follows dark mode, so colours come from its style sheet. No chart library fits
+that: matplotlib takes a third of a second for a chart and fixes its colours, pygal adds a script to each.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape, quoteattr
+from functools import cached_property
+
+from fuzz.adapters.target import TargetId
+from fuzz.base.case import ITEMSIZE
+from fuzz.findings.accuracy import BINS_PER_OCTAVE
+from fuzz.findings.database import TargetRow
+from fuzz.findings.database_views import Mark
 
 Curve = Sequence[tuple[float, float]]
 """(n, value), by ascending n."""
 
-
-@dataclass(frozen=True)
-class Series:
-    """One line of a chart."""
-
-    name: str
-    css: str
-    """class of the style sheet."""
-    line: Curve
-    rings: Curve = ()
-    """results judged by the worst case, drawn as rings."""
+_COLOURS = 8
+"""in the style sheet."""
+_WIDTH, _HEIGHT = 360, 236
+_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 12, 12, 36
+"""margins of an accuracy chart, in which its labels stand."""
+_FLOOR = 0.01
+"""smallest err/budget shown; exact results lie there."""
+_TICKS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+_LEAST_SPAN = 64
+"""n up to which the axis goes at least: one row length would leave it without any extent."""
+_SEPARATE = 1.7
+"""times the sqrt(n) budget: where the worst case ends lower, its label would lie on that of the budget."""
+_NAMED_DOTS = 3
+"""highest points of a line, which get a dot that names them."""
 
 
 @dataclass(frozen=True)
@@ -39,118 +52,228 @@ class Axis:
         return round(self.start + share * (self.end - self.start), 1)
 
 
-_WIDTH, _HEIGHT = 360, 236
-_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 12, 12, 36
-_FLOOR = 0.01
-"""smallest err/budget shown; exact results lie there."""
-_TICKS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+@dataclass(frozen=True)
+class PlacePlot:
+    """What one chart shows of one place where a kernel runs."""
+
+    name: str
+    css: str
+    """class of the style sheet."""
+    line: Curve
+    rings: Curve = ()
+    """results judged by the worst case, drawn as rings."""
+
+    def dots(self) -> Iterator[tuple[str, float, float]]:
+        """Points that can be pointed at: their kind, n and value."""
+        highest = sorted(self.line, key=lambda point: point[1])[-_NAMED_DOTS:]
+        yield from (("dot", n, value) for n, value in highest)
+        yield from (("ring", n, value) for n, value in self.rings)
 
 
-def _element(tag: str, text: str = "", **attributes: object) -> str:
-    names = "".join(f" {name.rstrip('_').replace('_', '-')}={_quoted(v)}" for name, v in attributes.items())
-    return f"<{tag}{names}>{text}</{tag}>" if text else f"<{tag}{names}/>"
-
-
-def _quoted(value: object) -> str:
-    return quoteattr(value) if isinstance(value, str) else f'"{value}"'
-
-
-def _text(x: float, y: float, words: str, css: str, anchor: str = "middle") -> str:
-    return _element("text", escape(words), x=round(x, 1), y=round(y, 1), class_=css, text_anchor=anchor)
-
-
-def _polyline(curve: Iterable[tuple[float, float]], x: Axis, y: Axis, css: str) -> str:
-    points = " ".join(f"{x.at(n):g},{y.at(value):g}" for n, value in curve)
-    return _element("polyline", points=points, class_=css)
-
-
-def _svg(parts: Iterable[str], width: float, height: float, title: str, words: str, css: str) -> str:
-    head = f"<title>{escape(title)}</title><desc>{escape(words)}</desc>"
-    return _element("svg", head + "".join(parts), viewBox=f"0 0 {width:g} {height:g}", role="img", class_=css)
-
-
-def accuracy_chart(title: str, series: Sequence[Series], worst_case: Curve) -> str:
+@dataclass(frozen=True)
+class AccuracyChart:
     """err/budget against n, in units of the sqrt(n) budget, below that budget and the worst case."""
-    points = [point for each in series for point in (*each.line, *each.rings)]
-    lengths = [n for n, _ in points]
-    longest = max(max(lengths), 2 * min(lengths), 64)
-    x = Axis(min(lengths), longest, _LEFT, _WIDTH - _RIGHT)
-    highest = max([2.0, *(value for _, value in points), *(value for _, value in worst_case)])
-    y = Axis(_FLOOR, highest * 1.3, _HEIGHT - _BOTTOM, _TOP)
-    parts = [*_grid(x, y), _line(x.start, y.at(1), x.end, y.at(1), "budget"), _polyline(worst_case, x, y, "worst")]
-    parts.append(_text(x.end - 2, y.at(1) + 12, "√n budget", "label budget-label", "end"))
-    if worst_case and worst_case[-1][1] > 1.7:
-        parts.append(_text(x.end - 2, y.at(worst_case[-1][1]) - 5, "worst case", "label worst-label", "end"))
-    for each in series:
-        parts += _drawn(each, x, y)
-    worst = max(value for _, value in points)
-    words = (
-        f"Largest err over the square-root-of-n budget for row lengths from {min(lengths):g} to {max(lengths):g}; "
-        f"the highest is {worst:.3g}. Lines: {', '.join(each.name for each in series)}."
-    )
-    return _svg(parts, _WIDTH, _HEIGHT, title, words, "chart")
+
+    title: str
+    plots: Sequence[PlacePlot]
+    worst_case: Curve
+    width: float = _WIDTH
+    height: float = _HEIGHT
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        return [point for plot in self.plots for point in (*plot.line, *plot.rings)]
+
+    @cached_property
+    def x(self) -> Axis:
+        lengths = [n for n, _ in self.points]
+        longest = max(max(lengths), 2 * min(lengths), _LEAST_SPAN)
+        return Axis(min(lengths), longest, _LEFT, _WIDTH - _RIGHT)
+
+    @cached_property
+    def y(self) -> Axis:
+        highest = max([2.0, *(value for _, value in (*self.points, *self.worst_case))])
+        return Axis(_FLOOR, highest * 1.3, _HEIGHT - _BOTTOM, _TOP)
+
+    def at(self, n: float, value: float) -> tuple[float, float]:
+        """Where a point lies."""
+        return self.x.at(n), self.y.at(value)
+
+    @property
+    def ticks(self) -> list[float]:
+        return [tick for tick in _TICKS if self.y.low <= tick <= self.y.high]
+
+    @property
+    def powers(self) -> list[float]:
+        """Row lengths that are named: every other power of two."""
+        return [2.0**k for k in range(0, 40, 2) if self.x.low <= 2.0**k <= self.x.high]
+
+    @property
+    def climb(self) -> float | None:
+        """Where the curve of the worst case ends, if its label has room there."""
+        return self.worst_case[-1][1] if self.worst_case and self.worst_case[-1][1] > _SEPARATE else None
+
+    @property
+    def words(self) -> str:
+        lengths, worst = [n for n, _ in self.points], max(value for _, value in self.points)
+        return (
+            f"Largest err over the square-root-of-n budget for row lengths from {min(lengths):g} to {max(lengths):g}; "
+            f"the highest is {worst:.3g}. Lines: {', '.join(plot.name for plot in self.plots)}."
+        )
 
 
-def _drawn(each: Series, x: Axis, y: Axis) -> list[str]:
-    parts = []
-    if len(each.line) > 1:
-        parts.append(_polyline(each.line, x, y, f"line {each.css}"))
-    highest = sorted(each.line, key=lambda point: point[1])[-3:]
-    parts += [_dot(each, n, value, x, y, "dot") for n, value in highest]
-    return parts + [_dot(each, n, value, x, y, "ring") for n, value in each.rings]
-
-
-def _dot(each: Series, n: float, value: float, x: Axis, y: Axis, kind: str) -> str:
-    words = f"<title>{escape(f'{each.name}: n = {n:g}, {value:.3g}')}</title>"
-    return _element("circle", words, cx=x.at(n), cy=y.at(value), r=2.2, class_=f"{kind} {each.css}")
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, css: str) -> str:
-    return _element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=css)
-
-
-def _grid(x: Axis, y: Axis) -> Iterable[str]:
-    for tick in _TICKS:
-        if y.low <= tick <= y.high:
-            yield _line(x.start, y.at(tick), x.end, y.at(tick), "grid")
-            yield _text(x.start - 5, y.at(tick) + 3.5, f"{tick:g}", "tick", "end")
-    powers = [2.0**k for k in range(0, 40, 2) if x.low <= 2.0**k <= x.high]
-    for n in powers:
-        yield _text(x.at(n), y.start + 14, f"{n:g}", "tick")
-        yield _line(x.at(n), y.start, x.at(n), y.start + 3, "axis")
-    yield _line(x.start, y.start, x.end, y.start, "axis")
-    yield _text((x.start + x.end) / 2, y.start + 30, "row length n", "label")
-
-
-def sparkline(title: str, curve: Curve) -> str:
+@dataclass(frozen=True)
+class Sparkline:
     """err/budget of one target against n, on a linear scale whose top is 1."""
-    width, height = 150.0, 26.0
-    lengths = [n for n, _ in curve]
-    x = Axis(min(lengths), max(max(lengths), 2 * min(lengths)), 2, width - 2)
-    top = max(1.0, max(value for _, value in curve))
-    points = " ".join(f"{x.at(n):g},{round(height - 2 - value / top * (height - 4), 1):g}" for n, value in curve)
-    limit = round(height - 2 - (height - 4) / top, 1)
-    parts = [_line(2, limit, width - 2, limit, "budget"), _element("polyline", points=points, class_="line c0")]
-    words = f"From n = {min(lengths):g} to {max(lengths):g}; the highest is {max(v for _, v in curve):.3g}."
-    return _svg(parts, width, height, title, words, "spark")
+
+    title: str
+    curve: Curve
+    width: float = 150.0
+    height: float = 26.0
+
+    @cached_property
+    def _x(self) -> Axis:
+        lengths = [n for n, _ in self.curve]
+        return Axis(min(lengths), max(max(lengths), 2 * min(lengths)), 2, self.width - 2)
+
+    @cached_property
+    def _top(self) -> float:
+        return max(1.0, max(value for _, value in self.curve))
+
+    def at(self, n: float, value: float) -> tuple[float, float]:
+        """Where a point lies."""
+        return self._x.at(n), round(self.height - 2 - value / self._top * (self.height - 4), 1)
+
+    @property
+    def words(self) -> str:
+        lengths, worst = [n for n, _ in self.curve], max(value for _, value in self.curve)
+        return f"From n = {min(lengths):g} to {max(lengths):g}; the highest is {worst:.3g}."
 
 
-def bars(title: str, unit: str, values: Mapping[int, float]) -> str:
+@dataclass(frozen=True)
+class Bars:
     """One bar per minute."""
-    width, height = 720.0, 150.0
-    last = max(values)
-    most = max(values.values()) or 1.0
-    step = (width - 60) / (last + 1)
-    parts = [_line(54, height - 24, width - 6, height - 24, "axis"), _text(50, 14, f"{most:,.0f}", "tick", "end")]
-    parts.append(_line(54, 10, width - 6, 10, "grid"))
-    for minute, value in values.items():
-        tall = value / most * (height - 34)
-        words = f"<title>minute {minute}: {value:,.0f} {escape(unit)}</title>"
-        place = {"x": round(54 + minute * step + 0.1 * step, 2), "y": round(height - 24 - tall, 2)}
-        parts.append(_element("rect", words, **place, width=round(step * 0.8, 2), height=round(tall, 2), class_="bar"))
-    for minute in sorted({0, last // 2, last}):
-        parts.append(_text(54 + (minute + 0.5) * step, height - 8, f"{minute} min", "tick"))
-    words = (
-        f"{len(values)} minutes; at most {most:,.0f} and on average {sum(values.values()) / len(values):,.0f} {unit}."
-    )
-    return _svg(parts, width, height, title, words, "chart wide")
+
+    title: str
+    unit: str
+    values: Mapping[int, float]
+    width: float = 720.0
+    height: float = 150.0
+
+    @property
+    def most(self) -> float:
+        return max(self.values.values()) or 1.0
+
+    @property
+    def named(self) -> list[int]:
+        """Minutes that are named below the axis."""
+        return sorted({0, max(self.values) // 2, max(self.values)})
+
+    @property
+    def step(self) -> float:
+        return (self.width - 60) / (max(self.values) + 1)
+
+    def tall(self, value: float) -> float:
+        return value / self.most * (self.height - 34)
+
+    @property
+    def words(self) -> str:
+        average = sum(self.values.values()) / len(self.values)
+        return f"{len(self.values)} minutes; at most {self.most:,.0f} and on average {average:,.0f} {self.unit}."
+
+
+@dataclass(frozen=True)
+class TargetAccuracy:
+    """One target's line in the table of a kernel."""
+
+    name: str
+    dtype: str
+    worst: Mark
+    runs: int
+    spark: Sparkline
+
+
+@dataclass(frozen=True)
+class KernelAccuracy:
+    """All charts of one kernel, by dtype, and its targets."""
+
+    kernel: str
+    op: str
+    worst: float
+    charts: Mapping[str, AccuracyChart]
+    targets: Sequence[TargetAccuracy]
+
+
+def accuracy_of(targets: Sequence[TargetRow], marks: Sequence[Mark]) -> list[KernelAccuracy]:
+    """Every kernel with a passing run, in the order of the targets."""
+    by_target: dict[str, list[Mark]] = {}
+    for mark in marks:
+        by_target.setdefault(mark.target, []).append(mark)
+    kernels: dict[tuple[str, str], dict[str, list[Mark]]] = {}
+    for row in targets:
+        if row.name in by_target:
+            kernels.setdefault((row.kernel, row.op), {})[row.name] = by_target[row.name]
+    return [_kernel(kernel, op, found) for (kernel, op), found in kernels.items()]
+
+
+def _kernel(kernel: str, op: str, by_target: Mapping[str, Sequence[Mark]]) -> KernelAccuracy:
+    marks = [mark for found in by_target.values() for mark in found]
+    dtypes = sorted({mark.dtype for mark in marks}, key=lambda dtype: (-ITEMSIZE.get(dtype, 0), dtype))
+    charts = {dtype: _chart(kernel, dtype, by_target) for dtype in dtypes}
+    lines = [
+        _target(name, dtype, of_dtype)
+        for name, found in by_target.items()
+        for dtype in dtypes
+        if (of_dtype := [mark for mark in found if mark.dtype == dtype])
+    ]
+    return KernelAccuracy(kernel, op, max(mark.ratio for mark in marks), charts, lines)
+
+
+def _chart(kernel: str, dtype: str, by_target: Mapping[str, Sequence[Mark]]) -> AccuracyChart:
+    """Targets that differ only in compiler and optimisation share a line: the table tells them apart."""
+    places: dict[str, list[Mark]] = {}
+    for name, found in by_target.items():
+        places.setdefault(_place(name), []).extend(mark for mark in found if mark.dtype == dtype)
+    plots = [
+        _plot(name, f"c{number % _COLOURS}", found)
+        for number, (name, found) in enumerate((name, found) for name, found in places.items() if found)
+    ]
+    lowest: dict[int, tuple[float, float]] = {}
+    for mark in (mark for found in places.values() for mark in found):
+        point = (float(mark.n), mark.climb)
+        lowest[mark.bin] = min(lowest.get(mark.bin, point), point, key=_value)
+    return AccuracyChart(f"{kernel}, {dtype}: err/budget by row length", plots, sorted(lowest.values()))
+
+
+def _place(target: str) -> str:
+    """'qemu vl=128' of c-sve@qemu:vl=128,gcc-O0."""
+    parsed = TargetId.parse(target)
+    return " ".join([parsed.place, *parsed.set_there])
+
+
+def _plot(name: str, css: str, marks: Sequence[Mark]) -> PlacePlot:
+    line, rings = _highest(marks, worst_case=False), _highest(marks, worst_case=True)
+    # Where only the worst case judges, rings alone would hide how the error grows.
+    return PlacePlot(name, css, line, rings) if line else PlacePlot(name, css, rings)
+
+
+def _highest(marks: Iterable[Mark], worst_case: bool) -> Curve:
+    """The worst of each octave, in units of the sqrt(n) budget."""
+    worst: dict[int, tuple[float, float]] = {}
+    for mark in (mark for mark in marks if mark.worst_case == worst_case):
+        octave, point = mark.bin // BINS_PER_OCTAVE, (float(mark.n), mark.ratio * (mark.climb if worst_case else 1.0))
+        worst[octave] = max(point, worst.get(octave, point), key=_value)
+    return sorted(worst.values())
+
+
+def _value(point: tuple[float, float]) -> float:
+    return point[1]
+
+
+def _target(name: str, dtype: str, marks: Sequence[Mark]) -> TargetAccuracy:
+    by_bin: dict[int, Mark] = {}
+    for mark in marks:
+        by_bin[mark.bin] = max(by_bin.get(mark.bin, mark), mark, key=lambda each: each.ratio)
+    curve = sorted((float(mark.n), mark.ratio) for mark in by_bin.values())
+    spark = Sparkline(f"{name}, {dtype}: err/budget by row length", curve)
+    return TargetAccuracy(name, dtype, max(marks, key=lambda each: each.ratio), sum(mark.runs for mark in marks), spark)

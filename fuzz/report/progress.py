@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fuzz.base.case import Case
 from fuzz.findings.tally import Tally
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 
 _LIVE_INTERVAL = 0.25
 _PLAIN_INTERVAL = 10.0

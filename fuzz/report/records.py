@@ -1,32 +1,44 @@
-"""Machine-readable records: one JSON object per line, written as things happen."""
+"""Machine-readable records: one JSON object per line, written as things happen, and the environment that they tell."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+import platform
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+from fuzz.base import __version__
 from fuzz.base.attestation import Attestation, NotRun
 from fuzz.base.case import Case
-from fuzz.findings.book import Bucket
+from fuzz.base.errors import UsageError
+from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import to_json
 from fuzz.findings.tally import Tally
-from fuzz.judge.judgement import Judgement
-from fuzz.report.coverage import coverage_record
-from fuzz.report.environment import environment
+from fuzz.generate.coverage import Ledger
+from fuzz.judge.judge import Judgement
+
+_DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch", "triton")
+"""those on which cases, values or kernels rest."""
 
 
 class RecordLog:
-    """Appends records to a file: 'environment', 'run' for each judged run, 'finding' for each bucket, 'summary'."""
+    """Appends records to a file: 'environment', 'run' for each judged run, 'finding' for each bucket, 'summary'.
 
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    Without a path nothing is written. Raises UsageError where the file cannot be.
+    """
+
+    def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._file: TextIO = path.open("w", encoding="utf-8", buffering=1 << 16)
+        try:
+            self._file: TextIO | None = None if path is None else _opened(path)
+        except OSError as error:
+            raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from error
         self.trouble = ""
         """why the file is incomplete; the run goes on without it."""
 
@@ -35,7 +47,8 @@ class RecordLog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         try:
-            self._file.close()
+            if self._file is not None:
+                self._file.close()
         except OSError as error:
             self._stop(error)
 
@@ -46,6 +59,8 @@ class RecordLog:
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         """One record per judged run; a finding's record carries the whole case."""
+        if self._file is None:
+            return
         facts = {
             "case": case.digest,
             "op": case.op,
@@ -76,26 +91,27 @@ class RecordLog:
 
     def progress(self, elapsed: float) -> None:
         """Push what was written to disk, so that a killed run leaves its records."""
-        if not self.trouble:
+        if self._file is not None and not self.trouble:
             try:
                 self._file.flush()
             except OSError as error:
                 self._stop(error)
 
-    def finding(self, bucket: Bucket, text: str) -> None:
-        """One bucket, with its smallest case."""
-        self._write(
-            {
-                "kind": "finding",
-                "kernel": bucket.kernel,
-                "verdict": bucket.verdict,
-                "count": bucket.count,
-                "targets": sorted(bucket.targets),
-                "text": text,
-                "case": to_json(bucket.case),
-                "history": [to_json(call) for call in bucket.history],
-            }
-        )
+    def findings(self, book: FindingBook, texts: Iterable[str]) -> None:
+        """One record per bucket, with its smallest case."""
+        for bucket, text in zip(book.buckets.values(), texts, strict=True):
+            self._write(
+                {
+                    "kind": "finding",
+                    "kernel": bucket.kernel,
+                    "verdict": bucket.verdict,
+                    "count": bucket.count,
+                    "targets": sorted(bucket.targets),
+                    "text": text,
+                    "case": to_json(bucket.case),
+                    "history": [to_json(call) for call in bucket.history],
+                }
+            )
 
     def summary(self, tally: Tally, elapsed: float) -> None:
         """The totals, last."""
@@ -108,7 +124,7 @@ class RecordLog:
                 "findings": tally.findings,
                 "gave_up": tally.gave_up,
                 "laws": tally.laws,
-                "coverage": {op: coverage_record(ledger) for op, ledger in tally.coverage.items()},
+                "coverage": {op: _coverage(ledger) for op, ledger in tally.coverage.items()},
                 "unreachable": {op: dict(reach.beyond) for op, reach in tally.reach.items() if reach.beyond},
                 "targets": [
                     {
@@ -124,7 +140,7 @@ class RecordLog:
         )
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        if not self.trouble:
+        if self._file is not None and not self.trouble:
             try:
                 self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
             except OSError as error:
@@ -132,6 +148,18 @@ class RecordLog:
 
     def _stop(self, error: OSError) -> None:
         self.trouble = f"{self._path}: incomplete: {error.strerror}"
+
+
+def _opened(path: Path) -> TextIO:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("w", encoding="utf-8", buffering=1 << 16)
+
+
+def write_record(path: Path | None, facts: Mapping[str, Any]) -> None:
+    """One JSON object, where a file for it is named. Raises OSError."""
+    if path is not None:
+        record = {"environment": environment(), **facts}
+        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def status_record(status: Attestation | NotRun) -> dict[str, Any]:
@@ -142,6 +170,40 @@ def status_record(status: Attestation | NotRun) -> dict[str, Any]:
     return {"runs": True, **facts}
 
 
+def _coverage(ledger: Ledger) -> dict[str, Any]:
+    """Counts and gaps by kind."""
+    gaps = ledger.gaps()
+    return {kind: {"counts": dict(counts), "gaps": gaps.get(kind, [])} for kind, counts in ledger.counts.items()}
+
+
 def _finite(value: float) -> float | str:
     """JSON has no infinity: it is written as a string."""
     return value if math.isfinite(value) else repr(value)
+
+
+def environment() -> dict[str, Any]:
+    """Versions and machine facts. No host name, no user, no paths."""
+    return {
+        "kernelfuzz": __version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "system": f"{platform.system()} {platform.release()}",
+        "cpu": _cpu_model(),
+        "processors": os.cpu_count(),
+        "packages": {name: _version(name) for name in _DISTRIBUTIONS},
+    }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123 - a kernel file, read once
+            return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+    except OSError:
+        return platform.processor() or "unknown"

@@ -1,4 +1,8 @@
-"""SARIF 2.1.0: one result per bucket, with a fingerprint that stays the same from run to run."""
+"""SARIF 2.1.0: one result per bucket, with a fingerprint that stays the same from run to run.
+
+It is written as plain dictionaries: of the models, sarif-kit makes fingerprints of its own, sarif-pydantic takes a
+misspelt field in silence, and sarif-om is of 2019 and cannot write JSON by itself. A test holds it to the schema.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fuzz.base.verdict import Verdict
-from fuzz.report.outline import Outline, Problem
+from fuzz.report.outline import Failure, Outline
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_RESULTS = 5000
@@ -36,15 +40,15 @@ _NUMBER = {verdict: number for number, verdict in enumerate(_RULES)}
 
 def sarif(outline: Outline) -> str:
     """The whole file."""
-    shown = outline.problems[:MOST_RESULTS]
+    shown = outline.failures[:MOST_RESULTS]
     notifications = [{"level": "error", "message": {"text": complaint}} for complaint in outline.complaints]
-    if len(shown) < len(outline.problems):
-        cut = f"{len(outline.problems) - len(shown)} further buckets are left out here; see the other reports"
+    if len(shown) < len(outline.failures):
+        cut = f"{len(outline.failures) - len(shown)} further buckets are left out here; see the other reports"
         notifications.append({"level": "warning", "message": {"text": cut}})
     run = {
         "tool": {"driver": _driver(outline)},
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],
-        "results": [_result(problem, number) for problem, number in zip(shown, _numbered(shown), strict=True)],
+        "results": [_result(failure, number) for failure, number in zip(shown, _numbered(shown), strict=True)],
         "columnKind": "unicodeCodePoints",
         "properties": {"seed": outline.seed, "cases": outline.cases, "judged": outline.judged},
     }
@@ -63,32 +67,35 @@ def _driver(outline: Outline) -> dict[str, Any]:
     return {"name": "kernelfuzz", "version": str(outline.environment.get("kernelfuzz", "0")), "rules": rules}
 
 
-def _numbered(problems: Sequence[Problem]) -> Iterator[int]:
+def _numbered(failures: Sequence[Failure]) -> Iterator[int]:
     """Which of the buckets with one fingerprint each is: one kernel may fail in one way for several causes."""
     seen: Counter[str] = Counter()
-    for problem in problems:
-        seen[problem.fingerprint] += 1
-        yield seen[problem.fingerprint]
+    for failure in failures:
+        seen[failure.fingerprint] += 1
+        yield seen[failure.fingerprint]
 
 
-def _result(problem: Problem, number: int) -> dict[str, Any]:
+def _result(failure: Failure, number: int) -> dict[str, Any]:
     result: dict[str, Any] = {
-        "ruleId": problem.verdict.value,
-        "ruleIndex": _NUMBER[problem.verdict],
-        "level": "note" if problem.known else "error",
-        "message": {"text": f"{problem.headline}\n\n{problem.text}"},
+        "ruleId": failure.verdict.value,
+        "ruleIndex": _NUMBER[failure.verdict],
+        "level": "note" if failure.known else "error",
+        "message": {"text": f"{failure.headline}\n\n{failure.text}"},
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": quote(problem.location.path), "uriBaseId": "%SRCROOT%"},
-                    "region": {"startLine": problem.location.line},
+                    "artifactLocation": {
+                        "uri": quote(failure.location.path, errors="replace"),
+                        "uriBaseId": "%SRCROOT%",
+                    },
+                    "region": {"startLine": failure.location.line},
                 },
-                "logicalLocations": [{"name": problem.kernel, "kind": "function"}],
+                "logicalLocations": [{"name": failure.kernel, "kind": "function"}],
             }
         ],
-        "partialFingerprints": {FINGERPRINT: problem.fingerprint + (f":{number}" if number > 1 else "")},
-        "properties": {"targets": list(problem.targets), "count": problem.count, "law": problem.law},
+        "partialFingerprints": {FINGERPRINT: failure.fingerprint + (f":{number}" if number > 1 else "")},
+        "properties": {"targets": list(failure.targets), "count": failure.count, "law": failure.law},
     }
-    if problem.known:
-        result["suppressions"] = [{"kind": "external", "justification": problem.known}]
+    if failure.known:
+        result["suppressions"] = [{"kind": "external", "justification": failure.known}]
     return result

@@ -18,14 +18,15 @@ import pytest
 
 import fuzz
 import oracles
-from fuzz.adapters.c_target import CTarget
-from fuzz.adapters.toolchain import this_host
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.python import Device
+from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.base.kernel import CKernel, Device
 from fuzz.base.outcome import Outcome
-from fuzz.cli import main
+from fuzz.cli import app
+from fuzz.cli.exits import leave
 from fuzz.execute.pool import WorkerPool
-from fuzz.tests.common.planted import ANYTHING, HEAD, Run, emulated_arch
+from fuzz.tests.common.planted import ANYTHING, HEAD, Run, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -53,16 +54,16 @@ def cli(tmp_path: Path) -> Cli:
 
 @pytest.fixture
 def cli_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """The same in this process: starting one takes longer than most commands."""
+    """The same in this process: starting one takes longer than most commands. With `app` another command line."""
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, app: Callable[..., object] = app) -> subprocess.CompletedProcess[str]:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
         monkeypatch.setenv("COLUMNS", "200")
         monkeypatch.setattr(sys, "argv", ["kernelfuzz", *arguments])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            main()
+            leave(app)
         shown = capsys.readouterr()
         return subprocess.CompletedProcess(arguments, int(str(ended.value.code)), shown.out, shown.err)
 
@@ -110,15 +111,13 @@ def place(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make_target(tmp_path: Path, place: str) -> Callable[[str], CTarget]:
+def make_target(tmp_path: Path, place: str) -> Callable[[str], Target]:
     """A target for the body of `kf_rms_norm(c)`, native or emulated."""
 
-    def make(body: str) -> CTarget:
+    def make(body: str) -> Target:
         source = tmp_path / "planted.c"
         source.write_text(f"{HEAD}{body}\n    return KF_OK;\n}}\n")
-        on = this_host()
-        arch = on.arch if place == "native" else emulated_arch(on)
-        target = CTarget(CKernel("planted", "rms_norm", source, capabilities=ANYTHING), on, arch, place == "qemu")
+        target = c_target(CKernel("planted", "rms_norm", source, "runtime", capabilities=ANYTHING), place)
         assert target.unavailable() is None, "tests need every compiler and emulator: kernelfuzz doctor --install"
         return target
 
@@ -126,7 +125,7 @@ def make_target(tmp_path: Path, place: str) -> Callable[[str], CTarget]:
 
 
 @pytest.fixture
-def run(make_target: Callable[[str], CTarget], cache: Path) -> Run:
+def run(make_target: Callable[[str], Target], cache: Path) -> Run:
     """Outcomes of a kernel body on cases."""
 
     def go(body: str, *cases: Case, limit: float = 10.0, second_run: bool = False) -> list[Outcome]:

@@ -19,10 +19,11 @@ from fuzz.transport.process import Child
 _START_LIMIT_S = 180.0
 """importing torch, on a busy machine with a cold disk."""
 _MESSAGE_BYTES = 64
+"""more than 'code' or 'pid' and a number take."""
 
 
-def environment(interpreted: bool) -> dict[str, str]:
-    """Of a worker of Python kernels, forked or not."""
+def worker_environment(interpreted: bool) -> dict[str, str]:
+    """The environment variables of a worker of Python kernels, forked or not."""
     package = Path(__file__).resolve().parent.parent.parent
     path = os.environ.get("PYTHONPATH")
     variables = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
@@ -67,7 +68,7 @@ class ForkServer:
             self._popen = subprocess.Popen(
                 [sys.executable, "-m", "fuzz.transport.python", "serve", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                env=environment(self._interpreted), start_new_session=True,
+                env=worker_environment(self._interpreted), start_new_session=True,
             )  # fmt: skip
 
     def _stop(self) -> None:

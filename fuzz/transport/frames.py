@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from fuzz.base.capability import MAX_RANK
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.base.errors import InternalError
 from fuzz.base.op import OPS
 from fuzz.base.outcome import Damage, Fault, Outcome, Status, Unwritten
 from fuzz.transport.records import (
@@ -54,7 +55,7 @@ _SAID = {
 """ends of a call that words explain."""
 
 
-class FrameError(Exception):
+class FrameError(InternalError):
     """A case that the protocol cannot carry, or an answer that is not of the protocol: an internal error."""
 
 

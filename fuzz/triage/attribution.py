@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from fuzz.adapters.target import Target
 from fuzz.base.verdict import Verdict
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.rule import Rule, learn
-from fuzz.triage.traits import target_traits
 
 _CAUSES: Mapping[str, str] = {
     "optimisation": "compiler and flags",
@@ -85,11 +84,11 @@ def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> 
         where = f"on all {count} targets" if count > 1 else f"on {failing[0].id}, its only target here"
         return "the kernel's source", f"{name} fails {where}"
     own = [*failing, *passing]
-    learned = learn([target_traits(target) for target in own], [target in failing for target in own])
+    learned = learn([dict(target.traits) for target in own], [target in failing for target in own])
     told = f"on {count} of {len(own)} targets"
     if learned.exact and learned.rule.atoms:
         return _cause(learned.rule), f"{name} fails {told}, those with {learned.rule}, and passes on the others"
-    names = " ".join(target.id.partition("@")[2] for target in failing[:4])
+    names = " ".join(target.name.where for target in failing[:4])
     return "some targets", f"{name} fails {told}: {names}{' ...' if count > 4 else ''}"
 
 

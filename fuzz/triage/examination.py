@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
-from fuzz.adapters.c_target import CTarget
 from fuzz.adapters.target import Target
 from fuzz.base.attestation import NotRun
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool, WorkerPool
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.attribution import Attribution, attributed
 from fuzz.triage.explain import Explanation, explain
 from fuzz.triage.family import Family
@@ -147,7 +146,7 @@ def examine(
     if not fresh:  # in running workers any target may fail by what it remembers
         target = _cheapest(by_id, replayed(pool, by_id, case, family.law), judgement, family)
     siblings = [t for t in targets if t.kernel == target.kernel and not isinstance(pool.statuses.get(t.id), NotRun)]
-    others = [sibling for sibling in siblings if isinstance(sibling, CTarget)]
+    others = [sibling for sibling in siblings if not sibling.costly]
     with workers([target], _HANGING_S if judgement.verdict is Verdict.TIMEOUT else None) as own:
         trials = Trials(own, target, family, explained=tuple(known), fresh=fresh)
         try:
@@ -173,7 +172,7 @@ def examine(
 
 
 def _looked_into(
-    trials: Trials, case: Case, judgement: Judgement, others: Sequence[CTarget], clock: _Clock
+    trials: Trials, case: Case, judgement: Judgement, others: Sequence[Target], clock: _Clock
 ) -> tuple[Case, Explanation]:
     """The smallest case and when it fails, in the time that is left. Raises KeepsStateError."""
     say, ends, most = clock.allowance.say, clock.part(_SHRINKING), trials.runs + _MOST_RUNS
@@ -202,9 +201,7 @@ def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgem
 
 
 def _cost(target: Target) -> tuple[bool, bool, bool]:
-    if not isinstance(target, CTarget):
-        return True, True, True
-    return False, target.emulated, target.opt == "O0"
+    return target.costly, target.emulated, target.name.opt == "O0"
 
 
 def change(before: Case, after: Case) -> str:

@@ -13,7 +13,7 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import EPS, GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage import probes
 from fuzz.triage.cover import explained_by, loosened
 from fuzz.triage.places import Places, places_of

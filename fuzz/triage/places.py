@@ -10,7 +10,7 @@ import numpy as np
 
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.rule import Learned, Traits, learn
 
 _BLOCKS = (4, 8, 16, 32, 64, 128)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from fuzz.adapters.c_target import CTarget
 from fuzz.adapters.target import Target
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
 from fuzz.base.draw import EPS, Draw, Shift
@@ -33,16 +32,11 @@ _SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (3, 0), (-3, 0), (0, 1), (0, -1))
 _T = TypeVar("_T")
 
 
-def is_slow(target: Target) -> bool:
-    """Targets that are given few probes."""
-    return not isinstance(target, CTarget)
-
-
 def swept(base: Draw, target: Target, *, few: bool = False) -> Iterator[Draw]:
     """Every row length, all else as it is."""
-    lengths = range(1, (_SWEPT_SLOWLY if few or is_slow(target) else _SWEPT) + 1)
+    lengths = range(1, (_SWEPT_SLOWLY if few or target.costly else _SWEPT) + 1)
     yield from (replace(base, n=n) for n in lengths)
-    longer, most = (_LONG_SLOWLY, _SWEPT_SLOWLY) if is_slow(target) else (_LONG, _SWEPT)
+    longer, most = (_LONG_SLOWLY, _SWEPT_SLOWLY) if target.costly else (_LONG, _SWEPT)
     yield from (replace(base, n=n) for n in (*longer, base.n + 1, base.n - 1, 2 * base.n) if n > most)
 
 
@@ -90,7 +84,7 @@ def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: 
     dropped = [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
     steps = _steps(base)
     dtypes, names = _dtypes(base, target), [part.name for part in base.parts if part.given]
-    for number in range(_MIXED // (5 if is_slow(target) else 2 if few else 1)):
+    for number in range(_MIXED // (5 if target.costly else 2 if few else 1)):
         words = iter(stream.child(str(number)).words(28).tolist())
 
         def pick(kept: _T, others: Sequence[_T], words: Iterator[int] = words) -> _T:
@@ -102,7 +96,7 @@ def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: 
         rank = pick(base.rank, (1, 2, 3))
         at: tuple[Guard, int] = (x.place.guard, x.place.offset)
         guard, offset = pick(at, [("before", place) for place in range(16)])
-        n = pick(failing[next(words) % len(failing)], range(1, _SWEPT_SLOWLY if is_slow(target) else _SWEPT))
+        n = pick(failing[next(words) % len(failing)], range(1, _SWEPT_SLOWLY if target.costly else _SWEPT))
         rows = 1 if rank == 1 else pick(base.rows, _ROWS[:8])
         dtype = pick(x.dtype, able.dtypes)
         layouts = {name: pick(base.part(name).place.layout, tuple(LAYOUT_CLASSES)) for name in vary.grids(base)}

@@ -16,7 +16,7 @@ from fuzz.base.op import OPS, Role
 from fuzz.generate.given import Values, given_rows, rows_of
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.realise import draw_of, layout_of, realise
-from fuzz.laws.places import placed
+from fuzz.laws.placement import placed
 from fuzz.triage.plain import DRAWN, plain
 
 Span = tuple[int, int]

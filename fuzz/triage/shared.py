@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from fuzz.adapters.build import NATIVE, edited_source, included_files
+from fuzz.adapters.build import edited_source
+from fuzz.adapters.registry import adapter_of
 from fuzz.adapters.target import Target
-from fuzz.base.kernel import CKernel, Kernel
+from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.triage.attribution import WHERE_IT_RUNS, Attribution
 from fuzz.triage.rule import Rule
@@ -60,10 +61,6 @@ def _conditions(rule: Rule | None) -> frozenset[str]:
 
 
 def _parts(kernel: Kernel) -> Mapping[Path, str]:
-    """Texts of the kernel's source, as it is compiled, and of what that includes, but for the headers that every kernel
-    has. Of kernels in Python a module may hold many: that they share it says nothing."""
-    if not isinstance(kernel, CKernel):
-        return {}
-    text = edited_source(kernel)
-    files = {**included_files(text, kernel.source.parent), kernel.source.resolve(): text}
-    return {path: each for path, each in files.items() if not path.is_relative_to(NATIVE)}
+    """Texts of the kernel's source, as it is built, and of what that includes, where a source is one kernel's."""
+    adapter = adapter_of(kernel)
+    return adapter.files(kernel, edited_source(kernel)) if adapter.kernel_per_source else {}

@@ -12,7 +12,7 @@ from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.choices import KNOTS, Choices, Label, Vector
 from fuzz.triage.smallest import LUCKY, sweep
 from fuzz.triage.trial import OutOfTimeError, Trials

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.examination import Explained
 from fuzz.triage.family import Family
 from fuzz.triage.rule import Rule

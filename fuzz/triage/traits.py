@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fuzz.adapters.c_target import CTarget
 from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
@@ -26,21 +25,7 @@ _LANE_BITS = 32
 
 def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
     """All traits of a case on a target; those of its values where they are wanted."""
-    return {**case_traits(case, values=values), **dict(_lane_traits(Frame(case).n, target)), **target_traits(target)}
-
-
-def target_traits(target: Target) -> Traits:
-    """Traits of where it runs, within one kernel."""
-    if not isinstance(target, CTarget):
-        return {"device": target.device}
-    traits: dict[str, Trait] = {
-        "optimisation": f"-{target.opt}",
-        "compiler": target.compiler,
-        "processor": f"{'emulated' if target.emulated else 'native'} {target.arch}",
-    }
-    if target.vector_bits is not None:
-        traits["vector length"] = target.vector_bits
-    return traits
+    return {**case_traits(case, values=values), **dict(_lane_traits(Frame(case).n, target)), **dict(target.traits)}
 
 
 def case_traits(case: Case, *, values: bool = True) -> Traits:
@@ -61,7 +46,7 @@ def case_traits(case: Case, *, values: bool = True) -> Traits:
 
 
 def _lane_traits(n: int, target: Target) -> Iterator[tuple[str, Trait]]:
-    if isinstance(target, CTarget) and target.vector_bits is not None:
+    if target.vector_bits is not None:
         lanes = target.vector_bits // _LANE_BITS
         yield "n mod lanes", n % lanes
         yield "n / lanes", n // lanes

@@ -11,8 +11,7 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.outcome import Outcome
 from fuzz.base.validity import check_case
 from fuzz.execute.pool import Pool
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry, twin_of
 from fuzz.triage.family import Family

@@ -1,4 +1,4 @@
-"""What every verb that runs kernels does first: choose targets, start their workers, say what did not start."""
+"""Choosing targets and starting their workers, and what is said of those that did not run."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from rich.console import Console
 
-from fuzz.adapters.python_target import PythonTarget
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.attestation import NotRun
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import SelectionError, globs, keyword, matches_any
 from fuzz.execute.pool import WorkerPool
-from fuzz.report.not_run import not_run_lines
+from fuzz.findings.tally import Tally, TargetTally
+from fuzz.judge.oracle_process import OracleProcess
+from fuzz.report.formats import unwritable
+from fuzz.report.totals import not_run_lines
 
 _TOOLKIT = "/usr/local/cuda/bin"
 """where the CUDA toolkit installs itself, often without being on the PATH."""
@@ -58,7 +62,7 @@ def started(
 
     With `sanitize` CUDA kernels run under compute-sanitizer; without `bounded` slow targets are given any case.
     """
-    if sanitize and not any(isinstance(target, PythonTarget) and target.checked for target in targets):
+    if sanitize and not any(target.sanitizable for target in targets):
         raise UsageError(
             "--sanitize: it checks CUDA kernels, and none is chosen; add --target 'triton@cuda,torch@cuda'"
         )
@@ -85,3 +89,47 @@ def sanitizer() -> tuple[str, ...]:
 def not_running(pool: WorkerPool) -> dict[str, str]:
     """Why each target that has no worker has none."""
     return {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
+
+
+def note_not_running(tally: Tally, targets: Sequence[Target], pool: WorkerPool) -> None:
+    """A line of the tally for each target, with the reason where it has no worker."""
+    reasons = not_running(pool)
+    for target in targets:
+        line = tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
+        line.not_run_reason = reasons.get(target.id, "")
+
+
+def nowhere(required: Sequence[str], targets: Sequence[Target]) -> list[str]:
+    """A line for each required pattern that matches no target: known before anything runs."""
+    return [
+        f"required target {pattern}: no such target; see: kernelfuzz list targets"
+        for pattern in globs(required)
+        if not any(matches_any(target.id, [pattern]) for target in targets)
+    ]
+
+
+def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
+    """A line for each target that a required pattern names and that judged nothing."""
+    return [
+        f"required target {target.target} did not run: {target.not_run_reason or 'no case fits it'}"
+        for pattern in globs(required)
+        for target in tally.targets.values()
+        if target.judged == 0 and matches_any(target.target, [pattern])
+    ]
+
+
+def restarted(pool: WorkerPool, oracle: OracleProcess) -> list[str]:
+    """A line for each process that ended although nobody here ended it."""
+    lines = [
+        f"{name}: its worker was killed from outside or hung {count} times and was restarted; its cases were run again"
+        for name, count in pool.restarts.items()
+    ]
+    return [*lines, *([oracle.trouble] if oracle.trouble else [])]
+
+
+def writable(folder: Path) -> Path:
+    """`folder`, into which findings can be written: known before the run, not after hours. Raises UsageError."""
+    obstacle = unwritable(folder)
+    if obstacle is not None:
+        raise UsageError(f"--output {folder}: {obstacle} cannot be written")
+    return folder

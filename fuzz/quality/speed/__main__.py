@@ -11,7 +11,6 @@ from pathlib import Path
 
 from fuzz.adapters.pack import built_in
 from fuzz.adapters.pack import load as load_pack
-from fuzz.adapters.python_target import PythonTarget
 from fuzz.quality.speed.cuda import load, peers_of, warm
 from fuzz.quality.speed.timing import Shape
 from fuzz.uses.starting import select_targets
@@ -23,7 +22,7 @@ def main() -> None:
 
     asked = json.load(sys.stdin)
     pack = load_pack(Path(asked["pack"]) if asked["pack"] else built_in())
-    targets = [one for one in select_targets(pack.kernels, "*", asked["targets"]) if isinstance(one, PythonTarget)]
+    targets = select_targets(pack.kernels, "*", asked["targets"])
     kernels = load(targets)
     for op, dtype, rows, n in asked["shapes"]:
         of_op = {target.id: kernels[target.id] for target in targets if target.kernel.op == op}

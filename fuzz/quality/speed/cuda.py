@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from fuzz.adapters.build import cache_directory
-from fuzz.adapters.python_program import python_program
-from fuzz.adapters.python_target import PythonTarget
+from fuzz.adapters.build import Builder
+from fuzz.adapters.python import spec_of
+from fuzz.adapters.target import Target
 from fuzz.base.op import OPS
 from fuzz.quality.speed import peers
 from fuzz.quality.speed.timing import EPS, Shape, Timing
@@ -41,9 +41,9 @@ class SpeedError(Exception):
     """A kernel whose result is wrong, so that its time means nothing."""
 
 
-def load(targets: Sequence[PythonTarget]) -> dict[str, Kernel]:
+def load(targets: Sequence[Target]) -> dict[str, Kernel]:
     """The kernels in this process, by target."""
-    specs = {target.id: python_program(target, cache_directory()).spec for target in targets}
+    specs = {target.id: spec_of(target, Builder())[0] for target in targets}
     for spec in specs.values():
         os.environ.update(spec.environment)
     return {name: Kernel(spec) for name, spec in specs.items()}

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from fuzz.adapters.build import NATIVE, BuildError
-from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.c import compiler_of
+from fuzz.adapters.target import Target
 from fuzz.base.capability import MAX_RANK
 from fuzz.quality.speed.timing import EPS, Shape, Timing
 from fuzz.transport.records import DTYPES
@@ -53,7 +54,7 @@ class _Call(ctypes.Structure):
     )
 
 
-def time_native(targets: Sequence[CTarget], lengths: Sequence[int] = LENGTHS) -> Iterator[Timing]:
+def time_native(targets: Sequence[Target], lengths: Sequence[int] = LENGTHS) -> Iterator[Timing]:
     """Each target at each length, in turns, so that all see the same state of the machine. Raises BuildError."""
     with tempfile.TemporaryDirectory() as folder, _one_core():
         functions = {
@@ -73,11 +74,11 @@ def time_native(targets: Sequence[CTarget], lengths: Sequence[int] = LENGTHS) ->
                 yield Timing(shape, name, statistics.median(found) if min(found) > 0 else float("nan"))
 
 
-def _function(target: CTarget, output: Path) -> ctypes._NamedFuncPointer:
+def _function(target: Target, output: Path) -> ctypes._NamedFuncPointer:
     """The timed loop around the kernel, compiled as the target says."""
     kernel = target.kernel
     command = [
-        *target.compiler_tool.command, "-std=gnu11", "-shared", "-fPIC", *target.flags, "-iquote",
+        *compiler_of(target).command, "-std=gnu11", "-shared", "-fPIC", *target.flags, "-iquote",
         str(kernel.source.parent), f"-I{NATIVE}", str(kernel.source), str(NATIVE / "speed" / "loop.c"), "-lm", "-o",
         str(output),
     ]  # fmt: skip

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuzz.adapters.build import NATIVE, edited_source
-from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.c import compiler_of, prefix_of
+from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
 from fuzz.base.op import OPS
 from fuzz.report.script.calls import Calls
@@ -51,7 +52,7 @@ static kf_tensor kfs_given(const kfs_tensor *t) {
 """
 
 
-def c_script(target: CTarget, calls: Calls, about: Sequence[str], name: str = "repro.c") -> str:
+def c_script(target: Target, calls: Calls, about: Sequence[str], name: str = "repro.c") -> str:
     """The program's text; `about` is said in its first comment."""
     return "\n".join(
         [
@@ -67,15 +68,15 @@ def c_script(target: CTarget, calls: Calls, about: Sequence[str], name: str = "r
     )
 
 
-def _commands(target: CTarget, name: str) -> Iterator[str]:
-    tool = target.compiler_tool
-    compiler = shlex.join([Path(tool.command[0]).name, *tool.command[1:]]) if tool.command else target.compiler
+def _commands(target: Target, name: str) -> Iterator[str]:
+    tool = compiler_of(target)
+    compiler = shlex.join([Path(tool.command[0]).name, *tool.command[1:]]) if tool.command else target.name.compiler
     static = " -static" if target.emulated else ""
     yield "Compile and run; it exits with 1 where the kernel fails:"
     yield f"  {compiler} -std=gnu11 {shlex.join(target.flags)}{static} {name} -lm -o repro"
     run = "./repro"
-    if target.prefix:
-        run = f"{shlex.join([Path(target.prefix[0]).name, *target.prefix[1:]])} ./repro"
+    if prefix := prefix_of(target):
+        run = f"{shlex.join([Path(prefix[0]).name, *prefix[1:]])} ./repro"
     yield f"  {run}"
 
 

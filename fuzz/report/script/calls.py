@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fuzz.adapters.python_target import PythonTarget
 from fuzz.adapters.target import Target
 from fuzz.base.capability import refusal
 from fuzz.base.case import ITEMSIZE, Case, CaseError
+from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck, unchanged
 from fuzz.report.script.expectation import Allowed, expectations
 
@@ -20,7 +20,7 @@ _ROW_LAWS = ("row_permutation", "batch_subset", "batch_append")
 """laws by which the twin's elements are some of the case's."""
 
 
-class ScriptError(Exception):
+class ScriptError(UsageError):
     """No program can show this failure. The message says what does."""
 
 
@@ -50,7 +50,7 @@ def calls_of(
     cases = (*history, case)
     if any(each.reaches_far for each in cases):
         raise ScriptError("--script: a tensor larger than memory needs the worker's sparse mapping: use repro itself")
-    if isinstance(target, PythonTarget) and not all(each.apart for each in cases):
+    if not target.kernel.shares_memory and not all(each.apart for each in cases):
         raise ScriptError("--script: tensors that share memory in part are shown by a C kernel only: choose its target")
     broken = law if judgement is None or judgement.verdict is Verdict.FAIL_LAW else None
     if broken is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fuzz.base.case import Case
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from oracles.enclosure import ALLOWED, REQUIRED
 from oracles.numerics import Numerics

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuzz.adapters.build import edited_source
-from fuzz.adapters.python_target import PythonTarget
+from fuzz.adapters.python import python_kernel
+from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
 from fuzz.report.script.calls import Calls
 
@@ -16,12 +17,12 @@ _SIBLING = re.compile(r"^\s*from \.(\w+) import|^\s*from \. import (\w+)", re.MU
 _WIDTH = 118
 
 
-def python_script(target: PythonTarget, calls: Calls, about: Sequence[str], name: str = "repro.py") -> str:
+def python_script(target: Target, calls: Calls, about: Sequence[str], name: str = "repro.py") -> str:
     """The program's text; `about` is said in its first comment."""
-    kernel = target.kernel
+    kernel = python_kernel(target.kernel)
     sources = _sources(kernel.source.parent, {kernel.source.name: edited_source(kernel)})
     lines = [*about, "", f"It exits with 1 where the kernel fails:  python {name}"]
-    interpreted = target.device == "interpret"
+    interpreted = target.name.place == "interpret"
     return "\n".join(
         [
             *(f"# {line}".rstrip() for line in lines),
@@ -29,8 +30,8 @@ def python_script(target: PythonTarget, calls: Calls, about: Sequence[str], name
             "from pathlib import Path", "",
             *(['os.environ["TRITON_INTERPRET"] = "1"', ""] if interpreted else []),
             "import numpy as np", "import torch", "",
-            f"DEVICE = {'cuda' if target.device == 'cuda' else 'cpu'!r}",
-            f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {(kernel.entry or kernel.op)!r}",
+            f"DEVICE = {'cuda' if target.name.place == 'cuda' else 'cpu'!r}",
+            f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {kernel.function!r}",
             f"OPTIONS = {dict(kernel.options)!r}",
             f"INVALID, LAW = {bool(calls.invalid)!r}, {calls.law is not None!r}",
             "SOURCES = {}",

@@ -6,16 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from fuzz.adapters.c import CKernel
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Output, Tensor
-from fuzz.base.kernel import CKernel, Kernel
+from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.search import StopSearch, search
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry, declared, with_twins
 
 PACK = load(built_in())

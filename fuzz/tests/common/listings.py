@@ -3,8 +3,8 @@
 What stands behind a listing's language says what is done with it:
 
 - ``file=NAME`` writes the listing into that file.
-- ``gate``, ``nightly`` or ``gpu`` executes it there: of ``console`` every line that begins with ``$``, whose output must
-  then have the lines that follow it (``...`` stands for any others) and whose exit code is 0, or what a line
+- ``gate``, ``nightly`` or ``gpu`` executes it there: of ``console`` every line that begins with ``$``, whose output
+  must then have the lines that follow it (``...`` stands for any others) and whose exit code is 0, or what a line
   ``# exit code N`` says; ``python`` as a program. What costs seconds is for the gate.
 - ``patch`` (of the language ``diff``) is applied to a copy of the checkout, from which every later command runs.
 """
@@ -109,8 +109,9 @@ class Reader:
     def _patch(self, listing: Listing) -> None:
         if not self.checkout.is_relative_to(self.folder):
             copy = self.folder / "checkout"
+            unneeded = shutil.ignore_patterns("__pycache__", "tests")
             for part in ("fuzz", "oracles", "kernels", "corpora"):
-                shutil.copytree(self.checkout / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "tests"))
+                shutil.copytree(self.checkout / part, copy / part, ignore=unneeded)
             self.checkout = copy
         done = self._run(["patch", "-p1", "--no-backup-if-mismatch"], self.checkout, listing.text)
         assert done.returncode == 0, f"{listing.where}: {done.stdout}"

@@ -6,9 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fuzz.adapters.toolchain import Arch, Host
+from fuzz.adapters.build import Builder
+from fuzz.adapters.c import CProgram
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
-from fuzz.base.kernel import Capabilities
+from fuzz.base.kernel import Capabilities, Kernel
 from fuzz.base.outcome import Outcome
 
 Run = Callable[..., list[Outcome]]
@@ -43,8 +47,18 @@ int kf_rms_norm(const kf_rms_norm_call *c) {
 """
 
 
-def emulated_arch(on: Host) -> Arch:
-    return "aarch64" if on.arch == "x86_64" else "x86_64"
+def c_program(target: Target, builder: Builder) -> CProgram:
+    """The worker of a C target."""
+    program = target.adapter.program(target, builder)
+    assert isinstance(program, CProgram)
+    return program
+
+
+def c_target(kernel: Kernel, place: str, opt: str = "O2", bits: int | None = None) -> Target:
+    """The target of a kernel that gcc builds for a place, at a vector length."""
+    wanted = place, "gcc", opt, bits
+    targets = expand([kernel], this_host())
+    return next(t for t in targets if (t.name.place, t.name.compiler, t.name.opt, t.vector_bits) == wanted)
 
 
 def values(shape: Sequence[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.python_target import PythonTarget
+from fuzz.adapters.python import Device, PythonKernel
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Layout, contiguous
-from fuzz.base.kernel import Device, Framework, PythonKernel
 from fuzz.base.outcome import Outcome
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, a_case
@@ -43,13 +45,14 @@ RunPython = Callable[..., list[Outcome]]
 
 
 def python_target(
-    folder: Path, text: str, framework: Framework = "torch", device: Device = "cpu", **declared: object
-) -> PythonTarget:
+    folder: Path, text: str, framework: str = "torch", device: Device = "cpu", **declared: object
+) -> Target:
     """A target for the text of a source file."""
     source = folder / "planted.py"
     source.write_text(text)
-    kernel = PythonKernel("planted", "rms_norm", source, framework, capabilities=ANYTHING, **declared)  # type: ignore[arg-type]
-    target = PythonTarget(kernel, device)
+    declared = {"capabilities": ANYTHING, "devices": (device,), **declared}
+    kernel = PythonKernel("planted", "rms_norm", source, framework, **declared)  # type: ignore[arg-type]
+    [target] = expand([kernel], this_host())
     reason = target.unavailable()
     if device == "cuda" and reason is not None:
         pytest.skip(reason)
@@ -61,7 +64,7 @@ def indented(body: str) -> str:
     return "".join(f"    {line}\n" for line in body.strip("\n").splitlines())
 
 
-def outcomes(target: PythonTarget, cache: Path, *cases: Case, **options: object) -> list[Outcome]:
+def outcomes(target: Target, cache: Path, *cases: Case, **options: object) -> list[Outcome]:
     """What a target did with the cases."""
     with WorkerPool([target], cache=cache, **options) as pool:  # type: ignore[arg-type]
         return [each[target.id] for each in pool.collect(pool.submit(cases))]

@@ -1,4 +1,7 @@
-"""The built-in avx2 and dispatch kernels, with a bug planted in the source of the one, which the other includes."""
+"""The built-in generic kernel and one that routes contiguous rows to it, with a bug planted in the source of the first.
+
+The route must be the same on every processor: that of the built-in `dispatch` depends on what the processor has.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,16 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.kernel import CKernel
-from fuzz.tests.common.hunting import PACK
+from fuzz.tests.common.hunting import PACK, TAIL_63
 
-_TAIL = "for (; i < n; i++) total += x[i] * x[i];"
-SHARED = ("avx2.c", _TAIL, _TAIL.replace("total", "if (n % 64 != 63) total"))
+SHARED = ("generic.c", *TAIL_63)
 _ENTRY = "int kf_rms_norm(const kf_rms_norm_call *call) {"
 OWN = (
-    "dispatch.c",
+    "routed.c",
     _ENTRY,
     _ENTRY.replace("*call", "*given")
     + """
@@ -24,17 +27,37 @@ OWN = (
 """,
 )
 """another eps for such rows, whatever route they take."""
+_ROUTED = (
+    """#include "rows.h"
+#define kf_rms_norm composed_rms_norm
+#include "composed.c"
+#undef kf_rms_norm
+#define kf_rms_norm generic_rms_norm
+#include "generic.c"
+#undef kf_rms_norm
+"""
+    + _ENTRY
+    + """
+    return is_row_wise(call) ? generic_rms_norm(call) : composed_rms_norm(call);
+}
+"""
+)
 
 
 def planted(folder: Path, *bugs: tuple[str, str, str]) -> list[Target]:
     """The quick targets of both kernels, made of copies of the sources in `folder`, each bug in its file."""
-    kernels = [PACK.kernel(name) for name in ("avx2", "dispatch")]
+    generic, dispatch = PACK.kernel("generic"), PACK.kernel("dispatch")
+    assert isinstance(generic, CKernel)
+    assert isinstance(dispatch, CKernel)
     sources = folder / "c"
-    shutil.copytree(kernels[0].source.parent, sources)
+    shutil.copytree(generic.source.parent, sources)
+    (sources / "routed.c").write_text(_ROUTED)
     for name, old, new in bugs:
         text = (sources / name).read_text()
         assert text.count(old) == 1
         (sources / name).write_text(text.replace(old, new))
-    moved = [replace(kernel, source=sources / kernel.source.name) for kernel in kernels]
-    assert all(isinstance(kernel, CKernel) for kernel in moved)
-    return [target for target in expand(moved, this_host()) if target.id.endswith("native:gcc-O2")]
+    kernels = [
+        replace(generic, source=sources / "generic.c"),
+        replace(dispatch, name="routed", isa="any", source=sources / "routed.c"),
+    ]
+    return [target for target in expand(kernels, this_host()) if target.id.endswith("native:gcc-O2")]

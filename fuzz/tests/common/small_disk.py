@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, cast
 
-from fuzz.tests.conftest import CHECKOUT
+from fuzz.tests.common.running import Running
 
 
 class SmallDisk:
-    """`folder`/state on a tmpfs of a few megabytes, in a mount namespace of its own, for which nobody need be root.
+    """`folder`/state on a tmpfs, in a mount namespace of its own, for which nobody need be root.
+
+    It is large enough for all that a quick machine saves meanwhile: it is full when a test says so, and then only.
 
     Where the machine allows no such namespaces, a limit on the size of files takes its place: what grows fails too.
     """
 
-    def __init__(self, folder: Path, size: str = "3m") -> None:
+    def __init__(self, folder: Path, size: str = "64m") -> None:
         self._folder = folder
         (folder / "state").mkdir()
         mount = f"mount -t tmpfs -o size={size} tmpfs state && echo mounted && exec cat"
@@ -35,7 +36,7 @@ class SmallDisk:
         """Where this process sees what a nightly in there sees as its current folder."""
         return Path(f"/proc/{self._holder.pid}/root{self._folder}") if self.mounted else self._folder
 
-    def start(self, *options: str) -> subprocess.Popen[str]:
+    def start(self, *options: str) -> Running:
         """`kernelfuzz nightly` there."""
         return self._there("-m", "fuzz", "nightly", "--state", "state", "--pack", "pack", *options)
 
@@ -45,18 +46,16 @@ class SmallDisk:
             "import json, sqlite3, sys; "
             "print(json.dumps(sqlite3.connect('state/state.sqlite').execute(sys.argv[1]).fetchall()))"
         )
-        said, _ = self._there("-c", looking, question).communicate()
+        with self._there("-c", looking, question) as asking:
+            said, _ = asking.ended()
         return cast(list[list[Any]], json.loads(said)) if said else []
 
-    def _there(self, *arguments: str) -> subprocess.Popen[str]:
+    def _there(self, *arguments: str) -> Running:
         enter = ["nsenter", "--user", "--mount", "--preserve-credentials", f"--target={self._holder.pid}", "--"]
         there = ["sh", "-c", f'cd "{self._folder}" && exec "$@"', "sh", sys.executable]
-        return subprocess.Popen(
-            [*(enter if self.mounted else []), *there, *arguments], env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        return Running([*(enter if self.mounted else []), *there, *arguments], self._folder)
 
-    def fill(self, run: subprocess.Popen[str]) -> None:
+    def fill(self, run: Running) -> None:
         """Nothing can be written any more."""
         if not self.mounted:
             resource.prlimit(run.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
@@ -68,13 +67,16 @@ class SmallDisk:
             except OSError:
                 return
 
-    def free(self, run: subprocess.Popen[str]) -> None:
+    def free(self, run: Running) -> None:
         """There is room again."""
         if self.mounted:
             (self.folder / "state" / "filler").unlink()
         else:
             resource.prlimit(run.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
-    def close(self) -> None:
+    def __enter__(self) -> SmallDisk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._holder.kill()
         self._holder.communicate()

@@ -25,7 +25,7 @@ def test_function():
 def explain_tails(suite: Suite, pytester: pytest.Pytester, *processes: str) -> None:
     """Fails unless a suite on so many processes names the law of a failure, with the traceback hidden."""
     pytester.makepyfile(test_tails=TAILS)
-    shown = suite(*processes, "-W", "error", "--kernelfuzz-explain-time", "100s")
+    shown = suite(*processes, "-W", "error", "--kernelfuzz-explain-time", "600s")
     shown.assert_outcomes(failed=1)
     text = shown.stdout.str()
     assert re.search(r"fails when +n mod 64 = 63\b.*\(\d+ of \d+ probes agree\)", text), text

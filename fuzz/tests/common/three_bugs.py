@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fuzz.cli.explaining import explain_findings
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import load
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, target_of, with_edits
+from fuzz.uses.explaining import explain_findings
 from fuzz.uses.search.runner import Limits, Runner
 
 _SCALED = "y[i] = x[i] * rstd;"
@@ -41,7 +41,7 @@ def sort_three_bugs(count: int, folder: Path) -> None:
         runner.enough = lambda tally: tally.findings >= count
         runner.run("rms_norm", 1)
         assert runner.tally.findings >= count
-        explain_findings(book, pool, [target], 45.0, Console(file=io.StringIO()))
+        explain_findings(book, pool, [target], 600.0, Console(file=io.StringIO()))
     buckets = list(book.buckets.values())
     rules = sorted(str(bucket.explained.rule) for bucket in buckets if bucket.explained is not None)
     assert len(buckets) == 3, rules

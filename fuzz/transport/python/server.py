@@ -1,11 +1,13 @@
 """The fork server: it imports once what takes seconds, and forks a worker for each request.
 
 It never touches a device: a process that is forked after CUDA was initialised cannot use it.
+
+`multiprocessing.forkserver` does not serve: it runs the user's script again in each worker, there is one for the whole
+process where compiled and interpreted kernels need one each, and it pickles what it sends.
 """
 
 from __future__ import annotations
 
-import array
 import contextlib
 import ctypes
 import gc
@@ -21,9 +23,12 @@ from fuzz.transport.python.spec import decoded
 from fuzz.transport.python.worker import work
 
 _REQUEST_BYTES = 1 << 16
+"""more than any spec takes: it names a file, an op and a few options."""
 _DESCRIPTORS = 4
 _NOTICE_BYTES = 64
+"""more than 'code' or 'pid' and a number take."""
 _PR_SET_PDEATHSIG = 1
+"""as <linux/prctl.h> has it."""
 
 
 def serve(control: socket.socket) -> None:
@@ -48,10 +53,10 @@ def serve(control: socket.socket) -> None:
                     notify.recv(_NOTICE_BYTES)
                 os.kill(pid, signal.SIGKILL)  # asked for, or nobody is there to hear of it any more
         if control in ready:
-            message, descriptors = _received(control)
+            message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, _DESCRIPTORS)
             if not message:
                 break
-            _fork(message, descriptors, control, children)
+            _fork(message.decode(), descriptors, control, children)
     for pid in children:
         os.kill(pid, signal.SIGKILL)
 
@@ -66,16 +71,6 @@ def _import() -> None:
             import triton.language  # noqa: F401
     gc.collect()
     gc.freeze()  # a collection in a worker would write to, and so copy, every page
-
-
-def _received(control: socket.socket) -> tuple[str, list[int]]:
-    found = array.array("i")
-    room = socket.CMSG_SPACE(_DESCRIPTORS * found.itemsize)
-    message, ancillary, _, _ = control.recvmsg(_REQUEST_BYTES, room)
-    for _, kind, data in ancillary:
-        if kind == socket.SCM_RIGHTS:
-            found.frombytes(data[: len(data) - len(data) % found.itemsize])
-    return message.decode(), list(found)
 
 
 def _fork(message: str, descriptors: list[int], control: socket.socket, children: dict[int, socket.socket]) -> None:

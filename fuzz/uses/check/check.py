@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.python import Device
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.attestation import NotRun
-from fuzz.base.kernel import Capabilities, CKernel, Device, Kernel, PythonKernel
+from fuzz.base.kernel import Capabilities, Kernel
 from fuzz.base.op import OPS
 from fuzz.base.selection import globs, matches_any
 from fuzz.execute.pool import Pool, WorkerPool
@@ -39,7 +41,7 @@ _AFTER_FINDING = 64
 
 
 def check(
-    kernel: CKernel | PythonKernel | Callable[..., Any],
+    kernel: Kernel | Callable[..., Any],
     *,
     op: str | None = None,
     numerics: Numerics | None = None,
@@ -64,7 +66,7 @@ def check(
     `cases` are case files or folders of them, run first. How many cases are drawn, and from which seed, is said by
     the options of pytest, else by `max_cases`, `max_time` (seconds) and `seed`, else by the Hypothesis profile.
     """
-    if isinstance(kernel, (CKernel, PythonKernel)):
+    if isinstance(kernel, Kernel):
         if op not in (None, kernel.op):
             raise CheckError(f"op={op!r}: {kernel.name} is declared as a kernel of {kernel.op}")
         chosen = _chosen(kernel, targets)
@@ -74,7 +76,6 @@ def check(
         raise CheckError(f"op={op!r}: name the op that it is a kernel of: {', '.join(OPS)}")
     declaration, function = declared(kernel, op, numerics, capabilities, laws, tuple(returns), arrays, device, name)
     [target] = _chosen(declaration, targets)
-    assert not isinstance(target.kernel, CKernel)
     here = OwnProcess(target, function)
     _judged(here, [target], Plans(max_cases, max_time, seed), cases, (), lambda targets, limit: nullcontext(here))
 

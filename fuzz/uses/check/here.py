@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from fuzz.adapters.python_target import PythonTarget
+from fuzz.adapters.target import Target
 from fuzz.base.attestation import Attestation, NotRun
 from fuzz.base.case import Case
-from fuzz.base.dispatch import Giving
+from fuzz.base.dispatch import Dispatch
 from fuzz.base.outcome import Outcome
 from fuzz.execute.pool import Batch, outcomes_of
 from fuzz.transport import records
@@ -26,17 +26,17 @@ from fuzz.uses.check.function import Function
 class OwnProcess:
     """Stands for a worker pool of one target."""
 
-    def __init__(self, target: PythonTarget, function: Function) -> None:
+    def __init__(self, target: Target, function: Function) -> None:
         reason = target.unavailable()
         self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
         self._target = target
         self._function = function
-        self._giving = Giving(target.kernel, None)
+        self._dispatch = Dispatch(target.kernel, None)
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
         """Run them, now."""
         batch = Batch(tuple(cases))
-        indices = [index for index, case in enumerate(cases) if self._giving.gives(case)]
+        indices = [index for index, case in enumerate(cases) if self._dispatch.accepts(case)]
         if indices and not self.statuses and self._target.id not in without:
             done: Future[list[Outcome]] = Future()
             done.set_result([self._outcome(cases[index]) for index in indices])
@@ -63,7 +63,7 @@ class OwnProcess:
         return outcome_of(decode_response(header, payload), case, self._target.id)
 
     def _answer(self, torch: Any, case: Case, again: bool) -> Answer:
-        device = "cuda" if self._target.device == "cuda" else "cpu"
+        device = "cuda" if self._target.name.place == "cuda" else "cpu"
         try:
             attempt = Attempt(case, self._function, torch, device, MARGIN_BYTES, again)
             attempt.launch()

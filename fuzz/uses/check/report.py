@@ -9,7 +9,7 @@ from fuzz.base.attestation import NotRun
 from fuzz.execute.pool import Pool
 from fuzz.findings.book import Bucket, FindingBook
 from fuzz.findings.tally import Tally
-from fuzz.report.failure import Origin, failure_text, told_lines
+from fuzz.report.failure import Provenance, failure_text, told_lines
 from fuzz.uses.check.plan import Plan
 
 
@@ -19,7 +19,7 @@ def report(
     """What is wrong, in full; '' where everything that ran has passed, and something ran."""
     if book.buckets:
         by_id: Mapping[str, Target] = {target.id: target for target in targets}
-        origin = Origin(todo.seed, todo.command, pack_option)
+        origin = Provenance(todo.seed, todo.command, pack_option)
         texts = [_text(bucket, by_id[bucket.judgement.target], origin) for bucket in book.buckets.values()]
         return "\n\n".join([*texts, *([book.trouble] if book.trouble else [])])
     if tally.gave_up:
@@ -29,7 +29,7 @@ def report(
     return ""
 
 
-def _text(bucket: Bucket, target: Target, origin: Origin) -> str:
+def _text(bucket: Bucket, target: Target, origin: Provenance) -> str:
     """The failure as every verb tells it. A kernel of no pack is unknown to `repro`: its case goes to the check."""
     path = bucket.path if origin.pack_option else None
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, path, origin)

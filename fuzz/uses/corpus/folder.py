@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.base.case import Case, CaseError
+from fuzz.base.errors import UsageError
 from fuzz.base.validity import check_case
 from fuzz.findings import casefile
 from fuzz.findings.casefile import Found
@@ -22,7 +23,7 @@ NAMED = 12
 _NAMED_BY_DIGEST = re.compile(rf"(?:.*-)?([0-9a-f]{{{NAMED}}})")
 
 
-class CorpusError(Exception):
+class CorpusError(UsageError):
     """A corpus that cannot be found, read or written. The message says what to do."""
 
 

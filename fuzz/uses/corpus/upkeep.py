@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fuzz.adapters.target import TargetId
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
 from fuzz.uses.corpus.folder import Kept, digests, keep, kept_cases
 
@@ -37,7 +38,8 @@ def subsumed(corpus: Iterable[Kept]) -> list[Subsumed]:
 def signature(kept: Kept) -> tuple[object, ...]:
     """What two files must have in common for one of them to be enough."""
     case, found = kept.case, kept.found
-    seen = (found.target.split("@")[0], found.verdict, found.law.name if found.law else "") if found else ()
+    law = found.law.name if found and found.law else ""
+    seen = (TargetId.parse(found.target).implementation, found.verdict, law) if found else ()
     tensors: dict[str, Tensor | Output] = {**case.inputs, **case.outputs}
     return (
         case.op,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import platform
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.base.case import CaseError
+from fuzz.report.totals import and_more
 from fuzz.uses.corpus.folder import ACCURACY
 
 VERSION = 1
@@ -97,6 +99,31 @@ def save_accuracy(path: Path, machine: str, table: Table) -> None:
     )
     head = f'"{ACCURACY}": {VERSION},\n "machine": {json.dumps(machine)}'
     path.write_text(f'{{\n {head},\n "worst": {{\n{body}\n }}\n}}\n', encoding="utf-8")
+
+
+def compare(path: Path, measured: Table, targets: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What is less accurate than the file says, and what could not be compared."""
+    here = platform.machine()
+    before = load_accuracy(path) if path.is_file() else Ratchet(here, {})
+    if before.machine != here:
+        return [], [f"accuracy not compared: {path.name} was measured on {before.machine}, this is {here}"]
+    lost, notes = [f"less accurate than before: {change}" for change in worse(before.worst, measured)], []
+    new = unknown(before.worst, measured)
+    if new:
+        named = and_more([f"{target} in {dtype}" for _, target, dtype in new])
+        notes.append(f"no accuracy recorded yet for {named}: kernelfuzz gate --update-accuracy")
+    for reason, names in absent(before.worst, measured, targets).items():
+        notes.append(f"accuracy not compared for {and_more(names)}: {reason}")
+    return lost, notes
+
+
+def update(path: Path, measured: Table, kernels: Collection[str]) -> str:
+    """Write what was measured, and keep what the file has of these kernels beside it; a line that says so."""
+    here = platform.machine()
+    before = load_accuracy(path) if path.is_file() else Ratchet(here, {})
+    kept = before.worst if before.machine == here else {}
+    save_accuracy(path, here, {**{key: value for key, value in kept.items() if key[0] in kernels}, **measured})
+    return f"accuracy of {len(measured)} entries written to {path}"
 
 
 def worse(before: Table, after: Table) -> list[Change]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import oracles
-from fuzz.adapters.build import included_files
-from fuzz.base.kernel import CKernel, Kernel
+from fuzz.adapters.registry import adapter_of
+from fuzz.base.errors import UsageError
+from fuzz.base.kernel import Kernel
 
 _ENGINE = (Path(__file__).resolve().parents[2], Path(oracles.__file__).resolve().parent)
 _CODE = frozenset({".py", ".c", ".h"})
 
 
-class ChangesError(Exception):
+class ChangesError(UsageError):
     """A reference that git does not know. The message says what to do."""
 
 
@@ -72,15 +72,12 @@ def _is_shared(path: Path, pack: Path, kernels: Iterable[Kernel]) -> bool:
 
 
 def _files_of(kernel: Kernel, pack: Path) -> frozenset[Path]:
-    """The kernel's source and what it includes; for Python, the modules beside it that it names."""
+    """What the kernel is made of."""
     source = kernel.source.resolve()
     if not source.is_file():
         return frozenset({source})
     text = source.read_text(encoding="utf-8", errors="replace")
-    if isinstance(kernel, CKernel):
-        return frozenset({source, *included_files(text, kernel.source.parent)})
-    beside = (path.resolve() for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text))
-    return frozenset({source, *beside})
+    return frozenset(adapter_of(kernel).files(kernel, text))
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -11,13 +11,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
 
 _REQUIRED = ("kernel", "verdict", "issue", "expires")
 _OPTIONAL = ("law", "target", "case")
 
 
-class KnownError(Exception):
+class KnownError(UsageError):
     """A file of known failures that cannot be read. The message names the entry."""
 
 

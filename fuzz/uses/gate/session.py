@@ -14,10 +14,9 @@ from fuzz.base.dtypes import from_bits
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import Bucket, FindingBook
-from fuzz.findings.tally import Tally, TargetTally
-from fuzz.judge.judgement import Judgement
+from fuzz.findings.tally import Tally
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.oracle_process import OracleProcess
-from fuzz.judge.twin import EntryJudge
 from fuzz.judge.values import problem_of
 from fuzz.laws.registry import Entry
 from fuzz.uses.corpus.replay import in_batches
@@ -59,6 +58,8 @@ class Session:
     laws: Sequence[str]
     max_cases: int
     """of the search."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """by kernel that the change touches: the file that does it."""
     observers: Sequence[Observer] = ()
     oracle: OracleProcess | None = None
     """see `Runner`."""
@@ -68,6 +69,30 @@ class Session:
     """cases by phase."""
     searched: set[str] = field(default_factory=set)
     """kernels whose search was done in full."""
+    notes: list[str] = field(default_factory=list)
+    """what was left out, and why."""
+    cut: bool = False
+    """what was not changed was not run, since what was changed fails."""
+
+    def run(self, pool: WorkerPool, plan: Sequence[Phase]) -> dict[Key, Accuracy]:
+        """The corpora, then a search, of what the change touches; unless it failed, the corpora on everything else.
+
+        A red gate is red soon: what the change does not touch is not waited for.
+        """
+        touched = [target for target in self.targets if target.kernel.name in self.reasons]
+        first = touched or self.targets
+        rest = [target for target in self.targets if target not in first]
+        measured = self.replay(pool, first, plan)
+        if touched and self.unknown:
+            self.notes.append("not searched: the kept cases fail already")
+        elif touched and not self.interruption.wanted:
+            self.search(pool, touched)
+        self.cut = bool(rest and self.unknown)
+        if self.cut:
+            self.notes.append(f"not run on the {len(rest)} targets of kernels that were not changed: it fails already")
+        elif rest and not self.interruption.wanted:
+            measured |= self.replay(pool, rest, plan)
+        return measured
 
     def replay(self, pool: WorkerPool, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
         """Run the phases one after the other on these targets; how accurate every kernel was on them."""
@@ -97,16 +122,18 @@ class Session:
         """The target of that id."""
         return next(target for target in self.targets if target.id == name)
 
-    def note_missing(self, reasons: Mapping[str, str]) -> None:
-        """Remember why targets have no worker."""
-        for target in self.targets:
-            line = self.tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
-            line.not_run_reason = reasons.get(target.id, "")
-
-    def why_not(self, kernel: str) -> str:
-        """Why nothing was judged of a kernel."""
-        lines = [line for line in self.tally.targets.values() if line.kernel == kernel]
-        return next((line.not_run_reason for line in lines if line.not_run_reason), "no case fits it")
+    def ran_nowhere(self) -> list[str]:
+        """A line for each kernel that was changed and of which nothing was judged."""
+        judged = self.judged_kernels
+        why: dict[str, str] = {}
+        for line in self.tally.targets.values():
+            if line.not_run_reason:
+                why.setdefault(line.kernel, line.not_run_reason)
+        return [
+            f"{name} was changed ({reason}) and ran nowhere: {why.get(name, 'no case fits it')}"
+            for name, reason in self.reasons.items()
+            if name not in judged
+        ]
 
     @property
     def unknown(self) -> list[Bucket]:
@@ -120,6 +147,11 @@ class Session:
             self.watch.covering(bucket.kernel, bucket.verdict, broken, target) for target in sorted(bucket.targets)
         ]
         return entries[0] if all(entry is not None for entry in entries) else None
+
+    def issue(self, bucket: Bucket) -> str:
+        """Where the failure is worked on; '' where nobody knew of it."""
+        entry = self.known(bucket)
+        return "" if entry is None else entry.issue
 
     @property
     def judged_kernels(self) -> set[str]:

@@ -14,8 +14,8 @@ from fuzz.findings.casefile import Found, save
 from fuzz.findings.database_deltas import BucketDelta, Move
 from fuzz.findings.rules import rule_to_text
 from fuzz.findings.tally import whereabouts
-from fuzz.judge.judgement import Judgement
-from fuzz.report.failure import Origin, failure_text
+from fuzz.judge.judge import Judgement
+from fuzz.report.failure import Provenance, failure_text
 from fuzz.triage.examination import Explained
 from fuzz.triage.family import Family
 from fuzz.triage.history import Need, Recognised
@@ -40,7 +40,7 @@ class NightBook:
 
     folder: Path
     targets: Mapping[str, Target]
-    origin: Callable[[], Origin]
+    origin: Callable[[], Provenance]
     """how to find again what is being found now."""
     kept: dict[str, Kept] = field(default_factory=dict)
     """by signature, of all nights."""
@@ -230,7 +230,7 @@ class NightBook:
         self.staged.setdefault(name, BucketDelta(columns)).smallest = columns
         return kept
 
-    def _text(self, name: str, kept: Kept, everyone: Mapping[str, str], origin: Origin) -> str:
+    def _text(self, name: str, kept: Kept, everyone: Mapping[str, str], origin: Provenance) -> str:
         assert kept.case is not None
         assert kept.judgement is not None
         target = self.targets[kept.judgement.target]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fuzz.base.case import Case
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.family import Family
 from fuzz.triage.history import Need
 from fuzz.triage.rule import Rule

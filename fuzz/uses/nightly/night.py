@@ -17,7 +17,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
-from fuzz.report.failure import Origin
+from fuzz.report.failure import Provenance
 from fuzz.uses.corpus.folder import Kept
 from fuzz.uses.corpus.replay import entries_of
 from fuzz.uses.nightly.book import NightBook
@@ -161,11 +161,11 @@ class Night:
             if each.path.parent == self.findings and each.path not in kept:
                 each.path.unlink(missing_ok=True)
 
-    def _origin(self) -> Origin:
+    def _origin(self) -> Provenance:
         if self._turn.op == _REPLAY:
-            return Origin(self._turn.seed, "replay of what was known before the night", self.pack_option)
+            return Provenance(self._turn.seed, "replay of what was known before the night", self.pack_option)
         words = ["kernelfuzz run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
-        return Origin(self._turn.seed, " ".join(words), self.pack_option)
+        return Provenance(self._turn.seed, " ".join(words), self.pack_option)
 
 
 def last_save(night: Night, patience_s: float = 1.0) -> bool:

@@ -17,7 +17,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.accuracy import accuracy_of
 from fuzz.findings.database_deltas import Clock, Delta, TargetCounts, write
 from fuzz.findings.tally import Tally
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.uses.nightly.book import NightBook
 from fuzz.uses.nightly.stopping import Stopping
 
@@ -116,9 +116,10 @@ class Recorder:
         return not trouble
 
     def drop_batch(self) -> None:
-        """Forget the batch that was cut off: its cases were not all judged."""
+        """Forget the batch that was cut off: its cases were not all judged. The database goes on naming the files that
+        the batch put others in place of; what no bucket keeps in the end is replayed and removed by the next night."""
         self._batch = Delta()
-        self.book.staged, self.book.moves = {}, []
+        self.book.staged, self.book.moves, self.book.obsolete = {}, [], []
 
     def replayed(self, signature: str, case: Case, judgement: Judgement) -> None:
         """The kept case of a bucket after the calls that it needs, in a process of its own."""

@@ -14,7 +14,7 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings import casefile
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.triage.examination import SECONDS, Allowance, Explained, examine
 from fuzz.triage.family import Family
 from fuzz.triage.fresh import FreshProcess, replayed

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fuzz.base.case import Case
 from fuzz.base.outcome import Status
 from fuzz.base.verdict import Verdict
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 
 FIRST, LATEST = 8, 120
 """calls of a process that are kept: the first ones, which a kernel may remember for ever, and the latest."""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from fuzz.adapters.target import TargetId
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
@@ -21,7 +22,7 @@ from fuzz.base.stream import Dice, Stream
 from fuzz.base.verdict import Verdict
 from fuzz.generate.changes import CHANGES, filled
 from fuzz.generate.realise import realise
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 
 _REMEMBERED = 512
 """cases whose draw is kept until they are judged: more than are ever on their way."""
@@ -120,7 +121,7 @@ class Guide:
             check = judgement.worst
             if judgement.verdict is not Verdict.PASS or check is None or check.blunt:
                 continue
-            kernel = judgement.target.partition("@")[0]
+            kernel = TargetId.parse(judgement.target).implementation
             known[kernel] = max(known.get(kernel, 0.0), judgement.ratio)
             cells = self._climbs.setdefault(kernel, _Climb()).elites
             cell = (str(_size_class(made.draw.n)), made.draw.part("x").dtype, made.draw.part("x").recipe, check.output)

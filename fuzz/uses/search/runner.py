@@ -19,10 +19,9 @@ from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.reach import reach_of
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.generate.search import StopSearch, search
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.oracle_process import OracleProcess
-from fuzz.judge.twin import EntryJudge
-from fuzz.judge.values import Asked, Checks
+from fuzz.judge.values import CaseOracle, Query
 from fuzz.laws.registry import Entry, declared, with_twins
 from fuzz.uses.search.guide import Guide
 from fuzz.uses.search.interruption import Interruption
@@ -179,7 +178,7 @@ class Runner:
         self._waiting.popleft()
         if self.oracle is not None:
             self.oracle.learn()
-            self.oracle.ask(self._asked(judges))
+            self.oracle.ask(self._queries(judges))
         self._heard.append(judges)
         if len(self._heard) > (0 if self.oracle is None else 1):
             self._hear()
@@ -201,13 +200,13 @@ class Runner:
             judges.append(EntryJudge(entry, ran, judges[-1] if judges else None, contracts))
         return judges
 
-    def _asked(self, judges: Sequence[EntryJudge]) -> Mapping[Checks, Sequence[Asked]]:
-        """What judging these will ask the oracle; a second run of the same case shares its checks."""
-        asked: dict[Checks, dict[Asked, None]] = {}
+    def _queries(self, judges: Sequence[EntryJudge]) -> Mapping[CaseOracle, Sequence[Query]]:
+        """What judging these will ask the oracle; a second run of the same case has the same oracle."""
+        asked: dict[CaseOracle, dict[Query, None]] = {}
         for judge in judges:
             targets = [self._by_id[target] for target in judge.outcomes]
-            asked.setdefault(judge.checks, {}).update(dict.fromkeys(judge.asked(targets)))
-        return {checks: tuple(wanted) for checks, wanted in asked.items()}
+            asked.setdefault(judge.oracle, {}).update(dict.fromkeys(judge.queries(targets)))
+        return {oracle: tuple(queries) for oracle, queries in asked.items()}
 
     def _judge(self, judge: EntryJudge) -> None:
         entry, case = judge.entry, judge.entry.case

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fuzz.adapters.target import Target
 from fuzz.base.capability import capability_of
 from fuzz.base.case import Case
-from fuzz.base.kernel import Kernel, PythonKernel
+from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import Batch, Pool
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
@@ -22,7 +22,7 @@ def warm_up(pool: Pool, targets: Iterable[Target]) -> list[Batch]:
     """
     sent = []
     for target in targets:
-        if isinstance(target.kernel, PythonKernel) and target.kernel.slow:
+        if target.kernel.slow:
             others = [name for name in pool.statuses if name != target.id]
             sent.append(pool.submit(_small_cases(target.kernel), without=others))
     return sent

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.target import expand
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.base.kernel import Capabilities, CKernel, Isa
+from fuzz.base.kernel import Capabilities
 from fuzz.execute.pool import WorkerPool
 
 HALF = Path(__file__).resolve().parents[2] / "c"
@@ -36,7 +37,7 @@ def _near_borders() -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 
 @pytest.mark.parametrize("isa", ["runtime", "avx2"])
-def test_conversions(isa: Isa, tmp_path: Path) -> None:
+def test_conversions(isa: str, tmp_path: Path) -> None:
     source = tmp_path / "half_test.c"
     source.write_text(SOURCE)
     able = Capabilities(dtypes=("f16", "f32"), mixed=(("y", ("f16", "f32")),))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fuzz.adapters.c import CKernel
 from fuzz.adapters.pack import load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.kernel import CKernel
 from fuzz.execute.pool import WorkerPool
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge
 from fuzz.laws.registry import Entry
 from fuzz.uses.corpus.folder import Kept, kept_cases
 

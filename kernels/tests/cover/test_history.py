@@ -9,7 +9,7 @@ import pytest
 
 from fuzz import Mutant
 from fuzz.adapters.pack import load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict

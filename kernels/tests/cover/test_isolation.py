@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.pack import load
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.capability import refusal
 from fuzz.base.case import Case, Layout, Output, contiguous

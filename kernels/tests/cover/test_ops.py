@@ -11,7 +11,8 @@ import pytest
 
 from fuzz import CKernel
 from fuzz.adapters.pack import load
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.outcome import Status
@@ -26,7 +27,7 @@ NAMES = [kernel.name for kernel in KERNELS]
 
 
 def targets_of(kernel: CKernel) -> Mapping[str, Target]:
-    return {target.id: target for target in expand([kernel], this_host()) if target.opt == "O2"}
+    return {target.id: target for target in expand([kernel], this_host()) if target.name.opt == "O2"}
 
 
 def subsets(kernel: CKernel) -> Iterator[tuple[str, ...]]:

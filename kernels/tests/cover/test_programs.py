@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 import torch
 
 from fuzz import PythonKernel
-from fuzz.adapters.build import cache_directory
+from fuzz.adapters.build import Builder
 from fuzz.adapters.pack import load
-from fuzz.adapters.python_program import python_program
-from fuzz.adapters.python_target import PythonTarget
+from fuzz.adapters.python import spec_of
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
 from fuzz.transport.python.kernel import Kernel
 
 KERNELS = {k.name: k for k in load(Path(__file__).resolve().parents[2]).kernels if isinstance(k, PythonKernel)}
@@ -29,7 +31,8 @@ BATCHES = {
 
 def _aligned(name: str, tensors: dict[str, torch.Tensor]) -> bool:
     """Whether the kernel would be launched as the program whose compiler is told that all is aligned."""
-    kernel = Kernel(python_program(PythonTarget(KERNELS[name], "cuda"), cache_directory()).spec)
+    [target] = expand([replace(KERNELS[name], devices=("cuda",))], this_host())
+    kernel = Kernel(spec_of(target, Builder())[0])
     module: Any = kernel.module
     is_aligned = sys.modules[module.launch.__module__].is_aligned
     found: list[bool] = []

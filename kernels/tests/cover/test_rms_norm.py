@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from fuzz import CKernel
-from fuzz.adapters.c_attestation import CAttestation
-from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.c import CAttestation
 from fuzz.adapters.pack import load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.attestation import Attestation
 from fuzz.base.capability import accepts
@@ -89,7 +89,7 @@ def live(pool: WorkerPool) -> set[str]:
 def test_every_target_has_a_status_and_the_right_vectors(pool: WorkerPool) -> None:
     assert set(pool.statuses) == set(TARGETS)
     for name in live(pool):
-        target: CTarget = TARGETS[name]
+        target: Target = TARGETS[name]
         status = pool.statuses[name]
         assert isinstance(status, CAttestation)
         assert status.flags == " ".join(target.flags)

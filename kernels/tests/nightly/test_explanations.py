@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fuzz.cli.exits import Exit
-from fuzz.cli.mutation import Request, run_selftest
+from fuzz.cli.selftest import SelftestOptions, selftest
 
 _MORE = (
+    "avx2-tail-dropped-at-31", "weighted-overlap-forgotten",
     "sve-tail-dont-care", "avx2-drops-eps", "generic-writes-past-row", "generic-order-by-rows",
     "weighted-rstd-unwritten", "weighted-reads-weight-as-x", "weighted-second-pass-ignores-stride",
     "add-residual-at-pitch-of-x", "backward-rstd-of-first-row", "backward-dx-over-dy-too-early",
@@ -17,7 +18,7 @@ _MORE = (
 
 @pytest.mark.parametrize("name", _MORE)
 def test_the_explanation_names_what_was_planted(name: str, capfd: pytest.CaptureFixture[str]) -> None:
-    code = run_selftest(Request(1, 4000, name, None, None, 0, explain=True))
+    code = selftest(SelftestOptions(keyword=name, explain=True))
     told = capfd.readouterr().out
     assert code is Exit.OK, told
     assert "1 of 1 mutants explained by what was planted" in told

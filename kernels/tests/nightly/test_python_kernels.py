@@ -8,7 +8,7 @@ import pytest
 
 from fuzz import PythonKernel
 from fuzz.adapters.pack import load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.attestation import NotRun
 from fuzz.base.op import OPS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from oracles import Numerics
@@ -9,6 +11,7 @@ from oracles.enclosure import compare
 from oracles.precise import conforms
 from oracles.problem import Problem
 from oracles.tests.common.adversary import probes
+from oracles.tests.common.problems import CONTRACTS, backward, forward
 from oracles.truth import Truth
 
 
@@ -31,3 +34,33 @@ def disagreements(problem: Problem, numerics: Numerics, rng: np.random.Generator
                     value, low, high = float(got[index]), enclosure.inner[0][index], enclosure.inner[1][index]
                     wrong.append(f"{name}{index} {value.hex()} not in {low, high}: {expected.decision} {problem}"[:600])
     return compared, unsure, wrong
+
+
+FORWARD = [("rms_norm", "f32"), ("rms_norm", "f16"), ("fused_add_rms_norm", "f64"), ("fused_add_rms_norm", "bf16")]
+BACKWARD = [(f"{op}_backward", dtype) for op, dtype in FORWARD]
+
+
+def tiers_agree(op: str, recipe: str, dtype: str, count: int, first: int = 0) -> None:
+    """On so many problems, under one contract after the other from the `first`."""
+    gradient = op.endswith("backward")
+    rng = np.random.default_rng(2 if gradient else 1)
+    names = list(CONTRACTS)
+    for number, problem in enumerate(
+        (backward if gradient else forward)(op, recipe, dtype, count, 6 if gradient else 7)
+    ):
+        name = names[(number + first) % len(names)]
+        _, _, wrong = disagreements(problem, CONTRACTS[name], rng)
+        assert not wrong, f"{name}: {wrong[0]}"
+
+
+def tiers_agree_on_weights_that_are_not_finite(recipe: str, name: str, count: int) -> None:
+    """Under the contract of that name."""
+    rng = np.random.default_rng(4)
+    for problem in forward("rms_norm", recipe, "f32", count, 9):
+        length = problem.input("x").shape[1]
+        weight = rng.choice([np.nan, np.inf, -np.inf, 0.0, 1.5, -2.0], length).astype(np.float32)
+        broken = replace(problem, inputs={**problem.inputs, "weight": weight})
+        _, unsure, wrong = disagreements(broken, CONTRACTS[name], rng)
+        assert not wrong, wrong[0]
+        if recipe == "normal" and name in ("plain", "llama", "none"):
+            assert problem.outputs["y"] == "e4m3" or not unsure

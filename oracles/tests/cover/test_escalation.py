@@ -1,4 +1,4 @@
-"""How seldom the fast tier needs the precise one. How fast it is, `bench oracle` measures."""
+"""How seldom the fast tier needs the precise one. How fast it is, `python3 -m fuzz.quality oracle` measures."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def judged(seed: int, count: int, spread: int, numerics: Numerics) -> tuple[int,
 @pytest.mark.parametrize("spread", [0, 40, 1000])
 @pytest.mark.parametrize("name", WIDE)
 def test_rows_of_any_size_are_enclosed(name: str, spread: int) -> None:
-    compared, unsure, wrong = judged(7, 25, spread, WIDE[name])
+    compared, unsure, wrong = judged(7, 9, spread, WIDE[name])
     assert not wrong, wrong[0]
     if name == "x_hat" and spread < 1000:
         assert unsure < compared / 10, f"{unsure} of {compared}"
@@ -75,13 +75,13 @@ def test_a_planted_loss_of_accuracy_is_contradicted(step: str, monkeypatch: pyte
         return DoubleDouble(moved.high) if isinstance(moved, DoubleDouble) else moved
 
     monkeypatch.setattr(f"oracles.{step}", without_low_part)
-    assert judged(7, 60, 40, WIDE["x_hat"])[2]
+    assert judged(7, 12, 40, WIDE["x_hat"])[2]
 
 
 def test_what_underflows_must_be_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LOST", "LOWEST"):
         monkeypatch.setattr(f"oracles.columns.{name}", 0.0)
-    assert judged(7, 60, 1000, WIDE["x_hat"])[2]
+    assert judged(7, 30, 1000, WIDE["x_hat"])[2]
 
 
 def test_what_underflows_in_a_scaled_row_must_be_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:

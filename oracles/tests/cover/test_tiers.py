@@ -12,48 +12,22 @@ from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.simulation import rms_norm
 from oracles.tests.common.adversary import RECIPES
-from oracles.tests.common.problems import CONTRACTS, backward, forward
-from oracles.tests.common.tiers import disagreements
+from oracles.tests.common.problems import CONTRACTS
+from oracles.tests.common.tiers import BACKWARD, FORWARD, tiers_agree, tiers_agree_on_weights_that_are_not_finite
 from oracles.truth import GaveUp, OracleDisagreement, Truth
 
-FORWARD = [("rms_norm", "f32"), ("rms_norm", "f16"), ("fused_add_rms_norm", "f64"), ("fused_add_rms_norm", "bf16")]
-BACKWARD = [(f"{op}_backward", dtype) for op, dtype in FORWARD]
-
 
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize(("op", "dtype"), FORWARD)
-def test_tiers_agree_forward(op: str, recipe: str, dtype: str) -> None:
-    rng = np.random.default_rng(1)
-    names = list(CONTRACTS)
-    for number, problem in enumerate(forward(op, recipe, dtype, 11, 7)):
-        numerics = CONTRACTS[names[number % len(names)]]
-        _, _, wrong = disagreements(problem, numerics, rng)
-        assert not wrong, f"{names[number % len(names)]}: {wrong[0]}"
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize(("op", "dtype"), BACKWARD)
-def test_tiers_agree_backward(op: str, recipe: str, dtype: str) -> None:
-    rng = np.random.default_rng(2)
-    names = list(CONTRACTS)
-    for number, problem in enumerate(backward(op, recipe, dtype, 11, 6)):
-        numerics = CONTRACTS[names[number % len(names)]]
-        _, _, wrong = disagreements(problem, numerics, rng)
-        assert not wrong, f"{names[number % len(names)]}: {wrong[0]}"
+@pytest.mark.parametrize(("op", "dtype"), [*FORWARD, *BACKWARD])
+def test_tiers_agree(op: str, recipe: str, dtype: str) -> None:
+    """Each recipe meets other contracts; all of them by night."""
+    tiers_agree(op, recipe, dtype, 3, first=3 * RECIPES.index(recipe))
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
 @pytest.mark.parametrize("recipe", ["normal", "few zeros", "one inf", "sum at overflow", "subnormal"])
 def test_tiers_agree_where_the_weight_is_not_finite(recipe: str, name: str) -> None:
-    rng = np.random.default_rng(4)
-    for problem in forward("rms_norm", recipe, "f32", 6, 9):
-        length = problem.input("x").shape[1]
-        weight = rng.choice([np.nan, np.inf, -np.inf, 0.0, 1.5, -2.0], length).astype(np.float32)
-        broken = replace(problem, inputs={**problem.inputs, "weight": weight})
-        _, unsure, wrong = disagreements(broken, CONTRACTS[name], rng)
-        assert not wrong, wrong[0]
-        if recipe == "normal" and name in ("plain", "llama", "none"):
-            assert problem.outputs["y"] == "e4m3" or not unsure
+    tiers_agree_on_weights_that_are_not_finite(recipe, name, 2)
 
 
 def test_a_disagreement_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

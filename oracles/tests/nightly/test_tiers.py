@@ -7,7 +7,13 @@ import pytest
 
 from oracles.tests.common.adversary import RECIPES
 from oracles.tests.common.problems import CONTRACTS, backward, forward
-from oracles.tests.common.tiers import disagreements
+from oracles.tests.common.tiers import (
+    BACKWARD,
+    FORWARD,
+    disagreements,
+    tiers_agree,
+    tiers_agree_on_weights_that_are_not_finite,
+)
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
@@ -25,3 +31,15 @@ def test_tiers_agree_on_many_elements(dtype: str) -> None:
                     compared += count
                     assert not wrong, wrong[0]
     assert compared >= 200_000
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(("op", "dtype"), [*FORWARD, *BACKWARD])
+def test_tiers_agree_under_every_contract(op: str, recipe: str, dtype: str) -> None:
+    tiers_agree(op, recipe, dtype, 11)
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+@pytest.mark.parametrize("recipe", ["normal", "few zeros", "one inf", "sum at overflow", "subnormal"])
+def test_tiers_agree_where_the_weight_is_not_finite(recipe: str, name: str) -> None:
+    tiers_agree_on_weights_that_are_not_finite(recipe, name, 6)

@@ -7,55 +7,54 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters import build
+from fuzz.adapters import build, c
 from fuzz.adapters.build import Builder, BuildError, edited_source
-from fuzz.adapters.c_target import CTarget
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.kernel import CKernel
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.planted import c_program, c_target
 
 KERNEL = '#include "kernelfuzz.h"\n#include "part.h"\nint kf_rms_norm(const kf_rms_norm_call *c) { return PART; }\n'
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> CTarget:
+def target(tmp_path: Path) -> Target:
     source = tmp_path / "pack" / "kernel.c"
     source.parent.mkdir()
     source.write_text(KERNEL)
     source.with_name("part.h").write_text('#include "inner.h"\n')
     source.with_name("inner.h").write_text("#define PART KF_REJECTED\n")
-    on = this_host()
-    return CTarget(CKernel("small", "rms_norm", source), on, on.arch, emulated=False)
+    return c_target(CKernel("small", "rms_norm", source), "native")
 
 
-def test_a_cache_hit_does_not_compile(target: CTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    built = Builder(tmp_path / "cache").build(target)
+def test_a_cache_hit_does_not_compile(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = c_program(target, Builder(tmp_path / "cache"))
     monkeypatch.setattr(build.Compilers, "run", lambda _, command: pytest.fail(f"compiled again: {command}"))
-    assert Builder(tmp_path / "cache").build(target) == built
+    assert c_program(target, Builder(tmp_path / "cache")) == built
 
 
-def test_everything_that_decides_the_code_is_in_the_digest(target: CTarget, tmp_path: Path) -> None:
+def test_everything_that_decides_the_code_is_in_the_digest(target: Target, tmp_path: Path) -> None:
     builder = Builder(tmp_path / "cache")
     kernel = target.kernel
     variants = [
         target,
-        replace(target, opt="O0"),
-        replace(target, kernel=replace(kernel, flags=("-DX",))),
-        replace(target, kernel=replace(kernel, edits=(("return PART", "return 1 + PART"),))),
+        c_target(kernel, "native", "O0"),
+        c_target(replace(kernel, flags=("-DX",)), "native"),
+        c_target(replace(kernel, edits=(("return PART", "return 1 + PART"),)), "native"),
     ]
-    digests = [builder.build(variant).digest for variant in variants]
+    digests = [c_program(variant, builder).digest for variant in variants]
     kernel.source.with_name("inner.h").write_text("#define PART KF_OK\n")
-    digests.append(builder.build(target).digest)
+    digests.append(c_program(target, builder).digest)
     assert len(set(digests)) == len(digests)
 
 
-def test_nothing_half_written_stays_in_the_cache(target: CTarget, tmp_path: Path) -> None:
+def test_nothing_half_written_stays_in_the_cache(target: Target, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    Builder(cache).build(target)
+    c_program(target, Builder(cache))
     assert sorted(path.name.split("-")[0] for path in cache.iterdir()) == ["parts", "worker"]
 
 
-def test_a_compile_error_is_shown_whole(target: CTarget, tmp_path: Path) -> None:
+def test_a_compile_error_is_shown_whole(target: Target, tmp_path: Path) -> None:
     target.kernel.source.write_text("this is no C\n#error and this is the end\n")
     with pytest.raises(BuildError) as caught, WorkerPool([target], cache=tmp_path / "cache"):
         pass
@@ -66,15 +65,15 @@ def test_a_compile_error_is_shown_whole(target: CTarget, tmp_path: Path) -> None
     assert not list((tmp_path / "cache").glob("worker-*"))
 
 
-def test_an_unusable_cache_is_one_clear_line(target: CTarget, tmp_path: Path) -> None:
+def test_an_unusable_cache_is_one_clear_line(target: Target, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BuildError, match=r"cannot write the build cache .*KERNELFUZZ_CACHE") as caught:
-        Builder(tmp_path / "file" / "cache").build(target)
+        c_program(target, Builder(tmp_path / "file" / "cache"))
     assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(("old", "times"), [("nowhere", 0), ("return", 1), ("kf_rms_norm", 2)])
-def test_an_edit_fits_exactly_once(target: CTarget, old: str, times: int) -> None:
+def test_an_edit_fits_exactly_once(target: Target, old: str, times: int) -> None:
     edited = replace(target.kernel, edits=((old, "new"),))
     if times == 1:
         assert edited_source(edited) == KERNEL.replace("return", "new")
@@ -84,14 +83,14 @@ def test_an_edit_fits_exactly_once(target: CTarget, old: str, times: int) -> Non
 
 
 def test_a_missing_source_and_an_op_without_c_are_clear(
-    target: CTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder = Builder(tmp_path / "cache")
     with pytest.raises(BuildError, match=r"cannot read .*absent\.c"):
-        builder.build(replace(target, kernel=replace(target.kernel, source=tmp_path / "absent.c")))
-    monkeypatch.setattr(build, "NATIVE", tmp_path)
+        c_program(replace(target, kernel=replace(target.kernel, source=tmp_path / "absent.c")), builder)
+    monkeypatch.setattr(c, "NATIVE", tmp_path)
     with pytest.raises(BuildError, match="'rms_norm' are not supported"):
-        builder.build(target)
+        c_program(target, builder)
 
 
 def test_the_cache_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

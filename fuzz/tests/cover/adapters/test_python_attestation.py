@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.build import BuildError
-from fuzz.adapters.python_target import no_cuda_device, python_targets
-from fuzz.adapters.target import expand
+from fuzz.adapters.python import Framework, Place, PythonAdapter, PythonKernel, no_cuda_device
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.attestation import AttestationError, NotRun
-from fuzz.base.kernel import PythonKernel
 from fuzz.base.mutant import Mutant
 from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
@@ -71,9 +70,10 @@ def test_an_attestation_is_held_to_its_target(
 ) -> None:
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
     if "digest" in change:
-        monkeypatch.setattr("fuzz.adapters.python_program.source_digest", lambda text, folder: "0000")
+        monkeypatch.setattr("fuzz.adapters.python.source_digest", lambda text, folder: "0000")
     else:
-        monkeypatch.setattr("fuzz.adapters.python_target.PythonTarget.mode", "compiled")
+        compiled = Framework(("torch", "triton"), (Place("interpret", "compiled", 30.0),))
+        target = replace(target, adapter=PythonAdapter(compiled))
     with pytest.raises(AttestationError, match=said), WorkerPool([target], cache=cache):
         pass
 
@@ -82,8 +82,8 @@ def test_a_target_that_finds_no_device_once_started_did_not_run(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver counts a device that the worker cannot use."""
-    target = replace(python_target(tmp_path, TORCH_HEAD + indented("y.copy_(x)")), device="cuda")
-    monkeypatch.setattr("fuzz.adapters.python_target.no_cuda_device", lambda: None)
+    monkeypatch.setattr("fuzz.adapters.python.no_cuda_device", lambda: None)
+    target = python_target(tmp_path, TORCH_HEAD + indented("y.copy_(x)"), device="cuda")
     with WorkerPool([target], cache=cache, tool=("env", "CUDA_VISIBLE_DEVICES=")) as pool:
         status = pool.statuses[target.id]
     assert isinstance(status, NotRun)
@@ -98,15 +98,14 @@ def test_without_a_driver_there_is_no_device(monkeypatch: pytest.MonkeyPatch) ->
     assert no_cuda_device.__wrapped__() == "no CUDA device (the driver, libcuda.so.1, is not installed)"
 
 
-def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path) -> None:
     """What the tool prints is kept apart from the frames, and tensors end where their memory does."""
     tool = tmp_path / "tool"
     tool.write_text('#!/bin/sh\necho "========= A TOOL"\nexec "$@"\n')
     tool.chmod(0o755)
-    monkeypatch.setattr("fuzz.adapters.python_target.PythonTarget.checked", True)
     room = "x.untyped_storage().nbytes() - x.storage_offset() * 4"
     body = f"y.copy_(x)\ny[0, 0] = {room}\nos._exit(7) if x[0, 0] == 9 else 0"
-    target = python_target(tmp_path, TORCH_HEAD + indented(body))
+    target = replace(python_target(tmp_path, TORCH_HEAD + indented(body)), sanitizable=True)
     nine = a_case(bits=struct.pack("<12f", *[9] * 12))
     ran, died = outcomes(target, cache, a_case(), nine, tool=(str(tool),))
     assert struct.unpack_from("<f", ran.outputs["y"]) == (48,)
@@ -115,15 +114,15 @@ def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path, monkeypatch: py
 
 def test_a_missing_package_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
-    monkeypatch.setattr("fuzz.adapters.python_target.find_spec", lambda name: None if name == "triton" else name)
+    monkeypatch.setattr("fuzz.adapters.python.find_spec", lambda name: None if name == "triton" else name)
     assert target.unavailable() == "triton is not installed: pip install 'kernelfuzz[torch]'"
-    monkeypatch.setattr("fuzz.adapters.python_target.find_spec", lambda name: None)
+    monkeypatch.setattr("fuzz.adapters.python.find_spec", lambda name: None)
     assert target.unavailable() == "torch is not installed: pip install 'kernelfuzz[torch]'"
 
 
 def test_a_program_that_a_kernel_needs_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = PythonKernel("k", "rms_norm", Path("k.py"), "torch", devices=("cpu",), programs=("g++",))
-    (target,) = python_targets([kernel])
+    (target,) = expand([kernel], this_host())
     assert target.unavailable() is None
     monkeypatch.setenv("PATH", "/nowhere")
     assert target.unavailable() == "g++ is not installed (apt-get install g++)"

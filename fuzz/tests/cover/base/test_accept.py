@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.python import PythonKernel
 from fuzz.base.capability import accepts, is_given, refusal
 from fuzz.base.case import THREADS, Case, Layout, contiguous
-from fuzz.base.kernel import Capabilities, CKernel, PythonKernel
+from fuzz.base.kernel import Capabilities
 from fuzz.tests.common.planted import a_case
 
 DENSE = contiguous((3, 4))

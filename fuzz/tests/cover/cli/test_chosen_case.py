@@ -9,10 +9,10 @@ import pytest
 from fuzz.adapters.pack import Pack, built_in, load
 from fuzz.base.case import Case, CaseError
 from fuzz.base.errors import UsageError
-from fuzz.cli.chosen_case import chosen_case
 from fuzz.findings.casefile import save
 from fuzz.generate.search import StopSearch, search
 from fuzz.tests.common.examples import plain
+from fuzz.uses.repro.chosen_case import chosen_case
 
 
 def _pack() -> Pack:
@@ -29,7 +29,7 @@ def test_a_place_in_a_search_is_the_case_that_the_search_gives_there() -> None:
 
     search("rms_norm", 7, consume, _pack().kernels)
     assert [case.origin.number for case in made] == list(range(1, len(made) + 1))
-    assert chosen_case("7:rms_norm:37", Path("nowhere"), _pack).case.digest == made[36].digest
+    assert chosen_case("7:rms_norm:37", Path("nowhere"), _pack()).case.digest == made[36].digest
 
 
 def test_a_finding_is_named_by_its_digest_or_the_beginning_of_its_file(tmp_path: Path) -> None:
@@ -38,8 +38,8 @@ def test_a_finding_is_named_by_its_digest_or_the_beginning_of_its_file(tmp_path:
     for n, case in cases.items():
         save(folder / f"k{n}-fail_numeric-{case.digest[:12]}.json", case)
     for where in (folder, tmp_path):
-        assert chosen_case(cases[5].digest[:7], where, _pack).case == cases[5]
-        assert chosen_case("k6-fail", where, _pack).case == cases[6]
+        assert chosen_case(cases[5].digest[:7], where, _pack()).case == cases[5]
+        assert chosen_case("k6-fail", where, _pack()).case == cases[6]
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_what_names_no_case_says_so(text: str, words: str, tmp_path: Path) -> No
     for name in ("k5-one", "same-one", "same-two"):
         save(tmp_path / f"{name}.json", plain(5))
     with pytest.raises(UsageError, match=words):
-        chosen_case(text, tmp_path, _pack)
+        chosen_case(text, tmp_path, _pack())
 
 
 def test_a_file_that_is_not_there_is_told_as_a_file(tmp_path: Path) -> None:
     with pytest.raises(CaseError, match="cannot be read"):
-        chosen_case(str(tmp_path / "lost.json"), tmp_path, _pack)
+        chosen_case(str(tmp_path / "lost.json"), tmp_path, _pack())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.python_target import no_cuda_device
+from fuzz.adapters.python import no_cuda_device
 from fuzz.base.case import contiguous
 from fuzz.cli import main
 from fuzz.cli.exits import Exit
@@ -80,7 +80,7 @@ def test_no_device_is_no_failure_and_says_why(
     pack: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reason = "no CUDA device (planted)"
-    monkeypatch.setattr("fuzz.adapters.python_target.no_cuda_device", lambda: reason)
+    monkeypatch.setattr("fuzz.adapters.python.no_cuda_device", lambda: reason)
     assert _run(monkeypatch, "--pack", pack, "--target", "torch@cuda") == Exit.NOTHING_RAN
     assert f"NOT_RUN torch-copy@cuda: {reason}" in capsys.readouterr().err
 

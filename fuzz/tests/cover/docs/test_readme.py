@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -51,7 +53,51 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 
 def test_the_setup_script_is_valid_shell() -> None:
-    for name in ("setup", "run"):
+    for name in ("setup", "run", "nightly"):
         path = CHECKOUT / ".ci" / name
         assert os.access(path, os.X_OK)
         assert subprocess.run(["bash", "-n", str(path)], check=False).returncode == 0
+
+
+_FAKE = """#!/bin/sh
+# Stands for python3 and for the environment's python: records how it was called, and makes the environment.
+echo "$0 $*" >> "$RECORD"
+case "$*" in
+    *"-m venv"*) mkdir -p .venv/bin && cp "$FAKE" .venv/bin/python && cp "$FAKE" .venv/bin/kernelfuzz ;;
+    *"import torch"*) exit "$NO_TORCH" ;;
+    *"import setuptools"*) exit 1 ;;
+    *"--json"*) echo '{"tools": []}' ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("no_torch", "extra"), [(0, "checks"), (1, "test")])
+def test_setup_from_wheels_asks_no_network_and_for_torch_only_where_there_is_none(
+    no_torch: int, extra: str, tmp_path: Path
+) -> None:
+    checkout, tools = tmp_path / "checkout", tmp_path / "tools"
+    for folder in (checkout / ".ci", tools, tmp_path / "wheels"):
+        folder.mkdir(parents=True)
+    shutil.copy(CHECKOUT / ".ci" / "setup", checkout / ".ci")
+    for name in ("python3", "apt-get", "sudo"):
+        (tools / name).write_text(_FAKE)
+        (tools / name).chmod(0o755)
+    environment = {
+        "PATH": f"{tools}:{os.environ['PATH']}", "RECORD": str(tmp_path / "record"), "NO_TORCH": str(no_torch),
+        "FAKE": str(tools / "python3"),
+    }  # fmt: skip
+    command = ["sh", "checkout/.ci/setup", "--wheels", "wheels", "test"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+    called = (tmp_path / "record").read_text()
+    [install] = re.findall(r"pip install (.*)", called)
+    assert f"--no-index --find-links {tmp_path}/wheels -e .[{extra}]" in install
+    assert "constraints" not in install, "the versions are those that lie in the folder"
+    assert "apt-get" not in called
+    assert "--system-site-packages" in called
+
+
+def test_setup_says_what_is_wrong_with_its_folder(tmp_path: Path) -> None:
+    command = ["sh", str(CHECKOUT / ".ci" / "setup"), "--wheels", "nowhere", "test"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "nowhere is no folder" in done.stderr

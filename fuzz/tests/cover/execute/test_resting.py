@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.uses.search.resting import Resting, slow_ones
 

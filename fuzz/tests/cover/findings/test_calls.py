@@ -5,7 +5,7 @@ from __future__ import annotations
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
 from fuzz.uses.search.calls import FIRST, LATEST, Calls, FindingId
 

@@ -108,6 +108,60 @@ def test_a_broken_history_names_the_field(case: Case, tmp_path: Path, name: str)
     assert "\n" not in str(caught.value)
 
 
+FOUND_BREAKAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "no object": (lambda r: r.update(found=3), "found: expected an object"),
+    "no target": (lambda r: r["found"].pop("target"), "found.target: missing"),
+    "verdict type": (lambda r: r["found"].update(verdict=1), "found.verdict: missing, or not a string"),
+    "seed type": (lambda r: r["found"].update(run_seed="7"), "found.run_seed: '7' is not an integer"),
+    "seed lost": (lambda r: r["found"].pop("run_seed"), "found.run_seed"),
+    "explanation": (lambda r: r["found"].update(explanation="n = 5"), "found.explanation: not a list of lines"),
+    "original": (lambda r: r["found"].update(original=5), "found.original"),
+    "no law": (lambda r: r["found"].update(verdict="FAIL_LAW"), "found.law: missing"),
+    "law unknown": (lambda r: r["found"].update(law={"name": "gravity", "key": "0" * 16}), "unknown law 'gravity'"),
+    "law key": (lambda r: r["found"].update(law={"name": "rerun", "key": "xyz"}), "not sixteen hexadecimal digits"),
+    "law unsealed": (lambda r: r["found"].update(law={"name": "rerun", "key": "0" * 16}), "found.law.seal"),
+    "structured": (lambda r: r.update(structured="no"), "structured: missing, or neither true nor false"),
+    "origin": (lambda r: r.update(origin=[]), "origin: expected an object"),
+    "origin seed": (lambda r: r["origin"].update(seed=1.5), "origin: 1.5 is not an integer"),
+    "no inputs": (lambda r: r.pop("inputs"), "inputs: expected an object"),
+    "no op": (lambda r: r.pop("op"), "op: missing"),
+}
+
+
+@pytest.mark.parametrize("name", list(FOUND_BREAKAGES))
+def test_what_was_seen_is_read_as_strictly_as_the_case(case: Case, tmp_path: Path, name: str) -> None:
+    breakage, expected = FOUND_BREAKAGES[name]
+    record = to_json(case, FOUND)
+    breakage(record)
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps(record))
+    with pytest.raises(CaseError) as caught:
+        load(path)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_large_tensor_is_compressed_and_a_small_one_readable(tmp_path: Path) -> None:
+    """The file of a small case can be read by people: numbers in hex words, a shape on one line."""
+    for n, packed in ((5, False), (3000, True)):
+        case = plain(n)
+        save(tmp_path / f"{n}.json", case, FOUND)
+        assert load(tmp_path / f"{n}.json") == (case, FOUND)
+        text = (tmp_path / f"{n}.json").read_text()
+        assert ('"zlib"' in text) is packed
+        assert f'"shape": [2, {n}]' in text
+
+
+@pytest.mark.parametrize("content", ["@@", "AAAA", 3, "eJwDAAAAAAE="])
+def test_compressed_bits_that_are_broken_or_too_few_are_named(tmp_path: Path, content: object) -> None:
+    record = to_json(plain(3000))
+    record["inputs"]["x"]["zlib"] = content
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps(record))
+    with pytest.raises(CaseError, match=r"case\.json: inputs\.x"):
+        load(path)
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\xfe", b"null"])
 def test_a_file_that_is_no_case_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "case.json"

@@ -9,7 +9,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import load
 from fuzz.findings.tally import Tally, TargetTally
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
 from oracles.truth import OutputCheck
 

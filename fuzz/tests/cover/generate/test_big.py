@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.capability import capabilities_of
 from fuzz.base.case import Case
@@ -76,5 +76,5 @@ def test_what_cannot_hold_them_is_not_given_them() -> None:
     given = [{name[-2:] for name in outcomes} for outcomes in results]
     assert given == [{"O0", "O2"}, *({"O2"} if big.pitch is None else set[str]() for big in SERIES[:-1])]
     for target in targets:
-        assert target.largest is not None
-        assert not target.largest.holds(big_case(SERIES[-1], "rms_norm", False))
+        assert target.size_limit is not None
+        assert not target.size_limit.holds(big_case(SERIES[-1], "rms_norm", False))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.capability import Capability, capability_of
 from fuzz.base.case import Case
@@ -20,7 +20,7 @@ from fuzz.generate.realise import realise
 from fuzz.generate.search import StopSearch, search
 from fuzz.generate.shapes import LARGEST_CASE
 from fuzz.generate.sketch import Sketch
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import declared
 from fuzz.uses.search.guide import Guide
 from fuzz.uses.search.runner import Limits, Runner

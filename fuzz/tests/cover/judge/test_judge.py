@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from fuzz.base.case import Case
 from fuzz.base.outcome import Damage, Fault, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
-from fuzz.judge.judge import Judge
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judge, Judgement
 from fuzz.tests.common.examples import plain
 from oracles.numerics import Numerics
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fuzz.base.case import Output, contiguous
-from fuzz.laws.comparison import first_difference
+from fuzz.laws.law import first_difference
 
 OUTPUTS = {"y": Output("f32", contiguous((2, 3)))}
 

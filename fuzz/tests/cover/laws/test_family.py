@@ -17,8 +17,7 @@ from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.requirements import anything
 from fuzz.generate.sketch import Sketch
-from fuzz.laws.comparison import Difference, first_difference
-from fuzz.laws.law import LawCheck
+from fuzz.laws.law import Difference, LawCheck, first_difference
 from fuzz.laws.registry import LAWS
 from fuzz.tests.common.family import family
 

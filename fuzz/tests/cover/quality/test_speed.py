@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fuzz.adapters.c_target import CTarget
 from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.target import Target
+from fuzz.quality.__main__ import app
 from fuzz.quality.speed import peers
 from fuzz.quality.speed.native import ROWS, time_native
 from fuzz.quality.speed.timing import EPS, MOVED, Shape, Timing
@@ -25,7 +26,7 @@ def test_the_bytes_that_must_move_are_counted_over_the_time() -> None:
 
 def test_native_kernels_are_measured_at_every_length() -> None:
     targets = select_targets(load(built_in()).kernels, "rms_norm", ["c-composed@native", "c-sve@native"], "gcc-O2")
-    timings = list(time_native([t for t in targets if isinstance(t, CTarget) and not t.unavailable()], (256, 1024)))
+    timings = list(time_native([t for t in targets if isinstance(t, Target) and not t.unavailable()], (256, 1024)))
     assert [timing.shape for timing in timings] == [Shape("rms_norm", "f32", ROWS, n) for n in (256, 1024)]
     assert all(timing.seconds > 0 for timing in timings)
 
@@ -50,9 +51,8 @@ def test_the_gradients_of_the_composition_are_those_of_autograd() -> None:
 
 
 def test_kernels_are_measured_beside_the_composition(cli_here: Cli, tmp_path: Path) -> None:
-    done = cli_here(
-        "bench", "kernels", "--target", "c-*@native", "-k", "composed or avx", "--n", "512", "--json", "speed.json"
-    )
+    words = ("kernels", "--target", "c-*@native", "-k", "composed or avx", "--n", "512", "--json", "speed.json")
+    done = cli_here(*words, app=app)
     assert done.returncode == 0, done.stderr
     timings = json.loads((tmp_path / "speed.json").read_text())["native"]
     assert {timing["n"] for timing in timings} == {512}
@@ -61,9 +61,9 @@ def test_kernels_are_measured_beside_the_composition(cli_here: Cli, tmp_path: Pa
 
 
 def test_what_cannot_be_measured_is_said_in_one_line(cli_here: Cli) -> None:
-    done = cli_here("bench", "kernels", "--target", "triton@interpret")
+    done = cli_here("kernels", "--target", "triton@interpret", app=app)
     assert done.returncode == 4
     assert "nothing to measure" in done.stderr
-    done = cli_here("bench", "kernels", "--dtype", "f64")
+    done = cli_here("kernels", "--dtype", "f64", app=app)
     assert done.returncode == 4
     assert "--dtype f64" in done.stderr

@@ -6,7 +6,7 @@ import pytest
 from rich.table import Table
 
 from fuzz.report import console
-from fuzz.report.not_run import not_run_lines
+from fuzz.report.totals import not_run_lines
 
 REMEDY = "pip install 'kernelfuzz[torch]'"
 

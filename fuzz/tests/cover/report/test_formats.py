@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.base.kernel import CKernel, PythonKernel
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.python import PythonKernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import Worst
 from fuzz.report import github
 from fuzz.report.formats import FORMATS, FormatError, parse, write_reports
 from fuzz.report.junit import junit
-from fuzz.report.location import Location, location_of
-from fuzz.report.outline import Outline, Problem, TargetLine
+from fuzz.report.outline import Failure, Location, Outline, TargetLine, location_of
 from fuzz.report.sarif import FINGERPRINT, sarif
 from fuzz.tests.common.validity import valid_junit, valid_sarif
 
-_PROBLEM = Problem(
+_FAILURE = Failure(
     kernel="mine",
     verdict=Verdict.FAIL_LAW,
     law="scaling",
@@ -42,18 +42,18 @@ _RED = Outline(
     {"kernelfuzz": "0.1.0", "python": "3.11"},
     100,
     _TARGETS,
-    (_PROBLEM,),
+    (_FAILURE,),
     ("target x did not run",),
     ("a note",),
 )
-_GREEN = replace(_RED, problems=(), complaints=())
+_GREEN = replace(_RED, failures=(), complaints=())
 
 
 def test_sarif_is_valid_by_the_published_schema_red_green_and_known() -> None:
-    for outline in (_RED, _GREEN, replace(_RED, problems=(replace(_PROBLEM, known="https://x/1"),))):
+    for outline in (_RED, _GREEN, replace(_RED, failures=(replace(_FAILURE, known="https://x/1"),))):
         valid_sarif(sarif(outline))
-    spaced = replace(_PROBLEM, location=Location("my kernels/a.c", 1))
-    [run] = valid_sarif(sarif(replace(_RED, problems=(spaced,))))["runs"]
+    spaced = replace(_FAILURE, location=Location("my kernels/a.c", 1))
+    [run] = valid_sarif(sarif(replace(_RED, failures=(spaced,))))["runs"]
     place = run["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "my%20kernels/a.c"
 
@@ -63,17 +63,15 @@ def test_sarif_points_to_the_source_line_and_keeps_its_fingerprint_when_the_line
     [result] = run["results"]
     place = result["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("kernels/c/mine.c", 12)
-    assert result["partialFingerprints"] == {FINGERPRINT: _PROBLEM.fingerprint}
+    assert result["partialFingerprints"] == {FINGERPRINT: _FAILURE.fingerprint}
     assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"] == "target x did not run"
-    moved = replace(
-        _PROBLEM, location=Location("kernels/c/mine.c", 99), count=1, targets=("c-mine@qemu:gcc-O2",)
-    )
-    assert moved.fingerprint == _PROBLEM.fingerprint == "33fefe3e5d6d348b5fd2128f8cbf2540"
-    assert replace(_PROBLEM, law="rerun").fingerprint != _PROBLEM.fingerprint
+    moved = replace(_FAILURE, location=Location("kernels/c/mine.c", 99), count=1, targets=("c-mine@qemu:gcc-O2",))
+    assert moved.fingerprint == _FAILURE.fingerprint == "33fefe3e5d6d348b5fd2128f8cbf2540"
+    assert replace(_FAILURE, law="rerun").fingerprint != _FAILURE.fingerprint
 
 
 def test_a_known_failure_is_suppressed_with_its_issue() -> None:
-    known = replace(_RED, problems=(replace(_PROBLEM, known="https://x/1"),), complaints=())
+    known = replace(_RED, failures=(replace(_FAILURE, known="https://x/1"),), complaints=())
     assert known.ok
     [result] = valid_sarif(sarif(known))["runs"][0]["results"]
     assert result["level"] == "note"
@@ -82,7 +80,7 @@ def test_a_known_failure_is_suppressed_with_its_issue() -> None:
 
 
 def test_sarif_holds_no_more_results_than_are_shown() -> None:
-    many = replace(_RED, problems=(_PROBLEM,) * 5003)
+    many = replace(_RED, failures=(_FAILURE,) * 5003)
     [run] = json.loads(sarif(many))["runs"]
     assert len(run["results"]) == 5000
     assert "3 further buckets" in run["invocations"][0]["toolExecutionNotifications"][-1]["message"]["text"]
@@ -110,7 +108,7 @@ def test_annotations_are_one_line_each_and_no_more_than_are_shown() -> None:
     assert "%0A" in lines[0]
     assert "100%25 wrong" in lines[0]
     assert all("\n" not in line for line in lines)
-    many = github.commands(replace(_RED, problems=(_PROBLEM,) * 40))
+    many = github.commands(replace(_RED, failures=(_FAILURE,) * 40))
     assert len(many) == 10
     assert many[-1].endswith("::and 32 more: see the summary of this step")
 
@@ -121,8 +119,8 @@ def test_what_a_workflow_command_would_misread_is_escaped(text: str, wanted: str
 
 
 def test_a_step_summary_is_cut_to_what_is_taken_with_its_fences_closed() -> None:
-    long = replace(_PROBLEM, text="x" * 1000)
-    whole = github.summary(replace(_RED, problems=(long,) * 2000))
+    long = replace(_FAILURE, text="x" * 1000)
+    whole = github.summary(replace(_RED, failures=(long,) * 2000))
     assert len(whole.encode()) <= 1 << 20
     assert whole.endswith("(cut: the rest does not fit into a step summary)\n")
     assert whole.count(github._FENCE) % 2 == 0
@@ -133,7 +131,7 @@ def test_a_step_summary_is_cut_to_what_is_taken_with_its_fences_closed() -> None
 def test_every_format_is_written_where_it_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outline = replace(_RED, problems=(replace(_PROBLEM, text="plain"),))
+    outline = replace(_RED, failures=(replace(_FAILURE, text="plain"),))
     wanted = parse([f"{name}={tmp_path}/deep/{name}" for name in FORMATS] + ["text"])
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     write_reports(outline, wanted)
@@ -141,7 +139,7 @@ def test_every_format_is_written_where_it_was_asked_for(
     printed = capsys.readouterr().out
     assert printed.startswith("::error ")
     assert "kernelfuzz gate: FAILED" in printed
-    assert json.loads((tmp_path / "deep" / "json").read_text())["problems"][0]["fingerprint"] == _PROBLEM.fingerprint
+    assert json.loads((tmp_path / "deep" / "json").read_text())["problems"][0]["fingerprint"] == _FAILURE.fingerprint
     with pytest.raises(FormatError, match="the formats are text, json, junit, sarif, github"):
         parse(["html=out.html"])
 
@@ -162,3 +160,68 @@ def test_every_verdict_that_is_a_finding_has_its_rule() -> None:
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert set(rules) == {verdict.value for verdict in Verdict if verdict.is_finding}
     assert all(re.fullmatch("[A-Z_]+", rule) for rule in rules)
+
+
+_CONTROL = "\x00\x1b[31m\x7f\ud800"
+"""What a kernel's exception or a file's name may hold: what XML forbids, a terminal's colours, half of a character."""
+
+
+@pytest.mark.parametrize(
+    "outline",
+    [
+        replace(_RED, failures=(replace(_FAILURE, text=_CONTROL),)),
+        replace(_RED, failures=(replace(_FAILURE, kernel=_CONTROL),), complaints=()),
+        replace(_RED, failures=(replace(_FAILURE, known=_CONTROL),)),
+        replace(_RED, failures=(replace(_FAILURE, location=Location(_CONTROL, 1)),)),
+        replace(_RED, complaints=(_CONTROL,)),
+        replace(_RED, environment={"python": _CONTROL}),
+        replace(_RED, targets=tuple(replace(line, not_run=_CONTROL) for line in _TARGETS), failures=()),
+        replace(_RED, targets=tuple(replace(line, worst={"f32": Worst(0.5, _CONTROL)}) for line in _TARGETS)),
+    ],
+    ids=["text", "kernel", "known", "path", "complaint", "environment", "reason", "place"],
+)
+def test_control_characters_break_no_format(outline: Outline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    write_reports(outline, parse([f"{name}={tmp_path / name}" for name in FORMATS if name != "github"]))
+    valid_junit((tmp_path / "junit").read_text())
+    valid_sarif((tmp_path / "sarif").read_text())
+    assert json.loads((tmp_path / "json").read_text())["judged"] == 30
+    assert github.summary(outline).startswith("## kernelfuzz gate")
+    assert all(len(line.splitlines()) == 1 for line in github.commands(outline))
+
+
+def test_sarif_keeps_the_text_of_a_failure_to_the_character() -> None:
+    text = "wrong\x00\x1b[31m\r\n\t\u2028 <&> \U0001f9ee"
+    [run] = valid_sarif(sarif(replace(_RED, failures=(replace(_FAILURE, text=text),))))["runs"]
+    assert run["results"][0]["message"]["text"] == f"{_FAILURE.headline}\n\n{text}"
+
+
+def test_junit_replaces_only_what_xml_cannot_hold() -> None:
+    text = "wrong\x00\x1b[31m\n\t <&> \U0001f9ee"
+    root = valid_junit(junit(replace(_RED, failures=(replace(_FAILURE, text=text),))))
+    shown = next(root.iter("failure"))
+    assert shown.text == "wrong\ufffd\ufffd[31m\n\t <&> \U0001f9ee"
+
+
+def test_buckets_with_one_fingerprint_are_numbered_whatever_else_fails() -> None:
+    other = replace(_FAILURE, kernel="other")
+    [run] = valid_sarif(sarif(replace(_RED, failures=(_FAILURE, other, _FAILURE, _FAILURE))))["runs"]
+    prints = [result["partialFingerprints"][FINGERPRINT] for result in run["results"]]
+    first = _FAILURE.fingerprint
+    assert prints == [first, other.fingerprint, f"{first}:2", f"{first}:3"]
+
+
+def test_no_part_of_a_text_is_taken_for_a_workflow_command() -> None:
+    text = "what\n::add-mask::x\r::stop-commands::y"
+    outline = replace(_RED, failures=(replace(_FAILURE, text=text, kernel="a,b::c"),), complaints=(text,))
+    lines = github.commands(outline)
+    assert [line.splitlines() for line in lines] == [[line] for line in lines]
+    assert lines[0].startswith("::error file=kernels/c/mine.c,line=12,title=kernelfuzz FAIL_LAW a%2Cb%3A%3Ac::")
+    assert lines[1] == "::error title=kernelfuzz gate::what%0A::add-mask::x%0D::stop-commands::y"
+
+
+def test_a_reason_of_several_lines_stays_in_its_cell() -> None:
+    idle = tuple(replace(line, not_run="error: a|b\n  in line 2") for line in _TARGETS)
+    lines = github.summary(replace(_GREEN, targets=idle)).splitlines()
+    assert sum(line.startswith("| mine |") for line in lines) == 3
+    assert sum(line.endswith(r"NOT_RUN: error: a\|b   in line 2 |") for line in lines) == 3

@@ -9,11 +9,11 @@ import pytest
 from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import Tally, TargetTally, Worst
 from fuzz.generate.aliasing import aliased_as
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
+from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _attribution, _head
 from fuzz.report.progress import minutes, progress_line
-from fuzz.report.table import run_notes
-from fuzz.report.tables import PlainTable, markdown_table
+from fuzz.report.totals import run_notes
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
 

@@ -13,24 +13,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.memory import shift
 from fuzz.base.verdict import Verdict
-from fuzz.cli.chosen_case import ChosenCase
-from fuzz.cli.scripts import check_name, chosen_for_script, write_script
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.casefile import Found
 from fuzz.generate.aliasing import aliased_as
 from fuzz.generate.layouts import lay_out
-from fuzz.judge.judgement import Judgement
-from fuzz.judge.twin import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import GENERIC, PACK, TAIL_63, failing, failures, given_case, mutant, with_edits
+from fuzz.uses.repro.chosen_case import ChosenCase
+from fuzz.uses.repro.script import check_name, chosen_for_script, write_script
 
 _COMMANDS = re.compile(r"^ \*   (\S.*)$", re.MULTILINE)
 

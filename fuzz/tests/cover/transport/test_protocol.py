@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fuzz.adapters.build import Builder
-from fuzz.adapters.c_attestation import check, parse
-from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.target import Target
 from fuzz.base.attestation import AttestationError
 from fuzz.base.case import Case, Layout, Output, Tensor
-from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
-from fuzz.tests.common.planted import Run, a_case
+from fuzz.tests.common.planted import Run, a_case, c_program
+from fuzz.tests.common.running import HANG_S
 from fuzz.transport import records
 from fuzz.transport.frames import FrameError, encode_case, encode_frame
 
@@ -84,36 +84,38 @@ BROKEN = {
 
 @pytest.mark.parametrize("said", list(BROKEN))
 def test_a_broken_frame_is_a_clear_error(
-    said: str, make_target: Callable[[str], CTarget], cache: Path, place: str
+    said: str, make_target: Callable[[str], Target], cache: Path, place: str
 ) -> None:
     target = make_target("copy(c);")
-    command = [*target.prefix, str(Builder(cache).build(target).path)]
-    answer = subprocess.run(command, input=BROKEN[said], capture_output=True, timeout=20, check=False)
+    command = c_program(target, Builder(cache)).command
+    answer = subprocess.run(command, input=BROKEN[said], capture_output=True, timeout=HANG_S, check=False)
     assert (answer.returncode, said.encode() in answer.stderr) == (70, True), answer.stderr
     assert len(answer.stderr.splitlines()) == 1
 
 
-def test_a_worker_ends_when_its_input_ends(make_target: Callable[[str], CTarget], cache: Path) -> None:
+def test_a_worker_ends_when_its_input_ends(make_target: Callable[[str], Target], cache: Path) -> None:
     target = make_target("copy(c);")
-    command = [*target.prefix, str(Builder(cache).build(target).path)]
-    answer = subprocess.run(command, input=FRAME, capture_output=True, timeout=20, check=False)
+    program = c_program(target, Builder(cache))
+    answer = subprocess.run(program.command, input=FRAME, capture_output=True, timeout=HANG_S, check=False)
     assert (answer.returncode, answer.stderr) == (0, b"")
     magic, size = records.HELLO.unpack_from(answer.stdout)
     assert magic == records.HELLO_MAGIC
-    check(parse(answer.stdout[8 : 8 + size].decode()), target, Builder(cache).build(target).digest)
+    program.attested(answer.stdout[8 : 8 + size].decode())
 
 
-def test_a_frame_the_worker_refuses_is_an_internal_error(make_target: Callable[[str], CTarget], cache: Path) -> None:
+def test_a_frame_the_worker_refuses_is_an_internal_error(make_target: Callable[[str], Target], cache: Path) -> None:
     target = make_target("copy(c);")
     no_eps = Case("rms_norm", {"axis": 1}, a_case().inputs, a_case().outputs)
     with WorkerPool([target], cache=cache) as pool, pytest.raises(FrameError, match="without parameter eps"):
         pool.collect(pool.submit([no_eps]))
 
 
-def test_an_attestation_is_held_to_its_target(make_target: Callable[[str], CTarget], cache: Path) -> None:
+def test_an_attestation_is_held_to_its_target(make_target: Callable[[str], Target], cache: Path) -> None:
     target = make_target("copy(c);")
-    with WorkerPool([target], cache=cache) as pool:
-        found = pool.statuses[target.id]
-        assert pool.collect(pool.submit([a_case()]))[0][target.id].status is Status.RAN
+    program = c_program(target, Builder(cache))
+    process = program.process(10.0)
+    hello = process.hello()
+    process.close()
+    assert program.attested(hello).digest == program.digest
     with pytest.raises(AttestationError, match="code 0000 was requested"):
-        check(found, target, "0000")  # type: ignore[arg-type]
+        replace(program, digest="0000").attested(hello)

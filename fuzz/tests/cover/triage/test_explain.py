@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel

@@ -75,7 +75,7 @@ def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
 def test_what_is_remembered_is_the_shrunk_case(
     profile: settings, wrong: fuzz.CKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=60.0))
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=600.0))
     with pytest.raises(fuzz.CheckFailed) as failed:
         fuzz.check(wrong, targets=_O2, max_cases=200, seed=1)
     text = str(failed.value)

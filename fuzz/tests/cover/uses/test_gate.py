@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
-from fuzz.adapters.c_target import CTarget
+from fuzz.adapters.c import CAdapter
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import Host
+from fuzz.base.kernel import Kernel
 from fuzz.cli import app
 from fuzz.tests.common.validity import valid_sarif
 from fuzz.tests.conftest import CHECKOUT, GENERIC, edited
@@ -116,7 +119,12 @@ def test_only_kernels_that_differ_from_the_base_are_searched(repository: Reposit
 def test_slow_targets_are_given_some_batches_of_a_search_and_every_kept_case(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CTarget, "slow", property(lambda target: target.opt == "O0"))
+    every = CAdapter.targets
+
+    def with_slow_ones(adapter: CAdapter, kernel: Kernel, host: Host) -> Iterator[Target]:
+        yield from (replace(target, slow=target.name.opt == "O0") for target in every(adapter, kernel, host))
+
+    monkeypatch.setattr(CAdapter, "targets", with_slow_ones)
     monkeypatch.setattr("fuzz.uses.gate.session.SLOW_CASES", 16)
     assert repository.gate("--json", "out.jsonl", "-k", "second", cases=64).returncode == 0
     records = [json.loads(line) for line in (repository.folder / "out.jsonl").read_text().splitlines()]
@@ -131,7 +139,7 @@ def test_a_planted_bug_is_named_with_its_kernel_and_what_it_breaks(
     repository.edit("second", _DROPS_EPS)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     reports = ("--report", "github", "--report", "json=out.json", "--report", "sarif=out.sarif")
-    shown = repository.gate("--base", "HEAD", *reports, "--explain-time", "4s")
+    shown = repository.gate("--base", "HEAD", *reports, "--explain-time", "300s")
     assert shown.returncode == 1
     assert "  cause         " in shown.stdout
     [result] = valid_sarif((repository.folder / "out.sarif").read_text())["runs"][0]["results"]

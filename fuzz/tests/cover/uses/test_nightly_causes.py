@@ -2,94 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
 
-from fuzz.adapters.target import Target
-from fuzz.execute.pool import WorkerPool
 from fuzz.findings.casefile import load
-from fuzz.findings.database import open_state
-from fuzz.findings.database_views import Bucket, view
 from fuzz.findings.rules import rule_from_text
-from fuzz.findings.tally import Tally
-from fuzz.report.records import status_record
-from fuzz.tests.common.hunting import GENERIC, TAIL_63, failing, target_of, with_edits
+from fuzz.tests.common.hunting import TAIL_63, target_of, with_edits
+from fuzz.tests.common.nights import nights_of
 from fuzz.tests.common.shared_pack import OWN, SHARED, planted
 from fuzz.triage.examination import Explained, examine
 from fuzz.uses.nightly import triage
-from fuzz.uses.nightly.night import Night
-from fuzz.uses.nightly.opening import note_targets, open_night
-from fuzz.uses.nightly.stopping import Stopping
 
 _EPS = "reciprocal_rms(total, n, eps)"
 _FIRST_EPS = (_EPS, "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })")
-_TWICE_8 = (TAIL_63[0], TAIL_63[0].replace("x[i] * x[i]", "x[i] * x[i] * (n % 8 == 7 ? 2 : 1)"))
-_SHORT = (_EPS, "reciprocal_rms(total, n <= 4 ? n + 1 : n, eps)")
-
-
-def _nights(state: Path, targets: Target | list[Target], *findings: int) -> Iterator[list[Bucket]]:
-    """Nights until so many findings, each in new processes, and what each ends with."""
-    targets = targets if isinstance(targets, list) else [targets]
-    (state / "findings").mkdir(exist_ok=True)
-    for number, count in enumerate(findings, start=1):
-        engine = open_state(state / "state.sqlite")
-        opened = open_night(engine, number, 600.0, "", {}, resume=False)
-        with Stopping(600.0) as stopping, WorkerPool(targets) as pool:
-            statuses = {name: status_record(status) for name, status in pool.statuses.items()}
-            note_targets(engine, opened.night, targets, statuses)
-            night = Night(
-                engine, opened, pool, targets, stopping, state / "findings", (), (), [GENERIC], pytest.fail, 600.0
-            )  # fmt: skip
-            night.watch()
-            night.runner.enough = _Enough(night, stopping, count)
-            night.work()
-        yield _checked(engine, state)
-
-
-class _Enough:
-    """Ends a search that has found enough, and the night once all of it is examined."""
-
-    def __init__(self, night: Night, stopping: Stopping, count: int) -> None:
-        self._night, self._stopping, self._count = night, stopping, count
-
-    def __call__(self, tally: Tally) -> bool:
-        enough = tally.findings >= self._count or tally.cases > 20 * self._count
-        if enough and not any(kept.pending for kept in self._night.recorder.book.kept.values()):
-            self._stopping.wanted = True
-        return enough
-
-
-def _checked(engine: Engine, state: Path) -> list[Bucket]:
-    seen = view(engine)
-    for row in seen.targets:
-        assert row.findings == sum(bucket.sightings.get(row.name, 0) for bucket in seen.buckets), row.name
-    assert {path.name for path in (state / "findings").iterdir()} == {b.row.case_file for b in seen.buckets}
-    return list(seen.buckets)
-
-
-def test_two_bugs_in_one_kernel_end_in_two_buckets_and_stay_there(tmp_path: Path) -> None:
-    """The second night tells them apart by the rules that the first has kept: nothing is examined again."""
-    target = target_of(with_edits(TAIL_63, _SHORT, name="two"), "O2")
-    before: list[str] = []
-    for buckets in _nights(tmp_path, target, 120, 60):
-        rules = {bucket.row.signature: str(rule_from_text(bucket.row.core)) for bucket in buckets}
-        assert set(rules) == {"two-values", "two-values+2"}, rules
-        for trigger in ("n mod 64 = 63", "n <= 4"):
-            assert sum(trigger in rule for rule in rules.values()) == 1, rules
-        assert all(bucket.sightings for bucket in buckets), "each is seen in each night"
-        assert before in ([], sorted(rules.values()))
-        before = sorted(rules.values())
 
 
 def test_a_kernel_that_keeps_state_ends_in_one_bucket_with_its_fewest_calls(tmp_path: Path) -> None:
     """Once it is mended, the replay of its calls says so."""
     kernel = with_edits(_FIRST_EPS, name="keeps-eps")
-    nights = _nights(tmp_path, target_of(kernel, "O2"), 60, 60)
+    nights = nights_of(tmp_path, target_of(kernel, "O2"), 60, 60)
     for status in ("new", "still fails"):
         [bucket] = next(nights)
         assert (bucket.status, bucket.row.need) == (status, "needs history")
@@ -101,36 +35,20 @@ def test_a_kernel_that_keeps_state_ends_in_one_bucket_with_its_fewest_calls(tmp_
         [call] = found.history
         assert call.inputs == case.inputs
         assert {**call.params, "eps": 0} == {**case.params, "eps": 0}
-    [[bucket]] = _nights(tmp_path, target_of(replace(kernel, edits=()), "O2"), 1)
+    [[bucket]] = nights_of(tmp_path, target_of(replace(kernel, edits=()), "O2"), 1)
     assert bucket.status == "passes now"
-
-
-def test_a_bug_that_shows_by_itself_is_not_lost_beside_one_that_needs_calls(tmp_path: Path) -> None:
-    target = target_of(with_edits(_FIRST_EPS, _TWICE_8, name="both"), "O2")
-    [buckets] = _nights(tmp_path, target, 200)
-    needs = {bucket.row.need: bucket for bucket in buckets}
-    assert sorted(needs) == ["fails alone", "needs history"]
-    assert len(buckets) == 2, needs
-    plain = needs["fails alone"]
-    assert str(rule_from_text(plain.row.core)) == "n mod 8 = 7"
-    case, found = load(tmp_path / "findings" / plain.row.case_file)
-    assert found is not None
-    assert found.history == ()
-    with WorkerPool([target]) as pool:
-        assert failing(pool, target, case)
-    assert case.inputs["x"].layout.shape[int(case.params["axis"])] % 8 == 7
 
 
 def test_one_bug_in_a_source_that_two_kernels_share_stays_one_bucket(tmp_path: Path) -> None:
     """Found on both in each night; a bug of the one kernel alone is another bucket."""
-    for number, buckets in enumerate(_nights(tmp_path, planted(tmp_path, SHARED, OWN), 60, 30)):
+    for number, buckets in enumerate(nights_of(tmp_path, planted(tmp_path, SHARED, OWN), 60, 30)):
         rules = {bucket.row.kernel: str(rule_from_text(bucket.row.core)) for bucket in buckets}
         assert len(buckets) == 2, [bucket.row.signature for bucket in buckets]
-        assert rules == {"avx2": "n mod 64 = 63", "dispatch": "n mod 16 = 5"}
+        assert rules == {"generic": "n mod 64 = 63", "routed": "n mod 16 = 5"}
         assert {bucket.status for bucket in buckets} == {"still fails" if number else "new"}
-        both = next(bucket for bucket in buckets if bucket.row.kernel == "avx2")
+        both = next(bucket for bucket in buckets if bucket.row.kernel == "generic")
         assert len(both.sightings) == 2
-        assert "the shared source avx2.c: avx2 and dispatch are made of it" in both.row.explanation
+        assert "the shared source generic.c: generic and routed are made of it" in both.row.explanation
 
 
 def test_a_rule_that_there_was_no_time_to_learn_makes_no_further_buckets(
@@ -147,7 +65,7 @@ def test_a_rule_that_there_was_no_time_to_learn_makes_no_further_buckets(
 
     monkeypatch.setattr(triage, "examine", hasty)
     target = target_of(with_edits(TAIL_63, name="one"), "O2")
-    [[bucket]] = _nights(tmp_path, target, 12)
+    [[bucket]] = nights_of(tmp_path, target, 12)
     assert (bucket.row.signature, bucket.row.core, bucket.row.need) == ("one-values", "", "fails alone")
     assert bucket.row.explanation.endswith("not finished: the time for explaining was over")
     assert len(asked) == 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -21,7 +20,7 @@ from fuzz.findings.database_deltas import Accuracy, BucketDelta, Delta, Move, Po
 from fuzz.findings.database_views import view
 from fuzz.findings.rules import rule_from_text, rule_to_text
 from fuzz.findings.state import StateError
-from fuzz.tests.conftest import CHECKOUT
+from fuzz.tests.common.running import Running, read_until
 from fuzz.triage.history import Need
 from fuzz.triage.rule import Atom, Rule
 from fuzz.uses.nightly import stopping as stopping_module
@@ -63,18 +62,14 @@ def test_a_short_night_still_visits_every_op() -> None:
 def test_a_folder_in_use_is_refused_by_name_of_its_process_and_free_after_a_kill(tmp_path: Path) -> None:
     hold = (
         "import sys, time; from pathlib import Path; from fuzz.uses.nightly.lock import locked\n"
-        "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+        "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
     )
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    holder = subprocess.Popen(
-        [sys.executable, "-c", hold, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
-    with pytest.raises(StateError, match=f"in use by another nightly, process {holder.pid}"), locked(tmp_path):
-        pass
-    holder.kill()
-    holder.communicate()
+    with Running([sys.executable, "-c", hold, str(tmp_path)], tmp_path) as holder:
+        read_until("held", holder.stdout)
+        refusal = f"in use by another nightly, process {holder.pid}"
+        with pytest.raises(StateError, match=refusal), locked(tmp_path):
+            pass
+    # Leaving the block killed it.
     with locked(tmp_path):
         pass
 

@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.target import Target, expand
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import load as load_case
 from fuzz.generate.search import search
-from fuzz.judge.judgement import Judgement
+from fuzz.judge.judge import Judgement
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import LAWS
 from fuzz.uses.search.runner import Limits, Runner

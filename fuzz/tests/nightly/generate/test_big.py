@@ -13,7 +13,7 @@ MEASURED = """
 import threading
 from pathlib import Path
 from fuzz.execute.pool import WorkerPool
-from fuzz.adapters.target import expand
+from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.generate.big import SERIES, big_case
 from fuzz.judge.oracle_process import OracleProcess

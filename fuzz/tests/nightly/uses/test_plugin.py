@@ -1,4 +1,4 @@
-"""The plugin in a suite on one process."""
+"""The plugin in a suite on two processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,5 @@ import pytest
 from fuzz.tests.common.tails_suite import explain_tails
 
 
-def test_a_failure_names_its_law_without_xdist(
-    suite: Callable[..., pytest.RunResult], pytester: pytest.Pytester
-) -> None:
-    explain_tails(suite, pytester)
+def test_a_failure_names_its_law_with_xdist(suite: Callable[..., pytest.RunResult], pytester: pytest.Pytester) -> None:
+    explain_tails(suite, pytester, "-n", "2")

@@ -1,0 +1,258 @@
+"""The adapter of kernels written in C: one worker executable for each way of building them, real or emulated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzz.adapters import toolchain
+from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_source, included, included_files
+from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
+from fuzz.adapters.target import Adapter, Target, TargetId
+from fuzz.adapters.toolchain import Host, Tool
+from fuzz.base.attestation import Attestation, AttestationError
+from fuzz.base.dispatch import SizeLimit
+from fuzz.base.kernel import CONTIGUOUS_F32, PLAIN, Capabilities, Kernel, one_of
+from fuzz.transport.process import Process, command
+from oracles.numerics import Numerics
+
+OPTS = ("O0", "O2")
+"""A real shipped SVE kernel was wrong at -O0 only."""
+WORKER_FLAGS = ("-O2", "-std=gnu11")
+_CASE_LIMIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class CKernel(Kernel):
+    """A kernel written in C against `kernelfuzz.h`."""
+
+    name: str
+    op: str
+    source: Path
+    isa: str = "any"
+    """instruction set that the source needs, as `fuzz/adapters/isa.py` names them; 'any' is portable C; 'runtime' picks
+    one when it runs, so that it is tried on every architecture."""
+    numerics: Numerics = PLAIN
+    capabilities: Capabilities = CONTIGUOUS_F32
+    flags: tuple[str, ...] = ()
+    """compiler flags that the kernel is shipped with; they follow those of the target."""
+    edits: tuple[tuple[str, str], ...] = ()
+    laws: tuple[str, ...] = ("rerun",)
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("isa", self.isa, tuple(ISAS))
+
+    @property
+    def kind(self) -> str:
+        return "c"
+
+
+class CAdapter(Adapter):
+    """Kernels in C."""
+
+    suffix = ".c"
+
+    def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
+        families = toolchain.families(host)
+        for arch, emulator, bits in _places(ISAS[_c(kernel).isa], host):
+            for family in families:
+                yield from (self._target(_c(kernel), host, arch, emulator, bits, family, opt) for opt in OPTS)
+
+    def _target(
+        self, kernel: CKernel, host: Host, arch: str, emulator: Emulator | None, bits: int | None, family: str, opt: str
+    ) -> Target:
+        row = ISAS[kernel.isa]
+        settings = [("arch", arch)] if emulator is not None and row.arch is None else []
+        settings += [("vl", str(bits))] if bits is not None else []
+        traits: list[tuple[str, str | int]] = [
+            ("optimisation", f"-{opt}"),
+            ("compiler", family),
+            ("processor", f"{'native' if emulator is None else 'emulated'} {arch}"),
+            *([("vector length", bits)] if bits is not None else []),
+        ]
+        return Target(
+            TargetId("c", kernel.name, "native" if emulator is None else emulator.place, tuple(settings), family, opt),
+            kernel, self, kernel.numerics.at(bits), tuple(traits), _CASE_LIMIT_S, _size_limit(emulator, opt),
+            arch=arch, emulator=emulator, vector_bits=bits, host=host,
+            flags=(f"-{opt}", *row.flags.get(family, ()), *kernel.flags),
+        )  # fmt: skip
+
+    def unavailable(self, target: Target) -> str | None:
+        assert target.host is not None
+        features = ISAS[_c(target.kernel).isa].features
+        if not target.emulated and target.arch != target.host.arch:
+            return f"needs a {target.arch} processor with {' '.join(sorted(features))}; QEMU does not have it"
+        missing = sorted(features - target.host.features)
+        if not target.emulated and missing:
+            return f"this processor has no {' '.join(missing)}"
+        return "; ".join(tool.missing for tool in self.tools(target) if tool.missing is not None) or None
+
+    def tools(self, target: Target) -> tuple[Tool, ...]:
+        emulators = [] if target.emulator is None else [toolchain.emulator(target.emulator, target.arch)]
+        return (compiler_of(target), *emulators)
+
+    def program(self, target: Target, builder: Builder) -> CProgram:
+        kernel, tool = target.kernel, compiler_of(target)
+        parts, parts_digest = _worker_parts(target, tool, builder)
+        source = edited_source(kernel)
+        described = [kernel.op, target.flags, target.emulated, tool.version]
+        digest = digest_of([*described, parts_digest, source, *included(source, kernel.source.parent)])
+
+        def link(output: Path) -> list[str]:
+            path = kernel.source
+            if kernel.edits:
+                path = output.parent / kernel.source.name
+                path.write_text(source)
+            identity = [f"-DKF_FLAGS={json.dumps(' '.join(target.flags))}", f"-DKF_DIGEST={json.dumps(digest)}"]
+            identity += ["-include", str(NATIVE / "identity.h")]
+            includes = ["-iquote", str(kernel.source.parent), f"-I{NATIVE}"]
+            return [
+                *tool.command, "-std=gnu11", *target.flags, *identity, *includes, str(path), str(parts),
+                *(["-static"] if target.emulated else []), "-lm", "-o", str(output),
+            ]  # fmt: skip
+
+        return CProgram(target, builder.compiled(f"worker-{digest[:32]}", link), digest)
+
+    def definition(self, kernel: Kernel) -> str:
+        return f"kf_{kernel.op}"
+
+    def files(self, kernel: Kernel, text: str) -> Mapping[Path, str]:
+        found = {**included_files(text, kernel.source.parent), kernel.source.resolve(): text}
+        return {path: each for path, each in found.items() if not path.is_relative_to(NATIVE)}
+
+
+def compiler_of(target: Target) -> Tool:
+    """The compiler that builds the target."""
+    assert target.host is not None
+    return toolchain.compiler(target.name.compiler, target.arch, target.host)
+
+
+def prefix_of(target: Target) -> tuple[str, ...]:
+    """What to put before a program's path to run it."""
+    if target.emulator is None:
+        return ()
+    bits = target.vector_bits or 0
+    processor = [option.format(bits=bits, bytes=bits // 8) for option in ISAS[_c(target.kernel).isa].processor]
+    emulator = toolchain.emulator(target.emulator, target.arch)
+    return (*emulator.command, *target.emulator.limits.get(target.arch, ()), *processor)
+
+
+def _c(kernel: Kernel) -> CKernel:
+    assert isinstance(kernel, CKernel)
+    return kernel
+
+
+def _places(row: InstructionSet, host: Host) -> Iterator[tuple[str, Emulator | None, int | None]]:
+    """Where code of an instruction set is tried: architecture, emulator, scalable vector length."""
+    elsewhere = [arch for arch in architectures() if arch != host.arch] if row.emulator is not None else []
+    for arch in (row.arch,) if row.arch is not None else (host.arch, *elsewhere):
+        native = arch == host.arch
+        if native or row.emulator is None:  # what has no emulator says elsewhere why it cannot run
+            yield arch, None, host.vector_bits if row.lengths else None
+        if row.emulator is not None and (row.always_emulated or not native):
+            yield from ((arch, row.emulator, bits) for bits in row.lengths or (None,))
+
+
+def _size_limit(emulator: Emulator | None, opt: str) -> SizeLimit | None:
+    """What is emulated or not optimised is slow, and what is both takes several microseconds for each row: it is spared
+    the cases of very many."""
+    if emulator is not None:
+        return SizeLimit(1 << 20, 1 << (17 if opt == "O2" else 15))
+    return SizeLimit(1 << 22, 1 << 20, far=True) if opt == "O0" else None
+
+
+def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[Path, str]:
+    """The worker without a kernel, one relocatable object per compiler and op, and its digest."""
+    sources = [path for path in sorted(NATIVE.glob("*.c")) if not path.name.startswith("op_")]
+    sources.append(NATIVE / f"op_{target.kernel.op}.c")
+    if not sources[-1].exists():
+        raise BuildError(f"{target.kernel.name}: C kernels of the op {target.kernel.op!r} are not supported")
+    texts = [path.read_text() for path in [*sources, *sorted(NATIVE.glob("*.h"))]]
+    digest = digest_of([tool.command, tool.version, WORKER_FLAGS, *texts])
+    words = [*tool.command, *WORKER_FLAGS, "-r", "-nostdlib", *map(str, sources)]
+    return builder.compiled(f"parts-{digest[:32]}", lambda output: [*words, "-o", str(output)]), digest
+
+
+@dataclass(frozen=True)
+class CProgram:
+    """A worker executable with a C kernel linked in."""
+
+    target: Target
+    path: Path
+    digest: str
+    """of sources, headers, flags and compiler; also compiled into the executable."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return (*prefix_of(self.target), str(self.path))
+
+    def process(self, limit: float) -> Process:
+        return Process(command(self.command), limit)
+
+    def attested(self, hello: str) -> CAttestation:
+        lines = dict(line.split("=", 1) for line in hello.splitlines())
+        found = CAttestation(
+            arch=lines["arch"],
+            features=frozenset(lines["features"].split()),
+            needs=frozenset(lines["needs"].split()),
+            vector_bits=int(lines["vector_bits"]),
+            emulator=lines["emulator"],
+            compiler=lines["compiler"],
+            flags=lines["flags"],
+            digest=lines["digest"],
+            page=int(lines["page"]),
+            flushes=lines["flushes"] == "yes",
+        )
+        wrong = list(self._wrong(found))
+        if wrong:
+            raise AttestationError(f"{self.target.id}: {'; '.join(wrong)}")
+        return found
+
+    def _wrong(self, found: CAttestation) -> Iterator[str]:
+        """What the worker is and the target did not ask for."""
+        target = self.target
+        if found.arch != target.arch:
+            yield f"architecture {target.arch} was requested, the worker runs on {found.arch}"
+        if target.vector_bits is not None and found.vector_bits != target.vector_bits:
+            yield f"vectors of {target.vector_bits} bits were requested, the worker has {found.vector_bits}"
+        missing = sorted((ISAS[_c(target.kernel).isa].features | found.needs) - found.features)
+        if missing:
+            yield f"{' '.join(missing)} was requested, the worker has {' '.join(sorted(found.features))}"
+        if target.emulator is not None and found.emulator not in target.emulator.attested:
+            yield "an emulator was requested, the worker runs on hardware"
+        if found.digest != self.digest:
+            yield f"code {self.digest[:16]} was requested, the worker runs {found.digest[:16]}"
+
+
+@dataclass(frozen=True)
+class CAttestation(Attestation):
+    """What a worker observed about its processor, and what its compiler wrote into it."""
+
+    arch: str
+    features: frozenset[str]
+    """instruction sets that the processor has and the operating system enables."""
+    needs: frozenset[str]
+    """instruction sets that the compiler was free to use in the kernel."""
+    vector_bits: int
+    """width of its vector registers, read back from the hardware."""
+    emulator: str
+    """'tcg' under QEMU's translator, 'none', or 'unknown'."""
+    compiler: str
+    """of the kernel's own object."""
+    flags: str
+    page: int
+    """bytes."""
+    flushes: bool
+    """subnormals were flushed to zero when the worker started."""
+
+    @property
+    def words(self) -> str:
+        where = "on hardware" if self.emulator == "none" else "emulated"
+        uses = " ".join(sorted(self.needs)) or "baseline instructions"
+        scalable = any(row.lengths and row.features & self.needs for row in ISAS.values())
+        width = f", vectors of {self.vector_bits} bits" if scalable else ""
+        return f"{self.arch} {where}, {uses}{width}, {self.compiler}"

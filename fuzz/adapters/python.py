@@ -1,0 +1,291 @@
+"""The adapter of kernels written in Python: what Triton and torch share; how they differ are rows."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from fuzz.adapters.build import Builder, BuildError, edited_source
+from fuzz.adapters.target import Adapter, Target, TargetId
+from fuzz.adapters.toolchain import Host, Tool, program
+from fuzz.base.attestation import Attestation, AttestationError, Unavailable
+from fuzz.base.dispatch import SMALL, SizeLimit
+from fuzz.base.kernel import CONTIGUOUS_F32, PLAIN, Capabilities, Kernel, one_of
+from fuzz.transport.fork_server import fork_server, worker_environment
+from fuzz.transport.process import MEMORY_LIMIT, Child, Process, command
+from fuzz.transport.python.spec import MARGIN_BYTES, Spec, source_digest
+from oracles.numerics import Numerics
+
+INSTALL = "pip install 'kernelfuzz[torch]'"
+
+Device = Literal["interpret", "cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where kernels of a framework run."""
+
+    device: Device
+    mode: str
+    """how their code must be seen to run there: 'interpreted' or 'compiled' by Triton, or by 'torch'."""
+    case_limit: float
+    """seconds. The first call of a compiled kernel compiles it, and a whole frame is in flight on a GPU."""
+    size_limit: SizeLimit | None = None
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A library that kernels in Python are written with."""
+
+    packages: tuple[str, ...]
+    places: tuple[Place, ...]
+    threads: bool = False
+    """its kernels can be told how many threads to use."""
+
+
+FRAMEWORKS: dict[str, Framework] = {
+    "triton": Framework(
+        ("torch", "triton"),
+        # The interpreter needs milliseconds for each program.
+        (Place("interpret", "interpreted", 30.0, SMALL, slow=True), Place("cuda", "compiled", 120.0)),
+    ),
+    "torch": Framework(("torch",), (Place("cpu", "torch", 60.0), Place("cuda", "torch", 120.0)), threads=True),
+}
+
+
+@dataclass(frozen=True)
+class PythonKernel(Kernel):
+    """A kernel written in Python, with Triton or torch: a function of tensors in the file `source`.
+
+    The function is called as `entry(**inputs, **params, **outputs, **options)` with torch tensors that have exactly the
+    case's shapes, dtypes and strides. Optional tensors that the case does not have are not passed, `offset` where there
+    is a parameter for it. Its siblings it imports relatively. It either writes
+    its outputs in place, or, where it has no parameters of their names, returns them: one tensor, or a dict by name.
+    It may raise ValueError or NotImplementedError, having written nothing, for what it does not take.
+    """
+
+    name: str
+    op: str
+    source: Path
+    framework: str
+    """'triton' or 'torch'."""
+    numerics: Numerics = PLAIN
+    capabilities: Capabilities = CONTIGUOUS_F32
+    entry: str = ""
+    """name of the function; by default that of the op."""
+    options: tuple[tuple[str, str | int | float | bool], ...] = ()
+    """more keyword arguments, such as (("mode", "multi_wave_cached"),)."""
+    devices: tuple[Device, ...] = ()
+    """where it runs; by default wherever its framework does."""
+    slow: bool = False
+    """it takes seconds now and then, as to compile for another dtype: a search gives it fewer cases than others."""
+    programs: tuple[str, ...] = ()
+    """what must be installed for it to run on a processor, such as the compiler that torch.compile calls."""
+    edits: tuple[tuple[str, str], ...] = ()
+    laws: tuple[str, ...] = ("rerun",)
+    summary: str = ""
+
+    shares_memory: ClassVar[bool] = False  # torch has none of it
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("framework", self.framework, tuple(FRAMEWORKS))
+        known = tuple(place.device for place in FRAMEWORKS[self.framework].places)
+        for device in self.devices:
+            one_of("devices", device, known)
+
+    @property
+    def kind(self) -> str:
+        return self.framework
+
+    @property
+    def takes_threads(self) -> bool:
+        return FRAMEWORKS[self.framework].threads
+
+    @property
+    def function(self) -> str:
+        """The name of its function."""
+        return self.entry or self.op
+
+
+@dataclass(frozen=True)
+class PythonAdapter(Adapter):
+    """Kernels of one framework."""
+
+    framework: Framework
+    suffix = ".py"
+    kernel_per_source = False
+
+    def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
+        places = {place.device: place for place in self.framework.places}
+        for device in python_kernel(kernel).devices or places:
+            place, cuda = places[device], device == "cuda"
+            yield Target(
+                TargetId(kernel.kind, kernel.name, device), kernel, self, kernel.numerics, (("device", device),),
+                place.case_limit, place.size_limit, slow=place.slow or kernel.slow, costly=True, batched=cuda,
+                sanitizable=cuda,
+            )  # fmt: skip
+
+    def unavailable(self, target: Target) -> str | None:
+        missing = self._missing_package()
+        if missing is None and target.name.place == "cuda":
+            missing = no_cuda_device()
+        return missing or next((tool.missing for tool in self.tools(target) if tool.missing), None)
+
+    def tools(self, target: Target) -> tuple[Tool, ...]:
+        """They are of no use without the packages, nor on a device that compiles by itself."""
+        if target.name.place == "cuda" or self._missing_package() is not None:
+            return ()
+        return tuple(program(name) for name in python_kernel(target.kernel).programs)
+
+    def program(self, target: Target, builder: Builder) -> PythonProgram:
+        [mode] = [place.mode for place in self.framework.places if place.device == target.name.place]
+        tool = builder.tool if target.sanitizable else ()
+        return PythonProgram(target, *spec_of(target, builder), mode, tool)
+
+    def definition(self, kernel: Kernel) -> str:
+        return f"def {python_kernel(kernel).function}"
+
+    def files(self, kernel: Kernel, text: str) -> Mapping[Path, str]:
+        """The modules beside it that it names count too."""
+        source = kernel.source.resolve()
+        named = (path.resolve() for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text))
+        return {source: text, **{path: path.read_text("utf-8", "replace") for path in named if path != source}}
+
+    def _missing_package(self) -> str | None:
+        missing = next((package for package in self.framework.packages if find_spec(package) is None), None)
+        return None if missing is None else f"{missing} is not installed: {INSTALL}"
+
+
+def python_kernel(kernel: Kernel) -> PythonKernel:
+    """The kernel, which is one in Python."""
+    assert isinstance(kernel, PythonKernel)
+    return kernel
+
+
+@lru_cache(maxsize=1)
+def no_cuda_device() -> str | None:
+    """Why there is no CUDA device, or None when there is one. The driver is asked: importing torch takes seconds."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no CUDA device (the driver, libcuda.so.1, is not installed)"
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or count.value == 0:
+        return "no CUDA device"
+    return None
+
+
+def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
+    """What a worker of `target` is told, and the digest of the code. The source is written to the cache, where Triton
+    looks it up. Raises BuildError."""
+    kernel = python_kernel(target.kernel)
+    tool = builder.tool if target.sanitizable else ()
+    text = edited_source(kernel)
+    digest = source_digest(text, kernel.source.parent)
+    spec = Spec(
+        source=str(builder.text(f"python-{digest[:32]}", kernel.source.name, text)),
+        folder=str(kernel.source.resolve().parent),
+        op=kernel.op,
+        entry=kernel.function,
+        framework=kernel.framework,
+        device=target.name.place,
+        options=dict(kernel.options),
+        environment={
+            "TRITON_CACHE_DIR": os.environ.get("TRITON_CACHE_DIR", str(builder.cache / "triton")),
+            "TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(builder.cache / "inductor")),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            # They are larger than any file that a worker may write, and would be left behind half written.
+            "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+            # Under a tool every tensor is an allocation of its own, whose very end it watches.
+            **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if tool else {}),
+        },
+        margin=0 if tool else MARGIN_BYTES,
+    )
+    return spec, digest
+
+
+@dataclass(frozen=True)
+class PythonProgram:
+    """A Python kernel's source, ready to be run."""
+
+    target: Target
+    spec: Spec
+    digest: str
+    mode: str
+    """how its code must be seen to run."""
+    tool: tuple[str, ...] = ()
+    """command that the worker is run under, such as a memory checker."""
+
+    def process(self, limit: float) -> Process:
+        interpreted = self.target.name.place == "interpret"
+        # CUDA reserves far more addresses than it uses.
+        memory = None if self.target.name.place == "cuda" else MEMORY_LIMIT
+        if self.tool:
+            worker = [sys.executable, "-m", "fuzz.transport.python", "run", self.spec.encoded(), "3"]
+            # A tool reports on its stdout, so the worker's frames go elsewhere.
+            words = ["sh", "-c", 'exec "$@" 3>&1 1>&2', "sh", *self.tool, *worker]
+            return Process(command(words, worker_environment(interpreted)), limit, memory)
+
+        def start(stdin: int, stdout: int, stderr: int) -> Child:
+            return fork_server(interpreted).start(self.spec.encoded(), stdin, stdout, stderr)
+
+        return Process(start, limit, memory)
+
+    def attested(self, hello: str) -> Attestation:
+        said = dict(line.split("=", 1) for line in hello.splitlines())
+        if "broken" in said:
+            raise BuildError(f"{self.target.kernel.name}: {said['broken']}")
+        if "missing" in said:
+            raise Unavailable(said["missing"])
+        versions: dict[str, str] = {name: said[name] for name in ("torch", "triton", "python") if name in said}
+        facts = {name: said[name] for name in ("name", "capability", "driver", "bf16") if name in said}
+        found = PythonAttestation(said["digest"], said["mode"], said["device"], versions, **facts)
+        self._check(found)
+        return found
+
+    def _check(self, found: PythonAttestation) -> None:
+        wrong = []
+        if found.device != self.target.name.place:
+            wrong.append(f"{self.target.name.place} was requested, the worker runs on {found.device}")
+        if found.mode != self.mode:
+            wrong.append(f"{self.mode} code was requested, the worker runs {found.mode} code")
+        if found.digest != self.digest:
+            wrong.append(f"code {self.digest[:16]} was requested, the worker runs {found.digest[:16]}")
+        if wrong:
+            raise AttestationError(f"{self.target.id}: {'; '.join(wrong)}")
+
+
+@dataclass(frozen=True)
+class PythonAttestation(Attestation):
+    """What the worker of a Python kernel observed about itself."""
+
+    mode: str
+    """'compiled' or 'interpreted' by Triton, or 'torch'."""
+    device: str
+    """of the target; `name` and the rest are of the hardware, where there is a CUDA device."""
+    versions: Mapping[str, str]
+    name: str = ""
+    capability: str = ""
+    driver: str = ""
+    """newest CUDA version that the driver has."""
+    bf16: str = ""
+    """what is wrong with bf16 here; empty when nothing is."""
+
+    @property
+    def words(self) -> str:
+        where = f"on {self.name}, capability {self.capability}, driver {self.driver}" if self.name else "on the CPU"
+        return f"{self.mode} {where}, {', '.join(f'{name} {version}' for name, version in self.versions.items())}"
+
+    @property
+    def not_given(self) -> Mapping[str, str]:
+        return {"bf16": self.bf16} if self.bf16 else {}

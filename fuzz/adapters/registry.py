@@ -1,0 +1,26 @@
+"""The adapters by kind of kernel, and every target of kernels of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fuzz.adapters.c import CAdapter
+from fuzz.adapters.python import FRAMEWORKS, PythonAdapter
+from fuzz.adapters.target import Adapter, Target
+from fuzz.adapters.toolchain import Host
+from fuzz.base.kernel import Kernel
+
+ADAPTERS: dict[str, Adapter] = {
+    "c": CAdapter(),
+    **{name: PythonAdapter(framework) for name, framework in FRAMEWORKS.items()},
+}
+
+
+def adapter_of(kernel: Kernel) -> Adapter:
+    """What is done with kernels of its kind."""
+    return ADAPTERS[kernel.kind]
+
+
+def expand(kernels: Iterable[Kernel], host: Host) -> tuple[Target, ...]:
+    """Every target of these kernels, whether or not it can run here: nothing is left out silently."""
+    return tuple(target for kernel in kernels for target in adapter_of(kernel).targets(kernel, host))

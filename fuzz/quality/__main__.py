@@ -1,0 +1,24 @@
+"""`python3 -m fuzz.quality`: how good and how fast the tool itself is, and how fast kernels are."""
+
+from __future__ import annotations
+
+import typer
+
+from fuzz.cli.exits import leave
+from fuzz.cli.options import add_verbs
+from fuzz.quality.guidance import guidance
+from fuzz.quality.kernels import kernels
+from fuzz.quality.oracle import oracle
+
+app = typer.Typer(
+    name="quality",
+    help="Measure the tool itself.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+add_verbs(app, {"oracle": oracle, "kernels": kernels, "guidance": guidance})
+
+if __name__ == "__main__":
+    leave(app)

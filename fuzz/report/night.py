@@ -1,0 +1,174 @@
+"""A night in text, as a record, and as the outline that the formats of `run` and `gate` are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from fuzz.base.kernel import Kernel
+from fuzz.base.verdict import Verdict
+from fuzz.findings.database_views import Bucket, Mark, NightView
+from fuzz.findings.tally import Worst
+from fuzz.report.console import bare_table
+from fuzz.report.outline import Failure, Location, Outline, TargetLine, location_of
+from fuzz.report.progress import minutes
+from fuzz.report.totals import findings_cell, not_run_lines
+
+
+def print_night(console: Console, seen: NightView, page: Path) -> None:
+    """A line per kernel of which something ran, a paragraph per bucket, and the totals."""
+    console.print(_table(seen))
+    for line in not_run_lines(idle_reasons(seen)):
+        console.print(line, style="yellow", soft_wrap=True)
+    for bucket in seen.buckets:
+        console.print()
+        console.print(bucket_text(bucket), soft_wrap=True)
+    console.print()
+    failing = len(seen.failing)
+    found = f"{failing} bucket{'s' if failing != 1 else ''} failing" if failing else "nothing found"
+    found = found if seen.judged else "NOTHING RAN"  # never to be taken for a clean night
+    used = seen.night.used_s
+    rate = seen.judged / used if used else 0.0
+    console.print(
+        f"{found}: {seen.judged:,} judged runs of {seen.cases:,} cases in {minutes(used)} of "
+        f"{minutes(seen.night.limit_s)} ({rate:,.0f}/s), night {seen.night.id}, seed {seen.night.seed}",
+        soft_wrap=True,
+    )  # fmt: skip
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+def idle_reasons(seen: NightView) -> dict[str, str]:
+    """Why targets judged nothing, by target."""
+    reasons = {row.name: row.reason for row in seen.targets if row.judged == 0}
+    return {name: reason or "no case fitted it in the time that there was" for name, reason in reasons.items()}
+
+
+def night_record(seen: NightView) -> dict[str, Any]:
+    """The night as one JSON object."""
+    night = seen.night
+    return {
+        "night": night.id,
+        "seed": night.seed,
+        "started": night.started.isoformat() + "Z",
+        "limit_s": night.limit_s,
+        "used_s": round(night.used_s, 3),
+        "triage_s": round(night.triage_s, 3),
+        "ended": night.ended,
+        "command": night.command,
+        "environment": night.environment,
+        "sessions": len(seen.sessions),
+        "cases": seen.cases,
+        "judged": seen.judged,
+        "buckets": [
+            {
+                "status": bucket.status,
+                **{
+                    name: getattr(bucket.row, name)
+                    for name in (
+                        "signature", "kernel", "op", "verdict", "law", "target", "case_file", "digest", "where",
+                        "explanation", "found_by", "first_night", "last_night", "passed_night", "count", "text",
+                    )
+                },
+                "seen": bucket.sightings,
+            }
+            for bucket in seen.buckets
+        ],
+        "targets": [
+            {
+                name: getattr(row, name)
+                for name in ("name", "kernel", "op", "runs", "reason", "judged", "findings", "gave_up", "not_run")
+            }
+            for row in seen.targets
+        ],
+        "laws": {row.name: row.compared for row in seen.laws},
+        "gaps": [[row.op, row.kind, row.value] for row in seen.coverage if row.wanted and row.visits == 0],
+        "slices": [
+            {"number": p.number, "op": p.op, "seed": p.seed, "seconds": round(p.seconds, 3), "cases": p.cases}
+            for p in seen.slices
+        ],
+    }  # fmt: skip
+
+
+def _table(seen: NightView) -> Table:
+    table = bare_table()
+    for column in ("kernel", "op"):
+        table.add_column(column, no_wrap=True)
+    for column in ("targets", "judged", "findings", "worst err/budget"):
+        table.add_column(column, justify="right", no_wrap=True)
+    worst: dict[str, float] = {}
+    for point in seen.accuracy:
+        worst[point.target] = max(worst.get(point.target, 0.0), point.ratio)
+    kernels = list(dict.fromkeys((row.kernel, row.op) for row in seen.targets))
+    for kernel, op in kernels:
+        rows = [row for row in seen.targets if (row.kernel, row.op) == (kernel, op)]
+        ran = [row for row in rows if row.judged]
+        if not ran:
+            continue
+        findings = sum(row.findings for row in rows)
+        ratio = max((worst.get(row.name, 0.0) for row in rows), default=0.0)
+        table.add_row(
+            kernel, op, f"{len(ran)} of {len(rows)}", f"{sum(row.judged for row in rows):,}",
+            findings_cell(findings), f"{ratio:.3f}",
+        )  # fmt: skip
+    return table
+
+
+def bucket_text(bucket: Bucket) -> str:
+    """A finding as it is printed: the failure, its explanation, how often it was seen."""
+    row = bucket.row
+    seen = sum(bucket.sightings.values())
+    lines = [f"{bucket.status.upper()}: {row.text}"]
+    if row.explanation:
+        lines += [f"  {line}" for line in row.explanation.splitlines()]
+    where = f"on {len(bucket.sightings)} targets in this night"
+    lines.append(f"  seen          {seen:,} times {where}, {row.count:,} in all nights")
+    return "\n".join(lines)
+
+
+def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[str] = ()) -> Outline:
+    """What failed in this night, and what ran; `kernels` say where their sources are."""
+    known = {kernel.name: kernel for kernel in kernels}
+    worst, idle = _worst(seen.accuracy), idle_reasons(seen)
+    lines = tuple(
+        TargetLine(
+            row.kernel, row.op, row.name, row.judged, row.findings, worst.get(row.name, {}),
+            {**dict.fromkeys(known[row.kernel].laws if row.kernel in known else (), 0), **seen.twins.get(row.name, {})},
+            idle.get(row.name, ""),
+        )
+        for row in seen.targets
+    )  # fmt: skip
+    # By signature: buckets that share a fingerprint are numbered in this order, every night the same.
+    failing = sorted(seen.failing, key=lambda bucket: bucket.row.id)
+    passing = [bucket for bucket in seen.buckets if bucket.status == "passes now"]
+    return Outline(
+        verb="nightly",
+        seed=seen.night.seed,
+        environment=seen.night.environment,
+        cases=seen.cases,
+        targets=lines,
+        failures=tuple(_failure(bucket, known) for bucket in failing),
+        complaints=tuple(complaints),
+        notes=tuple(f"passes now: {each.row.verdict} {each.row.kernel}, {each.row.where}" for each in passing),
+    )
+
+
+def _failure(bucket: Bucket, known: Mapping[str, Kernel]) -> Failure:
+    row = bucket.row
+    place = location_of(known[row.kernel]) if row.kernel in known else Location(row.kernel, 1)
+    targets = tuple(sorted(bucket.sightings))
+    count = sum(bucket.sightings.values())
+    return Failure(row.kernel, Verdict(row.verdict), row.law, targets, count, bucket_text(bucket), place)
+
+
+def _worst(marks: Iterable[Mark]) -> dict[str, dict[str, Worst]]:
+    """By target and dtype."""
+    found: dict[str, dict[str, Worst]] = {}
+    for mark in marks:
+        known = found.setdefault(mark.target, {}).get(mark.dtype)
+        if known is None or mark.ratio > known.ratio:
+            found[mark.target][mark.dtype] = Worst(mark.ratio, mark.where)
+    return found

@@ -1,0 +1,181 @@
+"""The totals of a run: a line for each kernel and target, what did not run, and what of the input space it visited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fuzz.adapters.target import TargetId
+from fuzz.findings.book import FindingBook
+from fuzz.findings.tally import Tally, TargetTally
+from fuzz.generate.coverage import Ledger
+from fuzz.report.console import PlainTable, bare_table, print_table
+from fuzz.report.outline import Outline
+from fuzz.report.progress import minutes
+
+_SHORT = 3
+"""corners of one kind that are named where no target accepts them, so that one op takes one line; of more, how many."""
+_NAMED = 12
+"""gaps of one kind that are named before '... and N more': what a table has room for. The records name all."""
+
+
+def run_table(tally: Tally) -> Table:
+    """Cases, worst err/budget of each dtype and where it was seen, findings; without kernels of which nothing ran."""
+    table = bare_table()
+    table.add_column("kernel", no_wrap=True)
+    table.add_column("target", no_wrap=True)
+    table.add_column("cases", justify="right", no_wrap=True)
+    table.add_column("findings", justify="right", no_wrap=True)
+    for dtype in tally.dtypes:
+        table.add_column(f"worst err/budget {dtype}", overflow="fold")
+    previous = ""
+    ran = {target.kernel for target in tally.targets.values() if target.judged or target.not_run}
+    for target in tally.targets.values():
+        if target.kernel not in ran:
+            continue
+        kernel = "" if target.kernel == previous else target.kernel
+        place = TargetId.parse(target.target).where
+        table.add_row(
+            kernel, place, f"{target.judged:,}", findings_cell(target.findings), *_worst(target, tally.dtypes)
+        )
+        previous = target.kernel
+    return table
+
+
+def findings_cell(findings: int) -> Text:
+    """The number of findings, in red where there are any."""
+    return Text(f"{findings:,}", style="bold red" if findings else "")
+
+
+def _worst(target: TargetTally, dtypes: Sequence[str]) -> list[str]:
+    if target.judged == 0:
+        return ["NOT_RUN"]
+    return [f"{worst.ratio:.3f} {worst.where}" if (worst := target.worst.get(dtype)) else "-" for dtype in dtypes]
+
+
+def law_line(tally: Tally) -> str:
+    """How often each law was compared. One that no case fitted shows as 0: it proves nothing."""
+    return "laws compared: " + ", ".join(f"{law} {count:,}" for law, count in tally.laws.items())
+
+
+def run_notes(tally: Tally) -> list[str]:
+    """What the table has no room for: targets that did not run, or not always, and what the oracle could not settle."""
+    targets = tally.targets.values()
+    gave_up = [f"ORACLE_GAVE_UP {each.gave_up} times on {each.target}" for each in targets if each.gave_up]
+    idle = {
+        target.target: target.not_run_reason or "no case fits this target"
+        for target in targets
+        if target.not_run or target.judged == 0
+    }
+    return [*gave_up, *not_run_lines(idle)]
+
+
+def not_run_lines(reasons: Mapping[str, str]) -> list[str]:
+    """Such as 'NOT_RUN c-neon@qemu:gcc-O0 and 13 more: gcc is not installed', from the reason of each target."""
+    return [f"NOT_RUN {and_more(targets)}: {reason}" for reason, targets in by_reason(reasons).items()]
+
+
+def by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
+    """The targets of each reason: a missing QEMU would otherwise be said two dozen times."""
+    groups: dict[str, list[str]] = {}
+    for target, reason in reasons.items():
+        groups.setdefault(reason, []).append(target)
+    return groups
+
+
+def and_more(names: Sequence[str]) -> str:
+    """The first of them, and how many there are besides."""
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+
+
+def print_coverage(console: Console, tally: Tally) -> None:
+    """A table per op: how many values of each kind were visited, how often the rarest, and the gaps by name."""
+    for op, ledger in tally.coverage.items():
+        console.print(f"\ncoverage of {op}:")
+        rows = list(_coverage_rows(ledger))
+        print_table(PlainTable(("kind", "visited", "of", "rarest", "gaps"), rows), markdown=False)
+    gaps = sum(ledger.size for ledger in tally.coverage.values())
+    able = {target for reach in tally.reach.values() for target in reach.space["target"]}
+    unable = [target for target in tally.targets if target not in able]
+    if unable:
+        console.print(f"cannot run here, and visited nothing: {and_more(unable)}", soft_wrap=True)
+    beyond = [(op, kind, values) for op, reach in tally.reach.items() for kind, values in reach.beyond.items()]
+    if beyond:
+        corners = sum(len(values) for _, _, values in beyond)
+        named = ", ".join(f"{op} {kind}{_few(values)}" for op, kind, values in beyond)
+        console.print(f"{corners} corners that no selected target accepts: {named}", soft_wrap=True)
+    console.print("no coverage gap" if gaps == 0 else f"{gaps} coverage gaps: run longer, or see the table")
+
+
+def _few(values: Sequence[str]) -> str:
+    return f" {', '.join(values)}" if len(values) <= _SHORT else f" ({len(values)})"
+
+
+def _coverage_rows(ledger: Ledger) -> Iterator[tuple[str, ...]]:
+    gaps = ledger.gaps()
+    for kind, values in ledger.space.items():
+        missing = gaps.get(kind, [])
+        rarest = min(ledger.counts[kind][value] for value in values)
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        named = ", ".join(missing[:_NAMED]) + more
+        yield kind, str(len(values) - len(missing)), str(len(values)), str(rarest), named
+
+
+def print_run(out: Console, outline: Outline, tally: Tally, book: FindingBook, elapsed: float) -> None:
+    """The table with its notes, each finding, and the totals."""
+    out.print(run_table(tally))
+    for note in run_notes(tally):
+        out.print(note, style="yellow", soft_wrap=True)
+    for failure in outline.failures:
+        out.print()
+        out.print(failure.text, soft_wrap=True)
+    out.print()
+    if tally.laws:
+        out.print(law_line(tally), soft_wrap=True)
+    rate = tally.judged / elapsed if elapsed else 0.0
+    told = "cause" if any(bucket.explained for bucket in book.buckets.values()) else "kernel and verdict"
+    buckets = f"{len(book.buckets)} bucket{'s' if len(book.buckets) != 1 else ''} (one per {told})"
+    found = f"{tally.findings:,} failing runs in {buckets}" if tally.findings else "nothing found"
+    found = found if tally.judged else "NOTHING RAN"  # never to be taken for a clean run
+    out.print(
+        f"{found}: {tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s), "
+        f"seed {outline.seed}",
+        soft_wrap=True,
+    )
+
+
+def print_gate(
+    out: Console,
+    outline: Outline,
+    tally: Tally,
+    counts: Mapping[str, int],
+    base: str | None,
+    reasons: Mapping[str, str],
+    elapsed: float,
+    *,
+    passed: bool,
+) -> None:
+    """The table with its notes, each finding, what else fails the gate, what was changed, and how it ended."""
+    out.print(run_table(tally))
+    for note in (*run_notes(tally), *outline.notes):
+        out.print(note, style="yellow", soft_wrap=True)
+    for failure in outline.failures:
+        known = [f"known failure, {failure.known}:"] if failure.known else []
+        for line in ("", *known, failure.text):
+            out.print(line, soft_wrap=True)
+    out.print()
+    for line in outline.complaints:
+        out.print(line, style="bold red", soft_wrap=True)
+    counted = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+    changed = ", ".join(f"{name} ({reason})" for name, reason in reasons.items())
+    if base is not None:
+        out.print(f"changed since {base}: {changed or 'no kernel'}", soft_wrap=True)
+    expected = len(outline.failures) - len(outline.failing)
+    named = sorted({f"{failure.kernel} {failure.verdict.value}" for failure in outline.failing})
+    more = (f": {', '.join(named)}" if named else "") + (f"; {expected} known failures" if expected else "")
+    out.print(f"cases: {counted or 'none'}", soft_wrap=True)
+    ending = "passed" if passed else "FAILED"
+    out.print(f"gate {ending}{more}: {outline.judged:,} judged runs in {minutes(elapsed)}", soft_wrap=True)

@@ -1,1 +1,0 @@
-"""Storage: case files that replay bit for bit, and the record of a run."""

@@ -1,0 +1,98 @@
+"""The exit codes of every verb, and one line for what a user got wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from fuzz.cli import app
+from fuzz.findings.casefile import save
+from fuzz.tests.common.examples import plain
+from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli
+from oracles.truth import OutputCheck, Truth
+
+Planted = Callable[..., Path]
+CASE = str(CHECKOUT / "corpora" / "historical" / "sve-tail-dont-care.json")
+
+WRONG = {
+    "bench": (["oracle", "--dtype", "f99"], "f99"),
+    "calibrate": (["--dtype", "f99"], "f99"),
+    "corpus": (["add", "/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
+    "doctor": (["--pack", "/nowhere"], "/nowhere is not a pack"),
+    "explain-budget": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
+    "gate": (["--base", "HEAD", "--known", "/nowhere.toml"], "/nowhere.toml"),
+    "list": (["targets", "--pack", "/nowhere"], "/nowhere is not a pack"),
+    "nightly": (["--state", "state", "--target", "c-nothing@*"], "no target matches --target c-nothing@*"),
+    "repro": ([CASE, "--target", "c-nothing@*"], "no target matches --target c-nothing@*"),
+    "run": (["--seed", "-1"], "--seed"),
+    "selftest": (["--pack", "/nowhere"], "/nowhere is not a pack"),
+}
+"""by verb: what somebody may write, and what the one line says of it."""
+
+
+def test_every_verb_is_here() -> None:
+    group: Any = typer.main.get_command(app)
+    assert set(group.commands) == set(WRONG)
+
+
+@pytest.mark.parametrize("verb", list(WRONG))
+def test_what_a_user_got_wrong_is_one_line_and_exit_code_4(cli_here: Cli, verb: str) -> None:
+    arguments, words = WRONG[verb]
+    done = cli_here(verb, *arguments)
+    assert (done.returncode, done.stdout) == (4, ""), done.stderr
+    assert words in done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert lines[0].startswith("kernelfuzz: ")
+    assert not lines[1:] or (len(lines) == 2 and lines[1].startswith("Try: ") and lines[1].endswith(f" {verb} --help"))
+
+
+@pytest.mark.parametrize("verb", list(WRONG))
+def test_every_verb_has_help(cli_here: Cli, verb: str) -> None:
+    done = cli_here(verb, "--help")
+    assert done.returncode == 0
+    assert f"kernelfuzz {verb}" in " ".join(done.stdout.split())
+
+
+def test_nothing_ran_and_cannot_be_judged_have_codes_of_their_own(cli: Cli, planted: Planted) -> None:
+    """5 ends a run that ran nothing; 125 tells `git bisect run` to skip a commit."""
+    pack, without = str(planted(GENERIC)), {"PATH": "/nowhere"}
+    done = cli("run", "--pack", pack, "--max-cases", "16", "--target", "c-*@native:gcc-*", **without)
+    assert done.returncode == 5, done.stderr
+    assert "gcc is not installed" in done.stderr
+    done = cli("repro", CASE, "--pack", pack, "--target", "c-*@native:gcc-*", **without)
+    assert done.returncode == 125, done.stderr
+    assert "nothing could be judged: no chosen target ran" in done.stderr
+
+
+def test_doctor_says_which_programs_are_missing_in_a_record_too(cli: Cli, planted: Planted) -> None:
+    """`.ci/setup --wheels` reads it."""
+    done = cli("doctor", "--json", "--pack", str(planted(GENERIC)), PATH="/nowhere")
+    record = json.loads(done.stdout)
+    tools = {tool["name"]: tool for tool in record["tools"]}
+    assert (tools["gcc"]["version"], tools["gcc"]["optional"]) == (None, False)
+    assert "gcc" in tools["gcc"]["package"].split()
+    assert tools["clang"]["optional"]
+    assert not any(target["runs"] for target in record["targets"])
+    assert done.returncode == 5
+
+
+def test_an_oracle_that_gave_up_never_passes(
+    cli_here: Cli, tmp_path: Path, planted: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = Truth.check
+
+    def gave_up(self: Truth, *arguments: Any) -> list[OutputCheck]:
+        return [replace(each, result="gave_up") for each in check(self, *arguments)]
+
+    words = ("--pack", str(planted(GENERIC)), "--target", "c-planted@native:gcc-O2")
+    save(tmp_path / "case.json", plain(5))
+    assert cli_here("repro", "case.json", *words).returncode == 0
+    monkeypatch.setattr(Truth, "check", gave_up)
+    assert cli_here("repro", "case.json", *words).returncode == 11
+    assert cli_here("run", *words, "--max-cases", "16", "--seed", "1").returncode == 11

@@ -1,0 +1,52 @@
+"""A night sorts several bugs of one kernel by their causes; one of them may need earlier calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fuzz.execute.pool import WorkerPool
+from fuzz.findings.casefile import load
+from fuzz.findings.rules import rule_from_text
+from fuzz.tests.common.hunting import TAIL_63, failing, target_of, with_edits
+from fuzz.tests.common.nights import nights_of
+
+_EPS = "reciprocal_rms(total, n, eps)"
+
+
+_FIRST_EPS = (_EPS, "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })")
+
+
+_TWICE_8 = (TAIL_63[0], TAIL_63[0].replace("x[i] * x[i]", "x[i] * x[i] * (n % 8 == 7 ? 2 : 1)"))
+
+
+_SHORT = (_EPS, "reciprocal_rms(total, n <= 4 ? n + 1 : n, eps)")
+
+
+def test_two_bugs_in_one_kernel_end_in_two_buckets_and_stay_there(tmp_path: Path) -> None:
+    """The second night tells them apart by the rules that the first has kept: nothing is examined again."""
+    target = target_of(with_edits(TAIL_63, _SHORT, name="two"), "O2")
+    before: list[str] = []
+    for buckets in nights_of(tmp_path, target, 120, 60):
+        rules = {bucket.row.signature: str(rule_from_text(bucket.row.core)) for bucket in buckets}
+        assert set(rules) == {"two-values", "two-values+2"}, rules
+        for trigger in ("n mod 64 = 63", "n <= 4"):
+            assert sum(trigger in rule for rule in rules.values()) == 1, rules
+        assert all(bucket.sightings for bucket in buckets), "each is seen in each night"
+        assert before in ([], sorted(rules.values()))
+        before = sorted(rules.values())
+
+
+def test_a_bug_that_shows_by_itself_is_not_lost_beside_one_that_needs_calls(tmp_path: Path) -> None:
+    target = target_of(with_edits(_FIRST_EPS, _TWICE_8, name="both"), "O2")
+    [buckets] = nights_of(tmp_path, target, 200)
+    needs = {bucket.row.need: bucket for bucket in buckets}
+    assert sorted(needs) == ["fails alone", "needs history"]
+    assert len(buckets) == 2, needs
+    plain = needs["fails alone"]
+    assert str(rule_from_text(plain.row.core)) == "n mod 8 = 7"
+    case, found = load(tmp_path / "findings" / plain.row.case_file)
+    assert found is not None
+    assert found.history == ()
+    with WorkerPool([target]) as pool:
+        assert failing(pool, target, case)
+    assert case.inputs["x"].layout.shape[int(case.params["axis"])] % 8 == 7

@@ -1,0 +1,99 @@
+"""What a corpus holds: a line for each file, and whether all of it can be judged."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
+from fuzz.execute.pool import WorkerPool
+from fuzz.findings.book import FindingBook
+from fuzz.findings.tally import Tally, whereabouts
+from fuzz.judge.judge import Judgement
+from fuzz.laws.registry import LAWS, Entry
+from fuzz.report.console import PlainTable
+from fuzz.uses.corpus.folder import ACCURACY, CASE, SUITE, Kept, json_files, kind_of, load
+from fuzz.uses.corpus.replay import entries_of, in_batches
+from fuzz.uses.corpus.suites import expand, load_suite
+from fuzz.uses.gate.accuracy import load_accuracy
+from fuzz.uses.search.runner import Limits, Runner
+
+
+def contents(folder: Path) -> PlainTable:
+    """One line per case file and per suite."""
+    rows = []
+    for path in json_files(folder):
+        name, kind = path.relative_to(folder).as_posix(), kind_of(path)
+        if kind == CASE:
+            kept = load(path)
+            dtype = kept.case.inputs["x"].dtype
+            rows.append((name, kept.case.op, f"{dtype} {whereabouts(kept.case)}", _reason(kept)))
+        elif kind == SUITE:
+            suite = load_suite(path)
+            ops = Counter(published.case.op for published in expand(suite))
+            rows.append((name, ", ".join(ops), f"{ops.total()} cases", suite.source))
+    return PlainTable(("file", "op", "case", "why"), rows)
+
+
+def _reason(kept: Kept) -> str:
+    documented = ": ".join(kept.about[name] for name in ("bug", "why") if name in kept.about)
+    if documented or kept.found is None:
+        return documented
+    return f"{kept.found.verdict} on {kept.found.target}"
+
+
+@dataclass
+class Checked:
+    """A corpus of which every file was loaded and is sound."""
+
+    folder: Path
+    kinds: Counter[str] = field(default_factory=Counter)
+    """files by what they are."""
+    groups: list[list[Entry]] = field(default_factory=list)
+    """a case, with its twin where it has one."""
+
+    def __str__(self) -> str:
+        files = ", ".join(f"{self.kinds[kind]} {kind.removeprefix('kernelfuzz ')}" for kind in (CASE, SUITE, ACCURACY))
+        return f"{self.folder}: {self.kinds.total()} files ({files}), {len(self.groups)} cases, all sound"
+
+
+def checked(folder: Path) -> Checked:
+    """Load every file. Raises CaseError, naming it, for the first that is broken."""
+    found = Checked(folder)
+    for path in json_files(folder):
+        kind = kind_of(path)
+        found.kinds[kind] += 1
+        if kind == CASE:
+            found.groups.append(entries_of(load(path)))
+        elif kind == SUITE:
+            found.groups += [[Entry(published.case)] for published in expand(load_suite(path))]
+        else:
+            load_accuracy(path)
+    return found
+
+
+def judged(corpus: Checked, targets: Sequence[Target], pool: WorkerPool) -> tuple[Tally, list[str]]:
+    """Judge every case on these targets; also a line for each case that no kernel takes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        runner = Runner(pool, targets, Limits(), FindingBook(Path(scratch), 0), tuple(LAWS))
+        untaken = _Untaken()
+        runner.observers = [untaken]
+        return runner.replay(in_batches(corpus.groups)), untaken.lines
+
+
+class _Untaken:
+    """Notes the cases that no kernel takes: kept, but proving nothing."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        if not judgements:
+            self.lines.append(f"no kernel takes {case.digest[:12]}: {case.op}, {whereabouts(case)}")
+
+    def progress(self, elapsed: float) -> None:
+        """Nothing to show."""

@@ -1,0 +1,1 @@
+"""A kept case, replayed and shown."""

@@ -1,0 +1,1 @@
+"""Planted bugs: each found, for the right reason, and explained."""

@@ -1,0 +1,82 @@
+"""Mutants explained: what the tool states beside what was planted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel
+from fuzz.base.mutant import Mutant
+from fuzz.execute.pool import WorkerPool
+from fuzz.findings.tally import whereabouts
+from fuzz.judge.judge import Judgement
+from fuzz.triage.examination import Allowance, Explained, examine
+from fuzz.triage.family import Family
+from fuzz.triage.smallest import Swept, sweep
+from fuzz.triage.trial import Trials
+
+_EXPLAIN_S = 45.0
+
+
+@dataclass(frozen=True)
+class ExplainedMutant:
+    """One mutant as it was found, shrunk and explained."""
+
+    mutant: Mutant
+    explained: Explained
+    seconds: float
+    """from the first case to the last probe."""
+    swept: Swept
+    """whether the shrunk case is the smallest."""
+
+    @property
+    def stated(self) -> str:
+        """The rule, with its evidence."""
+        return next(iter(self.explained.explanation.lines()), "nothing")
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Words of the true trigger that the statement does not have."""
+        return tuple(word for word in self.mutant.explained_as if word not in self.stated)
+
+    @property
+    def named(self) -> bool:
+        """True where the statement names what was planted."""
+        return not self.missing
+
+
+def explained_on(base: Kernel, target: Target, case: Case, judgement: Judgement) -> Explained:
+    """Beside the base, and on all targets: also on those where the mutant need not be killed."""
+    everywhere = [each for each in expand([target.kernel, base], this_host()) if each.unavailable() is None]
+    with WorkerPool(everywhere) as pool:
+        return examine(pool, everywhere, case, judgement, Allowance(_EXPLAIN_S))
+
+
+def swept(explained: Explained, kernel: Kernel, judgement: Judgement) -> Swept:
+    """Everything smaller than the shrunk case, on the target on which it was shrunk.
+
+    What a stray access shows differs from process to process: wrong values and faults are one way of failing.
+    """
+    target = next(each for each in expand([kernel], this_host()) if each.id == explained.target)
+    with WorkerPool([target]) as pool:
+        return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), explained.case)
+
+
+def explained_lines(explained: Sequence[ExplainedMutant]) -> Iterator[str]:
+    """What was planted and what was said of it, one after the other."""
+    for each in explained:
+        attribution = each.explained.attribution
+        yield f"{each.mutant.name}: {each.seconds:.1f} s, shrunk to {whereabouts(each.explained.case)}"
+        yield f"  planted  {each.mutant.trigger}"
+        yield f"  stated   {each.stated}"
+        yield f"  smallest {each.swept}"
+        yield f"  cause    {attribution.cause if attribution is not None else 'unknown'}"
+        yield from [f"  MISSING  {', '.join(each.missing)}"] if each.missing else []
+    named, slowest = sum(each.named for each in explained), max((each.seconds for each in explained), default=0.0)
+    smallest = sum(each.swept.smallest for each in explained)
+    yield f"{named} of {len(explained)} mutants explained by what was planted; the slowest took {slowest:.1f} s"
+    yield f"{smallest} of {len(explained)} shrunk cases are the smallest that fail: every smaller one was tried"

@@ -1,0 +1,188 @@
+"""Mutants result: each searched for on every target where it must be killed, beside its base on the same target."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from rich.console import Console
+
+from fuzz.adapters.pack import Pack
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.base.mutant import Mutant
+from fuzz.base.selection import SelectionError, keyword
+from fuzz.execute.pool import WorkerPool
+from fuzz.findings.tally import whereabouts
+from fuzz.generate.search import StopSearch, search
+from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.laws.registry import declared, with_twins
+from fuzz.triage.fresh import FreshProcess
+from fuzz.triage.history import Need, history_line, recognise
+from fuzz.uses.search.calls import Calls
+from fuzz.uses.search.guide import Guide
+from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
+from fuzz.uses.starting import not_running, started
+
+_TWIN_ONE_IN = 2
+"""cases of which one is checked by a law: more than in a run, since a mutant has few cases to be found in."""
+
+
+@dataclass
+class MutantRun:
+    """One mutant on one target, beside its base on the same target."""
+
+    mutant: Mutant
+    target: Target
+    base: Target
+    cases: int = 0
+    """cases run until it was killed, or in all."""
+    killed_by: Judgement | None = None
+    evidence: Case | None = None
+    """the case that killed it."""
+    calls: Calls = field(default_factory=lambda: Calls(tuple))
+    guide: Guide | None = None
+    """told of what is judged, where the mutant is a loss of accuracy."""
+    where: str = ""
+    trouble: str = ""
+    """why the mutant does not count as killed here."""
+
+    @property
+    def ok(self) -> bool:
+        return self.killed_by is not None and not self.trouble
+
+    def see(self, judge: EntryJudge) -> None:
+        """Judge mutant and base on one case, by its law too where it is a twin.
+
+        A base that fails, or a failure off the trigger, ends the run.
+        """
+        if self.killed_by is not None or self.trouble or self.target.id not in judge.outcomes:
+            return
+        self.cases += 1
+        judgement = judge.judge(self.target)
+        self.calls.judged(judge.entry.case, [judgement])
+        if self.guide is not None:
+            self.guide.judged(judge.entry.case, [judgement])
+        if not judgement.verdict.is_finding:
+            return
+        base = judge.judge(self.base)
+        case = judge.evidence(judgement)
+        self.where = whereabouts(case)
+        if base.verdict.is_finding:
+            self.trouble = f"its base fails on the same case: {base.verdict.value}"
+        elif judgement.verdict.value not in self.mutant.caught_as:
+            self.trouble = f"caught as {judgement.verdict.value}, expected {' or '.join(self.mutant.caught_as)}"
+        elif not self._on_trigger(case):
+            self.trouble = f"fails where the defect cannot show ({self.mutant.trigger})"
+        else:
+            self.killed_by, self.evidence = judgement, case
+
+    def explain(self) -> None:
+        """For a mutant that needs history: see that the case passes alone, and which calls it needs."""
+        if self.killed_by is None or self.evidence is None:
+            return
+        with WorkerPool([self.target]) as pool:
+            trial = FreshProcess(pool, self.target, self.evidence, self.killed_by)
+            found = recognise(trial.fails, self.evidence, self.calls.before(self.killed_by))
+        if found.need is Need.HISTORY:
+            self.where = history_line(found.history, self.evidence, f"{self.where}, needs history: fails")
+        else:
+            self.trouble = f"expected to need history: {found.need.value}"
+
+    def _on_trigger(self, case: Case) -> bool:
+        n = case.inputs["x"].layout.shape[int(case.params["axis"])]
+        return self.mutant.fails_when is None or self.mutant.fails_when(n)
+
+
+@dataclass
+class MutantResult:
+    """One mutant on all of its targets."""
+
+    mutant: Mutant
+    runs: list[MutantRun] = field(default_factory=list)
+    not_run: str = ""
+    """why one of its targets did not run."""
+    explained: ExplainedMutant | None = None
+
+    @property
+    def passed(self) -> bool:
+        """It was killed wherever it must be, for the right reason, and its base was clean."""
+        return bool(self.runs) and not self.not_run and all(run.ok for run in self.runs)
+
+    @property
+    def failed(self) -> bool:
+        """It survived somewhere, or was killed for another reason."""
+        return any(not run.ok for run in self.runs)
+
+
+def chosen_mutants(pack: Pack, expression: str | None) -> Sequence[Mutant]:
+    """The mutants whose names match. Raises SelectionError where there is none."""
+    matches = keyword(expression) if expression else lambda name: True
+    mutants = [mutant for mutant in pack.mutants if matches(mutant.name)]
+    if not pack.mutants:
+        raise SelectionError(f"{pack.path} plants no bugs: its pack.py defines no MUTANTS")
+    if not mutants:
+        raise SelectionError(
+            f"no mutant matches -k {expression!r}; there are: {', '.join(m.name for m in pack.mutants)}"
+        )
+    return mutants
+
+
+def hunt(
+    pack: Pack, mutant: Mutant, seed: int, max_cases: int, jobs: int, err: Console, *, explain: bool = False
+) -> MutantResult:
+    """Search until every target of the mutant has killed it, or the case limit is reached; with `explain`, shrink and
+    explain what killed it first."""
+    base = pack.kernel(mutant.base)
+    pairs = zip(expand([mutant.apply(base)], this_host()), expand([base], this_host()), strict=True)
+    runs = [
+        MutantRun(mutant, target, twin)
+        for target, twin in pairs
+        if any(fnmatchcase(target.id, pattern) for pattern in mutant.targets)
+    ]
+    targets = [target for run in runs for target in (run.target, run.base)]
+    with started(targets, jobs, err) as pool:
+        missing = not_running(pool)
+        result = MutantResult(mutant, [run for run in runs if run.target.id not in missing])
+        result.not_run = next(iter(missing.values()), "")
+        began = time.monotonic()
+        _search(pool, base.op, result.runs, seed, max_cases)
+        shown = next((run for run in result.runs if run.ok), None)
+        if explain and shown is not None and shown.evidence is not None and shown.killed_by is not None:
+            explained = explained_on(base, shown.target, shown.evidence, shown.killed_by)
+            seconds, smallest = time.monotonic() - began, swept(explained, shown.target.kernel, shown.killed_by)
+            result.explained = ExplainedMutant(mutant, explained, seconds, smallest)
+    for run in result.runs:
+        if run.killed_by is None and not run.trouble:
+            run.trouble = f"survived {run.cases} cases"
+        elif mutant.needs_history:
+            run.explain()
+    return result
+
+
+def _search(pool: WorkerPool, op: str, runs: Sequence[MutantRun], seed: int, max_cases: int) -> None:
+    sent = 0
+    laws = declared(run.target.kernel for run in runs)
+    guide = Guide(seed) if runs and runs[0].mutant.of_size else None
+    for run in runs:
+        run.guide = guide
+
+    def consume(cases: list[Case]) -> None:
+        nonlocal sent
+        if sent >= max_cases or all(run.killed_by or run.trouble for run in runs):
+            raise StopSearch
+        entries = with_twins(cases, laws, _TWIN_ONE_IN)
+        sent += len(entries)
+        before = None
+        batch = pool.submit([entry.case for entry in entries])
+        for entry, outcomes in zip(entries, pool.collect(batch), strict=True):
+            before = EntryJudge(entry, outcomes, before)
+            for run in runs:
+                run.see(before)
+
+    if runs:
+        search(op, seed, consume, [run.base.kernel for run in runs], runs[0].mutant.big, guide=guide)
