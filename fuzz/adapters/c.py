@@ -13,8 +13,9 @@ from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
 from fuzz.adapters.target import Adapter, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.attestation import Attestation, AttestationError
+from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, one_of
 from fuzz.base.dispatch import SizeLimit
-from fuzz.base.kernel import CONTIGUOUS_F32, PLAIN, Capabilities, Kernel, one_of
+from fuzz.base.kernel import PLAIN, Kernel
 from fuzz.transport.process import Process, command
 from oracles.numerics import Numerics
 

@@ -17,8 +17,9 @@ from fuzz.adapters.build import Builder, BuildError, edited_source
 from fuzz.adapters.target import Adapter, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.attestation import Attestation, AttestationError, Unavailable
+from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, one_of
 from fuzz.base.dispatch import SMALL, SizeLimit
-from fuzz.base.kernel import CONTIGUOUS_F32, PLAIN, Capabilities, Kernel, one_of
+from fuzz.base.kernel import PLAIN, Kernel
 from fuzz.transport.fork_server import fork_server, worker_environment
 from fuzz.transport.process import MEMORY_LIMIT, Child, Process, command
 from fuzz.transport.python.spec import MARGIN_BYTES, Spec, source_digest

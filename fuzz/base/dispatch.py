@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fuzz.base.capability import is_given
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 
@@ -46,4 +45,4 @@ class Dispatch:
 
     def accepts(self, case: Case) -> bool:
         """True when `case` is to be run."""
-        return (self.size_limit is None or self.size_limit.holds(case)) and is_given(self.kernel, case)
+        return (self.size_limit is None or self.size_limit.holds(case)) and self.kernel.capability.gets(case)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import Target
 from fuzz.base.attestation import Attestation, NotRun
-from fuzz.base.capability import Capability, capability_of
+from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.dispatch import Dispatch, SizeLimit
 from fuzz.generate.coverage import Ledger
@@ -31,7 +31,7 @@ def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Reach:
     chosen = [target for target in targets if target.kernel.op == op]
     running = [target for target in chosen if not isinstance(statuses.get(target.id), NotRun)]
     space = _joined(_visitable(running, statuses))
-    whole = space_of(dict.fromkeys(capability_of(target.kernel) for target in chosen))
+    whole = space_of(dict.fromkeys(target.kernel.capability for target in chosen))
     return Reach({**space, "target": tuple(target.id for target in running)}, _less(whole, space))
 
 
@@ -78,7 +78,7 @@ def _wrong(target: Target, statuses: Statuses) -> Collection[str]:
 
 def _visitable(targets: Iterable[Target], statuses: Statuses) -> Iterable[Space]:
     """What each of the targets can visit, alike ones once."""
-    kinds = {(capability_of(t.kernel), frozenset(_wrong(t, statuses)), t.size_limit): None for t in targets}
+    kinds = {(t.kernel.capability, frozenset(_wrong(t, statuses)), t.size_limit): None for t in targets}
     for capability, wrong, limit in kinds:
         space = space_of([_without(capability, wrong) if wrong else capability])
         yield space if limit is None else {kind: _within(limit, kind, values) for kind, values in space.items()}

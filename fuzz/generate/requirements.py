@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fuzz.base.capability import Capability
+from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import ITEMSIZE
-from fuzz.base.kernel import Capabilities
 from fuzz.base.op import OPS
 
 _DTYPES = ("f32", "f16", "bf16", "f64")

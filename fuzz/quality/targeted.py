@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from hypothesis import HealthCheck, Phase, given, seed, settings, target
 from hypothesis import strategies as st
 
-from fuzz.base.capability import capabilities_of
 from fuzz.base.case import Case
-from fuzz.base.kernel import Kernel
+from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.generate.changes import filled
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import Target
 from fuzz.base.attestation import NotRun
-from fuzz.base.capability import accepts
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import EPS, GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
@@ -205,7 +204,7 @@ def _made(draws: Iterable[Draw], trials: Trials) -> list[Case]:
         if draw.rows * draw.n <= _LARGEST:
             with contextlib.suppress(CaseError):
                 case = made(draw)
-                if invalid or accepts(trials.target.kernel, case):
+                if invalid or trials.target.kernel.capability.accepts(case):
                     cases.append(case)
     return cases
 

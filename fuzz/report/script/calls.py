@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fuzz.adapters.target import Target
-from fuzz.base.capability import refusal
 from fuzz.base.case import ITEMSIZE, Case, CaseError
 from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
@@ -55,7 +54,7 @@ def calls_of(
     broken = law if judgement is None or judgement.verdict is Verdict.FAIL_LAW else None
     if broken is not None:
         return _by_law(cases, broken)
-    invalid = refusal(target.kernel, case)
+    invalid = target.kernel.capability.refusal(case)
     allowed = {} if invalid else expectations(case, target.numerics, judgement)
     return Calls(cases, allowed, invalid or "")
 

@@ -14,7 +14,8 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.attestation import NotRun
-from fuzz.base.kernel import Capabilities, Kernel
+from fuzz.base.capability import Capabilities
+from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
 from fuzz.base.selection import globs, matches_any
 from fuzz.execute.pool import Pool, WorkerPool

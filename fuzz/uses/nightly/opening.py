@@ -13,8 +13,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from fuzz.adapters.target import Target
 from fuzz.base import __version__
-from fuzz.base.capability import capabilities_of
-from fuzz.base.kernel import Kernel
+from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.findings.database import BucketRow, CoverageRow, LawRow, Night, Session, SightingRow, Slice, TargetRow, now
 from fuzz.findings.rules import rule_from_text
 from fuzz.generate.space import space_of

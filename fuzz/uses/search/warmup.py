@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fuzz.adapters.target import Target
-from fuzz.base.capability import capability_of
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import Batch, Pool
@@ -29,6 +28,6 @@ def warm_up(pool: Pool, targets: Iterable[Target]) -> list[Batch]:
 
 
 def _small_cases(kernel: Kernel) -> list[Case]:
-    capability = capability_of(kernel)
+    capability = kernel.capability
     sketch = Sketch(capability, fitting_n(capability, 2), 2, 2, 1, odd=False, eps=1e-5, recipe="normal", seed=1)
     return [realise(plan(sketch, {"x dtype": dtype})) for dtype in capability.able.dtypes]

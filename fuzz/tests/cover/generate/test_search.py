@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import Capability, capabilities_of, capability_of
+from fuzz.base.capability import Capability
 from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.draw import EPS, Draw
+from fuzz.base.kernel import capabilities_of
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import recipes
@@ -224,7 +225,7 @@ def test_most_cases_are_small_and_some_are_large(many: list[Case]) -> None:
 def test_every_kernel_gets_its_share_of_the_cases(drawn: list[Case], made_for: _Audience) -> None:
     """What many kernels take is drawn more often, and what one takes often enough."""
     of_op = [kernel for kernel in KERNELS if kernel.op == "rms_norm"]
-    kernels = Counter(capability_of(kernel) for kernel in of_op)
+    kernels = Counter(kernel.capability for kernel in of_op)
     assert len(kernels) > 8
     assert max(kernels.values()) > 3
     alike = sum(made_for.made.values()) / len(of_op)
