@@ -19,7 +19,7 @@ from oracles.budget import are_coarse, rounding, sum_budget, underflow
 from oracles.doubledouble import Real, chosen, exponents, head, stacked, zeroed
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, doubtful, rounded
-from oracles.gradient import Status
+from oracles.gradient import SpecialRows
 from oracles.numerics import Numerics
 from oracles.operand import RowOperand
 from oracles.precise import Bounds, RowBounds
@@ -38,7 +38,7 @@ class Columns:
     x: RowOperand
     dy: RowOperand
     found: Roots
-    status: Status
+    status: SpecialRows
     numerics: Numerics
     narrowed: int
     """roundings of rstd before it is multiplied by."""

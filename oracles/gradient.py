@@ -30,11 +30,11 @@ SLACK = 2.0**-40
 
 
 @dataclass(frozen=True)
-class Status:
-    """(rows,) what is special about rows."""
+class SpecialRows:
+    """(rows,) which rows are special, and in which way."""
 
     nan: Mask
-    """all of the row is NaN."""
+    """All of the row is NaN."""
     infinite: Mask
     """all of the row is NaN or infinite, because an input is infinite."""
     unjudged: Mask
@@ -62,7 +62,7 @@ class Gradient:
         """offset + weight, (n,), or 1."""
         return 1.0 if self.weight is None else self.weight.signed(numerics)
 
-    def status(self, numerics: Numerics, found: Roots) -> Status:
+    def status(self, numerics: Numerics, found: Roots) -> SpecialRows:
         """What is special about rows under a settled contract, with rstd as `found`."""
         with np.errstate(all="ignore"):
             r = head(found.stack)[0]
@@ -81,7 +81,7 @@ class Gradient:
                 unsure = unsure | scaled_rows(self.x.values, found.stack).unsafe
                 if numerics.cast == "llama":  # declared rounding points are of numbers as they are
                     unsure = unsure | any_of(_unsafe(self.x.values) | _unsafe(m)) | _unsafe(r)
-        return Status(nan, infinite, unjudged, unsure, unsure & ~nan & ~infinite & ~unjudged)
+        return SpecialRows(nan, infinite, unjudged, unsure, unsure & ~nan & ~infinite & ~unjudged)
 
     def _largest(self, r: F64, m: F64, numerics: Numerics) -> F64:
         """(rows,) bound of every intermediate result, in float64."""
@@ -95,7 +95,7 @@ class Gradient:
         return np.maximum.reduce(bounds) if len(r) else r
 
     def enclose(
-        self, target: Format, numerics: Numerics, found: Roots, status: Status, budget: GradientBudget
+        self, target: Format, numerics: Numerics, found: Roots, status: SpecialRows, budget: GradientBudget
     ) -> Enclosure:
         """Fast tier: (rows, n) enclosure of dx."""
         arithmetic = self.x.squares.arithmetic
@@ -159,7 +159,7 @@ class Gradient:
             "h_mean": np.add.reduce(h_size, axis=1, keepdims=True) / n,
         }
 
-    def _patched(self, enclosure: Enclosure, status: Status) -> Enclosure:
+    def _patched(self, enclosure: Enclosure, status: SpecialRows) -> Enclosure:
         infinite = np.broadcast_to(status.infinite[:, None], self.x.values.shape)
         nan_rows = np.broadcast_to(status.nan[:, None], self.x.values.shape)
         unjudged, unsure = (np.broadcast_to(mask[:, None], infinite.shape) for mask in (status.unjudged, status.unsure))
@@ -187,7 +187,7 @@ class Gradient:
         index: tuple[int, ...],
         numerics: Numerics,
         row: RowBounds,
-        status: Status,
+        status: SpecialRows,
         budget: GradientBudget,
     ) -> Bounds:
         """Precise tier: what element `index` (row, column) of dx may be, at the current working precision."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import mpmath
 from mpmath import mpf
 
+from oracles.breakdown import digits
 from oracles.budget import CONFIDENCE, RowBudget, Term
-from oracles.explanation import digits
 from oracles.precise import RowBounds
 
 

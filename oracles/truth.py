@@ -12,9 +12,9 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, head
 from oracles.enclosure import Comparison, Enclosure, Mask, Worst, canonical, compare, is_blunt, passes, worst_pass
-from oracles.explanation import Explanation, explain
 from oracles.numerics import Numerics
 from oracles.ops import OpProblem, load
 from oracles.precise import START, Bounds, conforms, stable
@@ -96,7 +96,7 @@ class Truth:
         received = outputs if isinstance(outputs, Received) else self.receive(outputs)
         return tuple(self._check(name, numerics, received) for name in self.problem.outputs)
 
-    def explain(self, numerics: Numerics, output: str, index: tuple[int, ...], got: float | None = None) -> Explanation:
+    def explain(self, numerics: Numerics, output: str, index: tuple[int, ...], got: float | None = None) -> Breakdown:
         """The judgement of one element in full, from the precise tier.
 
         `index` is into the output as returned, `got` a value of its dtype; None explains the budget of the expected
@@ -109,7 +109,7 @@ class Truth:
         with mpmath.workprec(2 * START), np.errstate(all="ignore"):
             terms = self.op.terms(output, place, numerics, structured)
             facts = self.op.facts(output, place, numerics, structured)
-            return explain(output, index, bounds, None if got is None else float(got), terms, facts)
+            return breakdown(output, index, bounds, None if got is None else float(got), terms, facts)
 
     def enclosures(self, numerics: Numerics, structured: bool) -> Mapping[str, Enclosure]:
         """The fast tier's conformance sets."""

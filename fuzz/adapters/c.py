@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters import toolchain
 from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_source, included, included_files
+from fuzz.adapters.c_export import c_script
+from fuzz.adapters.export import Calls
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
 from fuzz.adapters.target import Adapter, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool
@@ -117,6 +120,15 @@ class CAdapter(Adapter):
             ]  # fmt: skip
 
         return CProgram(target, builder.compiled(f"worker-{digest[:32]}", link), digest)
+
+    def script(self, target: Target, calls: Calls, about: Sequence[str], name: str) -> str:
+        tool, prefix = compiler_of(target), prefix_of(target)
+        compiler = shlex.join([Path(tool.command[0]).name, *tool.prefix])
+        static = " -static" if target.emulated else ""
+        build = f"{compiler} -std=gnu11 {shlex.join(target.flags)}{static} {name} -lm -o repro"
+        run = shlex.join([Path(prefix[0]).name, *prefix[1:], "./repro"]) if prefix else "./repro"
+        how = ["", "Compile and run; it exits with 1 where the kernel fails:", f"  {build}", f"  {run}"]
+        return c_script(target.kernel, calls, [*about, *how])
 
     def definition(self, kernel: Kernel) -> str:
         return f"kf_{kernel.op}"

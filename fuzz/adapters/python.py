@@ -6,7 +6,7 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from fuzz.adapters.build import Builder, BuildError, edited_source
+from fuzz.adapters.export import Calls
+from fuzz.adapters.python_export import python_script
 from fuzz.adapters.target import Adapter, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.attestation import Attestation, AttestationError, Unavailable
@@ -152,6 +154,11 @@ class PythonAdapter(Adapter):
         [mode] = [place.mode for place in self.framework.places if place.device == target.name.place]
         tool = builder.tool if target.sanitizable else ()
         return PythonProgram(target, *spec_of(target, builder), mode, tool)
+
+    def script(self, target: Target, calls: Calls, about: Sequence[str], name: str) -> str:
+        kernel = python_kernel(target.kernel)
+        said = [*about, "", f"It exits with 1 where the kernel fails:  python {name}"]
+        return python_script(kernel, kernel.function, dict(kernel.options), target.name.place, calls, said)
 
     def definition(self, kernel: Kernel) -> str:
         return f"def {python_kernel(kernel).function}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Protocol
 
 from fuzz.adapters.build import Builder
+from fuzz.adapters.export import Calls
 from fuzz.adapters.isa import Emulator
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.attestation import Attestation
@@ -151,6 +152,10 @@ class Adapter(ABC):
     @abstractmethod
     def program(self, target: Target, builder: Builder) -> Program:
         """What its workers are started from, built unless the cache has it. Raises BuildError."""
+
+    @abstractmethod
+    def script(self, target: Target, calls: Calls, about: Sequence[str], name: str) -> str:
+        """A program of that name that makes the calls by itself; `about` is said in its first comment."""
 
     @abstractmethod
     def definition(self, kernel: Kernel) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
 
 app = typer.Typer(help="Keep, list, check and tidy the cases of a corpus.", no_args_is_help=True)
 
@@ -47,14 +48,14 @@ def add(options: AddOptions) -> Exit:
 
 
 @dataclass(frozen=True)
-class ListOptions:
+class ContentsOptions:
     """The options of `kernelfuzz corpus list`."""
 
     markdown: options.Markdown = False
     corpora: options.Corpora = None
 
 
-def list_cases(options: ListOptions) -> Exit:
+def list_cases(options: ContentsOptions) -> Exit:
     """List the kept cases, and the suites with how many cases each expands to."""
     from fuzz.report.console import print_table
     from fuzz.uses.corpus.contents import contents
@@ -70,7 +71,7 @@ class VerifyOptions:
 
     run: Annotated[bool, typer.Option("--run", help="Run and judge every case as well.")] = False
     target: options.Targets = ()
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     jobs: options.Jobs = 0
     corpora: options.Corpora = None
 
@@ -80,7 +81,6 @@ def verify(options: VerifyOptions) -> Exit:
 
     Exit code 4 names the first broken file; with --run, 1 if a kernel fails a case and 5 if nothing ran.
     """
-    from fuzz.adapters import pack
     from fuzz.report import console
     from fuzz.report.totals import run_notes, run_table
     from fuzz.uses.corpus.contents import checked, judged
@@ -92,7 +92,7 @@ def verify(options: VerifyOptions) -> Exit:
     if not options.run:
         return Exit.OK
     out = console.results()
-    targets = select_targets(pack.load(options.pack or pack.built_in()).kernels, patterns=options.target)
+    targets = select_targets(loaded(options.pack).kernels, patterns=options.target)
     with started(targets, options.jobs, console.progress()) as pool:
         tally, untaken = judged(corpus, targets, pool)
     out.print(run_table(tally))

@@ -10,6 +10,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class DoctorOptions:
         bool, typer.Option("--install", help="Install what is missing with apt-get (as root, or through sudo).")
     ] = False
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False
-    pack: options.Pack = None
+    pack: options.PackFolder = None
 
 
 def doctor(options: DoctorOptions) -> Exit:
@@ -28,7 +29,6 @@ def doctor(options: DoctorOptions) -> Exit:
 
     Every target is built, started and asked what it is: instruction set, vector length, emulator, compiler.
     """
-    from fuzz.adapters.pack import built_in, load
     from fuzz.adapters.registry import expand
     from fuzz.adapters.toolchain import this_host
     from fuzz.base.attestation import Attestation
@@ -38,7 +38,7 @@ def doctor(options: DoctorOptions) -> Exit:
     from fuzz.uses import inventory
 
     out, err = console.results(), console.progress()
-    targets = expand(load(options.pack or built_in()).kernels, this_host())
+    targets = expand(loaded(options.pack).kernels, this_host())
     if options.install and not inventory.install(inventory.wanted(inventory.tools(targets)), err):
         return Exit.INTERNAL
     found = inventory.tools(targets)

@@ -10,6 +10,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
 
 if TYPE_CHECKING:
     from fuzz.base.case import Case
@@ -23,7 +24,7 @@ class BudgetOptions:
     output: Annotated[str, typer.Option("--output", help="Name of the output.")] = "y"
     index: Annotated[str, typer.Option("--index", metavar="I,J,...", help="Element of the output.")] = ""
     target: Annotated[str | None, typer.Option("--target", help="Whose contract. Default: where it was found.")] = None
-    pack: options.Pack = None
+    pack: options.PackFolder = None
 
 
 def explain_budget(options: BudgetOptions) -> Exit:
@@ -32,7 +33,6 @@ def explain_budget(options: BudgetOptions) -> Exit:
     Nothing is run: the numbers follow from the case and from what the kernel declares. Without --index the first
     element is explained.
     """
-    from fuzz.adapters.pack import built_in, load
     from fuzz.base.selection import SelectionError
     from fuzz.base.validity import check_case
     from fuzz.findings import casefile
@@ -43,7 +43,7 @@ def explain_budget(options: BudgetOptions) -> Exit:
 
     case, found = casefile.load(options.case)
     check_case(case)
-    index, pack = _index(case, options), load(options.pack or built_in())
+    index, pack = _index(case, options), loaded(options.pack)
     # The named target, else the one the case was found on, else the first that takes the case.
     wanted = (options.target,) if options.target else (found.target,) if found else ()
     targets = select_targets((*pack.kernels, *pack.mutated_kernels()), patterns=wanted)

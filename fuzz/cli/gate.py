@@ -14,10 +14,10 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit, exit_of
-from fuzz.cli.options import pack_words
+from fuzz.cli.options import loaded, pack_words
 
 if TYPE_CHECKING:
-    from fuzz.adapters.pack import Pack as LoadedPack
+    from fuzz.adapters.pack import Pack
     from fuzz.uses.gate.accuracy import Table
     from fuzz.uses.gate.session import Session
 
@@ -43,7 +43,7 @@ class GateOptions:
         bool, typer.Option("--update-accuracy", help="Write the accuracy measured now to accuracy.json.")
     ] = False
     corpora: options.Corpora = None
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
     report: options.Report = ()
     output: options.Output = Path("findings")
@@ -58,7 +58,6 @@ def gate(options: GateOptions) -> Exit:
     The same commit gives the same answer every time: cases are counted, not timed, and no seed is drawn. Without --base
     every kernel is searched.
     """
-    from fuzz.adapters.pack import built_in, load
     from fuzz.findings.book import FindingBook
     from fuzz.judge.oracle_process import OracleProcess
     from fuzz.laws.registry import declared
@@ -80,7 +79,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.uses.starting import note_not_running, restarted, started, writable
 
     out, err = console.results(), console.progress()
-    wanted, pack = parse(options.report), load(options.pack or built_in())
+    wanted, pack = parse(options.report), loaded(options.pack)
     corpora, targets = options.corpora or corpus.built_in(), options.selection.targets(pack)
     changes = changes_since(options.base, pack.path)
     chosen = {target.kernel.name for target in targets}
@@ -140,10 +139,10 @@ class _Remarks:
     notes: list[str] = field(default_factory=list)
 
 
-def _remarks(options: GateOptions, session: Session, measured: Table, corpora: Path, pack: LoadedPack) -> _Remarks:
+def _remarks(options: GateOptions, session: Session, measured: Table, corpora: Path, pack: Pack) -> _Remarks:
     """Compare the accuracy, or write it; then what is known, and what did not run."""
     from fuzz.uses.gate import accuracy
-    from fuzz.uses.starting import missing_targets, nowhere
+    from fuzz.uses.starting import missing_targets, unmatched
 
     remarks, path = _Remarks(), corpora / "accuracy.json"
     if options.update_accuracy and not session.interruption.wanted:
@@ -154,7 +153,7 @@ def _remarks(options: GateOptions, session: Session, measured: Table, corpora: P
         remarks.notes += notes
     remarks.complaints += session.watch.complaints(session.judged_kernels, session.searched)
     remarks.notes += session.watch.notes(session.judged_kernels, session.searched)
-    remarks.missing += nowhere(options.require, session.targets)
+    remarks.missing += unmatched(options.require, session.targets)
     remarks.missing += [] if session.cut else missing_targets(session.tally, options.require)
     remarks.missing += session.ran_nowhere() if options.base is not None and not options.require else []
     return remarks

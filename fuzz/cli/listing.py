@@ -28,7 +28,7 @@ class ListOptions:
 
     what: Annotated[Listed, typer.Argument(help="kernels, targets, ops, recipes or laws.")]
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a README.")] = False
-    pack: options.Pack = None
+    pack: options.PackFolder = None
 
 
 def list_things(options: ListOptions) -> Exit:

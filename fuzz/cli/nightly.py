@@ -15,7 +15,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit, exit_of
-from fuzz.cli.options import pack_words
+from fuzz.cli.options import loaded, pack_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ class NightlyOptions:
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Repeat the night of this seed.")] = None
     selection: options.Selection = field(default_factory=options.Selection)
     require: options.Require = ()
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
     report: options.Report = ()
     case_limit: options.CaseLimit = None
@@ -62,10 +62,9 @@ def nightly(options: NightlyOptions) -> Exit:
     Findings, counts and coverage are saved with every batch, so that a kill or a full disk loses nothing: go on with
     --resume. The night ends with STATE/report.html.
     """
-    from fuzz.adapters.pack import built_in, load
     from fuzz.report.formats import parse
 
-    reports, pack = parse(options.report), load(options.pack or built_in())
+    reports, pack = parse(options.report), loaded(options.pack)
     results = _Results(options, reports, pack.kernels)
     if not options.report_only:
         _leave(_night(options, pack, results))
@@ -79,15 +78,15 @@ def _night(options: NightlyOptions, pack: Pack, results: _Results) -> Exit:
     from fuzz.judge.oracle_process import OracleProcess
     from fuzz.report import console
     from fuzz.report.records import environment
-    from fuzz.uses.nightly.job import Job
     from fuzz.uses.nightly.lock import locked
     from fuzz.uses.nightly.opening import close, open_night
+    from fuzz.uses.nightly.session import NightSession
     from fuzz.uses.nightly.stopping import LAST_S, Stopping
-    from fuzz.uses.starting import nowhere
+    from fuzz.uses.starting import unmatched
 
     err, state, limit_s = console.progress(), options.state, options.max_time
     targets = options.selection.targets(pack)
-    for line in nowhere(options.require, targets):
+    for line in unmatched(options.require, targets):
         err.print(line)
         return Exit.REQUIRED_NOT_RUN
     make_state(state)
@@ -99,12 +98,12 @@ def _night(options: NightlyOptions, pack: Pack, results: _Results) -> Exit:
         opened = open_night(engine, seed, limit_s, command, environment(), options.resume)
         err.print(_announced(opened, options.resume), soft_wrap=True)
         with Stopping(opened.left_s) as stopping, ExitStack() as workers:
-            job = Job(
+            session = NightSession(
                 state, pack, pack_words(options.pack), targets, engine, opened, stopping, oracle, limit_s,
                 options.case_limit, options.jobs,
             )  # fmt: skip
             try:
-                saved = job.work(workers, err)
+                saved = session.work(workers, err)
                 code = results.finish(engine, opened, stopping, saved)
                 with stopping.abortable(LAST_S):
                     workers.close()

@@ -15,7 +15,7 @@ from typer.models import OptionInfo
 from fuzz.base.duration import seconds, written
 
 if TYPE_CHECKING:
-    from fuzz.adapters.pack import Pack as LoadedPack
+    from fuzz.adapters.pack import Pack
     from fuzz.adapters.target import Target
 
 
@@ -80,7 +80,7 @@ def _filled(kind: Any, values: Mapping[str, Any]) -> Any:
     return kind(**given)
 
 
-Pack = Annotated[
+PackFolder = Annotated[
     Path | None, typer.Option("--pack", help="Folder of kernels with a pack.py. Default: the built-in kernels.")
 ]
 Targets = Annotated[
@@ -131,7 +131,7 @@ class Selection:
     target: Targets = ()
     keyword: Keyword = None
 
-    def targets(self, pack: LoadedPack) -> tuple[Target, ...]:
+    def targets(self, pack: Pack) -> tuple[Target, ...]:
         """The chosen targets of a pack. Raises SelectionError where there is none."""
         from fuzz.uses.starting import select_targets
 
@@ -166,6 +166,13 @@ class Explaining:
     def seconds(self) -> float | None:
         """For one finding; None: findings are shown as they are."""
         return None if self.no_shrink else self.explain_time
+
+
+def loaded(pack: Path | None) -> Pack:
+    """The pack in that folder, or the built-in one. Raises PackError."""
+    from fuzz.adapters.pack import built_in, load
+
+    return load(pack or built_in())
 
 
 def pack_words(pack: Path | None) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class ReproOptions:
         Path, typer.Option("--findings", help="Where findings are looked up: a run's --output, or a nightly's --state.")
     ] = Path("findings")
     target: options.Targets = ()
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
     script: Annotated[
         Path | None,
@@ -43,7 +44,6 @@ def repro(options: ReproOptions) -> Exit:
 
     Exit code 0: passes everywhere; 1: fails somewhere; 125: nothing could be judged, so that `git bisect run` skips.
     """
-    from fuzz.adapters.pack import built_in, load
     from fuzz.base.validity import check_case
     from fuzz.base.verdict import Verdict
     from fuzz.report import console
@@ -56,7 +56,7 @@ def repro(options: ReproOptions) -> Exit:
 
     out, err = console.results(), console.progress()
     script.check_name(options.script)
-    pack = load(options.pack or built_in())
+    pack = loaded(options.pack)
     chosen = chosen_case(options.case, options.findings, pack)
     case, found = chosen.case, chosen.found
     for each in (case, *chosen.history):

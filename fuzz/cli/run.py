@@ -13,7 +13,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit, exit_of
-from fuzz.cli.options import pack_words
+from fuzz.cli.options import loaded, pack_words
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class RunOptions:
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same cases. Default: fresh.")] = None
     selection: options.Selection = field(default_factory=options.Selection)
     require: options.Require = ()
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
     output: options.Output = Path("findings")
     report: options.Report = ()
@@ -47,7 +47,6 @@ def run(options: RunOptions) -> Exit:
     Without --max-time and --max-cases it runs until Ctrl-C. Findings are written as case files at once. After the
     search each is shrunk and explained, and printed with the command that reproduces it.
     """
-    from fuzz.adapters.pack import built_in, load
     from fuzz.findings.book import FindingBook
     from fuzz.findings.tally import Tally
     from fuzz.judge.oracle_process import OracleProcess
@@ -63,13 +62,13 @@ def run(options: RunOptions) -> Exit:
     from fuzz.uses.histories import note_histories
     from fuzz.uses.search.calls import Calls
     from fuzz.uses.search.runner import Limits, Runner
-    from fuzz.uses.search.schedule import search_ops
-    from fuzz.uses.starting import missing_targets, note_not_running, nowhere, restarted, started, writable
+    from fuzz.uses.search.turns import search_ops
+    from fuzz.uses.starting import missing_targets, note_not_running, restarted, started, unmatched, writable
 
     out, err = console.results(), console.progress()
-    wanted, pack = parse(options.report), load(options.pack or built_in())
+    wanted, pack = parse(options.report), loaded(options.pack)
     targets = options.selection.targets(pack)
-    for line in nowhere(options.require, targets):
+    for line in unmatched(options.require, targets):
         err.print(line)
         return Exit.REQUIRED_NOT_RUN
     seed = secrets.randbelow(2**32) if options.seed is None else options.seed

@@ -9,6 +9,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,13 @@ class SelftestOptions:
         bool, typer.Option("--explain", help="Shrink and explain each mutant too, and compare with what was planted.")
     ] = False
     keyword: options.Keyword = None
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
     jobs: options.Jobs = 0
 
 
 def selftest(options: SelftestOptions) -> Exit:
     """Plant every known bug in a correct kernel and see it caught, for the right reason, with its base clean."""
-    from fuzz.adapters.pack import built_in, load
     from fuzz.report import console
     from fuzz.report.records import write_record
     from fuzz.uses.selftest.explained import explained_lines
@@ -38,7 +38,7 @@ def selftest(options: SelftestOptions) -> Exit:
     from fuzz.uses.selftest.report import mutant_facts, mutant_table
 
     out, err = console.results(), console.progress()
-    pack = load(options.pack or built_in())
+    pack = loaded(options.pack)
     mutants, results = chosen_mutants(pack, options.keyword), []
     for number, mutant in enumerate(mutants, start=1):
         err.print(f"[{number}/{len(mutants)}] {mutant.name}: {mutant.trigger}")

@@ -39,18 +39,18 @@ class Judgement:
 
     target: str
     case: str
-    """digest of the case."""
+    """The digest of the case."""
     verdict: Verdict
     ratio: float = 0.0
-    """worst err/budget over all output elements; 0 where nothing was compared."""
+    """The worst err/budget over all output elements; 0 where nothing was compared."""
     worst: OutputCheck | None = None
-    """the output that decides, where outputs were compared."""
+    """The output that decides, where outputs were compared."""
     reason: str = ""
-    """one line in plain words, for verdicts that no number explains."""
+    """One line in plain words, for verdicts that no number explains."""
     law: LawCheck | None = None
-    """the law by which the judged case is a twin, and for FAIL_LAW the one that is broken."""
+    """The law by which the judged case is a twin. With FAIL_LAW it is the one that is broken."""
     outcome: Outcome | None = field(default=None, repr=False)
-    """kept for findings only: passing runs would hold every output in memory."""
+    """It is kept for findings only: passing runs would hold every output in memory."""
 
     @property
     def broken_law(self) -> LawCheck | None:
@@ -67,7 +67,7 @@ class Judge:
     """Judges all targets of one case."""
 
     def __init__(self, case: Case, contracts: Iterable[Numerics] = ()) -> None:
-        """`contracts`: those of the targets that will be judged, as far as they are known beforehand."""
+        """`contracts` are those of the targets that will be judged, as far as they are known beforehand."""
         self.case = case
         self.oracle = CaseOracle(values_of(case), contracts)
 
@@ -129,7 +129,7 @@ class EntryJudge:
         self.entry = entry
         self.outcomes = outcomes
         self.checked: list[str] = []
-        """targets on which the law was compared."""
+        """The targets on which the law was compared."""
         self._refusals: dict[str, str | None] = {}
         self._before = before if entry.check is not None else None
         # A second run of the same case needs no second truth.

@@ -15,7 +15,7 @@ from oracles.numerics import Numerics
 from oracles.truth import OutputCheck
 
 _HEAD = struct.Struct("<Q")
-"""bytes of the JSON."""
+"""The number of bytes of the JSON comes first."""
 
 
 @dataclass(frozen=True)

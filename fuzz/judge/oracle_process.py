@@ -21,25 +21,25 @@ from oracles.numerics import Numerics
 from oracles.truth import OutputCheck
 
 _FAILED = b""
-"""in place of answers."""
+"""This is sent in place of answers that could not be found."""
 _FORK = multiprocessing.get_context("fork")
-"""nothing is sent to a new interpreter, which would take half a second to come as far."""
+"""It inherits what is imported here. A new interpreter would take half a second to come as far."""
 
 
 class OracleProcess:
-    """Answers what it is asked about batches, one batch at a time. A context manager.
+    """A context manager that answers the queries of batches, one batch at a time.
 
-    It is a help, and nothing rests on it: once it is gone, or where it fails, nothing is learned from it, and whoever
-    asked judges by himself, or comes upon the same error.
+    It only saves time: where the process ended or fails, `learn` brings no answers, and the caller's own judging finds
+    them, or comes upon the same error.
 
-    It must be entered before threads are started: it is forked, and a lock that another thread holds at that moment
-    would be held in it for ever.
+    It must be entered before threads are started: the process is forked, and a lock that another thread holds at that
+    moment would be held in it for ever.
     """
 
     def __init__(self, contracts: Iterable[Numerics]) -> None:
-        """`contracts`: all that will be asked about."""
+        """`contracts` are all that queries will name."""
         self.trouble = ""
-        """why there is no such process any more, in one line; '' where nothing is wrong."""
+        """Why there is no such process any more, in one line; '' where nothing is wrong."""
         self._usable = False
         self._contracts = tuple(dict.fromkeys(contracts))
         self._asked: Mapping[CaseOracle, Sequence[Query]] = {}
@@ -48,14 +48,14 @@ class OracleProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the process; None where it could not be started."""
+        """The process's id; None where it could not be started."""
         return self._process.pid
 
     def __enter__(self) -> OracleProcess:
         with warnings.catch_warnings():
             # Python 3.12 warns of threads; these are of NumPy's linear algebra, which prepares for a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
-            with self._noticed("could not be started"):
+            with self._guarded("could not be started"):
                 self._process.start()
         self._theirs.close()
         return self
@@ -69,28 +69,28 @@ class OracleProcess:
             self._process.join()
 
     def ask(self, asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
-        """Ask about one batch. Returns once it is sent; `learn` must have been called since the last one."""
-        assert not self._asked, "it may be busy sending answers, and would not listen"
+        """Send the queries of one batch. `learn` must have been called since the last one was sent."""
+        assert not self._asked, "the process may be sending answers, and would not receive: both would wait for ever"
         if asked and self._usable:
-            with self._noticed():
+            with self._guarded():
                 cases = [CaseQueries(oracle.values, queries) for oracle, queries in asked.items()]
                 self._connection.send_bytes(encode_queries(cases, self._contracts))
                 self._asked = asked
 
     def learn(self) -> None:
-        """Wait for the answers to what was asked last, if anything was, and let those oracles know them."""
+        """Wait for the answers to the queries that were sent last, if any were, and let their oracles know them."""
         asked, self._asked = self._asked, {}
         if asked and self._usable:
-            with self._noticed():
+            with self._guarded():
                 answers = self._connection.recv_bytes()
                 if answers != _FAILED:
                     for (oracle, queries), found in zip(asked.items(), decode_answers(answers), strict=True):
                         oracle.known.update(zip(queries, found, strict=True))
 
     @contextmanager
-    def _noticed(self, what: str = "was ended from outside") -> Iterator[None]:
-        """What breaks off in the middle of a message, for whatever reason, cannot go on; a reason that is nobody's
-        wish is told."""
+    def _guarded(self, what: str = "was ended from outside") -> Iterator[None]:
+        """A message that breaks off, for whatever reason, ends the use of the process: what comes next would be taken
+        for the rest of it. Where the process is the reason, `trouble` says so."""
         self._usable = False
         try:
             yield
@@ -100,9 +100,9 @@ class OracleProcess:
             self._usable = True
 
     def _serve(self) -> None:
-        """Answer until nobody asks any more. What `__enter__` does to its side is done to the other one here."""
-        self._connection.close()  # while it is open here, nobody hears that it was closed there
-        # Keyboards and CI tell a whole group to stop; who asks wants what he asked to be judged first.
+        """Answer until the connection is closed at its other end."""
+        self._connection.close()  # while this copy of that end is open, its closing is not seen
+        # Keyboards and CI send a stop to a whole process group; the caller wants its last batch judged first.
         os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGALRM):
@@ -113,14 +113,14 @@ class OracleProcess:
 
 
 def _answers(connection: Connection, contracts: Sequence[Numerics]) -> bytes:
-    """To the next message. Raises EOFError or OSError where there is none."""
+    """The answers to the next message. Raises EOFError or OSError where there is none."""
     message = connection.recv_bytes()
     try:
         cases = decode_queries(message, contracts)
         del message  # as large as all tensors of a batch
         return encode_answers([_judged(case) for case in cases])
     except Exception:
-        return _FAILED  # who asked will come upon the same error, and can say about which case
+        return _FAILED  # the caller will come upon the same error, and can say about which case
 
 
 def _judged(case: CaseQueries) -> list[OutputCheck]:

@@ -17,11 +17,11 @@ from oracles.screen import Received
 from oracles.truth import OutputCheck, Result, Truth
 
 Bits = tuple[bytes, ...]
-"""the outputs of one kernel, in the order of the case's: logical elements in C order, little-endian."""
+"""The outputs of one kernel, in the order of the case's: logical elements in C order, little-endian."""
 Query = tuple[Numerics, Bits]
-"""outputs to be judged, and the contract to judge them by."""
+"""Outputs that are to be judged, and the contract to judge them by."""
 _SEVERITY: tuple[Result, ...] = ("pass", "gave_up", "numeric", "nonfinite")
-"""of results, the least first: the severest of its outputs is what is said of a kernel."""
+"""Results by their severity, the least severe first: that of its worst output is said of a kernel."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Values:
     outputs: Mapping[str, Form]
     structured: bool
     digest: str
-    """of the case."""
+    """The digest of the case."""
 
     @cached_property
     def problem(self) -> Problem:
@@ -82,12 +82,12 @@ class CaseOracle:
     """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
     def __init__(self, values: Values, contracts: Iterable[Numerics] = ()) -> None:
-        """`contracts`: those that will be asked about, as far as they are known beforehand."""
+        """`contracts` are those that queries will name, as far as they are known beforehand."""
         self.values = values
         self._contracts = contracts
         self._received: dict[Bits, Received] = {}
         self.known: dict[Query, OutputCheck] = {}
-        """what was judged already, here or elsewhere."""
+        """What was judged already, here or in another process."""
 
     @cached_property
     def truth(self) -> Truth:

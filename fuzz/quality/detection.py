@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
+from hypothesis import strategies as st
+from hypothesis import target as climb
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
+from fuzz.generate.changes import filled
+from fuzz.generate.plan import plan
+from fuzz.generate.realise import realise
 from fuzz.generate.search import StopSearch, search
+from fuzz.generate.sketch import Sketch, sketches
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
-from fuzz.quality.targeted import targeted
 from fuzz.uses.search.guide import Guide
 from fuzz.uses.search.runner import UNHEARD
 
 Found = Mapping[str, int | None]
 """by target: the number of the first case that finds it; None where none does."""
+_EXAMPLES = 200
+"""of a round: Hypothesis draws half of them, then climbs from the best for each label."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,7 @@ class Hunt:
             told = [(j.worst, j.ratio) for j in judgements if j.verdict is Verdict.PASS]
             return {check.output: ratio for check, ratio in told if check is not None and not check.blunt}
 
-        targeted(target.kernel.op, seed, score, [target.kernel])
+        _targeted(target.kernel.op, seed, score, [target.kernel])
 
     def _others(self, target: Target) -> list[str]:
         return [other.id for other in self.targets if other is not target]
@@ -111,3 +122,37 @@ class _Tally:
 def _judged(case: Case, outcomes: Mapping[str, Outcome], targets: Sequence[Target]) -> list[Judgement]:
     judge = EntryJudge(Entry(case), outcomes)
     return [judge.judge(target) for target in targets if target.id in outcomes]
+
+
+def _targeted(
+    op: str, run_seed: int, score: Callable[[Case], Mapping[str, float]], kernels: Iterable[Kernel] = ()
+) -> None:
+    """The search as Hypothesis would guide it: give cases of `op` to `score`, one by one, until it raises StopSearch;
+    what it returns by label is climbed.
+
+    No run uses it: every example waits until the one before it is judged, so that nothing can be run in batches, and
+    none of its cases fills a coverage gap.
+    """
+    strategy = sketches(capabilities_of(kernels, op))
+
+    def one_case(sketch: Sketch, full: bool) -> None:
+        draw = plan(sketch)
+        for label, value in score(realise(filled(draw) if full else draw)).items():
+            climb(value, label=label)
+
+    quiet = settings(
+        max_examples=_EXAMPLES,
+        database=None,
+        derandomize=False,
+        deadline=None,
+        phases=[Phase.generate, Phase.target],
+        suppress_health_check=list(HealthCheck),
+    )
+    round_number = 0
+    try:
+        while True:
+            test = given(strategy, st.booleans())(one_case)
+            quiet(seeded(1_000_003 * run_seed + round_number)(test))()
+            round_number += 1
+    except StopSearch:
+        return

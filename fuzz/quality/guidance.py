@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fuzz.adapters.pack import Pack, built_in, load
+from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
@@ -19,6 +19,7 @@ from fuzz.base.mutant import Mutant
 from fuzz.base.selection import keyword
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
 from fuzz.execute.pool import WorkerPool
 from fuzz.quality.detection import Found, Hunt
 from fuzz.report import console
@@ -43,7 +44,7 @@ class GuidanceOptions:
     keyword: Annotated[
         str | None, typer.Option("-k", metavar="EXPR", help="Only planted bugs whose name matches, e.g. 'root or eps'.")
     ] = None
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
 
 
@@ -79,7 +80,7 @@ class Series:
 def guidance(options: GuidanceOptions) -> Exit:
     """Count the cases to find planted losses of accuracy: without guidance, with it, and by hypothesis.target."""
     out, err = console.results(), console.progress()
-    pack = load(options.pack or built_in())
+    pack = loaded(options.pack)
     matches = keyword(options.keyword) if options.keyword else lambda name: True
     mutants = [mutant for mutant in pack.mutants if mutant.of_size and matches(mutant.name)]
     if not mutants:

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.target import Target, TargetId
 from fuzz.base.errors import UsageError
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
 from fuzz.quality.speed.timing import ITEMSIZES, Shape, Timing
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
@@ -42,7 +42,7 @@ class KernelsOptions:
     n: Annotated[
         tuple[int, ...], typer.Option("--n", min=1, help="Length of a row. Default: several. Repeatable.")
     ] = ()
-    pack: options.Pack = None
+    pack: options.PackFolder = None
     json: options.Json = None
 
 
@@ -53,7 +53,7 @@ def kernels(options: KernelsOptions) -> Exit:
     if unknown:
         raise UsageError(f"--dtype {unknown[0]}: kernels are measured in {', '.join(ITEMSIZES)}")
     wanted = replace(options.selection, target=options.selection.target or ("c-*@native", "triton@cuda"))
-    chosen = wanted.targets(load(options.pack or built_in()))
+    chosen = wanted.targets(loaded(options.pack))
     missing = {target.id: reason for target in chosen if (reason := target.unavailable()) is not None}
     for line in not_run_lines(missing):
         console.progress().print(line, style="yellow")

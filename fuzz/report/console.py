@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 _FILE_WIDTH = 160
-"""columns of a table that is not printed on a terminal: as wide as the log of a CI job shows without folding."""
+"""Columns of a table that is not printed on a terminal: a target's id and where its worst was seen fit on one line."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class PlainTable:
 
 
 def results() -> Console:
-    """stdout; wide tables when it goes to a file or a pipe."""
+    """The console of stdout. Its tables are wide where it is no terminal."""
     console = Console(highlight=False, markup=False)
     return console if console.is_terminal else Console(highlight=False, markup=False, width=_FILE_WIDTH)
 
 
 def progress() -> Console:
-    """stderr; each line is one line."""
+    """The console of stderr. It breaks no line."""
     return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -17,11 +17,11 @@ from fuzz.findings.book import Bucket
 from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
-from oracles.explanation import Explanation
+from oracles.breakdown import Breakdown
 from oracles.truth import GaveUp, Truth
 
 _LISTED = 4
-"""names of one kernel listed before 'and N more'."""
+"""Targets of one kernel that are listed before 'and N more': about what a line of a terminal holds."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Provenance:
 
     seed: int
     command: str
-    """such as 'kernelfuzz run --seed 7 --pack mine'."""
+    """What its user typed, such as 'kernelfuzz run --seed 7 --pack mine'."""
     pack_option: tuple[str, ...] = ()
-    """('--pack', FOLDER) where the kernels are not the built-in ones."""
+    """It is ('--pack', FOLDER) where the kernels are not the built-in ones."""
     numbered: bool = False
-    """a case of it can be named by seed, op and number."""
+    """It is true where a case of the run can be named by seed, op and number."""
 
 
 def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: Target) -> str:
@@ -137,7 +137,7 @@ def _values(case: Case, judgement: Judgement, outcome: Outcome, target: Target) 
     output = case.outputs[check.output]
     got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
     try:
-        explanation = Truth(problem_of(case)).explain(
+        breakdown = Truth(problem_of(case)).explain(
             target.numerics, check.output, check.worst_index, float(got[check.worst_index])
         )
     except GaveUp as error:
@@ -151,28 +151,28 @@ def _values(case: Case, judgement: Judgement, outcome: Outcome, target: Target) 
             else "an accuracy failure: outside the statistical budget, inside the worst case"
         )
         yield f"  failing       {check.failing} of {size} elements of {check.output}; {proof}"
-    yield from explanation_lines(explanation)
+    yield from breakdown_lines(breakdown)
 
 
-def explanation_lines(explanation: Explanation) -> Iterator[str]:
+def breakdown_lines(breakdown: Breakdown) -> Iterator[str]:
     """The worst element: got and expected in decimal and hex, ulp, err/budget and its terms."""
-    index = ", ".join(str(i) for i in explanation.index)
-    yield f"  worst         {explanation.output}[{index}]"
-    yield f"  got           {explanation.got}"
-    yield f"  expected      {explanation.expected}"
-    yield f"  error         {explanation.ulp:+.4g} ulp, err/budget {explanation.ratio:.4g}"
-    yield from allowance_lines(explanation)
+    index = ", ".join(str(i) for i in breakdown.index)
+    yield f"  worst         {breakdown.output}[{index}]"
+    yield f"  got           {breakdown.got}"
+    yield f"  expected      {breakdown.expected}"
+    yield f"  error         {breakdown.ulp:+.4g} ulp, err/budget {breakdown.ratio:.4g}"
+    yield from allowance_lines(breakdown)
 
 
-def allowance_lines(explanation: Explanation) -> Iterator[str]:
+def allowance_lines(breakdown: Breakdown) -> Iterator[str]:
     """The exact value, what is allowed, and each term of the budget."""
-    yield f"  exact         {explanation.exact}"
-    yield f"  allowed       {explanation.low} to {explanation.high}"
-    for remark in explanation.remarks:
+    yield f"  exact         {breakdown.exact}"
+    yield f"  allowed       {breakdown.low} to {breakdown.high}"
+    for remark in breakdown.remarks:
         yield f"  note          {remark}"
-    for number, term in enumerate(explanation.terms):
+    for number, term in enumerate(breakdown.terms):
         yield f"  {'budget' if number == 0 else '':<13} {term.name:<15} {term.value:.3e}   {term.formula}"
-    for number, (name, text) in enumerate(explanation.facts):
+    for number, (name, text) in enumerate(breakdown.facts):
         yield f"  {'row' if number == 0 else '':<13} {name:<24} {text}"
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.outline import Failure, Outline
 
 MOST_ANNOTATIONS = 10
-"""of one kind that GitHub shows per step."""
+"""Annotations of one kind that GitHub shows for a step."""
 SUMMARY_BYTES = 1 << 20
-"""of one step's summary; a longer one is refused whole."""
+"""Bytes of a step's summary that GitHub takes. A longer one is refused whole."""
 
 
 def commands(outline: Outline) -> list[str]:
@@ -26,19 +27,22 @@ def commands(outline: Outline) -> list[str]:
 
 def summary(outline: Outline) -> str:
     """The step summary, cut to what GitHub takes."""
-    whole = "\n".join(_summary_lines(outline)) + "\n"
+    fence = _fence(outline)
+    whole = "\n".join(_summary_lines(outline, fence)) + "\n"
     if len(whole.encode(errors="replace")) <= SUMMARY_BYTES:
         return whole
     cut = "\n\n(cut: the rest does not fit into a step summary)\n"
-    kept = whole.encode(errors="replace")[: SUMMARY_BYTES - len(cut) - len(_FENCE) - 2].decode(errors="ignore")
-    return kept + ("\n" + _FENCE if kept.count(_FENCE) % 2 else "") + cut
+    kept = whole.encode(errors="replace")[: SUMMARY_BYTES - len(cut) - len(fence) - 2].decode(errors="ignore")
+    return kept + ("\n" + fence if kept.count(fence) % 2 else "") + cut
 
 
-_FENCE = "````"
-"""longer than any fence that a failure text could hold."""
+def _fence(outline: Outline) -> str:
+    """A fence around texts that is longer than any that one of them holds: they may quote what a kernel raised."""
+    inside = [run for failure in outline.failures for run in re.findall("`+", failure.text)]
+    return "`" * max([4, *(len(run) + 1 for run in inside)])
 
 
-def _summary_lines(outline: Outline) -> Iterator[str]:
+def _summary_lines(outline: Outline, fence: str) -> Iterator[str]:
     yield f"## kernelfuzz {outline.verb}: {'passed' if outline.ok else 'FAILED'}"
     yield ""
     yield f"{outline.judged:,} judged runs of {outline.cases:,} cases, seed {outline.seed}"
@@ -55,7 +59,7 @@ def _summary_lines(outline: Outline) -> Iterator[str]:
         yield markdown_table(PlainTable(("verdict", "kernel", "law", "runs", "targets", "known as"), rows))
     for failure in outline.failures:
         yield ""
-        yield f"{_FENCE}text\n{failure.text}\n{_FENCE}"
+        yield f"{fence}text\n{failure.text}\n{fence}"
     yield ""
     lines = [(line.kernel, line.target, str(line.judged), line.ratios) for line in outline.targets]
     yield markdown_table(PlainTable(("kernel", "target", "runs", "worst err/budget"), lines))

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 from fuzz.report.outline import Failure, Outline, TargetLine
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""characters that XML 1.0 cannot hold, not even escaped."""
+"""Characters that XML 1.0 cannot hold, not even escaped."""
 
 
 def junit(outline: Outline) -> str:

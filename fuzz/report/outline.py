@@ -40,11 +40,11 @@ class TargetLine:
     judged: int
     findings: int
     worst: Mapping[str, Worst]
-    """by dtype."""
+    """The worst err/budget of each dtype."""
     laws: Mapping[str, int]
-    """twins judged by each law that its kernel declares."""
+    """How many twins were judged by each law that its kernel declares."""
     not_run: str
-    """why nothing was judged, where nothing was."""
+    """Why nothing was judged; '' where something was."""
 
     @property
     def ratios(self) -> str:
@@ -63,10 +63,10 @@ class Failure:
     targets: tuple[str, ...]
     count: int
     text: str
-    """the failure text, in full."""
+    """The text of the failure, in full."""
     location: Location
     known: str = ""
-    """the issue of the known failure that covers it; it does not fail the gate."""
+    """The issue of the known failure that covers it. What is known does not fail the gate."""
 
     @property
     def fingerprint(self) -> str:
@@ -87,16 +87,16 @@ class Outline:
     """Everything that a report says."""
 
     verb: str
-    """'gate' or 'run'."""
+    """The verb that reports: 'gate', 'run' or 'nightly'."""
     seed: int
     environment: Mapping[str, Any]
     cases: int
     targets: tuple[TargetLine, ...]
     failures: tuple[Failure, ...]
     complaints: tuple[str, ...] = ()
-    """what else fails the gate: targets that did not run, stale entries, lost accuracy."""
+    """What else fails the gate: targets that did not run, stale entries, lost accuracy."""
     notes: tuple[str, ...] = ()
-    """what a reader should know and what fails nothing."""
+    """What a reader should know, and what fails nothing."""
 
     @property
     def failing(self) -> tuple[Failure, ...]:

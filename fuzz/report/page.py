@@ -30,7 +30,7 @@ _ENDINGS = {
 
 
 _ASIDE = ("shrunk: ", "cause: ", "not finished: ")
-"""beginnings of lines of an explanation that do not say when it fails."""
+"""Lines of an explanation that begin like this do not say when the kernel fails."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def write_page(path: Path, seen: NightView) -> None:
     text = page(seen)
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="replace")
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -79,6 +79,7 @@ def template(name: str) -> Template:
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"minutes": minutes, "thousands": "{:,.0f}".format}
+    environment.filters |= {"headline": _headline, "cause": _cause, "reproduction": _reproduction}
     return environment.get_template(name)
 
 
@@ -93,10 +94,6 @@ def _facts(seen: NightView) -> dict[str, Any]:
         "verdict": _verdict(seen),
         "ending": _ENDINGS.get(night.ended, night.ended),
         "rate": seen.judged / night.used_s if night.used_s else 0.0,
-        "buckets": seen.buckets,
-        "first_words": {bucket.row.id: _first_words(bucket) for bucket in seen.buckets},
-        "causes": {bucket.row.id: _cause(bucket) for bucket in seen.buckets},
-        "repros": {bucket.row.id: _repro(bucket) for bucket in seen.buckets},
         "lines": _lines(seen.targets),
         "idle": by_reason(idle_reasons(seen)),
         "ran": sum(1 for row in seen.targets if row.judged),
@@ -117,7 +114,7 @@ def _verdict(seen: NightView) -> tuple[str, str]:
     return ("good", "Nothing found") if seen.judged else ("idle", "Nothing ran")
 
 
-def _first_words(bucket: Bucket) -> str:
+def _headline(bucket: Bucket) -> str:
     """What is wrong in one line: the explanation, else what the judgement says, else where it was seen."""
     row = bucket.row
     stated = [line for line in row.explanation.splitlines() if not line.startswith(_ASIDE)]
@@ -143,7 +140,8 @@ def _pack_option(command: str) -> str:
     return f" --pack {shlex.quote(words[words.index('--pack') + 1])}" if "--pack" in words else ""
 
 
-def _repro(bucket: Bucket) -> str:
+def _reproduction(bucket: Bucket) -> str:
+    """The command that reproduces it; '' where its case could not be written."""
     line = next((line for line in bucket.row.text.splitlines() if line.startswith("  reproduce")), "")
     return line.strip().partition(" ")[2].strip()
 

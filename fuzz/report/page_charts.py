@@ -18,22 +18,22 @@ from fuzz.findings.database import TargetRow
 from fuzz.findings.database_views import Mark
 
 Curve = Sequence[tuple[float, float]]
-"""(n, value), by ascending n."""
+"""Points (n, value), by ascending n."""
 
 _COLOURS = 8
-"""in the style sheet."""
+"""Colours of lines in the style sheet, c0 to c7. Two places share one where a kernel runs at more."""
 _WIDTH, _HEIGHT = 360, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 12, 12, 36
-"""margins of an accuracy chart, in which its labels stand."""
+"""Pixels of an accuracy chart, three of which stand beside each other on the page, and the margins for its labels."""
 _FLOOR = 0.01
-"""smallest err/budget shown; exact results lie there."""
+"""The smallest err/budget that is shown. Exact results lie there."""
 _TICKS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 _LEAST_SPAN = 64
-"""n up to which the axis goes at least: one row length would leave it without any extent."""
+"""The axis goes up to this n at least: one row length alone would leave it without any extent."""
 _SEPARATE = 1.7
-"""times the sqrt(n) budget: where the worst case ends lower, its label would lie on that of the budget."""
+"""Where the worst case ends below this many sqrt(n) budgets, its label would lie on that of the budget."""
 _NAMED_DOTS = 3
-"""highest points of a line, which get a dot that names them."""
+"""So many of the highest points of a line get a dot that names them: more would hide the line."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class PlacePlot:
 
     name: str
     css: str
-    """class of the style sheet."""
+    """The class of the style sheet that colours it."""
     line: Curve
     rings: Curve = ()
-    """results judged by the worst case, drawn as rings."""
+    """Results that the worst case bounds, drawn as rings."""
 
     def dots(self) -> Iterator[tuple[str, float, float]]:
         """Points that can be pointed at: their kind, n and value."""
@@ -72,7 +72,7 @@ class PlacePlot:
 
 @dataclass(frozen=True)
 class AccuracyChart:
-    """err/budget against n, in units of the sqrt(n) budget, below that budget and the worst case."""
+    """A chart of err/budget against n, in units of the sqrt(n) budget, with that budget and the worst case."""
 
     title: str
     plots: Sequence[PlacePlot]
@@ -124,7 +124,7 @@ class AccuracyChart:
 
 @dataclass(frozen=True)
 class Sparkline:
-    """err/budget of one target against n, on a linear scale whose top is 1."""
+    """A small chart of err/budget of one target against n, on a linear scale whose top is 1."""
 
     title: str
     curve: Curve
@@ -152,7 +152,7 @@ class Sparkline:
 
 @dataclass(frozen=True)
 class Bars:
-    """One bar per minute."""
+    """A chart with one bar for each minute."""
 
     title: str
     unit: str

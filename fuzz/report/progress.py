@@ -14,8 +14,9 @@ from fuzz.findings.tally import Tally
 from fuzz.judge.judge import Judgement
 
 _LIVE_INTERVAL = 0.25
+"""Seconds between two updates of a live line: often enough to be seen to live."""
 _PLAIN_INTERVAL = 10.0
-"""seconds between two updates."""
+"""Seconds between two lines of a log: six a minute can be read."""
 
 
 class Progress:

@@ -24,7 +24,7 @@ from fuzz.generate.coverage import Ledger
 from fuzz.judge.judge import Judgement
 
 _DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch", "triton")
-"""those on which cases, values or kernels rest."""
+"""The distributions on which cases, values or kernels rest."""
 
 
 class RecordLog:
@@ -40,7 +40,7 @@ class RecordLog:
         except OSError as error:
             raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from error
         self.trouble = ""
-        """why the file is incomplete; the run goes on without it."""
+        """Why the file is incomplete; '' where it is whole. The run goes on without it."""
 
     def __enter__(self) -> RecordLog:
         return self

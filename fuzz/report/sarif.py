@@ -17,7 +17,7 @@ from fuzz.report.outline import Failure, Outline
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_RESULTS = 5000
-"""results of one run that code hosts show."""
+"""Results of one run that GitHub shows, by its documentation. It takes 25,000 and drops the rest of them."""
 FINGERPRINT = "kernelfuzzBucket/v1"
 
 _RULES = {
@@ -34,7 +34,7 @@ _RULES = {
     Verdict.TIMEOUT: "the kernel did not return in time",
     Verdict.REJECTED: "the kernel refused an input that it is declared to accept",
 }
-"""every verdict that is a finding, in an order that never changes: rules are numbered by it."""
+"""What each verdict that is a finding says, in an order that never changes: rules are numbered by it."""
 _NUMBER = {verdict: number for number, verdict in enumerate(_RULES)}
 
 

@@ -17,9 +17,9 @@ from fuzz.report.outline import Outline
 from fuzz.report.progress import minutes
 
 _SHORT = 3
-"""corners of one kind that are named where no target accepts them, so that one op takes one line; of more, how many."""
+"""So many corners of one kind that no target accepts are named; of more, only the number: an op takes about a line."""
 _NAMED = 12
-"""gaps of one kind that are named before '... and N more': what a table has room for. The records name all."""
+"""So many gaps of one kind are named before '... and N more': a table has room for them. The records name all."""
 
 
 def run_table(tally: Tally) -> Table:

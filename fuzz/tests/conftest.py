@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import fuzz
 import oracles
@@ -28,6 +29,10 @@ from fuzz.cli.exits import leave
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, HEAD, Run, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target
+
+# The same examples in every run: no outcome is left to chance, nor to how busy the machine is.
+settings.register_profile("tests", derandomize=True, database=None, deadline=None)
+settings.load_profile("tests")
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from fuzz.transport.process import Child
 
 _START_LIMIT_S = 180.0
-"""importing torch, on a busy machine with a cold disk."""
+"""Seconds that a server may take to start its first worker: it imports torch, perhaps on a busy machine from a cold
+disk."""
 _MESSAGE_BYTES = 64
-"""more than 'code' or 'pid' and a number take."""
+"""A message takes less: it is 'code' or 'pid', and a number."""
 
 
 def worker_environment(interpreted: bool) -> dict[str, str]:

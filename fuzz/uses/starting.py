@@ -99,7 +99,7 @@ def note_not_running(tally: Tally, targets: Sequence[Target], pool: WorkerPool) 
         line.not_run_reason = reasons.get(target.id, "")
 
 
-def nowhere(required: Sequence[str], targets: Sequence[Target]) -> list[str]:
+def unmatched(required: Sequence[str], targets: Sequence[Target]) -> list[str]:
     """A line for each required pattern that matches no target: known before anything runs."""
     return [
         f"required target {pattern}: no such target; see: kernelfuzz list targets"

@@ -6,7 +6,8 @@ What stands behind a listing's language says what is done with it:
 - ``gate``, ``nightly`` or ``gpu`` executes it there: of ``console`` every line that begins with ``$``, whose output
   must then have the lines that follow it (``...`` stands for any others) and whose exit code is 0, or what a line
   ``# exit code N`` says; ``python`` as a program. What costs seconds is for the gate.
-- ``patch`` (of the language ``diff``) is applied to a copy of the checkout, from which every later command runs.
+- ``patch`` (of the language ``diff``, a place a hunk, without line numbers) is applied to a copy of the checkout, from
+  which every later command runs.
 """
 
 from __future__ import annotations
@@ -81,6 +82,24 @@ def commands(listing: Listing) -> tuple[Command, ...]:
     return tuple(found)
 
 
+def edits(listing: Listing) -> tuple[tuple[str, str, str], ...]:
+    """The file of each hunk of a diff, and its lines before and after; a new file has none before."""
+    found: list[tuple[str, str, str]] = []
+    name = ""
+    for line in listing.text.splitlines(keepends=True):
+        if line.startswith("--- "):
+            continue
+        if line.startswith("+++ "):
+            name = line.split()[1].removeprefix("b/")
+        elif line.startswith("@@"):
+            found.append((name, "", ""))
+        else:
+            _, before, after = found[-1]
+            kept = line[1:] or "\n"
+            found[-1] = name, before + kept * (line[0] != "+"), after + kept * (line[0] != "-")
+    return tuple(found)
+
+
 @dataclass
 class Reader:
     """Somebody who follows a page in `folder`; `checkout` is copied where the page changes it."""
@@ -113,8 +132,11 @@ class Reader:
             for part in ("fuzz", "oracles", "kernels", "corpora"):
                 shutil.copytree(self.checkout / part, copy / part, ignore=unneeded)
             self.checkout = copy
-        done = self._run(["patch", "-p1", "--no-backup-if-mismatch"], self.checkout, listing.text)
-        assert done.returncode == 0, f"{listing.where}: {done.stdout}"
+        for name, before, after in edits(listing):
+            path = self.checkout / name
+            text = path.read_text(encoding="utf-8") if path.is_file() else ""
+            assert not before or text.count(before) == 1, f"{listing.where}: {name} has not, once, {before!r}"
+            path.write_text(text.replace(before, after) if before else after, encoding="utf-8")
 
     def _execute(self, listing: Listing) -> None:
         if listing.language == "python":

@@ -23,12 +23,13 @@ from fuzz.transport.python.spec import decoded
 from fuzz.transport.python.worker import work
 
 _REQUEST_BYTES = 1 << 16
-"""more than any spec takes: it names a file, an op and a few options."""
+"""A spec takes less: it names a file, an op and a few options."""
 _DESCRIPTORS = 4
+"""The worker's stdin, stdout and stderr, and the socket on which it is told of."""
 _NOTICE_BYTES = 64
-"""more than 'code' or 'pid' and a number take."""
+"""A notice takes less: it is 'code' or 'pid', and a number."""
 _PR_SET_PDEATHSIG = 1
-"""as <linux/prctl.h> has it."""
+"""The number is that of <linux/prctl.h>."""
 
 
 def serve(control: socket.socket) -> None:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fuzz.adapters.registry import ADAPTERS
 from fuzz.adapters.target import Target
 from fuzz.base.errors import UsageError
 from fuzz.findings.casefile import Found
 from fuzz.judge.judge import Judgement
-from fuzz.report.script.c_script import c_script
-from fuzz.report.script.calls import Calls, calls_of
-from fuzz.report.script.python_script import python_script
+from fuzz.report.script import calls_of
 from fuzz.uses.repro.chosen_case import ChosenCase
-
-_PROGRAMS: Mapping[str, Callable[[Target, Calls, Sequence[str], str], str]] = {".c": c_script, ".py": python_script}
-"""by the suffix of the language."""
 
 
 def check_name(path: Path | None) -> None:
     """Raise UsageError for a file whose language its name does not tell."""
-    if path is not None and path.suffix not in _PROGRAMS:
+    if path is not None and path.suffix not in {adapter.suffix for adapter in ADAPTERS.values()}:
         raise UsageError(f"--script {path}: the name must end in .c or .py")
 
 
@@ -48,7 +44,7 @@ def write_script(path: Path, chosen: ChosenCase, judgement: Judgement, target: T
         *([judgement.reason] if judgement.reason else []),
         *(found.explanation if found is not None else ()),
     ]
-    text = _PROGRAMS[path.suffix](target, calls, about, path.name)
+    text = target.adapter.script(target, calls, about, path.name)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -73,7 +73,7 @@ def test_kernels_that_take_no_optional_tensor_reject_it(tensor: str) -> None:
     """Given one all the same: ignoring a weight would be a wrong result that nobody notices."""
     able = replace(KERNELS[0].capabilities, dtypes=("f32",))
     plain = [k for k in PACK.kernels if k.op == "rms_norm" and not k.capabilities.takes]
-    targets = [t for t in expand([replace(k, capabilities=able) for k in plain], this_host()) if t.opt == "O2"]
+    targets = [t for t in expand([replace(k, capabilities=able) for k in plain], this_host()) if t.name.opt == "O2"]
     case = a_case("rms_norm", (tensor,), layout=dense)
     with WorkerPool(targets) as pool:
         (outcomes,) = pool.collect(pool.submit([case]))

@@ -95,7 +95,7 @@ def test_every_target_has_a_status_and_the_right_vectors(pool: WorkerPool) -> No
         assert not status.flushes
         assert target.vector_bits in (None, status.vector_bits)
         assert (status.emulator == "tcg") == target.emulated
-        assert status.compiler.startswith(target.compiler)
+        assert status.compiler.startswith(target.name.compiler)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
@@ -149,7 +149,7 @@ def test_what_a_kernel_does_not_take_it_rejects() -> None:
         {"x": Tensor("f64", contiguous((4,)), bytes(32))}, {"y": Output("f64", contiguous((4,)))},
     )  # fmt: skip
     cases = [a_case(contiguous((5, 7)), axis=0), transposed, doubles]
-    with WorkerPool([t for t in expand(strict, this_host()) if t.opt == "O2"]) as pool:
+    with WorkerPool([t for t in expand(strict, this_host()) if t.name.opt == "O2"]) as pool:
         for outcomes in pool.collect(pool.submit(cases)):
             assert {outcome.status for outcome in outcomes.values()} == {Status.REJECTED}
             assert all(not outcome.damage for outcome in outcomes.values())

@@ -21,7 +21,6 @@ Planted = Callable[..., Path]
 CASE = str(CHECKOUT / "corpora" / "historical" / "sve-tail-dont-care.json")
 
 WRONG = {
-    "bench": (["oracle", "--dtype", "f99"], "f99"),
     "calibrate": (["--dtype", "f99"], "f99"),
     "corpus": (["add", "/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "doctor": (["--pack", "/nowhere"], "/nowhere is not a pack"),

@@ -101,8 +101,8 @@ def test_each_judged_run_leaves_a_record_and_the_summary_adds_up(whole_run: Any)
     assert summary["judged"] == len(runs) == sum(target["judged"] for target in summary["targets"])
     assert {record["verdict"] for record in runs} == {"PASS"}
     idle = {target["target"] for target in summary["targets"] if target["judged"] == 0 and not target["not_run"]}
-    # Rows of whole tiles of 2,048 are rare in the few cases that the interpreter is given.
-    assert idle <= {"triton-tile-fast@interpret"}
+    # Rows that a kernel insists on, such as whole tiles of 2,048, are rare in the few cases of the interpreter.
+    assert all(name.endswith("@interpret") for name in idle), idle
 
 
 def test_the_same_seed_runs_the_same_cases_in_the_same_order(whole_run: Any, cli_here: Cli, tmp_path: Path) -> None:

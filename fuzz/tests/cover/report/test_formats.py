@@ -123,7 +123,7 @@ def test_a_step_summary_is_cut_to_what_is_taken_with_its_fences_closed() -> None
     whole = github.summary(replace(_RED, failures=(long,) * 2000))
     assert len(whole.encode()) <= 1 << 20
     assert whole.endswith("(cut: the rest does not fit into a step summary)\n")
-    assert whole.count(github._FENCE) % 2 == 0
+    assert whole.count("````") % 2 == 0
     assert "## kernelfuzz gate: FAILED" in whole
     assert "## kernelfuzz gate: passed" in github.summary(_GREEN)
 
@@ -225,3 +225,10 @@ def test_a_reason_of_several_lines_stays_in_its_cell() -> None:
     lines = github.summary(replace(_GREEN, targets=idle)).splitlines()
     assert sum(line.startswith("| mine |") for line in lines) == 3
     assert sum(line.endswith(r"NOT_RUN: error: a\|b   in line 2 |") for line in lines) == 3
+
+
+def test_a_text_that_holds_a_fence_stays_within_its_own() -> None:
+    text = "raised:\n````\n# no heading\n````"
+    lines = github.summary(replace(_RED, failures=(replace(_FAILURE, text=text),))).splitlines()
+    start = lines.index("`````text")
+    assert lines[start + 1 : start + 6] == [*text.splitlines(), "`````"]

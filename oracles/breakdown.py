@@ -28,7 +28,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Breakdown:
     """Why one element was judged as it was. Text is ready to print; numbers are of the output's dtype."""
 
     output: str
@@ -55,14 +55,14 @@ class Explanation:
     """special rules that apply to the element: NaN required, may be zero, ..."""
 
 
-def explain(
+def breakdown(
     output: str,
     index: tuple[int, ...],
     bounds: Bounds,
     got: float | None,
     terms: tuple[Term, ...],
     facts: tuple[tuple[str, str], ...],
-) -> Explanation:
+) -> Breakdown:
     """Put a judgement into words, of the expected value where `got` is None.
 
     `bounds` must be stable; works at any precision that mpmath is set to.
@@ -73,7 +73,7 @@ def explain(
     expected = sign * round_precise(bounds.centre, form)
     got = expected if got is None else got
     ok = conforms(bounds, got)
-    return Explanation(
+    return Breakdown(
         output,
         index,
         ok,

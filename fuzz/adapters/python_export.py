@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fuzz.adapters.build import edited_source
-from fuzz.adapters.python import python_kernel
-from fuzz.adapters.target import Target
+from fuzz.adapters.export import Calls, hex_words
 from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
-from fuzz.report.script.calls import Calls
+from fuzz.base.kernel import Kernel
 
 _HARNESS = Path(__file__).with_name("standalone.txt")
 _SIBLING = re.compile(r"^\s*from \.(\w+) import|^\s*from \. import (\w+)", re.MULTILINE)
 _WIDTH = 118
 
 
-def python_script(target: Target, calls: Calls, about: Sequence[str], name: str = "repro.py") -> str:
+def python_script(
+    kernel: Kernel, function: str, options: Mapping[str, object], device: str, calls: Calls, about: Sequence[str]
+) -> str:
     """The program's text; `about` is said in its first comment."""
-    kernel = python_kernel(target.kernel)
     sources = _sources(kernel.source.parent, {kernel.source.name: edited_source(kernel)})
-    lines = [*about, "", f"It exits with 1 where the kernel fails:  python {name}"]
-    interpreted = target.name.place == "interpret"
     return "\n".join(
         [
-            *(f"# {line}".rstrip() for line in lines),
+            *(f"# {line}".rstrip() for line in about),
             "import importlib", "import inspect", "import math", "import os", "import sys", "import tempfile",
             "from pathlib import Path", "",
-            *(['os.environ["TRITON_INTERPRET"] = "1"', ""] if interpreted else []),
+            *(['os.environ["TRITON_INTERPRET"] = "1"', ""] if device == "interpret" else []),
             "import numpy as np", "import torch", "",
-            f"DEVICE = {'cuda' if target.name.place == 'cuda' else 'cpu'!r}",
-            f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {kernel.function!r}",
-            f"OPTIONS = {dict(kernel.options)!r}",
-            f"INVALID, LAW = {bool(calls.invalid)!r}, {calls.law is not None!r}",
+            f"DEVICE = {'cuda' if device == 'cuda' else 'cpu'!r}",
+            f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {function!r}",
+            f"OPTIONS = {dict(options)!r}",
+            f"INVALID, LAW = {calls.invalid!r}, {calls.law!r}",
             "SOURCES = {}",
             *(f"SOURCES[{name!r}] = {_quoted(text)}" for name, text in sources.items()),
             "CALLS = [",
@@ -76,7 +74,7 @@ def _tensor(name: str, tensor: Tensor | Output, calls: Calls, *, last: bool) -> 
     if tensor.alias is not None:
         yield f'            "alias": {tensor.alias!r},'
     if isinstance(tensor, Tensor):
-        words = [tensor.bits[i : i + size][::-1].hex() for i in range(0, len(tensor.bits), size)]
+        words = hex_words(tensor)
         per_line = max(1, (_WIDTH - 20) // (2 * size + 1))
         yield '            "bits": ('
         yield from (f'                "{" ".join(words[i : i + per_line])} "' for i in range(0, len(words), per_line))

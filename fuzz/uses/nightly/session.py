@@ -1,4 +1,4 @@
-"""One session of a night, from the start of its workers to the last that is saved."""
+"""A session of a night: one process, from the start of its workers to the last that it saves."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from fuzz.uses.starting import started
 
 
 @dataclass(frozen=True)
-class Job:
-    """What one session works with."""
+class NightSession:
+    """What one session of a night works with."""
 
     state: Path
     pack: Pack

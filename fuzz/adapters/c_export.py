@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuzz.adapters.build import NATIVE, edited_source
-from fuzz.adapters.c import compiler_of, prefix_of
-from fuzz.adapters.target import Target
+from fuzz.adapters.export import Allowed, Calls, hex_words
 from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
+from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
-from fuzz.report.script.calls import Calls
-from fuzz.report.script.expectation import Allowed
 
 _HARNESS = Path(__file__).with_name("standalone.c")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
@@ -52,32 +49,20 @@ static kf_tensor kfs_given(const kfs_tensor *t) {
 """
 
 
-def c_script(target: Target, calls: Calls, about: Sequence[str], name: str = "repro.c") -> str:
+def c_script(kernel: Kernel, calls: Calls, about: Sequence[str]) -> str:
     """The program's text; `about` is said in its first comment."""
     return "\n".join(
         [
-            _comment([*about, "", *_commands(target, name)]),
-            _with_includes(edited_source(target.kernel), target.kernel.source.parent),
+            _comment(about),
+            _with_includes(edited_source(kernel), kernel.source.parent),
             _TYPES,
             *(line for number, case in enumerate(calls.cases) for line in _call(number, case, calls)),
             f"static kfs_call kfs_calls[] = {{{', '.join(f'KFS_CALL_{n}' for n in range(len(calls.cases)))}}};",
-            f"enum {{ KFS_CALLS = {len(calls.cases)}, KFS_INVALID = {int(bool(calls.invalid))}, "
-            f"KFS_LAW = {int(calls.law is not None)} }};",
+            f"enum {{ KFS_CALLS = {len(calls.cases)}, KFS_INVALID = {int(calls.invalid)}, "
+            f"KFS_LAW = {int(calls.law)} }};",
             _HARNESS.read_text(),
         ]
     )
-
-
-def _commands(target: Target, name: str) -> Iterator[str]:
-    tool = compiler_of(target)
-    compiler = shlex.join([Path(tool.command[0]).name, *tool.command[1:]]) if tool.command else target.name.compiler
-    static = " -static" if target.emulated else ""
-    yield "Compile and run; it exits with 1 where the kernel fails:"
-    yield f"  {compiler} -std=gnu11 {shlex.join(target.flags)}{static} {name} -lm -o repro"
-    run = "./repro"
-    if prefix := prefix_of(target):
-        run = f"{shlex.join([Path(prefix[0]).name, *prefix[1:]])} ./repro"
-    yield f"  {run}"
 
 
 def _comment(lines: Sequence[str]) -> str:
@@ -105,7 +90,7 @@ def _call(number: int, case: Case, calls: Calls) -> Iterator[str]:
         count = 0
         if isinstance(tensor, Tensor):
             bits = f"{stem}_bits"
-            yield _array(f"uint{8 * ITEMSIZE[tensor.dtype]}_t {bits}", _words(tensor))
+            yield _array(f"uint{8 * ITEMSIZE[tensor.dtype]}_t {bits}", [f"0x{word}" for word in hex_words(tensor)])
         elif last and calls.allowed.get(name):
             allowed, count = f"{stem}_allowed", len(calls.allowed[name])
             yield _array(f"kfs_allowed {allowed}", [_expected(each) for each in calls.allowed[name]], 2)
@@ -142,11 +127,6 @@ def _braced(numbers: Sequence[int]) -> str:
 def _array(head: str, items: Sequence[str], per_line: int = _WORDS_PER_LINE) -> str:
     lines = [", ".join(items[i : i + per_line]) for i in range(0, len(items), per_line)]
     return f"static const {head}[] = {{\n    " + (",\n    ".join(lines) or "0") + "};"
-
-
-def _words(tensor: Tensor) -> list[str]:
-    size = ITEMSIZE[tensor.dtype]
-    return ["0x" + tensor.bits[i : i + size][::-1].hex() for i in range(0, len(tensor.bits), size)]
 
 
 def _expected(allowed: Allowed) -> str:

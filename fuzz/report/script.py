@@ -1,0 +1,109 @@
+"""What a standalone program runs: one call or several, and how the outputs of the last one are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fuzz.adapters import export
+from fuzz.adapters.export import Allowed, Calls
+from fuzz.adapters.target import Target
+from fuzz.base.case import ITEMSIZE, Case, CaseError
+from fuzz.base.errors import UsageError
+from fuzz.base.verdict import Verdict
+from fuzz.judge.judge import Judgement
+from fuzz.judge.values import problem_of
+from fuzz.laws.law import LawCheck, unchanged
+from oracles.enclosure import ALLOWED, REQUIRED
+from oracles.numerics import Numerics
+from oracles.precise import Bounds
+from oracles.truth import Truth
+
+_ROW_LAWS = ("row_permutation", "batch_subset", "batch_append")
+"""laws by which the twin's elements are some of the case's."""
+_MOST = 2048
+"""elements of one output that are compared, the failing ones first: each is calculated with high precision."""
+
+
+def calls_of(
+    target: Target, case: Case, judgement: Judgement | None, law: LawCheck | None, history: tuple[Case, ...]
+) -> Calls:
+    """What shows a finding. Raises UsageError where a program cannot."""
+    cases = (*history, case)
+    if any(each.reaches_far for each in cases):
+        raise UsageError("--script: a tensor larger than memory needs the worker's sparse mapping: use repro itself")
+    if not target.kernel.shares_memory and not all(each.apart for each in cases):
+        raise UsageError("--script: tensors that share memory in part are shown by a C kernel only: choose its target")
+    broken = law if judgement is None or judgement.verdict is Verdict.FAIL_LAW else None
+    if broken is not None:
+        return _by_law(cases, broken)
+    invalid = target.kernel.capability.refusal(case)
+    allowed = {} if invalid else _expectations(case, target.numerics, judgement)
+    return Calls(cases, allowed, bool(invalid))
+
+
+def _by_law(cases: tuple[Case, ...], law: LawCheck) -> Calls:
+    case = cases[-1]
+    twin = law.twin(case)
+    origins: dict[str, list[int]] = {}
+    if law.name in _ROW_LAWS:
+        origins = {name: _origins(case, name, law) for name in case.outputs}
+    elif law.law.expected is not unchanged:
+        raise UsageError(f"--script: what {law.name} expects of the twin is not written as a program: use repro itself")
+    return Calls((*cases, twin), law=True, origins=origins)
+
+
+def _origins(case: Case, name: str, law: LawCheck) -> list[int]:
+    """Found by giving the law numbered elements for outputs, low and high halves of the numbers by themselves."""
+    size = case.outputs[name].layout.size
+    word = f"<u{ITEMSIZE[case.outputs[name].dtype]}"
+    halves = []
+    for numbers in (np.arange(size) % 256, np.arange(size) // 256):
+        if size > 256**2:
+            raise CaseError("--script: too many elements to follow rows through a law")
+        outputs = {
+            other: np.zeros(output.layout.size, f"<u{ITEMSIZE[output.dtype]}").tobytes()
+            for other, output in case.outputs.items()
+        }
+        outputs[name] = numbers.astype(word).tobytes()
+        halves.append(np.frombuffer(law.expected(case, outputs)[name], word).astype(np.int64))
+    picked: list[int] = (halves[0] + 256 * halves[1]).tolist()
+    return picked
+
+
+def _expectations(case: Case, numerics: Numerics, judgement: Judgement | None) -> dict[str, list[Allowed]]:
+    """By output, for as many elements as are worth the time; an element on which the oracle gives up is left out."""
+    truth = Truth(problem_of(case))
+    return {name: list(_allowed(truth, case, name, numerics, judgement)) for name in case.outputs}
+
+
+def _allowed(truth: Truth, case: Case, name: str, numerics: Numerics, judgement: Judgement | None) -> Iterator[Allowed]:
+    shape = case.outputs[name].layout.shape
+    for flat in _chosen(case, name, judgement):
+        place = truth.canonical_index(name, tuple(int(i) for i in np.unravel_index(flat, shape)))
+        bounds = truth.bounds(numerics, name, place, case.structured)
+        if bounds is not None:
+            low, high = bounds.ends
+            yield Allowed(flat, float(low), float(high), _rule(bounds))
+
+
+def _chosen(case: Case, name: str, judgement: Judgement | None) -> list[int]:
+    """Flat indices: failing elements, then the first ones."""
+    size = case.outputs[name].layout.size
+    check = judgement.worst if judgement is not None else None
+    mask = check.mask if check is not None and check.output == name else None
+    failing = [] if mask is None else np.flatnonzero(mask).tolist()
+    return sorted(list(dict.fromkeys([*failing, *range(min(size, _MOST))]))[:_MOST])
+
+
+def _rule(bounds: Bounds) -> int:
+    bits = {
+        export.MAGNITUDE: bounds.negative is not None,
+        export.NEGATIVE: bounds.negative,
+        export.MAY_BE_NAN: bounds.nan == ALLOWED,
+        export.MUST_BE_NAN: bounds.nan == REQUIRED,
+        export.MAY_BE_ZERO: bounds.zero,
+        export.MAY_BE_NONFINITE: bounds.nonfinite,
+    }
+    return sum(bit for bit, holds in bits.items() if holds)

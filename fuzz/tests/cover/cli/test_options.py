@@ -1,0 +1,133 @@
+"""Options are declared once: what the help shows, what a verb is given, and how errors are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+
+from fuzz.base.attestation import AttestationError
+from fuzz.base.duration import seconds, written
+from fuzz.base.selection import SelectionError
+from fuzz.cli import options
+from fuzz.cli.exits import Exit, describe, leave
+from fuzz.quality.__main__ import app as quality
+from fuzz.tests.conftest import Cli
+from oracles.numerics import NumericsError
+
+
+@dataclass(frozen=True)
+class _Inner:
+    limit: Annotated[float, typer.Option("--limit", parser=options.duration)] = 5.0
+
+
+@dataclass(frozen=True)
+class _Outer:
+    path: Annotated[Path, typer.Argument()]
+    word: Annotated[tuple[str, ...], typer.Option("--word")] = ()
+    inner: _Inner = field(default_factory=partial(_Inner, 90.0))
+
+
+def _filled(*arguments: str) -> _Outer:
+    given: list[_Outer] = []
+
+    def verb(options: _Outer) -> Exit:
+        """Keep what it is given."""
+        given.append(options)
+        return Exit.NOTHING_RAN
+
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    options.add_verbs(app, {"verb": verb})
+    assert app(["verb", *arguments], standalone_mode=False) == 5
+    return given[0]
+
+
+def test_a_verb_is_given_its_options_with_groups_and_tuples() -> None:
+    assert _filled("here") == _Outer(Path("here"), (), _Inner(90.0))
+    given = _filled("here", "--word", "a", "--word", "b", "--limit", "8h")
+    assert given == _Outer(Path("here"), ("a", "b"), _Inner(28800.0))
+
+
+@pytest.mark.parametrize("text", ["8h", "90s", "5m", "0.5s"])
+def test_times_are_written_as_they_are_read(text: str) -> None:
+    assert seconds(written(seconds(text))) == seconds(text)
+    assert written(8 * 3600.0) == "8h"
+
+
+def test_the_help_shows_times_as_people_write_them(cli_here: Cli) -> None:
+    for verb, time in (("nightly", "8h"), ("run", "45s"), ("gate", "5s")):
+        assert f"[default: {time}]" in cli_here(verb, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["repro", "no-such-finding"], "no case file"),
+        (["repro", "1:rms_norm:0"], "the first case is number 1"),
+        (["repro", "1:layer_norm:1"], "unknown op 'layer_norm'"),
+        (["repro", "1:rms_norm:1", "--script", "a.rs"], "must end in .c or .py"),
+        (["gate", "--base", "no-such-commit"], "git knows no such commit"),
+        (["gate", "--report", "pdf"], "the formats are"),
+        (["nightly"], "--state"),
+        (["nightly", "--state", "/proc/nowhere"], "cannot be written"),
+        (["nightly", "--state", "empty", "--report-only"], "no night was ever run there"),
+        (["nightly", "--state", "s", "--max-time", "a night"], "30s, 5m or 8h"),
+        (["corpus", "verify", "--corpora", "/nowhere"], "no such folder"),
+        (["corpus", "merge", "/nowhere"], "no such folder"),
+        (["run", "--sanitize", "--target", "c-generic@*"], "it checks CUDA kernels, and none is chosen"),
+        (["run", "--case-limit", "-1"], "30s, 5m or 8h"),
+        (["bench", "oracle"], "No such command 'bench'"),
+    ],
+)
+def test_what_an_option_cannot_be_is_one_line_and_exit_code_4(cli_here: Cli, arguments: list[str], words: str) -> None:
+    done = cli_here(*arguments)
+    assert done.returncode == 4, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["guidance", "-k", "nothing"], "plants no loss of accuracy that matches"),
+        (["oracle", "--dtype", "f8"], "unknown dtype"),
+        (["kernels", "--pack", "/nowhere"], "is not a pack"),
+        (["throughput"], "No such command"),
+    ],
+)
+def test_what_measures_ourselves_has_the_same_errors(cli_here: Cli, arguments: list[str], words: str) -> None:
+    done = cli_here(*arguments, app=quality)
+    assert (done.returncode, "Traceback" in done.stderr) == (4, False), done.stderr
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (SelectionError("no such thing"), 4, "kernelfuzz: no such thing"),
+        (NumericsError("accumulate: what is that?"), 4, "kernelfuzz: accumulate: what is that?"),
+        (AttestationError("a stranger"), 3, "kernelfuzz: internal error: a stranger"),
+        (OSError(28, "No space left", "/full"), 3, "kernelfuzz: /full: No space left"),
+        (ZeroDivisionError("oops"), 3, "please report the text above"),
+    ],
+)
+def test_an_error_is_told_by_its_kind(error: Exception, code: int, words: str) -> None:
+    message, found = describe(error)
+    assert found == code
+    assert words in message
+
+
+def test_an_interruption_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*, standalone_mode: bool) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as ended:
+        leave(interrupted)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "kernelfuzz: interrupted\n"

@@ -1,0 +1,17 @@
+"""What is installed: the engine and the oracle, and neither tests nor what measures ourselves."""
+
+from __future__ import annotations
+
+import tomllib
+
+from setuptools import find_packages
+
+from fuzz.tests.conftest import CHECKOUT
+
+
+def test_what_measures_ourselves_is_not_in_the_wheel() -> None:
+    settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]
+    packages = find_packages(str(CHECKOUT), **settings)
+    assert {"fuzz", "fuzz.cli", "fuzz.uses", "fuzz.uses.selftest", "oracles"} <= set(packages)
+    assert (CHECKOUT / "fuzz" / "quality" / "__init__.py").is_file()
+    assert not [name for name in packages if "quality" in name or "tests" in name]
