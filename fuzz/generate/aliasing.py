@@ -11,7 +11,7 @@ from fuzz.base.draw import Draw, Placement
 from fuzz.base.memory import shift
 from fuzz.base.op import OPS, Op
 from fuzz.base.stream import Stream
-from fuzz.generate.presence import may_share
+from fuzz.generate.capabilities import may_share
 from fuzz.generate.realise import draw_of, layout_of, realise
 
 ONE_IN = 12

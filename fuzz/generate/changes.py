@@ -10,8 +10,7 @@ from fuzz.base.draw import EPS, Draw
 from fuzz.base.op import OPS
 from fuzz.base.stream import Dice
 from fuzz.generate.menus import MENUS
-from fuzz.generate.shapes import LARGEST_CASE
-from fuzz.generate.sketch import fitting_n
+from fuzz.generate.sketch import LARGEST_CASE, fitting_n
 
 Change = Callable[[Draw, Capability, Dice], Draw]
 

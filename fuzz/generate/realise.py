@@ -17,13 +17,11 @@ from fuzz.base.dtypes import from_bits, quantise
 from fuzz.base.memory import overlapping, shift
 from fuzz.base.op import OPS, Op, adjacent_extent
 from fuzz.base.stream import Reals, Stream
+from fuzz.generate.coverage import labels_of
 from fuzz.generate.given import RANDOM, made_of, repeated_or_cut, stored
-from fuzz.generate.labels import labels_of
 from fuzz.generate.layouts import lay_out
-from fuzz.generate.menus import LIKE_X, is_structured
+from fuzz.generate.menus import LIKE_X, RELATED, WEIGHTS, Scene, is_structured
 from fuzz.generate.recipes import RECIPES, RowSpec
-from fuzz.generate.related import RELATED, Scene
-from fuzz.generate.weights import WEIGHTS
 
 Values = NDArray[np.generic]
 

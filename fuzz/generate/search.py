@@ -17,13 +17,12 @@ from fuzz.base.draw import Draw
 from fuzz.base.kernel import Kernel
 from fuzz.generate.aliasing import aliased, aliased_as
 from fuzz.generate.big import due
+from fuzz.generate.capabilities import anything, out_of_capability
 from fuzz.generate.coverage import Label, Ledger
 from fuzz.generate.plan import plan
-from fuzz.generate.provider import BACKEND
 from fuzz.generate.realise import realise
-from fuzz.generate.requirements import anything, out_of_capability
 from fuzz.generate.sequences import LENGTH, sequence
-from fuzz.generate.sketch import Sketch, fan_out, sketches
+from fuzz.generate.sketch import BACKEND, Sketch, fan_out, sketches
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import nudged, steer
 

@@ -17,8 +17,7 @@ from fuzz.base.stream import Dice, Stream
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.plan import OFFSETS, layouts_of
 from fuzz.generate.realise import realise
-from fuzz.generate.shapes import LARGEST_CASE
-from fuzz.generate.sketch import fitting_n
+from fuzz.generate.sketch import LARGEST_CASE, fitting_n
 
 RELATIVES = 2
 """calls between the first call and its repetition."""

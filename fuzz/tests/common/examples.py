@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw, Part
 from fuzz.base.op import OPS
+from fuzz.generate.capabilities import anything
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.requirements import anything
 from fuzz.generate.sketch import sketches
 
 

@@ -16,7 +16,7 @@ from fuzz.base.op import OPS
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.big import SERIES, big_case, due
-from fuzz.generate.requirements import anything
+from fuzz.generate.capabilities import anything
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judge import Judge
 

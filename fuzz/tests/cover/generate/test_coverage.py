@@ -6,11 +6,11 @@ import pytest
 
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities, Capability
+from fuzz.generate.capabilities import anything
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.menus import PLACED
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.requirements import anything
 from fuzz.generate.sketch import Sketch, fitting_n
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer

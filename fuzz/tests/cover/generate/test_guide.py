@@ -18,8 +18,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.search import StopSearch, search
-from fuzz.generate.shapes import LARGEST_CASE
-from fuzz.generate.sketch import Sketch
+from fuzz.generate.sketch import LARGEST_CASE, Sketch
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import declared
 from fuzz.uses.search.guide import Guide

@@ -17,12 +17,12 @@ from fuzz.base.capability import Capability
 from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.draw import EPS, Draw
 from fuzz.base.kernel import capabilities_of
+from fuzz.generate.capabilities import out_of_capability
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import recipes
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.requirements import out_of_capability
 from fuzz.generate.search import StopSearch, search
 from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
