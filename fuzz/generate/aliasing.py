@@ -38,6 +38,7 @@ def aliased(case: Case, capabilities: Sequence[Capability]) -> Case:
 
     The case's own bits decide: not the machine, and not what ran before. Only what shares memory counts as visited.
     """
+    # The label decides which cases of every seed these are.
     stream = Stream(int(case.digest[:16], 16)).child("entangled")
     chance, which, how, far = (int(word) for word in stream.words(4))
     knots = list(_knots(case))

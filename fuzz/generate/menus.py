@@ -11,14 +11,10 @@ import numpy as np
 from fuzz.base.op import Menu
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
-from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, recipe
+from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
 
 WEIGHTS: dict[str, Recipe] = {}
 """by name, from the plainest to the oddest."""
-
-
-def _signs(spec: RowSpec, stream: Stream) -> Reals:
-    return 1.0 - 2.0 * stream.child("sign").integers(spec.size, 0, 1).astype(np.float64)
 
 
 @recipe("another number in each of 251 columns", structured=False, registry=WEIGHTS)
@@ -46,12 +42,12 @@ def _negative(spec: RowSpec, stream: Stream) -> Reals:
 
 @recipe("15.8125 of either sign: all significant bits of bf16 but one", structured=False, registry=WEIGHTS)
 def _fifteen(spec: RowSpec, stream: Stream) -> Reals:
-    return 15.8125 * _signs(spec, stream)
+    return 15.8125 * random_signs(spec, stream)
 
 
 @recipe("powers of two times uniform numbers, 2**-10 to 2**10", structured=False, registry=WEIGHTS)
 def _large_and_small(spec: RowSpec, stream: Stream) -> Reals:
-    powers = np.ldexp(_signs(spec, stream), stream.child("power").integers(spec.size, -10, 9))
+    powers = np.ldexp(random_signs(spec, stream), stream.child("power").integers(spec.size, -10, 9))
     return powers * (1.0 + stream.child("level").uniform(spec.size))
 
 
@@ -67,7 +63,7 @@ def _ones(spec: RowSpec, stream: Stream) -> Reals:
 
 @recipe("1.5: makes rounding ties of odd significands", structured=False, registry=WEIGHTS)
 def _three_halves(spec: RowSpec, stream: Stream) -> Reals:
-    return 1.5 * _signs(spec, stream)
+    return 1.5 * random_signs(spec, stream)
 
 
 @recipe("normal with one NaN", structured=False, registry=WEIGHTS)
