@@ -69,8 +69,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that uses the fixture becomes one test for each target of its pack."""
     if _FIXTURE not in metafunc.fixturenames:
         return
-    from fuzz.uses.check.errors import CheckError
     from fuzz.uses.check.packs import pack_targets
+    from fuzz.uses.check.results import CheckError
 
     try:
         found = pack_targets(_folder(metafunc))

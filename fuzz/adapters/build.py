@@ -49,24 +49,46 @@ class Builder:
         self.tool = tool
         self._compiling = threading.Semaphore(jobs or os.cpu_count() or 1)
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._compilers = Compilers()
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
 
     def stop(self) -> None:
-        """Kill every compiler; builds that are waiting raise BuildError."""
-        self._compilers.stop()
+        """Kill every compiler, from any thread; builds that are waiting raise BuildError."""
+        with self._lock:
+            self._stopped = True
+            for compiler in self._running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(compiler.pid, signal.SIGKILL)
 
     def compiled(self, name: str, commands: Callable[[Path], Sequence[str]]) -> Path:
         """The file of that name that `commands`, given a path to write to, compiles; made unless the cache has it."""
 
         def make(output: Path) -> None:
             with self._compiling:
-                self._compilers.run(commands(output))
+                self._compile(commands(output))
 
         return self._cached(self.cache / name, make)
 
     def text(self, folder: str, name: str, text: str) -> Path:
         """A file of that text in `folder` of the cache."""
         return self._cached(self.cache / folder / name, lambda output: output.write_text(text, encoding="utf-8"))
+
+    def _compile(self, command: Sequence[str]) -> None:
+        """Run a compiler. It leads a process group, so that a kill reaches what it has started."""
+        with self._lock:
+            if self._stopped:
+                raise BuildError("the build was stopped")
+            pipe = subprocess.PIPE
+            compiler = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+            self._running.add(compiler)
+        try:
+            _, said = compiler.communicate()
+        finally:
+            with self._lock:
+                self._running.discard(compiler)
+        if compiler.returncode != 0:
+            raise BuildError(f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}")
 
     def _cached(self, path: Path, make: Callable[[Path], object]) -> Path:
         """The file, made unless it is there. It appears by rename, so that nobody ever sees a half-written one."""
@@ -80,12 +102,9 @@ class Builder:
                     make(output)
                     output.replace(path)
             except OSError as error:
-                raise _unwritable(self.cache, error) from error
+                why = error.strerror or error
+                raise BuildError(f"cannot write the build cache {self.cache}: {why} (set KERNELFUZZ_CACHE)") from error
         return path
-
-
-def _unwritable(cache: Path, error: OSError) -> BuildError:
-    return BuildError(f"cannot write the build cache {cache}: {error.strerror or error} (set KERNELFUZZ_CACHE)")
 
 
 def edited_source(kernel: Kernel) -> str:
@@ -100,12 +119,6 @@ def edited_source(kernel: Kernel) -> str:
             raise BuildError(f"{kernel.name}: the edit {old!r} fits {found} times in {kernel.source}, not once")
         text = text.replace(old, new)
     return text
-
-
-def included(source: str, directory: Path) -> list[str]:
-    """Texts of the files that `source` includes, in the order of their paths."""
-    texts = included_files(source, directory)
-    return [texts[path] for path in sorted(texts)]
 
 
 def included_files(source: str, directory: Path) -> dict[Path, str]:
@@ -123,39 +136,6 @@ def included_files(source: str, directory: Path) -> dict[Path, str]:
         texts[path.resolve()] = path.read_text()
         waiting += [(inner, path.parent) for inner in _INCLUDE.findall(texts[path.resolve()])]
     return texts
-
-
-class Compilers:
-    """Compilers that are running. Each leads a process group, so that a kill reaches what it has started."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running: set[subprocess.Popen[str]] = set()
-        self._stopped = False
-
-    def run(self, command: Sequence[str]) -> None:
-        """Compile. Raises BuildError with what the compiler says."""
-        with self._lock:
-            if self._stopped:
-                raise BuildError("the build was stopped")
-            pipe = subprocess.PIPE
-            compiler = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
-            self._running.add(compiler)
-        try:
-            _, said = compiler.communicate()
-        finally:
-            with self._lock:
-                self._running.discard(compiler)
-        if compiler.returncode != 0:
-            raise BuildError(f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}")
-
-    def stop(self) -> None:
-        """Kill them, from any thread; none is started any more."""
-        with self._lock:
-            self._stopped = True
-            for compiler in self._running:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(compiler.pid, signal.SIGKILL)
 
 
 def digest_of(parts: Iterable[object]) -> str:

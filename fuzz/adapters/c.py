@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters import toolchain
-from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_source, included, included_files
+from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_source, included_files
 from fuzz.adapters.c_export import c_script
-from fuzz.adapters.export import Calls
+from fuzz.adapters.export import Script
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
-from fuzz.adapters.target import Adapter, Target, TargetId
+from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool
-from fuzz.base.attestation import Attestation, AttestationError
-from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, one_of
-from fuzz.base.dispatch import SizeLimit
+from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
 from fuzz.transport.process import Process, command
 from oracles.numerics import Numerics
@@ -103,8 +101,9 @@ class CAdapter(Adapter):
         kernel, tool = target.kernel, compiler_of(target)
         parts, parts_digest = _worker_parts(target, tool, builder)
         source = edited_source(kernel)
+        texts = included_files(source, kernel.source.parent)
         described = [kernel.op, target.flags, target.emulated, tool.version]
-        digest = digest_of([*described, parts_digest, source, *included(source, kernel.source.parent)])
+        digest = digest_of([*described, parts_digest, source, *(texts[path] for path in sorted(texts))])
 
         def link(output: Path) -> list[str]:
             path = kernel.source
@@ -121,14 +120,14 @@ class CAdapter(Adapter):
 
         return CProgram(target, builder.compiled(f"worker-{digest[:32]}", link), digest)
 
-    def script(self, target: Target, calls: Calls, about: Sequence[str], name: str) -> str:
+    def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         tool, prefix = compiler_of(target), prefix_of(target)
         compiler = shlex.join([Path(tool.command[0]).name, *tool.prefix])
         static = " -static" if target.emulated else ""
         build = f"{compiler} -std=gnu11 {shlex.join(target.flags)}{static} {name} -lm -o repro"
         run = shlex.join([Path(prefix[0]).name, *prefix[1:], "./repro"]) if prefix else "./repro"
         how = ["", "Compile and run; it exits with 1 where the kernel fails:", f"  {build}", f"  {run}"]
-        return c_script(target.kernel, calls, [*about, *how])
+        return c_script(target.kernel, script, [*about, *how])
 
     def definition(self, kernel: Kernel) -> str:
         return f"kf_{kernel.op}"

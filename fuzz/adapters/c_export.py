@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuzz.adapters.build import NATIVE, edited_source
-from fuzz.adapters.export import Allowed, Calls, hex_words
+from fuzz.adapters.export import Allowed, Script, hex_words
 from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
 from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
@@ -49,17 +49,17 @@ static kf_tensor kfs_given(const kfs_tensor *t) {
 """
 
 
-def c_script(kernel: Kernel, calls: Calls, about: Sequence[str]) -> str:
+def c_script(kernel: Kernel, script: Script, about: Sequence[str]) -> str:
     """The program's text; `about` is said in its first comment."""
     return "\n".join(
         [
             _comment(about),
             _with_includes(edited_source(kernel), kernel.source.parent),
             _TYPES,
-            *(line for number, case in enumerate(calls.cases) for line in _call(number, case, calls)),
-            f"static kfs_call kfs_calls[] = {{{', '.join(f'KFS_CALL_{n}' for n in range(len(calls.cases)))}}};",
-            f"enum {{ KFS_CALLS = {len(calls.cases)}, KFS_INVALID = {int(calls.invalid)}, "
-            f"KFS_LAW = {int(calls.law)} }};",
+            *(line for number, case in enumerate(script.cases) for line in _call(number, case, script)),
+            f"static kfs_call kfs_calls[] = {{{', '.join(f'KFS_CALL_{n}' for n in range(len(script.cases)))}}};",
+            f"enum {{ KFS_CALLS = {len(script.cases)}, KFS_INVALID = {int(script.invalid)}, "
+            f"KFS_LAW = {int(script.law)} }};",
             _HARNESS.read_text(),
         ]
     )
@@ -79,9 +79,9 @@ def _with_includes(text: str, folder: Path) -> str:
     return _INCLUDE.sub(inlined, text)
 
 
-def _call(number: int, case: Case, calls: Calls) -> Iterator[str]:
+def _call(number: int, case: Case, script: Script) -> Iterator[str]:
     """Data and entry of one call."""
-    last = number == len(calls.cases) - 1
+    last = number == len(script.cases) - 1
     names = list(case.tensors)
     rows = []
     for name, tensor in case.tensors.items():
@@ -91,12 +91,12 @@ def _call(number: int, case: Case, calls: Calls) -> Iterator[str]:
         if isinstance(tensor, Tensor):
             bits = f"{stem}_bits"
             yield _array(f"uint{8 * ITEMSIZE[tensor.dtype]}_t {bits}", [f"0x{word}" for word in hex_words(tensor)])
-        elif last and calls.allowed.get(name):
-            allowed, count = f"{stem}_allowed", len(calls.allowed[name])
-            yield _array(f"kfs_allowed {allowed}", [_expected(each) for each in calls.allowed[name]], 2)
-        if last and name in calls.origins and not isinstance(tensor, Tensor):
+        elif last and script.allowed.get(name):
+            allowed, count = f"{stem}_allowed", len(script.allowed[name])
+            yield _array(f"kfs_allowed {allowed}", [_expected(each) for each in script.allowed[name]], 2)
+        if last and name in script.origins and not isinstance(tensor, Tensor):
             from_ = f"{stem}_from"
-            yield _array(f"int32_t {from_}", [str(place) for place in calls.origins[name]])
+            yield _array(f"int32_t {from_}", [str(place) for place in script.origins[name]])
         rows.append(_tensor(case, names, name, tensor, [bits, allowed, str(count), from_]))
     members = [f".{name} = kfs_given(&t[{place}])" for place, name in enumerate(names)]
     members += [f".{name} = {_param(value)}" for name, value in case.params.items()]

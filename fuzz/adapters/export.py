@@ -22,7 +22,7 @@ class Allowed:
 
 
 @dataclass(frozen=True)
-class Calls:
+class Script:
     """The calls in order; the last one is judged."""
 
     cases: tuple[Case, ...]

@@ -14,17 +14,15 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from fuzz.adapters.build import Builder, BuildError, edited_source
-from fuzz.adapters.export import Calls
+from fuzz.adapters.export import Script
 from fuzz.adapters.python_export import python_script
-from fuzz.adapters.target import Adapter, Target, TargetId
+from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
 from fuzz.adapters.toolchain import Host, Tool, program
-from fuzz.base.attestation import Attestation, AttestationError, Unavailable
-from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, one_of
-from fuzz.base.dispatch import SMALL, SizeLimit
+from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
 from fuzz.transport.fork_server import fork_server, worker_environment
 from fuzz.transport.process import MEMORY_LIMIT, Child, Process, command
-from fuzz.transport.python.spec import MARGIN_BYTES, Spec, source_digest
+from fuzz.transport.python.kernel import MARGIN_BYTES, Spec, source_digest
 from oracles.numerics import Numerics
 
 INSTALL = "pip install 'kernelfuzz[torch]'"
@@ -33,7 +31,7 @@ Device = Literal["interpret", "cpu", "cuda"]
 
 
 @dataclass(frozen=True)
-class Place:
+class Placement:
     """Where kernels of a framework run."""
 
     device: Device
@@ -50,7 +48,7 @@ class Framework:
     """A library that kernels in Python are written with."""
 
     packages: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[Placement, ...]
     threads: bool = False
     """its kernels can be told how many threads to use."""
 
@@ -59,9 +57,9 @@ FRAMEWORKS: dict[str, Framework] = {
     "triton": Framework(
         ("torch", "triton"),
         # The interpreter needs milliseconds for each program.
-        (Place("interpret", "interpreted", 30.0, SMALL, slow=True), Place("cuda", "compiled", 120.0)),
+        (Placement("interpret", "interpreted", 30.0, SMALL, slow=True), Placement("cuda", "compiled", 120.0)),
     ),
-    "torch": Framework(("torch",), (Place("cpu", "torch", 60.0), Place("cuda", "torch", 120.0)), threads=True),
+    "torch": Framework(("torch",), (Placement("cpu", "torch", 60.0), Placement("cuda", "torch", 120.0)), threads=True),
 }
 
 
@@ -155,10 +153,10 @@ class PythonAdapter(Adapter):
         tool = builder.tool if target.sanitizable else ()
         return PythonProgram(target, *spec_of(target, builder), mode, tool)
 
-    def script(self, target: Target, calls: Calls, about: Sequence[str], name: str) -> str:
+    def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         kernel = python_kernel(target.kernel)
         said = [*about, "", f"It exits with 1 where the kernel fails:  python {name}"]
-        return python_script(kernel, kernel.function, dict(kernel.options), target.name.place, calls, said)
+        return python_script(kernel, kernel.function, dict(kernel.options), target.name.place, script, said)
 
     def definition(self, kernel: Kernel) -> str:
         return f"def {python_kernel(kernel).function}"
@@ -295,5 +293,5 @@ class PythonAttestation(Attestation):
         return f"{self.mode} {where}, {', '.join(f'{name} {version}' for name, version in self.versions.items())}"
 
     @property
-    def not_given(self) -> Mapping[str, str]:
+    def wrong_dtypes(self) -> Mapping[str, str]:
         return {"bf16": self.bf16} if self.bf16 else {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fuzz.adapters.build import edited_source
-from fuzz.adapters.export import Calls, hex_words
+from fuzz.adapters.export import Script, hex_words
 from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
 from fuzz.base.kernel import Kernel
 
@@ -17,7 +17,7 @@ _WIDTH = 118
 
 
 def python_script(
-    kernel: Kernel, function: str, options: Mapping[str, object], device: str, calls: Calls, about: Sequence[str]
+    kernel: Kernel, function: str, options: Mapping[str, object], device: str, script: Script, about: Sequence[str]
 ) -> str:
     """The program's text; `about` is said in its first comment."""
     sources = _sources(kernel.source.parent, {kernel.source.name: edited_source(kernel)})
@@ -31,11 +31,11 @@ def python_script(
             f"DEVICE = {'cuda' if device == 'cuda' else 'cpu'!r}",
             f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {function!r}",
             f"OPTIONS = {dict(options)!r}",
-            f"INVALID, LAW = {calls.invalid!r}, {calls.law!r}",
+            f"INVALID, LAW = {script.invalid!r}, {script.law!r}",
             "SOURCES = {}",
             *(f"SOURCES[{name!r}] = {_quoted(text)}" for name, text in sources.items()),
             "CALLS = [",
-            *(line for number, case in enumerate(calls.cases) for line in _call(number, case, calls)),
+            *(line for number, case in enumerate(script.cases) for line in _call(number, case, script)),
             "]",
             _HARNESS.read_text(encoding="utf-8"),
         ]
@@ -59,15 +59,15 @@ def _quoted(text: str) -> str:
     return f"r'''{text}'''" if plain else repr(text)
 
 
-def _call(number: int, case: Case, calls: Calls) -> Iterator[str]:
+def _call(number: int, case: Case, script: Script) -> Iterator[str]:
     params = {"offset": 0.0, **case.params}
     yield f'    {{"params": {params!r}, "tensors": {{'
     for name, tensor in case.tensors.items():
-        yield from _tensor(name, tensor, calls, last=number == len(calls.cases) - 1)
+        yield from _tensor(name, tensor, script, last=number == len(script.cases) - 1)
     yield "    }},"
 
 
-def _tensor(name: str, tensor: Tensor | Output, calls: Calls, *, last: bool) -> Iterator[str]:
+def _tensor(name: str, tensor: Tensor | Output, script: Script, *, last: bool) -> Iterator[str]:
     layout, size = tensor.layout, ITEMSIZE[tensor.dtype]
     facts = {"dtype": tensor.dtype, "shape": layout.shape, "strides": layout.strides}
     yield f'        {name!r}: {{**{facts!r}, "alignment": {layout.alignment(size)},'
@@ -80,12 +80,12 @@ def _tensor(name: str, tensor: Tensor | Output, calls: Calls, *, last: bool) -> 
         yield from (f'                "{" ".join(words[i : i + per_line])} "' for i in range(0, len(words), per_line))
         yield '                ""),'
     else:
-        allowed = calls.allowed.get(name, []) if last else []
+        allowed = script.allowed.get(name, []) if last else []
         yield '            "allowed": ['
         yield from (f"                ({a.index}, {_real(a.low)}, {_real(a.high)}, {a.rule})," for a in allowed)
         yield "            ],"
-        if last and name in calls.origins:
-            yield f'            "from": {calls.origins[name]!r},'
+        if last and name in script.origins:
+            yield f'            "from": {script.origins[name]!r},'
     yield "        },"
 
 

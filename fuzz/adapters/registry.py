@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fuzz.adapters.c import CAdapter
 from fuzz.adapters.python import FRAMEWORKS, PythonAdapter
 from fuzz.adapters.target import Adapter, Target
-from fuzz.adapters.toolchain import Host
+from fuzz.adapters.toolchain import Host, this_host
 from fuzz.base.kernel import Kernel
 
 ADAPTERS: dict[str, Adapter] = {
@@ -21,6 +21,8 @@ def adapter_of(kernel: Kernel) -> Adapter:
     return ADAPTERS[kernel.kind]
 
 
-def expand(kernels: Iterable[Kernel], host: Host) -> tuple[Target, ...]:
-    """Every target of these kernels, whether or not it can run here: nothing is left out silently."""
+def expand(kernels: Iterable[Kernel], host: Host | None = None) -> tuple[Target, ...]:
+    """Every target of these kernels on `host`, by default this one, whether or not it can run here: nothing is left out
+    silently."""
+    host = host or this_host()
     return tuple(target for kernel in kernels for target in adapter_of(kernel).targets(kernel, host))

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Protocol
 
 from fuzz.adapters.build import Builder
-from fuzz.adapters.export import Calls
+from fuzz.adapters.export import Script
 from fuzz.adapters.isa import Emulator
 from fuzz.adapters.toolchain import Host, Tool
-from fuzz.base.attestation import Attestation
-from fuzz.base.dispatch import SizeLimit
+from fuzz.base.capability import SizeLimit
+from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Kernel
 from fuzz.transport.process import Process
 from oracles.numerics import Numerics
@@ -25,10 +25,10 @@ class TargetId:
     """Which kernel runs where, and how it was built: `c-sve@qemu:vl=256,gcc-O0`, `triton-persistent@interpret`."""
 
     kind: str
-    """of the kernel: that of its adapter."""
+    """kind of the kernel: the name of its adapter."""
     kernel: str
     place: str
-    """'native', an emulator, or a device."""
+    """'native', an emulator, 'interpret' or a device."""
     settings: tuple[tuple[str, str], ...] = ()
     """of the place, such as ("vl", "256")."""
     compiler: str = ""
@@ -91,13 +91,15 @@ class Target:
     sanitizable: bool = False
     """tools that check device memory are of use to it."""
     arch: str = ""
-    """architecture of the processor; of compiled code, as are those that follow."""
+    """architecture that the code is compiled for. This and what follows is of code that is compiled ahead."""
     emulator: Emulator | None = None
+    """None on a real processor."""
     vector_bits: int | None = None
     """for scalable vectors only."""
     flags: tuple[str, ...] = ()
     """compiler flags of the kernel's object."""
     host: Host | None = None
+    """the machine that compiles it and starts its workers."""
 
     @cached_property
     def id(self) -> str:
@@ -106,11 +108,45 @@ class Target:
 
     @property
     def emulated(self) -> bool:
+        """True where a program stands for the processor."""
         return self.emulator is not None
 
     def unavailable(self) -> str | None:
         """Why this target cannot run here and how to get it, or None when it can."""
         return self.adapter.unavailable(self)
+
+
+class AttestationError(InternalError):
+    """A worker that is not what its target asked for: nothing it computes may be judged. An internal error."""
+
+
+class Unavailable(Exception):  # noqa: N818 (a state of the machine, not a mistake)
+    """A worker that finds, once started, that its target cannot run here. The message says why."""
+
+
+@dataclass(frozen=True)
+class Attestation:
+    """What a worker observed about itself when it started; each kind of kernel adds its own facts."""
+
+    digest: str
+    """of the code that it runs: it must be what was built."""
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+        raise NotImplementedError
+
+    @property
+    def wrong_dtypes(self) -> Mapping[str, str]:
+        """The dtypes that this worker's surroundings get wrong, whatever the kernel does, and how that was seen."""
+        return {}
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """A target that has no worker, and so is not judged."""
+
+    reason: str
 
 
 class Program(Protocol):
@@ -154,7 +190,7 @@ class Adapter(ABC):
         """What its workers are started from, built unless the cache has it. Raises BuildError."""
 
     @abstractmethod
-    def script(self, target: Target, calls: Calls, about: Sequence[str], name: str) -> str:
+    def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         """A program of that name that makes the calls by itself; `about` is said in its first comment."""
 
     @abstractmethod

@@ -26,7 +26,7 @@ class Compiler:
     links_with: str = ""
     """the family whose cross compiler's libraries it needs there."""
     optional: bool = False
-    """its absence is not told."""
+    """where it is missing, nothing is built with it and nothing is said."""
 
 
 COMPILERS: dict[str, Compiler] = {

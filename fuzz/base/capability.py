@@ -1,7 +1,8 @@
-"""Which cases a kernel is given: those that its declared capabilities cover."""
+"""Which cases are dispatched to a target: those that its kernel accepts, where they are not too large for it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -97,10 +98,10 @@ class Capability:
 
     op: str
     able: Capabilities
-    backwards: bool = True
-    """strides may be negative, and one input may be another's memory, or an output overlap it, and storages be sparse;
-    torch has none of it."""
-    threads: bool = False
+    shares_memory: bool = True
+    """strides may be negative, one input may be another's memory, an output may overlap an input in part, and storages
+    may be sparse; torch has none of it."""
+    takes_threads: bool = False
     """it can be told how many threads to use: torch can."""
 
     def __hash__(self) -> int:
@@ -109,7 +110,7 @@ class Capability:
     @cached_property
     def _hash(self) -> int:
         # Kept: it is asked for with every case, and capabilities have many fields.
-        return hash((self.op, self.able, self.backwards, self.threads))
+        return hash((self.op, self.able, self.shares_memory, self.takes_threads))
 
     def refusal(self, case: Case) -> str | None:
         """Why `case` is outside the capabilities, in plain words, or None when it is within."""
@@ -133,20 +134,20 @@ class Capability:
                 return f"{name} is missing"
         if case.params.get("offset", 0.0) and not self.able.offset:
             return f"offset {case.params['offset']}"
-        if THREADS in case.params and not self.threads:
+        if THREADS in case.params and not self.takes_threads:
             return f"{case.params[THREADS]} threads"
-        if not self.backwards and not case.apart:
+        if not self.shares_memory and not case.apart:
             return "tensors that share memory"
-        if not self.backwards and case.reaches_far:
+        if not self.shares_memory and case.reaches_far:
             return "a tensor larger than memory"
         for name, tensor in _tensors(case):
             if len(tensor.layout.shape) > MAX_RANK:
                 return f"{name}: rank {len(tensor.layout.shape)}"
-            if not self.backwards and any(stride < 0 for stride in tensor.layout.strides):
+            if not self.shares_memory and any(stride < 0 for stride in tensor.layout.strides):
                 return f"{name}: strides {tensor.layout.strides}"
         return None
 
-    def gets(self, case: Case) -> bool:
+    def is_dispatched(self, case: Case) -> bool:
         """True when `case` is to be run: within the capabilities, or invalid input that is promised to be rejected.
 
         Empty tensors are never invalid: a kernel that returns at once does no harm.
@@ -200,6 +201,45 @@ def _refusals(capability: Capability, case: Case) -> tuple[str | None, str | Non
     """What `foreign` and `invalid` say. A search, a pool and a judge ask the same of every case."""
     foreign = capability.foreign(case)
     return foreign, None if foreign is not None else capability.invalid(case)
+
+
+@dataclass(frozen=True)
+class SizeLimit:
+    """The largest case that is dispatched to a slow target."""
+
+    elements: int
+    """of any tensor."""
+    rows: int
+    """each of them may be a program of its own."""
+    far: bool = False
+    """tensors may reach further than memory does. An emulator bounds the addresses of its guest, so that 8 GiB have no
+    place there, however few the elements."""
+
+    def holds(self, case: Case) -> bool:
+        """True when `case` is no larger."""
+        if (case.reaches_far and not self.far) or any(
+            tensor.layout.size > self.elements for tensor in case.tensors.values()
+        ):
+            return False
+        shape = case.inputs["x"].layout.shape
+        axis = int(case.params.get("axis", -1))
+        return not shape or math.prod(shape) <= self.rows * shape[axis]
+
+
+SMALL = SizeLimit(elements=1 << 13, rows=12)
+"""for who needs milliseconds for each row. A search counts no corner but one of size as visited by larger cases."""
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """What decides whether a case is dispatched: the kernel and, for a slow target, the limit of size."""
+
+    capability: Capability
+    size_limit: SizeLimit | None
+
+    def accepts(self, case: Case) -> bool:
+        """True when `case` is to be run."""
+        return (self.size_limit is None or self.size_limit.holds(case)) and self.capability.is_dispatched(case)
 
 
 def _tensors(case: Case) -> Iterator[tuple[str, Tensor | Output]]:

@@ -30,15 +30,14 @@ def doctor(options: DoctorOptions) -> Exit:
     Every target is built, started and asked what it is: instruction set, vector length, emulator, compiler.
     """
     from fuzz.adapters.registry import expand
-    from fuzz.adapters.toolchain import this_host
-    from fuzz.base.attestation import Attestation
+    from fuzz.adapters.target import Attestation
     from fuzz.execute.pool import WorkerPool
     from fuzz.report import console
     from fuzz.report.console import print_table
     from fuzz.uses import inventory
 
     out, err = console.results(), console.progress()
-    targets = expand(loaded(options.pack).kernels, this_host())
+    targets = expand(loaded(options.pack).kernels)
     if options.install and not inventory.install(inventory.wanted(inventory.tools(targets)), err):
         return Exit.INTERNAL
     found = inventory.tools(targets)
@@ -51,7 +50,7 @@ def doctor(options: DoctorOptions) -> Exit:
         print_table(inventory.tool_table(found), markdown=False)
         out.print()
         print_table(inventory.target_table(statuses), markdown=False)
-        for reason, count in inventory.not_given(statuses).items():
+        for reason, count in inventory.wrong_dtypes(statuses).items():
             out.print(f"on {count} targets {reason}")
         out.print()
         out.print(f"{running} of {len(statuses)} targets run here")

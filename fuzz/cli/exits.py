@@ -70,7 +70,7 @@ def describe(error: Exception) -> tuple[str, Exit]:
         context = getattr(error, "ctx", None)
         verb = context.command_path if context is not None else "kernelfuzz"
         said = " ".join(error.format_message().split()).replace("Value error, ", "")  # pydantic's words
-        return f"kernelfuzz: {said}\nTry: {verb} --help", Exit.USAGE
+        return f"kernelfuzz: {said or 'a command is missing'}\nTry: {verb} --help", Exit.USAGE
     if isinstance(error, (UsageError, NumericsError)):
         return f"kernelfuzz: {error}", Exit.USAGE
     if isinstance(error, (InternalError, OracleDisagreement)):

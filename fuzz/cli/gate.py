@@ -19,7 +19,7 @@ from fuzz.cli.options import loaded, pack_words
 if TYPE_CHECKING:
     from fuzz.adapters.pack import Pack
     from fuzz.uses.gate.accuracy import Table
-    from fuzz.uses.gate.session import Session
+    from fuzz.uses.gate.session import GateRun
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def gate(options: GateOptions) -> Exit:
     The same commit gives the same answer every time: cases are counted, not timed, and no seed is drawn. Without --base
     every kernel is searched.
     """
-    from fuzz.findings.book import FindingBook
+    from fuzz.findings.book import book_in
     from fuzz.judge.oracle_process import OracleProcess
     from fuzz.laws.registry import declared
     from fuzz.report import console
@@ -69,13 +69,12 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.report.records import RecordLog
     from fuzz.report.totals import print_gate
     from fuzz.uses.corpus import folder as corpus
-    from fuzz.uses.explaining import explain_findings
+    from fuzz.uses.explaining import explain_findings, note_histories
     from fuzz.uses.gate.changes import changes_since, touched
     from fuzz.uses.gate.known import Watch, load_known
     from fuzz.uses.gate.plan import SEED, phases
-    from fuzz.uses.gate.session import Session
-    from fuzz.uses.histories import note_histories
-    from fuzz.uses.search.calls import Calls
+    from fuzz.uses.gate.session import GateRun
+    from fuzz.uses.search.calls import CallLog
     from fuzz.uses.starting import note_not_running, restarted, started, writable
 
     out, err = console.results(), console.progress()
@@ -86,15 +85,15 @@ def gate(options: GateOptions) -> Exit:
     reasons = {name: why for name, why in touched(pack.kernels, pack.path, changes).items() if name in chosen}
     known = load_known(options.known) if options.known else ()
     plan = phases(corpora, [entry.case for entry in known if entry.case is not None])
-    packed, based = pack_words(options.pack), ("--base", options.base) if options.base else ()
-    origin = Provenance(SEED, options.selection.repeated("gate", *based, *packed), packed)
-    book, seconds = FindingBook(writable(options.output), SEED), options.explaining.seconds
-    twins, calls, began = TwinCount(targets), Calls(book.kept), time.monotonic()
+    pack_option, base = pack_words(options.pack), ("--base", options.base) if options.base else ()
+    origin = Provenance(SEED, options.selection.repeated("gate", *base, *pack_option), pack_option)
+    book, seconds = book_in(writable(options.output), SEED), options.explaining.seconds
+    twins, calls, began = TwinCount(targets), CallLog(book.kept), time.monotonic()
     with ExitStack() as stack:
         oracle = stack.enter_context(OracleProcess(target.numerics for target in targets))
         log = stack.enter_context(RecordLog(options.json))
         watch = Watch(known, datetime.now(UTC).date())
-        session = Session(targets, book, watch, declared(pack.kernels), options.max_cases, reasons, oracle=oracle)
+        session = GateRun(targets, book, watch, declared(pack.kernels), options.max_cases, reasons, oracle=oracle)
         pool = stack.enter_context(started(targets, options.jobs, err, options.case_limit))
         log.header(SEED, pool.statuses)
         note_not_running(session.tally, targets, pool)
@@ -102,11 +101,11 @@ def gate(options: GateOptions) -> Exit:
         session.observers = [progress, twins, calls, log]
         with session.interruption:
             measured = session.run(pool, plan)
-        note_histories(book, session, calls, options.case_limit)
+        note_histories(book, session.target, calls, options.case_limit)
         if session.unknown and seconds is not None and not session.interruption.wanted:
             progress.stop()
             explain_findings(book, pool, targets, seconds, err)
-        lost = restarted(pool, oracle)
+        restarts = restarted(pool, oracle)
         remarks = _remarks(options, session, measured, corpora, pack)
         outline = replace(
             run_outline("gate", book, targets, session.tally, twins, origin, session.issue),
@@ -123,7 +122,7 @@ def gate(options: GateOptions) -> Exit:
     print_gate(out, outline, session.tally, session.counts, options.base, reasons, elapsed, passed=passed)
     write_reports(outline, wanted)
     troubles = [each for each in (book.trouble, log.trouble) if each]
-    for line in (*lost, *troubles):
+    for line in (*restarts, *troubles):
         err.print(line, style="yellow", soft_wrap=True)
     return Exit.INTERNAL if troubles and passed else code
 
@@ -139,7 +138,7 @@ class _Remarks:
     notes: list[str] = field(default_factory=list)
 
 
-def _remarks(options: GateOptions, session: Session, measured: Table, corpora: Path, pack: Pack) -> _Remarks:
+def _remarks(options: GateOptions, session: GateRun, measured: Table, corpora: Path, pack: Pack) -> _Remarks:
     """Compare the accuracy, or write it; then what is known, and what did not run."""
     from fuzz.uses.gate import accuracy
     from fuzz.uses.starting import missing_targets, unmatched

@@ -49,15 +49,14 @@ def repro(options: ReproOptions) -> Exit:
     from fuzz.report import console
     from fuzz.report.failure import judgement_text
     from fuzz.report.records import write_record
-    from fuzz.triage.fresh import replayed
-    from fuzz.uses.repro import replay, script
-    from fuzz.uses.repro.chosen_case import chosen_case
+    from fuzz.triage.trial import replayed
+    from fuzz.uses import replay
     from fuzz.uses.starting import started
 
     out, err = console.results(), console.progress()
-    script.check_name(options.script)
+    replay.check_name(options.script)
     pack = loaded(options.pack)
-    chosen = chosen_case(options.case, options.findings, pack)
+    chosen = replay.chosen_case(options.case, options.findings, pack)
     case, found = chosen.case, chosen.found
     for each in (case, *chosen.history):
         check_case(each)
@@ -75,8 +74,8 @@ def repro(options: ReproOptions) -> Exit:
         text = judgement_text(shown.case, judgement, shown.outcome, by_id[judgement.target])
         out.print(f"\n{text}", soft_wrap=True)
     if options.script is not None:
-        told = script.chosen_for_script(options.script, judgements, by_id, found)
-        script.write_script(options.script, chosen, told, by_id[told.target])
+        told = replay.chosen_for_script(options.script, judgements, by_id, found)
+        replay.write_script(options.script, chosen, told, by_id[told.target])
         err.print(f"{options.script}: shows it on {told.target}; how to run it is said at its top")
     write_record(options.json, replay.facts(case, judgements))
     verdicts = {judgement.verdict for judgement in judgements}

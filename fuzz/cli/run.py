@@ -47,7 +47,7 @@ def run(options: RunOptions) -> Exit:
     Without --max-time and --max-cases it runs until Ctrl-C. Findings are written as case files at once. After the
     search each is shrunk and explained, and printed with the command that reproduces it.
     """
-    from fuzz.findings.book import FindingBook
+    from fuzz.findings.book import book_in
     from fuzz.findings.tally import Tally
     from fuzz.judge.oracle_process import OracleProcess
     from fuzz.laws.registry import declared
@@ -58,9 +58,8 @@ def run(options: RunOptions) -> Exit:
     from fuzz.report.progress import Progress
     from fuzz.report.records import RecordLog
     from fuzz.report.totals import print_coverage, print_run
-    from fuzz.uses.explaining import explain_findings
-    from fuzz.uses.histories import note_histories
-    from fuzz.uses.search.calls import Calls
+    from fuzz.uses.explaining import explain_findings, note_histories
+    from fuzz.uses.search.calls import CallLog
     from fuzz.uses.search.runner import Limits, Runner
     from fuzz.uses.search.turns import search_ops
     from fuzz.uses.starting import missing_targets, note_not_running, restarted, started, unmatched, writable
@@ -72,10 +71,12 @@ def run(options: RunOptions) -> Exit:
         err.print(line)
         return Exit.REQUIRED_NOT_RUN
     seed = secrets.randbelow(2**32) if options.seed is None else options.seed
-    packed = pack_words(options.pack)
-    origin = Provenance(seed, options.selection.repeated("run", "--seed", str(seed), *packed), packed, numbered=True)
-    book, tally, seconds = FindingBook(writable(options.output), seed), Tally(), options.explaining.seconds
-    limits, twins, calls = Limits(options.max_time, options.max_cases), TwinCount(targets), Calls(book.kept)
+    pack_option = pack_words(options.pack)
+    origin = Provenance(
+        seed, options.selection.repeated("run", "--seed", str(seed), *pack_option), pack_option, numbered=True
+    )
+    book, tally, seconds = book_in(writable(options.output), seed), Tally(), options.explaining.seconds
+    limits, twins, calls = Limits(options.max_time, options.max_cases), TwinCount(targets), CallLog(book.kept)
     with ExitStack() as stack:
         oracle = stack.enter_context(OracleProcess(target.numerics for target in targets))
         log = stack.enter_context(RecordLog(options.json))
@@ -91,20 +92,20 @@ def run(options: RunOptions) -> Exit:
         with runner.interruption:
             search_ops(runner, seed)
         elapsed = time.monotonic() - began
-        note_histories(book, runner, calls, options.case_limit)
+        note_histories(book, runner.target, calls, options.case_limit)
         if seconds is not None:
             progress.stop()
             explain_findings(book, pool, targets, seconds, err)
         outline = run_outline("run", book, targets, tally, twins, origin)
         log.findings(book, [failure.text for failure in outline.failures])
         log.summary(tally, elapsed)
-        lost = restarted(pool, oracle)
+        restarts = restarted(pool, oracle)
     print_run(out, outline, tally, book, elapsed)
     write_reports(outline, wanted)
     if options.coverage:
         print_coverage(out, tally)
     missing, troubles = missing_targets(tally, options.require), [each for each in (book.trouble, log.trouble) if each]
-    for line in (*lost, *troubles):
+    for line in (*restarts, *troubles):
         err.print(line, style="yellow")
     for line in missing:
         err.print(line, style="bold red")

@@ -12,12 +12,11 @@ from types import TracebackType
 from typing import Protocol
 
 from fuzz.adapters.build import Builder
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import Attestation, NotRun
+from fuzz.adapters.target import Attestation, NotRun, Target
+from fuzz.base.capability import Dispatch
 from fuzz.base.case import Case
-from fuzz.base.dispatch import Dispatch
 from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.schedule import Turns
+from fuzz.execute.schedule import Schedule
 from fuzz.execute.worker import Encoded, LostError, Worker
 from fuzz.transport.frames import encode_case
 
@@ -40,9 +39,9 @@ class Batch:
 class _Lane:
     """One target's worker and the thread that talks to it."""
 
-    def __init__(self, target: Target, limit: float, turns: Turns) -> None:
+    def __init__(self, target: Target, limit: float, schedule: Schedule) -> None:
         self.target = target
-        self._turns = turns
+        self._schedule = schedule
         self._limit = limit
         self.worker: Worker | None = None
         self._stopped = False
@@ -63,7 +62,7 @@ class _Lane:
         assert self.worker is not None
         # More workers than processors would only take time from one another, and count it against their cases. Of one
         # batch the slowest go first: it is done with its last.
-        with self._turns.turn((number, -self.busy_s)):
+        with self._schedule.slot((number, -self.busy_s)):
             began = time.monotonic()
             try:
                 return [outcome for frame in frames for outcome in self.worker.run(frame)]
@@ -105,7 +104,7 @@ class WorkerPool:
     `limit` is in seconds per case, by default that of each target; `second_run` runs every case twice with different
     output poisons, instead of only where poison was left; `jobs` targets at most run at a time, by default one per
     processor; `cache` is the folder of built workers, `cache_directory()` by default; `tool` is a command that CUDA
-    kernels run under; with `bounded`, slow targets are given small cases only.
+    kernels run under; with `bounded`, only small cases are dispatched to slow targets.
 
     Entering raises BuildError when a kernel does not compile and AttestationError when a worker is not what its target
     asks for. A target that cannot run here has a NotRun in `statuses` and no outcomes.
@@ -127,16 +126,16 @@ class WorkerPool:
         self._second_run = second_run
         self._bounded = bounded
         self._builder = Builder(cache, jobs, tool)
-        turns = Turns(jobs or os.cpu_count() or 1)
+        schedule = Schedule(jobs or os.cpu_count() or 1)
         self._submitted = 0
         self._lanes = [
-            _Lane(target, self._limit(target) if limit is None else limit, turns)
+            _Lane(target, self._limit(target) if limit is None else limit, schedule)
             for target in self._targets
             if target.unavailable() is None
         ]
 
     def _limit(self, target: Target) -> float:
-        """Of a case, where none is given. A slow target that is given any case needs its time."""
+        """Of a case, where the caller names none. A slow target that any case is dispatched to needs its time."""
         return target.case_limit if self._bounded or target.size_limit is None else _UNBOUNDED_LIMIT_S
 
     @property
@@ -173,8 +172,8 @@ class WorkerPool:
         self._close()
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
-        """Send each case to every live target whose kernel is to be given it, `without` those, which are given only
-        the cases whose indices are `for_all`. Returns at once; see `collect`.
+        """Dispatch each case to every live target that accepts it; to those in `without` only the cases whose indices
+        are in `for_all`. Returns at once; see `collect`.
 
         How much is held in memory is up to the caller: collect one batch before submitting many.
         """
@@ -187,12 +186,12 @@ class WorkerPool:
             rests = lane.target.id in without
             if isinstance(status, NotRun) or (rests and not for_all):
                 continue
-            dispatch = Dispatch(lane.target.kernel, lane.target.size_limit if self._bounded else None)
+            dispatch = Dispatch(lane.target.kernel.capability, lane.target.size_limit if self._bounded else None)
             if dispatch not in accepted:
                 indices = [index for index, case in enumerate(cases) if dispatch.accepts(case)]
                 accepted[dispatch] = indices, _split([encoded[index] for index in indices])
             indices, frames = accepted[dispatch]
-            if status.not_given or rests:
+            if status.wrong_dtypes or rests:
                 kept = [index for index in indices if not rests or index in for_all]
                 kept = self._without_faults(batch, lane.target.id, status, kept)
                 indices, frames = kept, _split([encoded[index] for index in kept])
@@ -215,7 +214,9 @@ class WorkerPool:
         """Those of the cases that need no dtype that is wrong there. The others are NOT_RUN, and say why."""
         kept = []
         for index in indices:
-            reason = next((why for dtype, why in status.not_given.items() if dtype in batch.cases[index].dtypes), None)
+            reason = next(
+                (why for dtype, why in status.wrong_dtypes.items() if dtype in batch.cases[index].dtypes), None
+            )
             if reason is None:
                 kept.append(index)
             else:
@@ -223,7 +224,7 @@ class WorkerPool:
         return kept
 
     def collect(self, batch: Batch) -> list[dict[str, Outcome]]:
-        """Wait for a batch. Per case, in order: the outcome of each target that was given it.
+        """Wait for a batch. Per case, in order: the outcome of each target that it was dispatched to.
 
         Raises FrameError or AttestationError, which are internal errors; whatever a kernel does is an outcome.
         """
@@ -236,7 +237,7 @@ class WorkerPool:
 
 
 def outcomes_of(batch: Batch) -> list[dict[str, Outcome]]:
-    """Wait for a batch. Per case, in order: the outcome of each target that was given it."""
+    """Wait for a batch. Per case, in order: the outcome of each target that it was dispatched to."""
     outcomes: list[dict[str, Outcome]] = [{} for _ in batch.cases]
     for target, indices, future in batch.parts:
         for index, outcome in zip(indices, future.result(), strict=True):

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import Attestation, NotRun
-from fuzz.base.capability import Capability
+from fuzz.adapters.target import Attestation, NotRun, Target
+from fuzz.base.capability import Capability, Dispatch, SizeLimit
 from fuzz.base.case import Case
-from fuzz.base.dispatch import Dispatch, SizeLimit
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.space import Space, space_of
 
@@ -23,7 +21,7 @@ class Reach:
     space: Space = field(default_factory=dict)
     """what some target of the run can visit: what of it no case visits is a coverage gap."""
     beyond: Space = field(default_factory=dict)
-    """what the chosen kernels take, and no target that runs here can be given."""
+    """what the chosen kernels take, and no target that runs here accepts."""
 
 
 def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Reach:
@@ -36,8 +34,8 @@ def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Reach:
 
 
 class Reserved:
-    """Cases that slow targets are given even while they rest: the first that each of them takes, for some take few, and
-    the first of each corner that nobody else can visit."""
+    """Cases that are dispatched to slow targets even while they rest: the first that each of them accepts, for some
+    accept few, and the first of each corner that no other target can visit."""
 
     def __init__(self, slow: Sequence[Target], quick: Sequence[Target], statuses: Statuses) -> None:
         ops = {target.kernel.op for target in slow}
@@ -47,20 +45,20 @@ class Reserved:
             of_op, others = ([t for t in part if t.kernel.op == op] for part in (slow, quick))
             only = _less(_joined(_visitable(of_op, statuses)), _joined(_visitable(others, statuses)))
             self._ledgers[op] = Ledger(only)
-            dispatches = {Dispatch(t.kernel, t.size_limit): frozenset(_wrong(t, statuses)) for t in of_op}
+            dispatches = {Dispatch(t.kernel.capability, t.size_limit): frozenset(_wrong(t, statuses)) for t in of_op}
             self._dispatches[op] = list(dispatches.items())
         self._idle = {op: list(each) for op, each in self._dispatches.items()}
-        """who has not been given a case yet."""
+        """those to which no case was dispatched yet."""
 
     def __call__(self, cases: Sequence[Case]) -> Collection[int]:
-        """Indices of those cases. Each counts as visited: what is given is judged."""
+        """Indices of those cases. Each counts as visited: what is dispatched is judged."""
         return [index for index, case in enumerate(cases) if self._is_wanted(case)]
 
     def _is_wanted(self, case: Case) -> bool:
         ledger, idle = self._ledgers.get(case.op), self._idle.get(case.op, [])
         is_first = ledger is not None and any(map(ledger.lacks, case.origin.labels))
         if ledger is None or not (idle or is_first):
-            return False  # asking who takes it costs more, and nobody waits for it
+            return False  # to ask which accept it costs more, and none waits for it
         dispatches = self._dispatches[case.op]
         taking = [each for each in dispatches if each[1].isdisjoint(case.dtypes) and each[0].accepts(case)]
         if not taking or not (is_first or any(each in idle for each in taking)):
@@ -73,7 +71,7 @@ class Reserved:
 def _wrong(target: Target, statuses: Statuses) -> Collection[str]:
     """dtypes that the target's surroundings get wrong."""
     status = statuses.get(target.id)
-    return () if status is None or isinstance(status, NotRun) else tuple(status.not_given)
+    return () if status is None or isinstance(status, NotRun) else tuple(status.wrong_dtypes)
 
 
 def _visitable(targets: Iterable[Target], statuses: Statuses) -> Iterable[Space]:

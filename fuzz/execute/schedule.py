@@ -1,4 +1,4 @@
-"""Who works next: workers share the processors, and what was sent first is done first."""
+"""The schedule of workers that share the processors: what was submitted first is done first."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-Place = tuple[float, ...]
-"""what decides whose turn it is: the smallest goes first."""
+Priority = tuple[float, ...]
+"""the smallest goes first."""
 
 
-class Turns:
-    """Lets `slots` threads work at a time.
+class Schedule:
+    """A semaphore of `slots` threads that hands a slot to the waiting thread that goes first.
 
-    A semaphore would do but for the order: who has just had a turn takes the next one before those who wait are awake,
-    so that one worker is done with all batches before another has begun with the first.
+    With a plain semaphore the thread that has just released a slot takes it again before those that wait are awake, so
+    that one worker is done with all batches before another has begun with the first.
     """
 
     def __init__(self, slots: int) -> None:
         self._free = slots
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._waiting: list[tuple[Place, int, threading.Lock]] = []
+        self._waiting: list[tuple[Priority, int, threading.Lock]] = []
 
     @contextmanager
-    def turn(self, place: Place) -> Iterator[None]:
-        """Wait until a slot is free and nobody with a smaller place waits for it; hold the slot meanwhile."""
-        self._acquire(place)
+    def slot(self, priority: Priority) -> Iterator[None]:
+        """Wait for a slot, and hold it meanwhile."""
+        self._acquire(priority)
         try:
             yield
         finally:
             self._release()
 
-    def _acquire(self, place: Place) -> None:
+    def _acquire(self, priority: Priority) -> None:
         with self._lock:
-            if self._free > 0:  # then nobody waits
+            if self._free > 0:  # then no thread waits
                 self._free -= 1
                 return
             called = threading.Lock()
             called.acquire()
-            heapq.heappush(self._waiting, (place, next(self._numbers), called))
+            heapq.heappush(self._waiting, (priority, next(self._numbers), called))
         called.acquire()
 
     def _release(self) -> None:
-        """Hand the slot to whose turn it is: it is never free while somebody waits."""
+        """Hand the slot to the thread that goes first: it is never free while one waits."""
         with self._lock:
             if self._waiting:
                 _, _, called = heapq.heappop(self._waiting)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuzz.adapters.target import Program, Target
-from fuzz.base.attestation import Attestation, Unavailable
+from fuzz.adapters.target import Attestation, Program, Target, Unavailable
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome, Status
 from fuzz.transport.frames import FrameError, outcome_of

@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 
 from fuzz.base.case import Case
-from fuzz.findings.database_deltas import Accuracy, Point
+from fuzz.findings.store import Point, WorstRun
 from fuzz.findings.tally import whereabouts
 from fuzz.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
@@ -18,7 +18,7 @@ _REST = 4.0
 """roundings besides those of the sum, in units of the unit roundoff: mean, eps, root and multiplications."""
 
 
-def accuracy_of(case: Case, judgement: Judgement, numerics: Numerics) -> tuple[Point, Accuracy] | None:
+def accuracy_of(case: Case, judgement: Judgement, numerics: Numerics) -> tuple[Point, WorstRun] | None:
     """Where a passing run belongs; None where no value was compared, or there is no row."""
     x = case.inputs["x"]
     n = x.layout.shape[int(case.params["axis"])] if x.layout.shape else 1
@@ -26,7 +26,7 @@ def accuracy_of(case: Case, judgement: Judgement, numerics: Numerics) -> tuple[P
         return None
     worst_case = case.structured or coarse(numerics, x.dtype)
     point = Point(judgement.target, x.dtype, bin_of(n), worst_case)
-    return point, Accuracy(n, judgement.ratio, climb(numerics, n, x.dtype), whereabouts(case))
+    return point, WorstRun(n, judgement.ratio, climb(numerics, n, x.dtype), whereabouts(case))
 
 
 def bin_of(n: int) -> int:

@@ -1,126 +1,205 @@
-"""Findings of a run: one bucket per kernel, verdict and broken law, each kept as its smallest case."""
+"""The book of findings: failures go into buckets as they come, and each bucket's smallest case goes to disk at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fuzz.base import __version__
+from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.findings.casefile import Found, save
+from fuzz.findings.bucket import Bucket, Source, base_of, by_verdict
+from fuzz.findings.casefile import save
+from fuzz.findings.store import Batch, FileStore, Store, evidence_path
 from fuzz.judge.judge import Judgement
-from fuzz.triage.examination import Explained
-from fuzz.triage.sorting import Cause, Pile, size_of
+from fuzz.triage.causes import shared_cause
+from fuzz.triage.family import Family
+from fuzz.triage.finding import Finding, size_of
+from fuzz.triage.history import Need, Recognised, need_line
+from fuzz.triage.trial import traits_for
+
+TRIES = 3
+"""times that a bucket is explained where time ends first: what two more tries did not end needs more time than a night
+has for it. Chosen, not measured."""
+_MOST_CAUSES = 6
+"""buckets of one kernel and family: one that is wrong everywhere in a different way each time is not told in pieces."""
 
 
 @dataclass
-class Bucket:
-    """All findings of one kernel with one verdict; those of FAIL_LAW, by one law."""
-
-    kernel: str
-    verdict: str
-    case: Case
-    """the smallest failing case so far."""
-    judgement: Judgement
-    """the finding on that case."""
-    others: dict[str, str] = field(default_factory=dict)
-    """verdict of every other target on that same case: who agrees with the oracle and who does not."""
-    path: Path | None = None
-    """its case file."""
-    note: str = ""
-    """what is known of the finding beyond its judgement."""
-    history: tuple[Case, ...] = ()
-    """the calls that must come before the case, in one process."""
-    count: int = 0
-    targets: set[str] = field(default_factory=set)
-    explained: Explained | None = None
-    pile: Pile = field(default_factory=Pile, repr=False)
-    """its failing runs."""
-
-
 class FindingBook:
-    """Keeps findings as they come. Case files are written at once, so that a killed run loses nothing."""
+    """What fails in the same way on one kernel waits in one bucket, until it is sorted by its causes; from then on each
+    cause has a bucket, and what the rule of none holds of waits in a further one."""
 
-    def __init__(self, folder: Path, run_seed: int) -> None:
-        self.folder = folder
-        self.run_seed = run_seed
-        self.buckets: dict[tuple[str, str, str], Bucket] = {}
-        self.trouble = ""
-        """why a case file could not be written; the finding itself is kept."""
+    store: Store
+    source: Callable[[], Source]
+    """the search that finds what is being found now."""
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    """by id; those of an explained kernel are needed to tell its failures apart."""
+    name_of: Callable[[str, Judgement], str] = by_verdict
+    """names the bucket in which a failure of a kernel waits."""
+    buckets: dict[str, Bucket] = field(default_factory=dict)
+    """by name."""
+    batch: Batch = field(default_factory=Batch)
+    """what the store was not told of yet."""
+    replaying: dict[str, str] = field(default_factory=dict)
+    """while kept cases are replayed: the bucket that each case's digest stands for."""
+    trouble: str = ""
+    """why some case file could not be written; the finding itself is kept."""
+    _gone: set[str] = field(default_factory=set)
+    """names that are not given again in this session, since the batch may still speak of them."""
 
-    def add(self, kernel: str, case: Case, judgement: Judgement, everyone: dict[str, str]) -> Bucket:
-        """Count a finding; keep its case if it is the first of its bucket or smaller than the one kept."""
-        key = (kernel, judgement.verdict.value, judgement.broken_law_name)
-        bucket = self.buckets.get(key)
+    def add(self, kernel: str, case: Case, judgement: Judgement, everyone: Mapping[str, str]) -> Bucket:
+        """Count a failing run; keep its case if it is the first of its bucket or smaller than the one kept."""
+        name = self._bucket_for(kernel, case, judgement)
+        bucket, finding, size = self.buckets.get(name), Finding(case, judgement, everyone), size_of(case)
         if bucket is None:
-            bucket = self.buckets[key] = Bucket(kernel, judgement.verdict.value, case, judgement)
-            self._keep(bucket, case, judgement, everyone)
-        elif size_of(case) < size_of(bucket.case):
-            self._keep(bucket, case, judgement, everyone)
-        bucket.count += 1
-        bucket.pile.add(case, judgement)
-        bucket.targets.add(judgement.target)
+            bucket = self.buckets[name] = Bucket(name, kernel)
+            self._keep(bucket, finding, self.source())
+        elif bucket.alone and size < bucket.size and kernel not in bucket.also:
+            self._keep(bucket, finding, self.source())
+        elif bucket.finding is None and size[0] == bucket.size[0]:
+            bucket.finding = finding
+        if not bucket.is_sorted:
+            bucket.pile.add(finding)
+        self.count(bucket, judgement.target)
         return bucket
 
-    def settle(self, raw: Sequence[Bucket], causes: Sequence[Cause]) -> None:
-        """Put one bucket for each cause in the place of those that were told apart by their verdicts only."""
-        beyond = sum(bucket.pile.more for bucket in raw)
-        keys = [key for key, bucket in self.buckets.items() if any(bucket is each for each in raw)]
-        before = [self.buckets.pop(key) for key in keys]
-        for number, cause in enumerate(causes):
-            explained = cause.explained
-            bucket = Bucket(before[0].kernel, "", explained.case, explained.judgement, explained=explained)
-            bucket.count = len(cause.sightings) + (beyond if number == 0 else 0)
-            bucket.targets = {sighting.judgement.target for sighting in cause.sightings}
-            self._keep(bucket, explained.case, explained.judgement, explained.verdicts)
-            self.buckets[(bucket.kernel, bucket.verdict, explained.case.digest)] = bucket
-        kept = {bucket.path for bucket in self.buckets.values()}
-        for bucket in before:
-            if bucket.path is not None and bucket.path not in kept and not self.trouble:
-                bucket.path.unlink(missing_ok=True)
+    def count(self, bucket: Bucket, target: str, times: int = 1) -> None:
+        """Failing runs of a bucket."""
+        bucket.sightings[target] += times
+        self.batch.sightings[bucket.name, target] += times
 
     def kept(self) -> set[tuple[str, str]]:
-        """Target and digest of every case that is kept."""
-        return {(bucket.judgement.target, bucket.judgement.case) for bucket in self.buckets.values()}
+        """Target and digest of every case that failed in this session and is kept."""
+        return {(b.finding.target, b.finding.judgement.case) for b in self.buckets.values() if b.finding is not None}
 
     def keep_evidence(self, case: Case) -> Path:
         """Write the case of an internal error; where it went."""
-        path = self.folder / f"internal-{case.digest[:12]}.json"
+        path = evidence_path(self.store.folder, case)
         save(path, case)
         return path
 
-    def _keep(self, bucket: Bucket, case: Case, judgement: Judgement, everyone: dict[str, str]) -> None:
-        bucket.verdict, bucket.history = judgement.verdict.value, ()
-        words = (bucket.kernel, bucket.verdict.lower(), judgement.broken_law_name, case.digest[:12])
-        path = self.folder / f"{'-'.join(word for word in words if word)}.json"
-        if self._write(bucket, path, case, judgement):
-            if bucket.path is not None and bucket.path != path:
-                bucket.path.unlink(missing_ok=True)
-            bucket.path = path
-        bucket.case, bucket.judgement = case, judgement
-        bucket.others = {target: verdict for target, verdict in everyone.items() if target != judgement.target}
+    def commit(self) -> str:
+        """Give the batch to the store; why not everything is saved, or ''."""
+        if self.trouble:
+            self.trouble = ""
+            for bucket in self.buckets.values():
+                if bucket.finding is not None and not bucket.written:
+                    self._write(bucket)
+        batch, self.batch = self.batch, Batch()
+        return self.store.commit(batch) or self.trouble
 
-    def _found(self, bucket: Bucket, judgement: Judgement) -> Found:
-        explained = bucket.explained
-        return Found(
-            judgement.target, judgement.verdict.value, self.run_seed, __version__, judgement.broken_law,
-            explanation=tuple(explained.lines()) if explained else (),
-            original=explained.original.digest if explained else "",
-            history=bucket.history,
-        )  # fmt: skip
+    def siblings(self, bucket: Bucket) -> list[Bucket]:
+        """The other buckets of its kernel that fail alike."""
+        base = base_of(bucket.name)
+        return [each for name, each in self.buckets.items() if base_of(name) == base and each is not bucket]
 
-    def keep_history(self, bucket: Bucket, history: tuple[Case, ...]) -> None:
-        """Keep with the bucket's case the calls that must come before it."""
-        bucket.history = history
-        if bucket.path is not None:
-            self._write(bucket, bucket.path, bucket.case, bucket.judgement)
+    def explain(self, bucket: Bucket, finding: Finding) -> None:
+        """Keep the shrunk case with its explanation in place of the smallest that was found."""
+        whole = finding.diagnosis is not None and finding.diagnosis.whole
+        bucket.need, bucket.core, bucket.note = Need.NOTHING, finding.core or bucket.core, ""
+        bucket.tries += not whole
+        self._keep(bucket, finding, bucket.source, pending=not whole and bucket.tries < TRIES)
 
-    def _write(self, bucket: Bucket, path: Path, case: Case, judgement: Judgement) -> bool:
+    def note_need(self, bucket: Bucket, found: Recognised) -> None:
+        """Keep with the case the calls that must come before it, or that none are known to make it fail again."""
+        bucket.need, bucket.note = found.need, need_line(found, bucket.case)
+        self._keep(bucket, replace(bucket.found, history=found.history), bucket.source, pending=False)
+
+    def open(self, source: Bucket, findings: Sequence[Finding]) -> Bucket:
+        """A further bucket for findings that were counted in `source`."""
+        fresh = Bucket(self._further(base_of(source.name)), source.kernel, tries=source.tries)
+        self.buckets[fresh.name] = fresh
+        self._keep(fresh, min(findings, key=lambda finding: finding.size), source.source)
+        for finding in findings:
+            fresh.pile.add(finding)
+        self.move(source, fresh, findings)
+        return fresh
+
+    def move(self, source: Bucket, into: Bucket, findings: Iterable[Finding]) -> None:
+        """Count these findings in another bucket than they were counted in."""
+        for finding in findings:
+            self.count(source, finding.target, -1)
+            self.count(into, finding.target)
+
+    def merge(self, source: Bucket, into: Bucket) -> None:
+        """The findings of one bucket are those of another."""
+        del self.buckets[source.name]
+        self._gone.add(source.name)
+        into.sightings.update(source.sightings)
+        self.batch.merged.append((source.name, into.name))
+        self._release(source.path)
+
+    def join(self, guest: Bucket, home: Bucket, verdicts: Mapping[str, str]) -> None:
+        """The findings of one kernel's bucket have their cause in a source that they share with those of another.
+
+        `verdicts` are those of the case that is kept, by target.
+        """
+        kernels = {target.kernel.name: target.kernel for target in self.targets.values()}
+        home.also |= guest.also | {guest.kernel}
+        cause = shared_cause([kernels[name] for name in (home.kernel, *sorted(home.also)) if name in kernels])
+        self.merge(guest, home)
+        self._keep(home, replace(home.found, verdicts=verdicts).caused_by(cause), home.source, pending=home.pending)
+
+    def _bucket_for(self, kernel: str, case: Case, judgement: Judgement) -> str:
+        """The bucket whose case it is; else the one whose rule holds of the case; else the one that waits to be sorted;
+        else one of no rule that fails by itself: nothing tells its failures from others; else a further one."""
+        base, replayed = self.name_of(kernel, judgement), self.replaying.get(case.digest, "")
+        if replayed and base_of(replayed) == base:
+            return replayed
+        mine = {name: bucket for name, bucket in self.buckets.items() if base_of(name) == base}
+        shared = {
+            name: bucket
+            for name, bucket in self.buckets.items()
+            if kernel in bucket.also and base_of(name) == self.name_of(bucket.kernel, judgement)
+        }
+        told = self._told({**mine, **shared}, case, judgement)
+        if told is not None:
+            return told
+        waiting = [name for name, bucket in mine.items() if not bucket.is_sorted]
+        vague = [name for name, bucket in mine.items() if bucket.is_sorted and bucket.core is None and bucket.alone]
+        if waiting or vague:
+            return [*waiting, *vague][0]
+        return next(iter(mine)) if len(mine) >= _MOST_CAUSES else self._further(base)
+
+    def _told(self, buckets: Mapping[str, Bucket], case: Case, judgement: Judgement) -> str | None:
+        """The first of the buckets whose rule holds of the case."""
+        if all(bucket.core is None for bucket in buckets.values()):
+            return None
+        traits = traits_for(case, self.targets[judgement.target], Family.of(judgement).law)
+        return next((name for name, bucket in buckets.items() if bucket.core and bucket.core.holds(traits)), None)
+
+    def _further(self, base: str) -> str:
+        """A name that no bucket has."""
+        names = [base, *(f"{base}+{number}" for number in range(2, len(self.buckets) + len(self._gone) + 3))]
+        return next(name for name in names if name not in self.buckets and name not in self._gone)
+
+    def _keep(self, bucket: Bucket, finding: Finding, source: Source, *, pending: bool = True) -> None:
+        """Keep this finding in the bucket in place of the one before."""
+        bucket.finding, bucket.target, bucket.source, bucket.pending = finding, finding.target, source, pending
+        bucket.size = finding.size if finding.diagnosis is None else (finding.size[0], 0)
+        self._write(bucket)
+
+    def _write(self, bucket: Bucket) -> None:
+        """Write the case file. Where the disk is full the one before stays, and the bucket is not lost over it."""
+        before, finding = bucket.path, bucket.found
+        number = bucket.name.removeprefix(base_of(bucket.name))
+        stem = f"{self.name_of(bucket.kernel, finding.judgement)}{number}-{finding.case.digest[:12]}"
+        path = self.store.folder / f"{stem}.json"
         try:
-            save(path, case, self._found(bucket, judgement))
+            self.store.write(bucket, path)
+            bucket.path, bucket.written = path, True
         except OSError as error:
-            # The smallest case on disk stays; losing the finding over a full disk would be worse than a larger case.
-            self.trouble = f"{path}: cannot be written: {error.strerror}"
-            return False
-        return True
+            self.trouble, bucket.written = f"{path}: cannot be written: {error.strerror}", False
+        if before != bucket.path:
+            self._release(before)
+        self.batch.buckets[bucket.name] = replace(bucket)
+
+    def _release(self, path: Path | None) -> None:
+        if path is not None and all(bucket.path != path for bucket in self.buckets.values()):
+            self.store.release(path, self.batch)
+
+
+def book_in(folder: Path, seed: int, targets: Iterable[Target] = ()) -> FindingBook:
+    """The book of one run, whose findings go to a folder of case files."""
+    return FindingBook(FileStore(folder), lambda: Source(seed), {target.id: target for target in targets})

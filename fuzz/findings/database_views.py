@@ -1,41 +1,101 @@
-"""Reading a state: everything that the page and the summary of one night say."""
+"""Totals of a night, and everything else that its page and its summary say: sums over the rows of the database."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from sqlalchemy import Engine, func, select
-from sqlalchemy.orm import Session as Transaction
+from sqlalchemy.orm import Session
 
-from fuzz.findings.database import (
-    AccuracyRow,
-    Base,
-    BucketRow,
-    CoverageRow,
-    LawRow,
-    Night,
-    PaceRow,
-    Session,
-    SightingRow,
-    Slice,
-    TargetRow,
-    TwinRow,
-)
 from fuzz.findings.state import StateError
+from fuzz.findings.tables import (
+    AccuracyRow,
+    BatchRow,
+    BucketRow,
+    CounterRow,
+    NightRow,
+    SessionRow,
+    SightingRow,
+    SliceRow,
+    TargetRow,
+)
 
-_Row = TypeVar("_Row", bound=Base)
+_Counts = dict[str, dict[tuple[str, str, str], int]]
+"""counters of a night, by what is counted and of what."""
 
 
-class Place(NamedTuple):
-    """One row of `CoverageRow`. There are thousands: as objects of SQLAlchemy they would take seconds to read."""
+class NightTotals(NamedTuple):
+    """One night."""
+
+    id: int
+    seed: int
+    started: datetime
+    limit_s: float
+    ended: str
+    version: str
+    command: str
+    environment: dict[str, Any]
+    used_s: float
+    """seconds of all sessions, up to the last commit."""
+    triage_s: float
+    """of these, seconds spent on shrinking and explaining."""
+
+
+class SliceTotals(NamedTuple):
+    """One slice of a night."""
+
+    number: int
+    op: str
+    seed: int
+    seconds: float
+    done: bool
+    cases: int
+    judged: int
+
+
+class MinuteTotals(NamedTuple):
+    """One minute of a night's own time."""
+
+    minute: int
+    judged: int
+    cases: int
+
+
+@dataclass(frozen=True)
+class TargetTotals:
+    """What one target did in one night."""
+
+    name: str
+    kernel: str
+    op: str
+    runs: bool
+    reason: str
+    attested: dict[str, Any]
+    judged: int
+    findings: int
+    gave_up: int
+    not_run: int
+
+
+class LawTotals(NamedTuple):
+    """How often outputs were compared by one law in one night."""
+
+    name: str
+    compared: int
+
+
+class LabelTotals(NamedTuple):
+    """How often one label of an op's space was visited in one night."""
 
     op: str
     kind: str
     value: str
     wanted: bool
+    """part of the space: a coverage gap where it was not visited."""
     visits: int
 
 
@@ -54,7 +114,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Bucket:
+class BucketTotals:
     """One bug, and what this night saw of it."""
 
     row: BucketRow
@@ -62,13 +122,18 @@ class Bucket:
     """by target, in this night."""
     status: str
     """'new' or 'still fails' in this night; 'not seen' in it; 'passes now': its kept case was replayed and passed."""
+    count: int
+    """failing runs of all nights."""
+    first_night: int
+    last_night: int
+    """latest night in which it failed."""
 
 
 @dataclass(frozen=True)
 class Past:
     """One night in a line."""
 
-    night: Night
+    night: NightTotals
     judged: int
     buckets: int
     """that failed in it."""
@@ -79,17 +144,17 @@ class Past:
 class NightView:
     """One night, and the nights before it."""
 
-    night: Night
-    sessions: Sequence[Session]
-    slices: Sequence[Slice]
-    targets: Sequence[TargetRow]
-    laws: Sequence[LawRow]
+    night: NightTotals
+    sessions: Sequence[SessionRow]
+    slices: Sequence[SliceTotals]
+    targets: Sequence[TargetTotals]
+    laws: Sequence[LawTotals]
     twins: Mapping[str, Mapping[str, int]]
     """comparisons by target and law."""
-    coverage: Sequence[Place]
+    coverage: Sequence[LabelTotals]
     accuracy: Sequence[Mark]
-    pace: Sequence[PaceRow]
-    buckets: Sequence[Bucket]
+    pace: Sequence[MinuteTotals]
+    buckets: Sequence[BucketTotals]
     history: Sequence[Past]
 
     @property
@@ -102,83 +167,134 @@ class NightView:
         return sum(part.cases for part in self.slices)
 
     @property
-    def failing(self) -> list[Bucket]:
+    def failing(self) -> list[BucketTotals]:
         """Buckets that failed in this night."""
         return [bucket for bucket in self.buckets if bucket.status in ("new", "still fails")]
 
 
 def view(engine: Engine, night: int | None = None) -> NightView:
     """The night of that number, or the latest. Raises StateError where there is none."""
-    with Transaction(engine, expire_on_commit=False) as transaction:
-        newest = select(Night).order_by(Night.id.desc()).limit(1)
-        found = transaction.scalars(newest if night is None else select(Night).filter_by(id=night)).one_or_none()
-        if found is None:
+    with Session(engine, expire_on_commit=False) as transaction:
+        nights = _nights(transaction)
+        number = max(nights, default=0) if night is None else night
+        if number not in nights:
             raise StateError(f"{engine.url.database}: there is no night in it yet")
+        counts = _counts(transaction, number)
+        twins: dict[str, dict[str, int]] = {}
+        for (target, law, _), compared in sorted(counts.get("twin", {}).items()):
+            twins.setdefault(target, {})[law] = compared
+        of_night = select(SessionRow).filter_by(night_id=number).order_by(SessionRow.id)
+        buckets = _buckets(transaction)
         return NightView(
-            night=found,
-            sessions=_rows(transaction, found.id, Session, Session.id),
-            slices=_rows(transaction, found.id, Slice, Slice.number),
-            targets=_rows(transaction, found.id, TargetRow, TargetRow.op, TargetRow.kernel, TargetRow.name),
-            laws=_rows(transaction, found.id, LawRow, LawRow.name),
-            twins=_twins(transaction, found.id),
-            coverage=_places(transaction, found.id),
-            accuracy=[Mark(*row) for row in _columns(transaction, found.id, AccuracyRow, Mark._fields)],
-            pace=_rows(transaction, found.id, PaceRow, PaceRow.minute),
-            buckets=_buckets(transaction, found.id),
-            history=_history(transaction, found.id),
+            night=nights[number],
+            sessions=transaction.scalars(of_night).all(),
+            slices=slices_of(transaction, number),
+            targets=_targets(transaction, number, counts),
+            laws=[LawTotals(law, count) for (law, _, _), count in sorted(counts.get("compared", {}).items())],
+            twins=twins,
+            coverage=_coverage(counts),
+            accuracy=_marks(transaction, number),
+            pace=_pace(transaction, number),
+            buckets=_of_night(buckets, number),
+            history=_history(transaction, [nights[each] for each in sorted(nights) if each <= number], buckets),
         )
 
 
-def _rows(transaction: Transaction, night: int, table: type[_Row], *order: Any) -> Sequence[_Row]:
-    return transaction.scalars(select(table).filter_by(night_id=night).order_by(*order)).all()
+def slices_of(transaction: Session, night: int) -> list[SliceTotals]:
+    """All slices of a night so far, in order."""
+    columns = (SliceRow.number, SliceRow.op, SliceRow.seed, SliceRow.seconds, SliceRow.done)
+    totals = (func.coalesce(func.sum(BatchRow.cases), 0), func.coalesce(func.sum(BatchRow.judged), 0))
+    query = select(*columns, *totals).outerjoin(BatchRow, BatchRow.slice_id == SliceRow.id)
+    rows = transaction.execute(query.filter(SliceRow.night_id == night).group_by(SliceRow.id).order_by(SliceRow.number))
+    return [SliceTotals(*row) for row in rows]
 
 
-def _twins(transaction: Transaction, night: int) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for target, law, compared in _columns(transaction, night, TwinRow, ("target", "law", "compared")):
-        found.setdefault(target, {})[law] = compared
+def _nights(transaction: Session) -> dict[int, NightTotals]:
+    """All nights, by number."""
+    times = select(SessionRow.night_id, func.sum(SessionRow.used_s), func.sum(SessionRow.triage_s))
+    used = {night: seconds for night, *seconds in transaction.execute(times.group_by(SessionRow.night_id))}
+    return {
+        row.id: NightTotals(
+            row.id, row.seed, row.started, row.limit_s, row.ended, row.version, row.command, row.environment,
+            *used.get(row.id, (0.0, 0.0)),
+        )
+        for row in transaction.scalars(select(NightRow))
+    }  # fmt: skip
+
+
+def _counts(transaction: Session, night: int) -> _Counts:
+    """All counters of a night, by what is counted and of what. There are thousands of them."""
+    columns = (CounterRow.what, CounterRow.subject, CounterRow.kind, CounterRow.value, CounterRow.count)
+    found: _Counts = {}
+    for what, *key, count in transaction.execute(select(*columns).filter(CounterRow.night_id == night)):
+        found.setdefault(what, {})[key[0], key[1], key[2]] = count
     return found
 
 
-def _places(transaction: Transaction, night: int) -> list[Place]:
-    names = ("op", "kind", "value", "wanted", "count")
-    return [Place(*row) for row in _columns(transaction, night, CoverageRow, names)]
+def _targets(transaction: Session, night: int, counts: _Counts) -> list[TargetTotals]:
+    order = (TargetRow.op, TargetRow.kernel, TargetRow.name)
+    return [
+        TargetTotals(
+            row.name, row.kernel, row.op, row.runs, row.reason, row.attested,
+            *(counts.get(what, {}).get((row.name, "", ""), 0) for what in ("judged", "findings", "gave_up", "not_run")),
+        )
+        for row in transaction.scalars(select(TargetRow).filter_by(night_id=night).order_by(*order))
+    ]  # fmt: skip
 
 
-def _columns(transaction: Transaction, night: int, table: type[Base], names: Sequence[str]) -> Iterable[Any]:
-    """Plain rows, in the order of the table's key."""
-    columns = table.__table__.columns
-    chosen = select(*(columns[name] for name in names)).where(columns["night_id"] == night)
-    return transaction.execute(chosen.order_by(*table.__table__.primary_key))
+def _coverage(counts: _Counts) -> list[LabelTotals]:
+    visits, space = counts.get("visit", {}), counts.get("space", {})
+    return [LabelTotals(*label, label in space, visits.get(label, 0)) for label in sorted({*visits, *space})]
 
 
-def _buckets(transaction: Transaction, night: int) -> list[Bucket]:
-    sightings: dict[int, Counter[str]] = {}
-    for row in transaction.scalars(select(SightingRow).filter_by(night_id=night)):
-        sightings.setdefault(row.bucket_id, Counter())[row.target] += row.count
-    found = [
-        Bucket(row, dict(sightings.get(row.id, Counter()).most_common()), _status(row, night))
-        for row in transaction.scalars(select(BucketRow).where(BucketRow.first_night <= night))
-    ]
+def _marks(transaction: Session, night: int) -> list[Mark]:
+    columns = [AccuracyRow.__table__.columns[name] for name in Mark._fields]
+    chosen = select(*columns).filter(AccuracyRow.night_id == night).order_by(*AccuracyRow.__table__.primary_key)
+    return [Mark(*row) for row in transaction.execute(chosen)]
+
+
+def _pace(transaction: Session, night: int) -> list[MinuteTotals]:
+    totals = select(BatchRow.minute, func.sum(BatchRow.judged), func.sum(BatchRow.cases)).join(
+        SliceRow, SliceRow.id == BatchRow.slice_id
+    )
+    rows = transaction.execute(
+        totals.filter(SliceRow.night_id == night).group_by(BatchRow.minute).order_by(BatchRow.minute)
+    )
+    return [MinuteTotals(*row) for row in rows]
+
+
+def _buckets(transaction: Session) -> list[tuple[BucketRow, dict[int, Counter[str]]]]:
+    """Every bucket, and how often it was seen, by night and target."""
+    seen: dict[int, dict[int, Counter[str]]] = {}
+    for row in transaction.scalars(select(SightingRow)):
+        seen.setdefault(row.bucket_id, {}).setdefault(row.night_id, Counter())[row.target] += row.count
+    return [(row, seen.get(row.id, {})) for row in transaction.scalars(select(BucketRow).order_by(BucketRow.id))]
+
+
+def _of_night(buckets: Iterable[tuple[BucketRow, dict[int, Counter[str]]]], night: int) -> list[BucketTotals]:
+    """Those that were seen by then."""
+    found = []
+    for row, seen in buckets:
+        first, last = min(seen, default=night), max(seen, default=0)
+        if first <= night:
+            total = sum(counts.total() for counts in seen.values())
+            sightings = dict(seen.get(night, Counter[str]()).most_common())
+            found.append(BucketTotals(row, sightings, _status(row, first, last, night), total, first, last))
     order = ("new", "still fails", "not seen", "passes now")
     return sorted(found, key=lambda bucket: (order.index(bucket.status), bucket.row.kernel, bucket.row.signature))
 
 
-def _status(row: BucketRow, night: int) -> str:
-    if row.last_night == night:
-        return "new" if row.first_night == night else "still fails"
-    return "passes now" if row.passed_night is not None and row.passed_night > row.last_night else "not seen"
+def _status(row: BucketRow, first: int, last: int, night: int) -> str:
+    if last == night:
+        return "new" if first == night else "still fails"
+    return "passes now" if row.passed_night is not None and row.passed_night > last else "not seen"
 
 
-def _history(transaction: Transaction, night: int) -> list[Past]:
-    judged = dict(
-        transaction.execute(select(TargetRow.night_id, func.sum(TargetRow.judged)).group_by(TargetRow.night_id)).all()
-    )
-    failing = dict(
-        transaction.execute(
-            select(SightingRow.night_id, func.count(SightingRow.bucket_id.distinct())).group_by(SightingRow.night_id)
-        ).all()
-    )
-    new = Counter(transaction.scalars(select(BucketRow.first_night)))
-    nights = transaction.scalars(select(Night).where(Night.id <= night).order_by(Night.id))
-    return [Past(each, judged.get(each.id, 0), failing.get(each.id, 0), new[each.id]) for each in nights]
+def _history(
+    transaction: Session, nights: Sequence[NightTotals], buckets: Iterable[tuple[BucketRow, dict[int, Counter[str]]]]
+) -> list[Past]:
+    totals = select(CounterRow.night_id, func.sum(CounterRow.count)).filter(CounterRow.what == "judged")
+    judged = dict(transaction.execute(totals.group_by(CounterRow.night_id)).all())
+    failing = Counter(night for _, seen in buckets for night in seen)
+    new = Counter(min(seen) for _, seen in buckets if seen)
+    return [Past(each, judged.get(each.id, 0), failing[each.id], new[each.id]) for each in nights]

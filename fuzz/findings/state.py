@@ -1,7 +1,11 @@
-"""What a nightly state is made of, and what can be wrong with it."""
+"""The folder of a nightly state: what is in it, what can be wrong with it, and its lock, which one job holds."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fuzz.base.errors import UsageError
@@ -29,3 +33,27 @@ def latest_state(state: Path) -> Path:
     if not path.is_file():
         raise StateError(f"--state {state}: no night was ever run there")
     return path
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock; StateError, naming the process, where another job holds it.
+
+    The kernel releases the lock with the process, however it ends: a killed job leaves no stale lock behind.
+    """
+    path = folder / "nightly.lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            raise StateError(
+                f"--state {folder}: in use by another nightly{f', process {holder}' if holder else ''}: "
+                "wait for it, or give another folder"
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)

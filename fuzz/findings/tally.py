@@ -13,7 +13,7 @@ from fuzz.judge.judge import Judgement
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstPass:
     """The largest err/budget of a passing run, and where it was seen."""
 
     ratio: float
@@ -31,7 +31,7 @@ class TargetTally:
     findings: int = 0
     gave_up: int = 0
     not_run: int = 0
-    worst: dict[str, Worst] = field(default_factory=dict)
+    worst: dict[str, WorstPass] = field(default_factory=dict)
     """by dtype: a 16-bit output is dominated by its own rounding, so its err/budget is always close to 1."""
     not_run_reason: str = ""
 
@@ -53,7 +53,7 @@ class TargetTally:
         dtype = next(iter(case.inputs.values())).dtype
         known = self.worst.get(dtype)
         if known is None or ratio > known.ratio:
-            self.worst[dtype] = Worst(ratio, whereabouts(case))
+            self.worst[dtype] = WorstPass(ratio, whereabouts(case))
 
 
 @dataclass

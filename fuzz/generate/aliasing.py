@@ -45,7 +45,7 @@ def aliased(case: Case, capabilities: Sequence[Capability]) -> Case:
     if chance % ONE_IN or not knots:
         return case
     tied = _tied(case, knots[which % len(knots)], how, far)
-    return tied if tied is not None and any(capability.gets(tied) for capability in capabilities) else case
+    return tied if tied is not None and any(capability.is_dispatched(tied) for capability in capabilities) else case
 
 
 def aliased_as(case: Case, label: str, turn: int) -> Case:
@@ -57,7 +57,7 @@ def aliased_as(case: Case, label: str, turn: int) -> Case:
 def memory_labels(capability: Capability) -> Iterator[str]:
     """The ways in which cases within what a kernel takes can be tied up."""
     op = OPS[capability.op]
-    if not capability.backwards:
+    if not capability.shares_memory:
         return
     for output, source in op.aliases:
         if (output, source) in capability.able.overlap and may_share(capability, output, source):

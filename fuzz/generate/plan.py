@@ -48,8 +48,8 @@ def layouts_of(capability: Capability, role: Role, is_input: bool) -> tuple[str,
         "rows": (*_ROW_WISE, "padded", "reversed", "expanded"),
         "any": tuple(LAYOUT_CLASSES),
     }[strides]
-    backwards = tuple(name for name in names if capability.backwards or name != "reversed")
-    return tuple(name for name in backwards if is_input or name not in OVERLAPPING)
+    possible = tuple(name for name in names if capability.shares_memory or name != "reversed")
+    return tuple(name for name in possible if is_input or name not in OVERLAPPING)
 
 
 def plan(sketch: Sketch, wish: Wish | None = None) -> Draw:

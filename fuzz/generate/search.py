@@ -10,9 +10,8 @@ from typing import Protocol
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from fuzz.base.capability import Capability
+from fuzz.base.capability import SMALL, Capability
 from fuzz.base.case import Case
-from fuzz.base.dispatch import SMALL
 from fuzz.base.draw import Draw
 from fuzz.base.kernel import Kernel
 from fuzz.generate.aliasing import aliased, aliased_as

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fuzz.base.capability import Capability
-from fuzz.base.dispatch import SMALL
+from fuzz.base.capability import SMALL, Capability
 from fuzz.base.draw import Draw
 from fuzz.base.op import OPS
 from fuzz.generate.capabilities import dtype_pairs
@@ -61,7 +60,7 @@ def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> 
     """The sketch with the size, axis, eps and recipe of x that are wished for; as plain as can be where none is."""
     axis, rank = (int(part) for part in wish.get("axis", "1 of rank 2").split(" of rank "))
     few = "rows" in wish or any(key.endswith(" layout") for key in wish)
-    # Longer rows count for nothing but their length, see `fuzz.base.dispatch.SMALL`: such a gap would stay open.
+    # Longer rows count for nothing but their length, see `fuzz.base.capability.SMALL`: such a gap would stay open.
     longest = _LONG if few else SMALL.elements
     n = int(wish["n"]) if "n" in wish else fitting_n(capability, max(2, min(sketch.n, longest)))
     rows = max(1, min(sketch.rows, _ROWS, USUAL_CASE // max(n, 1)))

@@ -1,4 +1,7 @@
-"""Messages between this process and the oracle's: JSON, and the bytes of tensors and masks behind it."""
+"""Messages between this process and the oracle's: JSON, and the bytes of tensors and masks behind it.
+
+Nothing of ours is pickled, and JSON alone would take tensors apart into numbers.
+"""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from fuzz.base.case import Case, Output
 from fuzz.base.dtypes import from_bits
 from fuzz.base.stream import Stream
+from oracles.enclosure import Mask
 
 Outputs = Mapping[str, bytes]
 """The logical elements of each output in C order, little-endian."""
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from fuzz.base.case import Case, Tensor
 from fuzz.base.dtypes import LARGEST, SMALLEST_NORMAL, from_bits
 from fuzz.base.stream import Reals, Stream
-from fuzz.laws.law import Law, Leeway, Mask, Outputs, has_elements
+from fuzz.laws.law import Law, Leeway, Outputs, has_elements
+from oracles.enclosure import Mask
 
 _INPUTS: Mapping[str, int] = {"x": 1, "residual": 1, "rstd": -1, "dsum": -1}
 """The power of s by which an input is scaled. The others are not scaled."""

@@ -25,7 +25,7 @@ from fuzz.generate.sketch import Sketch, sketches
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.uses.search.guide import Guide
-from fuzz.uses.search.runner import UNHEARD
+from fuzz.uses.search.runner import UNJUDGED_BATCHES
 
 Found = Mapping[str, int | None]
 """by target: the number of the first case that finds it; None where none does."""
@@ -72,7 +72,7 @@ class Hunt:
 
     def _guided(self, target: Target, seed: int, tally: _Tally) -> None:
         guide = Guide(seed)
-        unheard: deque[list[tuple[Case, list[Judgement]]]] = deque()
+        unjudged: deque[list[tuple[Case, list[Judgement]]]] = deque()
 
         def consume(cases: list[Case]) -> None:
             batch = self.pool.submit(cases, self._others(target))
@@ -80,9 +80,9 @@ class Hunt:
             judged = [(case, _judged(case, each, [target])) for case, each in zip(cases, outcomes, strict=True)]
             for _, judgements in judged:
                 tally.count(judgements)
-            unheard.append(judged)
-            if len(unheard) > UNHEARD:  # as late as in a run
-                for case, judgements in unheard.popleft():
+            unjudged.append(judged)
+            if len(unjudged) > UNJUDGED_BATCHES:  # as late as in a run
+                for case, judgements in unjudged.popleft():
                     guide.judged(case, judgements)
 
         search(target.kernel.op, seed, consume, [target.kernel], guide=guide)

@@ -13,7 +13,6 @@ import typer
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
 from fuzz.base.errors import UsageError
 from fuzz.base.mutant import Mutant
 from fuzz.base.selection import keyword
@@ -148,7 +147,7 @@ def _sign_test(wins: int, losses: int) -> float:
 
 def _target(pack: Pack, mutant: Mutant) -> Target:
     """The first target of the mutant that runs here. Raises UsageError."""
-    targets = expand([mutant.apply(pack.kernel(mutant.base))], this_host())
+    targets = expand([mutant.apply(pack.kernel(mutant.base))])
     for target in targets:
         if target.unavailable() is None:
             return target

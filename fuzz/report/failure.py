@@ -13,7 +13,7 @@ from fuzz.base.case import ITEMSIZE, Case, Layout, Output
 from fuzz.base.dtypes import from_bits
 from fuzz.base.memory import shift
 from fuzz.base.outcome import Outcome
-from fuzz.findings.book import Bucket
+from fuzz.findings.bucket import Bucket
 from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
@@ -68,11 +68,11 @@ def bucket_text(bucket: Bucket, target: Target, origin: Provenance) -> str:
             f"\n  as found      kernelfuzz {shlex.join(['repro', place, *origin.pack_option, '--target', target.id])}"
         )
     seen = f"  seen          {bucket.count:,} times on {len(bucket.targets)} targets"
-    told = told_lines(() if bucket.explained is None else bucket.explained.lines())
+    told = explanation_lines(bucket.found.lines())
     return "\n".join([text, *told, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
 
 
-def told_lines(lines: Iterable[str]) -> Iterator[str]:
+def explanation_lines(lines: Iterable[str]) -> Iterator[str]:
     """The lines of an explanation, 'label: text', in the columns of a failure's text."""
     for label, _, rest in (line.partition(": ") for line in lines):
         yield f"  {label + ' ':<13} {rest}"

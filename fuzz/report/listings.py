@@ -7,7 +7,6 @@ from pathlib import Path
 
 from fuzz.adapters.pack import Pack, built_in, load
 from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
 from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
 from fuzz.generate.menus import recipes
@@ -53,7 +52,7 @@ def _takes(kernel: Kernel) -> str:
 def _places(kernel: Kernel) -> str:
     """'native; qemu vl=128, 256': where it runs, whatever the compiler and its flags."""
     widths: dict[str, list[str]] = {}
-    for target in expand([kernel], this_host()):
+    for target in expand([kernel]):
         known = widths.setdefault(target.name.place, [])
         known += [part for part in target.name.set_there if part not in known]
     return "; ".join(" ".join([where, ", ".join(_grouped(parts))]).strip() for where, parts in widths.items())
@@ -73,7 +72,7 @@ def targets_table(path: Path | None) -> PlainTable:
     """One line per target, with the reason where it cannot run here."""
     rows = [
         (target.id, "yes" if (reason := target.unavailable()) is None else f"NOT_RUN: {reason}")
-        for target in expand(_load(path).kernels, this_host())
+        for target in expand(_load(path).kernels)
     ]
     return PlainTable(("target", "runs here"), rows)
 

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
-from fuzz.findings.database_views import Bucket, Mark, NightView
-from fuzz.findings.tally import Worst
+from fuzz.findings.database_views import BucketTotals, Mark, NightView
+from fuzz.findings.tally import WorstPass
 from fuzz.report.console import bare_table
 from fuzz.report.outline import Failure, Location, Outline, TargetLine, location_of
 from fuzz.report.progress import minutes
@@ -26,7 +26,7 @@ def print_night(console: Console, seen: NightView, page: Path) -> None:
         console.print(line, style="yellow", soft_wrap=True)
     for bucket in seen.buckets:
         console.print()
-        console.print(bucket_text(bucket), soft_wrap=True)
+        console.print(_bucket_text(bucket), soft_wrap=True)
     console.print()
     failing = len(seen.failing)
     found = f"{failing} bucket{'s' if failing != 1 else ''} failing" if failing else "nothing found"
@@ -67,7 +67,7 @@ def night_record(seen: NightView) -> dict[str, Any]:
             {
                 "status": bucket.status,
                 **{
-                    name: getattr(bucket.row, name)
+                    name: getattr(bucket if name in ("first_night", "last_night", "count") else bucket.row, name)
                     for name in (
                         "signature", "kernel", "op", "verdict", "law", "target", "case_file", "digest", "where",
                         "explanation", "found_by", "first_night", "last_night", "passed_night", "count", "text",
@@ -117,7 +117,7 @@ def _table(seen: NightView) -> Table:
     return table
 
 
-def bucket_text(bucket: Bucket) -> str:
+def _bucket_text(bucket: BucketTotals) -> str:
     """A finding as it is printed: the failure, its explanation, how often it was seen."""
     row = bucket.row
     seen = sum(bucket.sightings.values())
@@ -125,7 +125,7 @@ def bucket_text(bucket: Bucket) -> str:
     if row.explanation:
         lines += [f"  {line}" for line in row.explanation.splitlines()]
     where = f"on {len(bucket.sightings)} targets in this night"
-    lines.append(f"  seen          {seen:,} times {where}, {row.count:,} in all nights")
+    lines.append(f"  seen          {seen:,} times {where}, {bucket.count:,} in all nights")
     return "\n".join(lines)
 
 
@@ -156,19 +156,19 @@ def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[
     )
 
 
-def _failure(bucket: Bucket, known: Mapping[str, Kernel]) -> Failure:
+def _failure(bucket: BucketTotals, known: Mapping[str, Kernel]) -> Failure:
     row = bucket.row
     place = location_of(known[row.kernel]) if row.kernel in known else Location(row.kernel, 1)
     targets = tuple(sorted(bucket.sightings))
     count = sum(bucket.sightings.values())
-    return Failure(row.kernel, Verdict(row.verdict), row.law, targets, count, bucket_text(bucket), place)
+    return Failure(row.kernel, Verdict(row.verdict), row.law, targets, count, _bucket_text(bucket), place)
 
 
-def _worst(marks: Iterable[Mark]) -> dict[str, dict[str, Worst]]:
+def _worst(marks: Iterable[Mark]) -> dict[str, dict[str, WorstPass]]:
     """By target and dtype."""
-    found: dict[str, dict[str, Worst]] = {}
+    found: dict[str, dict[str, WorstPass]] = {}
     for mark in marks:
         known = found.setdefault(mark.target, {}).get(mark.dtype)
         if known is None or mark.ratio > known.ratio:
-            found[mark.target][mark.dtype] = Worst(mark.ratio, mark.where)
+            found[mark.target][mark.dtype] = WorstPass(mark.ratio, mark.where)
     return found

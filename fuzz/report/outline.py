@@ -15,8 +15,9 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
-from fuzz.findings.book import Bucket, FindingBook
-from fuzz.findings.tally import Tally, Worst
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket
+from fuzz.findings.tally import Tally, WorstPass
 from fuzz.judge.judge import Judgement
 from fuzz.report.failure import Provenance, bucket_text
 from fuzz.report.records import environment
@@ -39,7 +40,7 @@ class TargetLine:
     target: str
     judged: int
     findings: int
-    worst: Mapping[str, Worst]
+    worst: Mapping[str, WorstPass]
     """The worst err/budget of each dtype."""
     laws: Mapping[str, int]
     """How many twins were judged by each law that its kernel declares."""

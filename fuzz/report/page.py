@@ -13,8 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from fuzz.findings.database import TargetRow
-from fuzz.findings.database_views import Bucket, NightView, Place
+from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
 from fuzz.report.night import idle_reasons
 from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.progress import minutes
@@ -114,7 +113,7 @@ def _verdict(seen: NightView) -> tuple[str, str]:
     return ("good", "Nothing found") if seen.judged else ("idle", "Nothing ran")
 
 
-def _headline(bucket: Bucket) -> str:
+def _headline(bucket: BucketTotals) -> str:
     """What is wrong in one line: the explanation, else what the judgement says, else where it was seen."""
     row = bucket.row
     stated = [line for line in row.explanation.splitlines() if not line.startswith(_ASIDE)]
@@ -125,7 +124,7 @@ def _headline(bucket: Bucket) -> str:
     return re.sub(r"^(\d+ of \d+ elements of \w+);", r"\1 fail:", words)
 
 
-def _cause(bucket: Bucket) -> str:
+def _cause(bucket: BucketTotals) -> str:
     """What the failure is tied to; or why that is not known."""
     lines = bucket.row.explanation.splitlines()
     found = next((line.partition(": ")[2] for line in lines if line.startswith("cause: ")), "")
@@ -140,14 +139,14 @@ def _pack_option(command: str) -> str:
     return f" --pack {shlex.quote(words[words.index('--pack') + 1])}" if "--pack" in words else ""
 
 
-def _reproduction(bucket: Bucket) -> str:
+def _reproduction(bucket: BucketTotals) -> str:
     """The command that reproduces it; '' where its case could not be written."""
     line = next((line for line in bucket.row.text.splitlines() if line.startswith("  reproduce")), "")
     return line.strip().partition(" ")[2].strip()
 
 
-def _lines(targets: Iterable[TargetRow]) -> list[KernelLine]:
-    groups: dict[tuple[str, str], list[TargetRow]] = {}
+def _lines(targets: Iterable[TargetTotals]) -> list[KernelLine]:
+    groups: dict[tuple[str, str], list[TargetTotals]] = {}
     for row in targets:
         groups.setdefault((row.op, row.kernel), []).append(row)
     return [
@@ -165,7 +164,7 @@ def _natural(value: str) -> tuple[bool, int, str]:
     return not number, int(value) if number else 0, value
 
 
-def _coverage(rows: Sequence[Place]) -> list[Kind]:
+def _coverage(rows: Sequence[LabelTotals]) -> list[Kind]:
     """Kinds with coverage gaps first: what is whole needs no attention."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:

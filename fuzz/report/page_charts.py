@@ -14,8 +14,7 @@ from functools import cached_property
 from fuzz.adapters.target import TargetId
 from fuzz.base.case import ITEMSIZE
 from fuzz.findings.accuracy import BINS_PER_OCTAVE
-from fuzz.findings.database import TargetRow
-from fuzz.findings.database_views import Mark
+from fuzz.findings.database_views import Mark, TargetTotals
 
 Curve = Sequence[tuple[float, float]]
 """Points (n, value), by ascending n."""
@@ -204,7 +203,7 @@ class KernelAccuracy:
     targets: Sequence[TargetAccuracy]
 
 
-def accuracy_of(targets: Sequence[TargetRow], marks: Sequence[Mark]) -> list[KernelAccuracy]:
+def accuracy_of(targets: Sequence[TargetTotals], marks: Sequence[Mark]) -> list[KernelAccuracy]:
     """Every kernel with a passing run, in the order of the targets."""
     by_target: dict[str, list[Mark]] = {}
     for mark in marks:

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+from fuzz.adapters.target import Attestation, NotRun
 from fuzz.base import __version__
-from fuzz.base.attestation import Attestation, NotRun
 from fuzz.base.case import Case
 from fuzz.base.errors import UsageError
 from fuzz.findings.book import FindingBook

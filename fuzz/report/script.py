@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fuzz.adapters import export
-from fuzz.adapters.export import Allowed, Calls
+from fuzz.adapters.export import Allowed, Script
 from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case, CaseError
 from fuzz.base.errors import UsageError
@@ -26,9 +26,9 @@ _MOST = 2048
 """elements of one output that are compared, the failing ones first: each is calculated with high precision."""
 
 
-def calls_of(
+def script_of(
     target: Target, case: Case, judgement: Judgement | None, law: LawCheck | None, history: tuple[Case, ...]
-) -> Calls:
+) -> Script:
     """What shows a finding. Raises UsageError where a program cannot."""
     cases = (*history, case)
     if any(each.reaches_far for each in cases):
@@ -40,10 +40,10 @@ def calls_of(
         return _by_law(cases, broken)
     invalid = target.kernel.capability.refusal(case)
     allowed = {} if invalid else _expectations(case, target.numerics, judgement)
-    return Calls(cases, allowed, bool(invalid))
+    return Script(cases, allowed, bool(invalid))
 
 
-def _by_law(cases: tuple[Case, ...], law: LawCheck) -> Calls:
+def _by_law(cases: tuple[Case, ...], law: LawCheck) -> Script:
     case = cases[-1]
     twin = law.twin(case)
     origins: dict[str, list[int]] = {}
@@ -51,7 +51,7 @@ def _by_law(cases: tuple[Case, ...], law: LawCheck) -> Calls:
         origins = {name: _origins(case, name, law) for name in case.outputs}
     elif law.law.expected is not unchanged:
         raise UsageError(f"--script: what {law.name} expects of the twin is not written as a program: use repro itself")
-    return Calls((*cases, twin), law=True, origins=origins)
+    return Script((*cases, twin), law=True, origins=origins)
 
 
 def _origins(case: Case, name: str, law: LawCheck) -> list[int]:

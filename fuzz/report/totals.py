@@ -136,7 +136,7 @@ def print_run(out: Console, outline: Outline, tally: Tally, book: FindingBook, e
     if tally.laws:
         out.print(law_line(tally), soft_wrap=True)
     rate = tally.judged / elapsed if elapsed else 0.0
-    told = "cause" if any(bucket.explained for bucket in book.buckets.values()) else "kernel and verdict"
+    told = "cause" if any(bucket.is_explained for bucket in book.buckets.values()) else "kernel and verdict"
     buckets = f"{len(book.buckets)} bucket{'s' if len(book.buckets) != 1 else ''} (one per {told})"
     found = f"{tally.findings:,} failing runs in {buckets}" if tally.findings else "nothing found"
     found = found if tally.judged else "NOTHING RAN"  # never to be taken for a clean run

@@ -36,6 +36,9 @@ settings.load_profile("tests")
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
+HANG_S = 900
+"""No command takes so long on any machine: what does has stopped for good. No test waits for it to pass."""
+
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -50,7 +53,7 @@ def cli(tmp_path: Path) -> Cli:
             env={**os.environ, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "200", **environment},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=HANG_S,
             check=False,
         )
 
@@ -186,6 +189,6 @@ def suite(_loaded: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPa
             options = ("--kernelfuzz-explain-time", "0s", *options)
         if here:  # saves a process, where nothing that is imported or warned of matters
             return pytester.runpytest_inprocess(*plugins, *options)
-        return pytester.run(sys.executable, "-m", "pytest", *plugins, *options, timeout=300)
+        return pytester.run(sys.executable, "-m", "pytest", *plugins, *options, timeout=HANG_S)
 
     return run

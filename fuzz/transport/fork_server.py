@@ -1,6 +1,7 @@
 """Workers of Python kernels, forked by a server that has torch and Triton imported: that takes seconds and megabytes.
 
-There is one server for all compiled kernels of this process, and one for all interpreted ones.
+There is one server for all compiled kernels of this process, and one for all interpreted ones. `python/server.py` says
+why it is none of `multiprocessing`.
 """
 
 from __future__ import annotations
@@ -82,17 +83,17 @@ class ForkServer:
 
 
 class _Forked:
-    """A worker that the server forked, which is no child of ours: the server tells of it, and kills it for us."""
+    """A worker that the server forked. It is no child of ours: the server sends its id and its end, and can kill it."""
 
     def __init__(self, notify: socket.socket) -> None:
         self._notify = notify
         self._code: int | None = None
         self._waiting = threading.Lock()
         notify.settimeout(_START_LIMIT_S)
-        told = notify.recv(_MESSAGE_BYTES).decode().split()
-        if not told:
+        message = notify.recv(_MESSAGE_BYTES).decode().split()
+        if not message:
             raise OSError("the server of Python workers ended before it started one")
-        self.pid = int(told[1])
+        self.pid = int(message[1])
 
     def kill(self) -> None:
         if self._code is None:
@@ -101,19 +102,19 @@ class _Forked:
     def wait(self, timeout: float | None = None) -> int:
         with self._waiting:
             if self._code is None:
-                self._code = self._told(timeout)
+                self._code = self._exit_code(timeout)
                 self._notify.close()
         return self._code
 
-    def _told(self, timeout: float | None) -> int:
+    def _exit_code(self, timeout: float | None) -> int:
         self._notify.settimeout(timeout)
         try:
-            told = self._notify.recv(_MESSAGE_BYTES).decode().split()
+            message = self._notify.recv(_MESSAGE_BYTES).decode().split()
         except TimeoutError as error:
             raise subprocess.TimeoutExpired("a Python worker", timeout or 0.0) from error
         except OSError:
-            told = []
-        return int(told[1]) if told else -signal.SIGKILL  # whoever killed the server killed its workers
+            message = []
+        return int(message[1]) if message else -signal.SIGKILL  # the server was killed, and its workers with it
 
 
 _SERVERS = {interpreted: ForkServer(interpreted) for interpreted in (False, True)}

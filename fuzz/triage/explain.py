@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import NotRun
+from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import EPS, GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict

@@ -43,7 +43,7 @@ class Recognised:
 
 
 @dataclass
-class _Trials:
+class _Asked:
     """Counts what is asked, and says no once it was asked enough: what is known by then has to do."""
 
     fails: Fails
@@ -59,7 +59,7 @@ def recognise(fails: Fails, case: Case, before: Sequence[Case]) -> Recognised:
     """Whether `case` fails alone, only after some of the calls `before` it, or not again at all."""
     if fails(()):
         return Recognised(Need.NOTHING)
-    trials = _Trials(fails)
+    trials = _Asked(fails)
     shown = next((calls for calls in _windows(before) if trials(calls)), None)
     if shown is None:
         # Once more: a failure that comes and goes by itself needs no calls.
@@ -77,7 +77,7 @@ def _windows(before: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
 
 
 def fewest_calls(fails: Fails, calls: Sequence[Case]) -> tuple[Case, ...]:
-    """Calls of which none can be left out (Zeller and Hildebrandt's ddmin); `calls` show the failure."""
+    """CallLog of which none can be left out (Zeller and Hildebrandt's ddmin); `calls` show the failure."""
     kept, parts = tuple(calls), 2
     while len(kept) > 1:
         size = -(-len(kept) // parts)

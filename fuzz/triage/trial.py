@@ -1,15 +1,17 @@
-"""Trials: variants of a failing case on one target, in one worker that lives on, or in a new process each."""
+"""A failing case run again: as it is, on all targets or in a new process after given calls; and variants of it, on one
+target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case, CaseError
 from fuzz.base.outcome import Outcome
 from fuzz.base.validity import check_case
-from fuzz.execute.pool import Pool
+from fuzz.base.verdict import Verdict
+from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry, twin_of
@@ -24,6 +26,58 @@ class OutOfTimeError(Exception):
 
 class KeepsStateError(Exception):
     """What a worker said of a case a new process does not: the kernel keeps state from call to call."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one target did: with the case, or, where that passes, with the twin of the law that was broken."""
+
+    case: Case
+    judgement: Judgement
+    outcome: Outcome
+
+
+def replayed(
+    pool: Pool,
+    targets: Mapping[str, Target],
+    case: Case,
+    law: LawCheck | None,
+    history: Sequence[Case] = (),
+) -> dict[str, Seen]:
+    """Run the calls of `history`, then the case and, with `law`, right after it its twin; judge these; by target."""
+    entries = [Entry(case)] if law is None else [Entry(case), twin_of(case, law)]
+    batch = pool.submit([*history, *(entry.case for entry in entries)])
+    seen: dict[str, Seen] = {}
+    judge = None
+    for entry, outcomes in zip(entries, pool.collect(batch)[len(history) :], strict=True):
+        judge = EntryJudge(entry, outcomes, judge)
+        for name, outcome in outcomes.items():
+            judgement = judge.judge(targets[name])
+            if name not in seen or (seen[name].judgement.verdict, judgement.verdict.is_finding) == (Verdict.PASS, True):
+                seen[name] = Seen(judge.evidence(judgement), judgement, outcome)
+    return seen
+
+
+@dataclass(frozen=True)
+class FreshProcess:
+    """Tries a failing case again, each time in a new process of the one target in `pool`."""
+
+    pool: WorkerPool
+    target: Target
+    case: Case
+    finding: Judgement
+
+    def verdict(self, history: Sequence[Case] = ()) -> Verdict:
+        """What is said of the case after these calls; NOT_RUN where the target is not given it."""
+        self.pool.renew()
+        law = self.finding.broken_law
+        seen = replayed(self.pool, {self.target.id: self.target}, self.case, law, history)
+        return seen[self.target.id].judgement.verdict if self.target.id in seen else Verdict.NOT_RUN
+
+    def fails(self, history: Sequence[Case] = ()) -> bool:
+        """Whether the case fails after these calls as it was found; alone, whether it fails in any way."""
+        verdict = self.verdict(history)
+        return verdict is self.finding.verdict if history else verdict.is_finding
 
 
 @dataclass
@@ -142,7 +196,7 @@ def _is_sound(case: Case, target: Target) -> bool:
         check_case(case)
     except CaseError:
         return False
-    return target.kernel.capability.gets(case)
+    return target.kernel.capability.is_dispatched(case)
 
 
 def _keep(found: dict[str, Judgement | None], case: Case, judgement: Judgement, family: Family) -> None:

@@ -13,9 +13,8 @@ from rich.console import Console
 from fuzz.adapters import toolchain
 from fuzz.adapters.isa import QEMU, architectures
 from fuzz.adapters.python import INSTALL, no_cuda_device
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.adapters.toolchain import Tool, this_host
-from fuzz.base.attestation import Attestation, NotRun
 from fuzz.execute.reach import Statuses
 from fuzz.report.console import PlainTable
 from fuzz.report.records import environment, status_record
@@ -67,10 +66,10 @@ def target_table(statuses: Statuses) -> PlainTable:
     return PlainTable(("target", "attested"), [(name, _words(status)) for name, status in statuses.items()])
 
 
-def not_given(statuses: Statuses) -> dict[str, int]:
-    """What targets are not given although their kernels take it, and on how many of them."""
+def wrong_dtypes(statuses: Statuses) -> dict[str, int]:
+    """What is not dispatched to targets although their kernels accept it, and to how many of them."""
     attested = [status for status in statuses.values() if isinstance(status, Attestation)]
-    return Counter(f"no case with {dtype}: {why}" for status in attested for dtype, why in status.not_given.items())
+    return Counter(f"no case with {dtype}: {why}" for status in attested for dtype, why in status.wrong_dtypes.items())
 
 
 def _missing(tool: Tool) -> str:

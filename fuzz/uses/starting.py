@@ -12,9 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.attestation import NotRun
+from fuzz.adapters.target import NotRun, Target
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import SelectionError, globs, keyword, matches_any
@@ -39,7 +37,7 @@ def select_targets(
         raise SelectionError(f"no kernel of an op {op!r}; see: kernelfuzz list ops")
     chosen = tuple(
         target
-        for target in expand(of_op, this_host())
+        for target in expand(of_op)
         if (not wanted or matches_any(target.id, wanted)) and matches_keyword(target.id)
     )
     if not chosen:

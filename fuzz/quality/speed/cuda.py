@@ -92,7 +92,7 @@ def peers_of(torch: Any, op: str) -> dict[str, Called]:
 
 
 def caller(kernel: Kernel) -> Called:
-    """Calls the kernel on all tensors of a set."""
+    """CallLog the kernel on all tensors of a set."""
     return lambda tensors: kernel.call(tensors, {"eps": EPS, "axis": 1})
 
 

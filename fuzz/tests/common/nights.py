@@ -11,16 +11,16 @@ from sqlalchemy import Engine
 from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.database import open_state
-from fuzz.findings.database_views import Bucket, view
+from fuzz.findings.database_views import BucketTotals, view
 from fuzz.findings.tally import Tally
 from fuzz.report.records import status_record
 from fuzz.tests.common.hunting import GENERIC
-from fuzz.uses.nightly.night import Night
+from fuzz.uses.nightly.night import NightRun
 from fuzz.uses.nightly.opening import note_targets, open_night
-from fuzz.uses.nightly.stopping import Stopping
+from fuzz.uses.search.stopping import Stopping
 
 
-def nights_of(state: Path, targets: Target | list[Target], *findings: int) -> Iterator[list[Bucket]]:
+def nights_of(state: Path, targets: Target | list[Target], *findings: int) -> Iterator[list[BucketTotals]]:
     """Nights until so many findings, each in new processes, and what each ends with."""
     targets = targets if isinstance(targets, list) else [targets]
     (state / "findings").mkdir(exist_ok=True)
@@ -30,29 +30,29 @@ def nights_of(state: Path, targets: Target | list[Target], *findings: int) -> It
         with Stopping(6000.0) as stopping, WorkerPool(targets) as pool:
             statuses = {name: status_record(status) for name, status in pool.statuses.items()}
             note_targets(engine, opened.night, targets, statuses)
-            night = Night(
+            night = NightRun(
                 engine, opened, pool, targets, stopping, state / "findings", (), (), [GENERIC], pytest.fail, 6000.0
             )  # fmt: skip
             night.watch()
-            night.runner.enough = _Enough(night, stopping, count)
+            night.runner.enough = _EverythingExplained(night, stopping, count)
             night.work()
         yield _checked(engine, state)
 
 
-class _Enough:
-    """Ends a search that has found enough, and the night once all of it is examined."""
+class _EverythingExplained:
+    """Ends a search that has found enough, and the night once all of it is explained."""
 
-    def __init__(self, night: Night, stopping: Stopping, count: int) -> None:
+    def __init__(self, night: NightRun, stopping: Stopping, count: int) -> None:
         self._night, self._stopping, self._count = night, stopping, count
 
     def __call__(self, tally: Tally) -> bool:
         enough = tally.findings >= self._count or tally.cases > 20 * self._count
-        if enough and not any(kept.pending for kept in self._night.recorder.book.kept.values()):
+        if enough and not any(bucket.pending for bucket in self._night.recorder.book.buckets.values()):
             self._stopping.wanted = True
         return enough
 
 
-def _checked(engine: Engine, state: Path) -> list[Bucket]:
+def _checked(engine: Engine, state: Path) -> list[BucketTotals]:
     seen = view(engine)
     for row in seen.targets:
         assert row.findings == sum(bucket.sightings.get(row.name, 0) for bucket in seen.buckets), row.name

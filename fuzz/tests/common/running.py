@@ -13,10 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from fuzz.tests.conftest import CHECKOUT
-
-HANG_S = 300
-"""No command takes so long on any machine: what does has stopped for good. No test waits for it to pass."""
+from fuzz.tests.conftest import CHECKOUT, HANG_S
 
 
 class Running(subprocess.Popen[str]):
@@ -63,7 +60,7 @@ def ask(folder: Path, question: str) -> list[tuple[Any, ...]]:
 
 
 def judged(folder: Path) -> int:
-    return next(iter(ask(folder, "SELECT coalesce(sum(judged), 0) FROM target")), (0,))[0]  # type: ignore[no-any-return]
+    return next(iter(ask(folder, "SELECT coalesce(sum(judged), 0) FROM batch")), (0,))[0]  # type: ignore[no-any-return]
 
 
 def until(condition: Callable[[], bool], run: Running) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.book import FindingBook
+from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, target_of, with_edits
 from fuzz.uses.explaining import explain_findings
@@ -35,7 +35,7 @@ _THREE = with_edits(
 def sort_three_bugs(count: int, folder: Path) -> None:
     """Fails unless so many failures of the three bugs end in three buckets, each with its rule."""
     target = target_of(_THREE, "O2")
-    book = FindingBook(folder, 1)
+    book = book_in(folder, 1)
     with WorkerPool([target]) as pool:
         runner = Runner(pool, [target], Limits(), book, kernels=[GENERIC])
         runner.enough = lambda tally: tally.findings >= count
@@ -43,7 +43,7 @@ def sort_three_bugs(count: int, folder: Path) -> None:
         assert runner.tally.findings >= count
         explain_findings(book, pool, [target], 600.0, Console(file=io.StringIO()))
     buckets = list(book.buckets.values())
-    rules = sorted(str(bucket.explained.rule) for bucket in buckets if bucket.explained is not None)
+    rules = sorted(str(b.found.diagnosis.rule) for b in buckets if b.found.diagnosis is not None)
     assert len(buckets) == 3, rules
     assert sum(bucket.count for bucket in buckets) == runner.tally.findings
     for trigger in ("n mod 64 = 63", "y in place of x = yes", "n <= 4"):

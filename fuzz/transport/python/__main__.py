@@ -15,7 +15,7 @@ def main() -> None:
         serve(socket.socket(fileno=int(argument)))
         os._exit(0)  # nothing is left to save, and Triton tells of its leaks where the interpreter is taken apart
     else:
-        from fuzz.transport.python.spec import decoded
+        from fuzz.transport.python.kernel import decoded
         from fuzz.transport.python.worker import work
 
         os.dup2(int(answers[0]), 1)

@@ -6,8 +6,7 @@ import platform
 from collections.abc import Iterator
 from typing import Any
 
-from fuzz.transport.python.kernel import Kernel
-from fuzz.transport.python.spec import Spec
+from fuzz.transport.python.kernel import Kernel, Spec
 
 
 def attested(spec: Spec, kernel: Kernel, torch: Any) -> str:

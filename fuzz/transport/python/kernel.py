@@ -1,21 +1,61 @@
-"""The kernel inside its worker: its module, how it is called, and what became of a call."""
+"""The kernel inside its worker: what the worker is told of it, its module, how it is called, and how a call ended."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import inspect
+import json
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fuzz.transport.python.spec import Spec, source_digest
-
+MARGIN_BYTES = 16 * 1024
+"""poisoned and checked on both sides of every tensor: wide, so that a kernel that strays by a row still lands in it."""
 _WORDS_LIMIT = 1500
 """characters of an error message that are kept: compilers repeat the whole source."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The kernel to run, and where."""
+
+    source: str
+    """file with the text to run: the kernel's own, with its edits applied."""
+    folder: str
+    """where the kernel's source is, for its relative imports."""
+    op: str
+    entry: str
+    framework: str
+    device: str
+    options: Mapping[str, str | int | float | bool]
+    environment: Mapping[str, str]
+    """variables that frameworks read: where to keep what they compile."""
+    margin: int = MARGIN_BYTES
+
+    @property
+    def torch_device(self) -> str:
+        return "cuda" if self.device == "cuda" else "cpu"
+
+    def encoded(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def decoded(text: str) -> Spec:
+    """The spec that `encoded` wrote."""
+    return Spec(**json.loads(text))
+
+
+def source_digest(text: str, folder: Path) -> str:
+    """Of the kernel's text and of every Python file beside it, which it may import."""
+    digest = hashlib.sha256(text.encode())
+    for path in sorted(folder.glob("*.py")):
+        digest.update(b"\0" + path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 class KernelError(Exception):

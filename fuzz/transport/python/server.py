@@ -19,13 +19,13 @@ import traceback
 import warnings
 from typing import NoReturn
 
-from fuzz.transport.python.spec import decoded
+from fuzz.transport.python.kernel import decoded
 from fuzz.transport.python.worker import work
 
 _REQUEST_BYTES = 1 << 16
 """A spec takes less: it names a file, an op and a few options."""
 _DESCRIPTORS = 4
-"""The worker's stdin, stdout and stderr, and the socket on which it is told of."""
+"""The worker's stdin, stdout and stderr, and the socket for notices of it."""
 _NOTICE_BYTES = 64
 """A notice takes less: it is 'code' or 'pid', and a number."""
 _PR_SET_PDEATHSIG = 1
@@ -34,7 +34,7 @@ _PR_SET_PDEATHSIG = 1
 
 def serve(control: socket.socket) -> None:
     """Fork workers until the parent closes `control`. A request is a spec and four descriptors: the worker's stdin,
-    stdout and stderr, and a socket on which its process id and its end are told, and any byte asks to kill it."""
+    stdout and stderr, and a socket. On that go notices of its process id and of its end; any byte asks to kill it."""
     _import()
     waker, woken = os.pipe()
     os.set_blocking(woken, False)
@@ -52,7 +52,7 @@ def serve(control: socket.socket) -> None:
             if notify in ready:
                 with contextlib.suppress(OSError):
                     notify.recv(_NOTICE_BYTES)
-                os.kill(pid, signal.SIGKILL)  # asked for, or nobody is there to hear of it any more
+                os.kill(pid, signal.SIGKILL)  # this was asked for, or nobody receives notices any more
         if control in ready:
             message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, _DESCRIPTORS)
             if not message:
@@ -76,20 +76,20 @@ def _import() -> None:
 
 def _fork(message: str, descriptors: list[int], control: socket.socket, children: dict[int, socket.socket]) -> None:
     stdin, stdout, stderr, notify = descriptors
-    told = socket.socket(fileno=notify)
+    notices = socket.socket(fileno=notify)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer versions of Python warn of threads, of which torch has idle ones
         pid = os.fork()
     if pid == 0:
-        for other in (control, told, *children.values()):
+        for other in (control, notices, *children.values()):
             other.close()
         for number, descriptor in enumerate((stdin, stdout, stderr)):
             os.dup2(descriptor, number)
         _become_worker(message)
     for descriptor in (stdin, stdout, stderr):
         os.close(descriptor)
-    children[pid] = told
-    told.send(f"pid {pid}".encode())
+    children[pid] = notices
+    notices.send(f"pid {pid}".encode())
 
 
 def _become_worker(message: str) -> NoReturn:
@@ -109,10 +109,10 @@ def _reap(children: dict[int, socket.socket]) -> None:
     for pid in list(children):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            _tell(children.pop(pid), os.waitstatus_to_exitcode(status))
+            _send_end(children.pop(pid), os.waitstatus_to_exitcode(status))
 
 
-def _tell(notify: socket.socket, code: int) -> None:
+def _send_end(notify: socket.socket, code: int) -> None:
     with contextlib.suppress(OSError):  # nobody waits for it any more
         notify.send(f"code {code}".encode())
     notify.close()

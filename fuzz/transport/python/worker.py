@@ -13,10 +13,9 @@ from fuzz.base.case import Case
 from fuzz.transport import records
 from fuzz.transport.python.attempt import Answer, Attempt, respond
 from fuzz.transport.python.attest import attested
-from fuzz.transport.python.kernel import Kernel, KernelError
+from fuzz.transport.python.kernel import Kernel, KernelError, Spec
 from fuzz.transport.python.protocol import Channel, broken_frame
 from fuzz.transport.python.slab import too_large
-from fuzz.transport.python.spec import Spec
 
 _LOST_DEVICE_EXIT = 71
 

@@ -11,27 +11,24 @@ from typing import Any
 
 from fuzz.adapters.python import Device
 from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.attestation import NotRun
+from fuzz.adapters.target import NotRun, Target
 from fuzz.base.capability import Capabilities
 from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
 from fuzz.base.selection import globs, matches_any
 from fuzz.execute.pool import Pool, WorkerPool
-from fuzz.findings.book import FindingBook
-from fuzz.findings.tally import Tally
+from fuzz.findings.book import book_in
+from fuzz.findings.desk import Bounds, Desk
 from fuzz.laws.registry import declared as declared_laws
-from fuzz.triage.examination import Workers, new_workers
-from fuzz.uses.check.errors import CheckError, CheckFailed, NotRunWarning, told
-from fuzz.uses.check.explaining import explain
+from fuzz.triage.diagnosis import Workers, new_workers
 from fuzz.uses.check.function import Arrays, declared
 from fuzz.uses.check.here import OwnProcess
 from fuzz.uses.check.memory import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, plan
-from fuzz.uses.check.report import report
+from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, report, told
 from fuzz.uses.corpus.replay import entries_of, in_batches
 from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.turns import EndsSoonAfter
 from oracles.numerics import Numerics
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
@@ -39,6 +36,8 @@ __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
 __tracebackhide__ = told
 _AFTER_FINDING = 64
 """cases that a check goes on for once it has found something: a smaller one is easier to understand."""
+_EXPLAINING = Bounds(least_s=0.5, queue=2, option="--kernelfuzz-explain-time")
+"""The time that the command line of the tests gives is for all findings: the first may take half of what is left."""
 
 
 def check(
@@ -100,7 +99,7 @@ def check_targets(
 
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
     """The kernel's targets, as far as the call and the command line of the tests ask for them."""
-    every = expand([kernel], this_host())
+    every = expand([kernel])
     chosen = every
     for wanted in (globs(patterns), globs(GIVEN.options.targets)):
         chosen = tuple(target for target in chosen if not wanted or matches_any(target.id, wanted))
@@ -123,15 +122,16 @@ def _judged(
     kernel = targets[0].kernel
     label = targets[0].id if len(targets) == 1 else kernel.name
     todo = plan(label, plans.seed, plans.max_cases, plans.max_time)
-    book = FindingBook(GIVEN.options.output, todo.seed)
+    book = book_in(GIVEN.options.output, todo.seed)
     limits = Limits(todo.max_time, todo.max_cases)
     runner = Runner(pool, targets, limits, book, declared_laws([kernel]), (kernel,))
-    runner.enough = _Enough()
+    runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
     earlier = remembered(todo, kernel.op)
     runner.replay(in_batches(entries_of(each) for each in (*kept(cases, kernel.op), *earlier)))
     if not runner.tally.findings:
         runner.run(kernel.op, todo.seed)
-    explain(book, pool, targets, workers)
+    if GIVEN.options.explain_s:
+        Desk(pool, targets, book, _EXPLAINING, workers=workers).explain_all(GIVEN.options.explain_s)
     remember(todo, book, earlier)
     said = report(runner.tally, book, pool, targets, todo, pack_option)
     if said:
@@ -139,15 +139,3 @@ def _judged(
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):
             warnings.warn(NotRunWarning(f"{target} did not run: {status.reason}"), stacklevel=4)
-
-
-class _Enough:
-    """True a while after the first finding."""
-
-    def __init__(self) -> None:
-        self._last: int | None = None
-
-    def __call__(self, tally: Tally) -> bool:
-        if self._last is None and tally.findings:
-            self._last = tally.cases + _AFTER_FINDING
-        return self._last is not None and tally.cases >= self._last

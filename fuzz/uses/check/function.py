@@ -14,7 +14,7 @@ from fuzz.adapters.python import Device, PythonKernel
 from fuzz.base.capability import Capabilities
 from fuzz.base.op import OPS, Op
 from fuzz.transport.python.kernel import Ended
-from fuzz.uses.check.errors import CheckError, told
+from fuzz.uses.check.results import CheckError, told
 from oracles import numerics as forms
 
 __tracebackhide__ = told

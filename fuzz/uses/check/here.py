@@ -9,17 +9,16 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import Attestation, NotRun
+from fuzz.adapters.target import Attestation, NotRun, Target
+from fuzz.base.capability import Dispatch
 from fuzz.base.case import Case
-from fuzz.base.dispatch import Dispatch
 from fuzz.base.outcome import Outcome
 from fuzz.execute.pool import Batch, outcomes_of
 from fuzz.transport import records
 from fuzz.transport.frames import decode_response, outcome_of
 from fuzz.transport.python.attempt import Answer, Attempt, respond
+from fuzz.transport.python.kernel import MARGIN_BYTES
 from fuzz.transport.python.slab import too_large
-from fuzz.transport.python.spec import MARGIN_BYTES
 from fuzz.uses.check.function import Function
 
 
@@ -31,7 +30,7 @@ class OwnProcess:
         self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
         self._target = target
         self._function = function
-        self._dispatch = Dispatch(target.kernel, None)
+        self._dispatch = Dispatch(target.kernel.capability, None)
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
         """Run them, now."""

@@ -9,12 +9,11 @@ from pathlib import Path
 from fuzz.adapters.pack import PackError, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
 from fuzz.uses.check.check import Plans, check_targets
-from fuzz.uses.check.errors import CheckError, CheckFailed, told
 from fuzz.uses.check.plan import GIVEN
+from fuzz.uses.check.results import CheckError, CheckFailed, told
 
 __tracebackhide__ = told
 
@@ -67,7 +66,7 @@ def pack_targets(folder: Path) -> list[PackTarget]:
     wanted = globs(GIVEN.options.targets)
     found = []
     for kernel in pack.kernels:
-        siblings = expand([kernel], this_host())
+        siblings = expand([kernel])
         found += [
             PackTarget(target, folder, siblings) for target in siblings if not wanted or matches_any(target.id, wanted)
         ]

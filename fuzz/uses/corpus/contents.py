@@ -11,7 +11,7 @@ from pathlib import Path
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.book import FindingBook
+from fuzz.findings.book import book_in
 from fuzz.findings.tally import Tally, whereabouts
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import LAWS, Entry
@@ -79,7 +79,7 @@ def checked(folder: Path) -> Checked:
 def judged(corpus: Checked, targets: Sequence[Target], pool: WorkerPool) -> tuple[Tally, list[str]]:
     """Judge every case on these targets; also a line for each case that no kernel takes."""
     with tempfile.TemporaryDirectory() as scratch:
-        runner = Runner(pool, targets, Limits(), FindingBook(Path(scratch), 0), tuple(LAWS))
+        runner = Runner(pool, targets, Limits(), book_in(Path(scratch), 0), tuple(LAWS))
         untaken = _Untaken()
         runner.observers = [untaken]
         return runner.replay(in_batches(corpus.groups)), untaken.lines

@@ -28,6 +28,8 @@ class Changes:
     files: frozenset[Path] | None
     note: str = ""
     """why it cannot be told."""
+    root: Path = Path("/")
+    """of the repository: what lies above it says nothing of a file."""
 
 
 def changes_since(base: str | None, folder: Path) -> Changes:
@@ -47,7 +49,7 @@ def changes_since(base: str | None, folder: Path) -> Changes:
     changed = _git(folder, "diff", "--name-only", "-z", "--no-renames", start, "--") or ""
     untracked = _git(Path(root), "ls-files", "--others", "--exclude-standard", "-z") or ""
     names = [name for name in (changed + "\0" + untracked).split("\0") if name]
-    return Changes(base, frozenset((Path(root) / name).resolve() for name in names))
+    return Changes(base, frozenset((Path(root) / name).resolve() for name in names), root=Path(root).resolve())
 
 
 def touched(kernels: Iterable[Kernel], pack: Path, changes: Changes) -> dict[str, str]:
@@ -55,12 +57,17 @@ def touched(kernels: Iterable[Kernel], pack: Path, changes: Changes) -> dict[str
     everyone = list(kernels)
     if changes.files is None:
         return {kernel.name: "everything counts as changed" for kernel in everyone}
-    code = sorted(path for path in changes.files if path.suffix in _CODE and "tests" not in path.parts)
+    code = sorted(path for path in changes.files if path.suffix in _CODE and not _is_test(path, changes.root))
     shared = [path for path in code if _is_shared(path, pack.resolve(), everyone)]
     if shared:
         return {kernel.name: shared[0].name for kernel in everyone}
     reasons = {kernel.name: next((p.name for p in code if p in _files_of(kernel, pack)), "") for kernel in everyone}
     return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _is_test(path: Path, root: Path) -> bool:
+    """The repository itself may lie in a folder called `tests`, and a symbolic link may lead out of it."""
+    return "tests" in (path.relative_to(root) if path.is_relative_to(root) else path).parts
 
 
 def _is_shared(path: Path, pack: Path, kernels: Iterable[Kernel]) -> bool:

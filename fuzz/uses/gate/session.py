@@ -13,7 +13,8 @@ from fuzz.base.case import Case
 from fuzz.base.dtypes import from_bits
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.book import Bucket, FindingBook
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.oracle_process import OracleProcess
@@ -23,9 +24,9 @@ from fuzz.uses.corpus.replay import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key
 from fuzz.uses.gate.known import Known, Watch
 from fuzz.uses.gate.plan import AFTER_FINDING, SEED, SLOW_CASES, Phase
-from fuzz.uses.search.interruption import Interruption
-from fuzz.uses.search.resting import Resting
 from fuzz.uses.search.runner import Limits, Observer, Runner
+from fuzz.uses.search.stopping import Interruption
+from fuzz.uses.search.turns import CountedSchedule, EndsSoonAfter
 from oracles.truth import GaveUp, Truth
 
 
@@ -49,7 +50,7 @@ class WorstCases:
 
 
 @dataclass
-class Session:
+class GateRun:
     """Runs a plan. What it finds is in `tally` and `book`; where a kernel is known to fail, `watch` says so."""
 
     targets: Sequence[Target]
@@ -100,7 +101,7 @@ class Session:
         runner = self._runner(pool, targets, [*self.observers, worst])
         for phase in phases:
             before = self.tally.cases
-            runner.resting = self._resting(targets, phase.slow_every)
+            runner.skipped = self._schedule(targets, phase.slow_every)
             runner.replay(in_batches(phase.groups))
             self.counts[phase.name] = self.tally.cases - before
         return _measured(pool, worst)
@@ -108,8 +109,8 @@ class Session:
     def search(self, pool: WorkerPool, targets: Sequence[Target]) -> None:
         """Search the inputs of these targets. A finding that nobody knew of ends it soon."""
         runner = self._runner(pool, targets, self.observers)
-        runner.enough = _Enough(self)
-        runner.resting = self._resting(targets, math.ceil(self.max_cases / SLOW_CASES))
+        runner.enough = EndsSoonAfter(lambda tally: self.unknown, AFTER_FINDING)
+        runner.skipped = self._schedule(targets, math.ceil(self.max_cases / SLOW_CASES))
         ops = sorted({target.kernel.op for target in targets})
         before = self.tally.cases
         for op in ops:
@@ -158,29 +159,17 @@ class Session:
         """Kernels of which something was judged."""
         return {line.kernel for line in self.tally.targets.values() if line.judged}
 
-    def _resting(self, targets: Sequence[Target], slow_every: int) -> Resting:
+    def _schedule(self, targets: Sequence[Target], slow_every: int) -> CountedSchedule:
         chosen = {target.id for target in targets}
         slow = frozenset(target.id for target in targets if target.slow)
-        return Resting(frozenset(target.id for target in self.targets if target.id not in chosen), slow, slow_every)
+        others = frozenset(target.id for target in self.targets) - chosen
+        return CountedSchedule(others, slow, slow_every)
 
     def _runner(self, pool: WorkerPool, targets: Sequence[Target], observers: Sequence[Observer]) -> Runner:
         return Runner(
             pool, targets, Limits(None, self.max_cases), self.book, self.laws, observers=observers, oracle=self.oracle,
             interruption=self.interruption, tally=self.tally,
         )  # fmt: skip
-
-
-class _Enough:
-    """True once a search has gone on long enough after its first finding that nobody knew of."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._last: int | None = None
-
-    def __call__(self, tally: Tally) -> bool:
-        if self._last is None and self._session.unknown:
-            self._last = tally.cases + AFTER_FINDING
-        return self._last is not None and tally.cases >= self._last
 
 
 def _measured(pool: WorkerPool, worst: WorstCases) -> dict[Key, Accuracy]:

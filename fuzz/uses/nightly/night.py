@@ -11,24 +11,28 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 
 from fuzz.adapters.target import Target
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket, Source, by_family
+from fuzz.findings.database_store import DatabaseStore
+from fuzz.findings.database_views import SliceTotals, slices_of
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
-from fuzz.report.failure import Provenance
+from fuzz.report.failure import Provenance, failure_text
 from fuzz.uses.corpus.folder import Kept
 from fuzz.uses.corpus.replay import entries_of
-from fuzz.uses.nightly.book import NightBook
 from fuzz.uses.nightly.earlier import known_cases, published, replays, until
-from fuzz.uses.nightly.opening import Opened, begin_slice, end_slice, kept_buckets, slices_of
+from fuzz.uses.nightly.opening import Opened, begin_slice, end_slice
 from fuzz.uses.nightly.recorder import Recorder
-from fuzz.uses.nightly.schedule import REPLAY_SHARE, Turn, next_turn, searching_time, slice_seed
-from fuzz.uses.nightly.shares import FairShares
-from fuzz.uses.nightly.stopping import Stopping
+from fuzz.uses.nightly.slices import REPLAY_SHARE, Turn, next_turn, searching_time, slice_seed
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.runner import Limits, Observer, Runner
+from fuzz.uses.search.stopping import Stopping
+from fuzz.uses.search.turns import FairSchedule
 
 _REPLAY = ""
 """op of the slice in which known cases are replayed."""
@@ -39,7 +43,7 @@ class CannotSave(Exception):  # noqa: N818 (not a mistake of the caller)
 
 
 @dataclass
-class Night:
+class NightRun:
     """The parts of a session, made once."""
 
     engine: Engine
@@ -61,20 +65,16 @@ class Night:
 
     def __post_init__(self) -> None:
         self._turn = Turn(0, _REPLAY, 0, 0.0)
-        self._files = {name: file for name, (_, file) in kept_buckets(self.engine).items()}
-        book = NightBook(self.findings, {target.id: target for target in self.targets}, self._origin)
-        for name, (kept, file) in kept_buckets(self.engine).items():
-            kept.path = self.findings / file if file else None
-            book.kept[name] = kept
+        store = DatabaseStore(self.engine, self.findings, self.opened.position, self._text)
+        by_id = {target.id: target for target in self.targets}
+        book = FindingBook(store, self._source, by_id, by_family, store.load())
         self.runner = Runner(
             self.pool, self.targets, Limits(), book, declared(self.kernels), self.kernels, oracle=self.oracle
         )
         self.runner.interruption = self.stopping
-        self.recorder = Recorder(
-            self.engine, book.targets, book, self.runner.tally, self.opened.place, self.stopping, self.say
-        )
-
-        self.triage = NightTriage(self.pool, self.targets, book, self.opened.place, self.stopping, self.limit_s)
+        position = self.opened.position
+        self.recorder = Recorder(book.targets, book, self.runner.tally, position, self.stopping, self.say)
+        self.triage = NightTriage(self.pool, self.targets, book, position, self.stopping, self.limit_s)
 
     @property
     def ops(self) -> list[str]:
@@ -87,8 +87,8 @@ class Night:
 
     def work(self) -> None:
         """Replay, then search, until a stop is wanted. Raises CannotSave where the disk is full for too long."""
-        self.runner.resting = FairShares(lambda: self.pool.busy_s, self.jobs)
-        earlier = slices_of(self.engine, self.opened.night)
+        self.runner.skipped = FairSchedule(lambda: self.pool.busy_s, self.jobs)
+        earlier = self._slices()
         if not any(part.done for part in earlier if part.op == _REPLAY):
             with self._slice(Turn(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
                 self._replay()
@@ -102,11 +102,11 @@ class Night:
 
     def _explain(self) -> None:
         """At the end of a slice, when no batch is on its way."""
-        while self.triage.examine_one():
+        while self.triage.explain_one():
             self.recorder.progress(0.0)
 
     def _next(self) -> Turn:
-        parts = slices_of(self.engine, self.opened.night)
+        parts = self._slices()
         used: dict[str, list[float]] = {}
         for part in parts:
             used.setdefault(part.op, []).append(part.seconds)
@@ -117,12 +117,12 @@ class Night:
         """What is done inside is recorded as one slice."""
         try:
             with self.stopping.shielded():
-                begin_slice(self.engine, self.opened.place, turn)
+                begin_slice(self.engine, self.opened.position, turn)
             self._turn = turn
             yield
             if not self.stopping.wanted:
                 with self.stopping.shielded():
-                    end_slice(self.engine, self.opened.place)
+                    end_slice(self.engine, self.opened.position)
         except OperationalError as error:
             raise CannotSave(f"{self.engine.url.database}: {error.orig}") from error
 
@@ -131,22 +131,21 @@ class Night:
         known, broken = known_cases((self.findings, *self.corpora), self.ops)
         for line in broken:
             self.say(line)
-        signatures = {self.findings / file: name for name, file in self._files.items() if file}
-        self.recorder.book.replaying = {
-            entries_of(each)[-1].case.digest: signatures[each.path] for each in known if each.path in signatures
-        }
+        book = self.recorder.book
+        names = {bucket.path: name for name, bucket in book.buckets.items() if bucket.path is not None}
+        book.replaying = {entries_of(each)[-1].case.digest: names[each.path] for each in known if each.path in names}
         allowed = self.stopping.left * REPLAY_SHARE
         end = time.monotonic() + allowed
-        shares, kept_for = self.runner.resting, {self.recorder.book.kept[name].target for name in signatures.values()}
-        self.runner.resting = lambda: frozenset(shares()) - kept_for  # the rest say nothing of what is kept
+        shares, kept_for = self.runner.skipped, {book.buckets[name].target for name in names.values()}
+        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # the rest say nothing of what is kept
         self.runner.replay(until(replays(known), allowed))
-        self.runner.resting, self.recorder.book.replaying = shares, {}
+        self.runner.skipped, book.replaying = shares, {}
         for each in known:
-            name = signatures.get(each.path)
-            if name is not None and each.found is not None and each.found.history and time.monotonic() < end:
+            bucket = book.buckets.get(names.get(each.path, ""))
+            if bucket is not None and each.found is not None and each.found.history and time.monotonic() < end:
                 judgement = self.triage.replay_history(each)
                 if judgement is not None:
-                    self.recorder.replayed(name, each.case, judgement)
+                    self.recorder.replayed(bucket, each.case, judgement)
         left = end - time.monotonic()
         if left > 0 and not self.stopping.wanted:  # so all of them were replayed
             self._sweep(known)
@@ -156,19 +155,28 @@ class Night:
         """Remove the case files that no bucket keeps: they were replayed, and what still fails is kept now."""
         if self.recorder.trouble:
             return
-        kept = {bucket.path for bucket in self.recorder.book.kept.values()}
+        kept = {bucket.path for bucket in self.recorder.book.buckets.values()}
         for each in known:
             if each.path.parent == self.findings and each.path not in kept:
                 each.path.unlink(missing_ok=True)
 
-    def _origin(self) -> Provenance:
+    def _slices(self) -> list[SliceTotals]:
+        with Session(self.engine) as transaction:
+            return slices_of(transaction, self.opened.night)
+
+    def _source(self) -> Source:
         if self._turn.op == _REPLAY:
-            return Provenance(self._turn.seed, "replay of what was known before the night", self.pack_option)
+            return Source(self._turn.seed, "replay of what was known before the night")
         words = ["kernelfuzz run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
-        return Provenance(self._turn.seed, " ".join(words), self.pack_option)
+        return Source(self._turn.seed, " ".join(words))
+
+    def _text(self, bucket: Bucket) -> str:
+        origin = Provenance(bucket.source.seed, bucket.source.command, self.pack_option)
+        target = self.recorder.book.targets[bucket.target]
+        return failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
 
 
-def last_save(night: Night, patience_s: float = 1.0) -> bool:
+def last_save(night: NightRun, patience_s: float = 1.0) -> bool:
     """Save what is left; tried again for a moment, since another process may just be reading. False: it cannot be."""
     until = time.monotonic() + patience_s
     night.recorder.drop_batch()

@@ -19,9 +19,9 @@ from fuzz.laws.registry import declared
 from fuzz.report.progress import Progress
 from fuzz.report.records import status_record
 from fuzz.uses.nightly.earlier import corpora_of
-from fuzz.uses.nightly.night import CannotSave, Night, last_save
+from fuzz.uses.nightly.night import CannotSave, NightRun, last_save
 from fuzz.uses.nightly.opening import Opened, note_space, note_targets
-from fuzz.uses.nightly.stopping import Stopping
+from fuzz.uses.search.stopping import Stopping
 from fuzz.uses.starting import started
 
 
@@ -67,16 +67,16 @@ class NightSession:
             say(self.oracle.trouble)
         if night.runner.in_flight:
             say(f"dropped: {night.runner.in_flight} cases on their way were not judged in time, and do not count")
-        return self.opened.place.slice == 0 or last_save(night)
+        return self.opened.position.slice == 0 or last_save(night)
 
-    def _prepared(self, pool: WorkerPool, say: Callable[[str], None]) -> Night:
+    def _prepared(self, pool: WorkerPool, say: Callable[[str], None]) -> NightRun:
         """The night with its targets and what it should visit on record."""
         statuses = {name: status_record(status) for name, status in pool.statuses.items()}
         running = tuple(dict.fromkeys(target.kernel for target in self.targets if statuses[target.id]["runs"]))
         with self.stopping.shielded():
             note_targets(self.engine, self.opened.night, self.targets, statuses)
             note_space(self.engine, self.opened.night, running, declared(running))
-        return Night(
+        return NightRun(
             self.engine, self.opened, pool, self.targets, self.stopping, self.state / FINDINGS,
             corpora_of(self.pack.path), self.pack_option, self.pack.kernels, say, self.limit_s, self.oracle, self.jobs,
         )  # fmt: skip

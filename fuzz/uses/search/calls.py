@@ -33,7 +33,7 @@ class _Process:
 
 
 @dataclass
-class Calls:
+class CallLog:
     """An observer that keeps, for the findings that `kept` names, the calls that came before."""
 
     kept: Callable[[], Collection[FindingId]]

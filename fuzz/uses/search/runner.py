@@ -24,14 +24,14 @@ from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import CaseOracle, Query
 from fuzz.laws.registry import Entry, declared, with_twins
 from fuzz.uses.search.guide import Guide
-from fuzz.uses.search.interruption import Interruption
+from fuzz.uses.search.stopping import Interruption
 from oracles.truth import OracleDisagreement
 
 _IN_FLIGHT = 2
 """batches that the workers hold while another is judged: enough to keep the processors busy."""
-UNHEARD = _IN_FLIGHT + 1
-"""batches that are not judged yet when one is drawn, where one of them is with the oracle's own process. The guide
-knows nothing of them, so there are no more than needed."""
+UNJUDGED_BATCHES = _IN_FLIGHT + 1
+"""batches that are drawn and not judged yet when another is drawn: those in flight, and one of which the oracle's own
+process judges the values. The guide learns nothing from them in time, so there are no more than needed."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ class Runner:
     """there are some cases more, which follow from what was judged before: these depend on which targets run."""
     enough: Callable[[Tally], bool] = lambda tally: False
     """asked before each batch of a search: whether to stop early."""
-    resting: Callable[[], Collection[str]] = lambda: ()
+    skipped: Callable[[], Collection[str]] = lambda: ()
     """asked before each batch: targets that are not given it, such as slow ones that had their share."""
-    reserved: Callable[[Sequence[Case]], Collection[int]] = lambda cases: ()
-    """asked before each batch: cases that resting targets are given all the same."""
+    for_all: Callable[[Sequence[Case]], Collection[int]] = lambda cases: ()
+    """asked before each batch: indices of the cases that skipped targets are given all the same."""
     oracle: OracleProcess | None = None
     """where values are judged while this process does something else; without it they are judged here."""
     interruption: Interruption = field(default_factory=Interruption)
@@ -106,7 +106,7 @@ class Runner:
         self._guide = Guide(0)
         self._laws: tuple[str, ...] = ()
         self._waiting: deque[tuple[list[Entry], Batch]] = deque()
-        self._heard: deque[list[EntryJudge]] = deque()
+        self._at_oracle: deque[list[EntryJudge]] = deque()
         self._sent = 0
         self._ends = (math.inf, math.inf)
         self._started = self.clock()
@@ -118,7 +118,7 @@ class Runner:
     @property
     def in_flight(self) -> int:
         """Cases of the batches that were sent and are not judged whole."""
-        return sum(len(entries) for entries, _ in self._waiting) + sum(len(judges) for judges in self._heard)
+        return sum(len(entries) for entries, _ in self._waiting) + sum(len(judges) for judges in self._at_oracle)
 
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
         """Search until `share` of the limits is used up or a stop is wanted. What was already sent is still judged."""
@@ -161,14 +161,14 @@ class Runner:
 
     def _submit(self, entries: list[Entry]) -> None:
         cases = [entry.case for entry in entries]
-        batch = self.pool.submit(cases, self.resting(), self.reserved(cases))
+        batch = self.pool.submit(cases, self.skipped(), self.for_all(cases))
         self._waiting.append((entries, batch))
 
     def _drain(self) -> None:
         while self._waiting:
             self._judge_oldest()
-        if self._heard:
-            self._hear()
+        if self._at_oracle:
+            self._judge_answered()
 
     def _judge_oldest(self) -> None:
         """Judge the batch that was sent first. With a process for the oracle it is asked about that batch now, and the
@@ -179,17 +179,17 @@ class Runner:
         if self.oracle is not None:
             self.oracle.learn()
             self.oracle.ask(self._queries(judges))
-        self._heard.append(judges)
-        if len(self._heard) > (0 if self.oracle is None else 1):
-            self._hear()
+        self._at_oracle.append(judges)
+        if len(self._at_oracle) > (0 if self.oracle is None else 1):
+            self._judge_answered()
 
-    def _hear(self) -> None:
-        """Judge the batch that was heard first."""
-        if self.oracle is not None and len(self._heard) == 1:
+    def _judge_answered(self) -> None:
+        """Judge the oldest of the batches that ran; the oracle's process, where there is one, has answered for it."""
+        if self.oracle is not None and len(self._at_oracle) == 1:
             self.oracle.learn()  # else it was asked about the next one already, and so has answered
-        for judge in self._heard[0]:
+        for judge in self._at_oracle[0]:
             self._judge(judge)
-        self._heard.popleft()
+        self._at_oracle.popleft()
         for observer in self.observers:
             observer.progress(self.clock() - self._started)
 

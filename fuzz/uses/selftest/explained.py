@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.base.mutant import Mutant
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts
 from fuzz.judge.judge import Judgement
-from fuzz.triage.examination import Allowance, Explained, examine
+from fuzz.triage.diagnosis import Allowance, diagnose
 from fuzz.triage.family import Family
+from fuzz.triage.finding import Finding
 from fuzz.triage.smallest import Swept, sweep
 from fuzz.triage.trial import Trials
 
@@ -27,7 +27,7 @@ class ExplainedMutant:
     """One mutant as it was found, shrunk and explained."""
 
     mutant: Mutant
-    explained: Explained
+    finding: Finding
     seconds: float
     """from the first case to the last probe."""
     swept: Swept
@@ -36,7 +36,8 @@ class ExplainedMutant:
     @property
     def stated(self) -> str:
         """The rule, with its evidence."""
-        return next(iter(self.explained.explanation.lines()), "nothing")
+        diagnosis = self.finding.diagnosis
+        return next(iter(diagnosis.explanation.lines() if diagnosis is not None else ()), "nothing")
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -49,28 +50,28 @@ class ExplainedMutant:
         return not self.missing
 
 
-def explained_on(base: Kernel, target: Target, case: Case, judgement: Judgement) -> Explained:
+def explained_on(base: Kernel, target: Target, case: Case, judgement: Judgement) -> Finding:
     """Beside the base, and on all targets: also on those where the mutant need not be killed."""
-    everywhere = [each for each in expand([target.kernel, base], this_host()) if each.unavailable() is None]
+    everywhere = [each for each in expand([target.kernel, base]) if each.unavailable() is None]
     with WorkerPool(everywhere) as pool:
-        return examine(pool, everywhere, case, judgement, Allowance(_EXPLAIN_S))
+        return diagnose(pool, everywhere, Finding(case, judgement), Allowance(_EXPLAIN_S))
 
 
-def swept(explained: Explained, kernel: Kernel, judgement: Judgement) -> Swept:
+def swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
     """Everything smaller than the shrunk case, on the target on which it was shrunk.
 
     What a stray access shows differs from process to process: wrong values and faults are one way of failing.
     """
-    target = next(each for each in expand([kernel], this_host()) if each.id == explained.target)
+    target = next(each for each in expand([kernel]) if each.id == finding.target)
     with WorkerPool([target]) as pool:
-        return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), explained.case)
+        return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
 
 
 def explained_lines(explained: Sequence[ExplainedMutant]) -> Iterator[str]:
     """What was planted and what was said of it, one after the other."""
     for each in explained:
-        attribution = each.explained.attribution
-        yield f"{each.mutant.name}: {each.seconds:.1f} s, shrunk to {whereabouts(each.explained.case)}"
+        attribution = None if each.finding.diagnosis is None else each.finding.diagnosis.attribution
+        yield f"{each.mutant.name}: {each.seconds:.1f} s, shrunk to {whereabouts(each.finding.case)}"
         yield f"  planted  {each.mutant.trigger}"
         yield f"  stated   {each.stated}"
         yield f"  smallest {each.swept}"

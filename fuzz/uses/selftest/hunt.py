@@ -12,7 +12,6 @@ from rich.console import Console
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.mutant import Mutant
 from fuzz.base.selection import SelectionError, keyword
@@ -21,9 +20,9 @@ from fuzz.findings.tally import whereabouts
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared, with_twins
-from fuzz.triage.fresh import FreshProcess
 from fuzz.triage.history import Need, history_line, recognise
-from fuzz.uses.search.calls import Calls
+from fuzz.triage.trial import FreshProcess
+from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.guide import Guide
 from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
 from fuzz.uses.starting import not_running, started
@@ -44,7 +43,7 @@ class MutantRun:
     killed_by: Judgement | None = None
     evidence: Case | None = None
     """the case that killed it."""
-    calls: Calls = field(default_factory=lambda: Calls(tuple))
+    calls: CallLog = field(default_factory=lambda: CallLog(tuple))
     guide: Guide | None = None
     """told of what is judged, where the mutant is a loss of accuracy."""
     where: str = ""
@@ -138,7 +137,7 @@ def hunt(
     """Search until every target of the mutant has killed it, or the case limit is reached; with `explain`, shrink and
     explain what killed it first."""
     base = pack.kernel(mutant.base)
-    pairs = zip(expand([mutant.apply(base)], this_host()), expand([base], this_host()), strict=True)
+    pairs = zip(expand([mutant.apply(base)]), expand([base]), strict=True)
     runs = [
         MutantRun(mutant, target, twin)
         for target, twin in pairs

@@ -78,8 +78,8 @@ def _explained(mutant: ExplainedMutant) -> dict[str, Any]:
     return {
         "stated": mutant.stated,
         "missing": list(mutant.missing),
-        "case": whereabouts(mutant.explained.case),
+        "case": whereabouts(mutant.finding.case),
         "smallest": str(mutant.swept),
         "seconds": round(mutant.seconds, 1),
-        "lines": mutant.explained.lines(),
+        "lines": list(mutant.finding.lines()),
     }

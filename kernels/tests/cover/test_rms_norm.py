@@ -16,9 +16,8 @@ from fuzz import CKernel
 from fuzz.adapters.c import CAttestation
 from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Attestation, Target
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.attestation import Attestation
 from fuzz.base.case import Case, Guard, Layout, Output, Tensor, contiguous
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import WorkerPool

@@ -9,8 +9,8 @@ import pytest
 from fuzz import PythonKernel
 from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
+from fuzz.adapters.target import NotRun
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.attestation import NotRun
 from fuzz.base.op import OPS
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook

@@ -29,7 +29,7 @@ def target(tmp_path: Path) -> Target:
 
 def test_a_cache_hit_does_not_compile(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = c_program(target, Builder(tmp_path / "cache"))
-    monkeypatch.setattr(build.Compilers, "run", lambda _, command: pytest.fail(f"compiled again: {command}"))
+    monkeypatch.setattr(build.Builder, "_compile", lambda _, command: pytest.fail(f"compiled again: {command}"))
     assert c_program(target, Builder(tmp_path / "cache")) == built
 
 

@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.build import BuildError
-from fuzz.adapters.python import Framework, Place, PythonAdapter, PythonKernel, no_cuda_device
+from fuzz.adapters.python import Framework, Placement, PythonAdapter, PythonKernel, no_cuda_device
 from fuzz.adapters.registry import expand
+from fuzz.adapters.target import AttestationError, NotRun
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.attestation import AttestationError, NotRun
 from fuzz.base.mutant import Mutant
 from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import TORCH_HEAD, TRITON, TRITON_HEAD, indented, outcomes, python_target
+from fuzz.tests.conftest import HANG_S
 from fuzz.transport.python import attest
-from fuzz.transport.python.spec import Spec
+from fuzz.transport.python.kernel import Spec
 
 
 def test_a_mutant_runs_the_edited_source(tmp_path: Path, cache: Path) -> None:
@@ -72,7 +73,7 @@ def test_an_attestation_is_held_to_its_target(
     if "digest" in change:
         monkeypatch.setattr("fuzz.adapters.python.source_digest", lambda text, folder: "0000")
     else:
-        compiled = Framework(("torch", "triton"), (Place("interpret", "compiled", 30.0),))
+        compiled = Framework(("torch", "triton"), (Placement("interpret", "compiled", 30.0),))
         target = replace(target, adapter=PythonAdapter(compiled))
     with pytest.raises(AttestationError, match=said), WorkerPool([target], cache=cache):
         pass
@@ -148,5 +149,5 @@ def test_the_server_ends_without_a_word() -> None:
     with ours, its, subprocess.Popen(command, pass_fds=[its.fileno()], stderr=subprocess.PIPE) as server:
         its.close()
         ours.close()
-        _, said = server.communicate(timeout=120)
+        _, said = server.communicate(timeout=HANG_S)
     assert (server.returncode, said) == (0, b"")

@@ -90,8 +90,8 @@ def test_what_the_interpreter_gets_wrong_is_said_and_not_run(tmp_path: Path, cac
         status = pool.statuses[wider.id]
         refused, ran = (each[wider.id] for each in pool.collect(pool.submit([bf16, a_case()])))
     assert isinstance(status, PythonAttestation)
-    assert "Triton's interpreter gets bf16 wrong" in status.not_given["bf16"]
-    assert (refused.status, refused.detail) == (Status.NOT_RUN, status.not_given["bf16"])
+    assert "Triton's interpreter gets bf16 wrong" in status.wrong_dtypes["bf16"]
+    assert (refused.status, refused.detail) == (Status.NOT_RUN, status.wrong_dtypes["bf16"])
     assert ran.status is Status.RAN
 
 

@@ -1,4 +1,4 @@
-"""Which cases a kernel is given."""
+"""Which cases are dispatched to a kernel."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def test_a_number_of_threads_is_given_to_torch_alone() -> None:
     assert python.capability.accepts(case)
     assert replace(python, framework="triton").capability.refusal(case) == "2 threads"
     assert _kernel().capability.refusal(case) == "2 threads"
-    assert not _kernel(outside="rejects").capability.gets(case), "C kernels do not hear of it, and cannot reject it"
+    strict = _kernel(outside="rejects").capability
+    assert not strict.is_dispatched(case), "C kernels do not hear of it, and cannot reject it"
 
 
 def test_op_dtype_axis_and_rank() -> None:

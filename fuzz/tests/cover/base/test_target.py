@@ -11,9 +11,8 @@ from fuzz.adapters.c import CKernel, prefix_of
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target, TargetId
+from fuzz.adapters.target import AttestationError, NotRun, Target, TargetId
 from fuzz.adapters.toolchain import Host
-from fuzz.base.attestation import AttestationError, NotRun
 from fuzz.base.kernel import PLAIN
 from fuzz.base.selection import globs, matches_any
 from fuzz.execute.pool import WorkerPool

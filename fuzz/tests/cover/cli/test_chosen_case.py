@@ -12,7 +12,7 @@ from fuzz.base.errors import UsageError
 from fuzz.findings.casefile import save
 from fuzz.generate.search import StopSearch, search
 from fuzz.tests.common.examples import plain
-from fuzz.uses.repro.chosen_case import chosen_case
+from fuzz.uses.replay import chosen_case
 
 
 def _pack() -> Pack:

@@ -10,7 +10,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from fuzz.base.attestation import AttestationError
+from fuzz.adapters.target import AttestationError
 from fuzz.base.duration import seconds, written
 from fuzz.base.selection import SelectionError
 from fuzz.cli import options
@@ -82,6 +82,7 @@ def test_the_help_shows_times_as_people_write_them(cli_here: Cli) -> None:
         (["run", "--sanitize", "--target", "c-generic@*"], "it checks CUDA kernels, and none is chosen"),
         (["run", "--case-limit", "-1"], "30s, 5m or 8h"),
         (["bench", "oracle"], "No such command 'bench'"),
+        (["corpus"], "kernelfuzz: a command is missing"),
     ],
 )
 def test_what_an_option_cannot_be_is_one_line_and_exit_code_4(cli_here: Cli, arguments: list[str], words: str) -> None:

@@ -20,7 +20,7 @@ from fuzz.base.op import OPS
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import CaseOracle, Query
 from fuzz.tests.common.running import Running, until
-from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited
+from fuzz.tests.conftest import CHECKOUT, GENERIC, HANG_S, Cli, edited
 
 Planted = Callable[..., Path]
 
@@ -29,7 +29,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-CASES = 162
+CASES = 82
 """no multiple of the number of ops: they share it out, and run no case more."""
 
 
@@ -37,15 +37,16 @@ CASES = 162
 def whole_run(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
-    """One run over everything, with records."""
+    """One run over everything, with records; but for what takes minutes to compile, by torch or for a GPU."""
     folder = tmp_path_factory.mktemp("run")
+    words = f"run -k 'not cuda and not compiled' --max-cases {CASES} --seed 7 --json out.jsonl"
     done = subprocess.run(
-        [sys.executable, "-m", "fuzz", "run", "--max-cases", str(CASES), "--seed", "7", "--json", "out.jsonl"],
+        [sys.executable, "-m", "fuzz", *shlex.split(words)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_S,
         check=False,
     )
     return done, _records(folder / "out.jsonl")
@@ -315,7 +316,7 @@ def test_an_altered_case_file_is_refused(cli_here: Cli, tmp_path: Path) -> None:
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
-    heavy = ("numpy", "mpmath", "hypothesis", "ml_dtypes")
+    heavy = ("numpy", "mpmath", "hypothesis", "sqlalchemy", "jinja2", "fuzz.adapters", "fuzz.uses", "oracles")
     code = f"import sys, fuzz.cli; print([name for name in {heavy!r} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CHECKOUT)
     assert answer.stdout.strip() == "[]"

@@ -21,7 +21,7 @@ README = (CHECKOUT / "README.md").read_text()
 def test_the_kernel_table_is_what_the_tool_prints(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fuzz.report.listings.this_host", lambda: Host("x86_64", frozenset()))
+    monkeypatch.setattr("fuzz.adapters.registry.this_host", lambda: Host("x86_64", frozenset()))
     monkeypatch.setattr("sys.argv", ["kernelfuzz", "list", "kernels", "--markdown"])
     with pytest.raises(SystemExit):
         main()
@@ -65,6 +65,7 @@ echo "$0 $*" >> "$RECORD"
 case "$*" in
     *"-m venv"*) mkdir -p .venv/bin && cp "$FAKE" .venv/bin/python && cp "$FAKE" .venv/bin/kernelfuzz ;;
     *"import torch"*) exit "$NO_TORCH" ;;
+    *sysconfig*) mkdir -p site && echo site ;;
     *"import setuptools"*) exit 1 ;;
     *"--json"*) echo '{"tools": []}' ;;
 esac
@@ -94,6 +95,7 @@ def test_setup_from_wheels_asks_no_network_and_for_torch_only_where_there_is_non
     assert "constraints" not in install, "the versions are those that lie in the folder"
     assert "apt-get" not in called
     assert "--system-site-packages" in called
+    assert (checkout / "site" / "machine.pth").read_text() == "site\n", "what python3 has is seen"
 
 
 def test_setup_says_what_is_wrong_with_its_folder(tmp_path: Path) -> None:

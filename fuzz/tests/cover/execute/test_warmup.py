@@ -7,7 +7,7 @@ from pathlib import Path
 from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.python_planted import python_target
-from fuzz.uses.search.warmup import warm_up
+from fuzz.uses.search.turns import warm_up
 
 COPIES = "def rms_norm(x, y, **others):\n    y.copy_(x)\n"
 

@@ -7,7 +7,7 @@ from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
-from fuzz.uses.search.calls import FIRST, LATEST, Calls, FindingId
+from fuzz.uses.search.calls import FIRST, LATEST, CallLog, FindingId
 
 TARGET = "c-k@native:gcc-O2"
 
@@ -17,7 +17,7 @@ def _judgement(case: Case, verdict: Verdict = Verdict.PASS, target: str = TARGET
 
 
 def test_the_first_and_the_latest_calls_of_each_process_are_kept() -> None:
-    calls = Calls(tuple)
+    calls = CallLog(tuple)
     cases = [plain(1 + n % 300, rows=1 + n // 300) for n in range(FIRST + LATEST + 50)]
     for case in cases:
         calls.judged(case, [_judgement(case), _judgement(case, Verdict.NOT_RUN, "elsewhere")])
@@ -30,7 +30,7 @@ def test_the_first_and_the_latest_calls_of_each_process_are_kept() -> None:
 
 
 def test_the_case_of_a_broken_law_is_no_call_before_itself() -> None:
-    calls = Calls(tuple)
+    calls = CallLog(tuple)
     before, case, twin = plain(3), plain(4), plain(5)
     for each in (before, case):
         calls.judged(each, [_judgement(each)])
@@ -40,7 +40,7 @@ def test_the_case_of_a_broken_law_is_no_call_before_itself() -> None:
 
 
 def test_a_process_that_died_leaves_nothing_behind() -> None:
-    calls = Calls(tuple)
+    calls = CallLog(tuple)
     calls.judged(plain(3), [_judgement(plain(3))])
     died = Judgement(TARGET, plain(4).digest, Verdict.CRASH, outcome=Outcome(TARGET, Status.DIED))
     calls.judged(plain(4), [died])
@@ -52,7 +52,7 @@ def test_a_process_that_died_leaves_nothing_behind() -> None:
 
 def test_calls_before_findings_that_nobody_keeps_are_forgotten() -> None:
     kept: set[FindingId] = set()
-    calls = Calls(lambda: kept)
+    calls = CallLog(lambda: kept)
     calls.judged(plain(3), [_judgement(plain(3))])
     findings = [_judgement(plain(n), Verdict.FAIL_NUMERIC) for n in (5, 6)]
     kept.add((TARGET, findings[1].case))

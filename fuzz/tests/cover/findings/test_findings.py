@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
-from fuzz.findings.book import FindingBook
+from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.judge.judge import Judgement
@@ -24,7 +24,7 @@ def _judgement(case: Case, verdict: Verdict = Verdict.FAIL_NUMERIC, ratio: float
 
 
 def test_a_smaller_case_replaces_a_larger_one_and_not_the_other_way(tmp_path: Path) -> None:
-    book = FindingBook(tmp_path, 7)
+    book = book_in(tmp_path, 7)
     for n in (50, 70, 5, 9):
         book.add("k", _case(n), _judgement(_case(n)), {})
         assert len(list(tmp_path.iterdir())) == 1
@@ -37,7 +37,7 @@ def test_a_smaller_case_replaces_a_larger_one_and_not_the_other_way(tmp_path: Pa
 
 
 def test_verdicts_and_kernels_have_their_own_buckets(tmp_path: Path) -> None:
-    book = FindingBook(tmp_path, 7)
+    book = book_in(tmp_path, 7)
     book.add("a", _case(5), _judgement(_case(5)), {})
     book.add("b", _case(5), _judgement(_case(5)), {})
     book.add("a", _case(5), _judgement(_case(5), Verdict.CRASH), {})
@@ -45,7 +45,7 @@ def test_verdicts_and_kernels_have_their_own_buckets(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_takes_no_file_keeps_the_finding_and_says_so() -> None:
-    book = FindingBook(Path("/proc/nowhere"), 7)
+    book = book_in(Path("/proc/nowhere"), 7)
     bucket = book.add("a", _case(5), _judgement(_case(5)), {})
     assert bucket.count == 1
     assert bucket.path is None

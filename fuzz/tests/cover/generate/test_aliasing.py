@@ -20,7 +20,7 @@ EVERY_OPTION = ("weight", "rstd", "sum", "dsum", "dresidual", "dw")
 FAMILY = pytest.mark.parametrize("op", list(OPS))
 
 
-def _capability(op: str, *, overlap: bool = True, outside: str = "undefined", backwards: bool = True) -> Capability:
+def _capability(op: str, *, overlap: bool = True, outside: str = "undefined", shares_memory: bool = True) -> Capability:
     able = Capabilities(
         strides="any",
         aliases=OPS[op].aliases,
@@ -28,7 +28,7 @@ def _capability(op: str, *, overlap: bool = True, outside: str = "undefined", ba
         takes=EVERY_OPTION,
         outside=outside,  # type: ignore[arg-type]
     )
-    return Capability(op, able, backwards)
+    return Capability(op, able, shares_memory)
 
 
 def _plain(op: str, eps: float) -> Case:
@@ -76,7 +76,7 @@ def test_the_bits_of_a_case_decide(op: str) -> None:
 def test_nothing_is_tied_that_nobody_is_there_for() -> None:
     assert _tied("rms_norm", [_capability("rms_norm", overlap=False)]) == []
     assert _tied("rms_norm", [_capability("rms_norm", overlap=False, outside="rejects")])
-    assert _tied("rms_norm", [_capability("rms_norm", backwards=False, outside="rejects")]) == []
+    assert _tied("rms_norm", [_capability("rms_norm", shares_memory=False, outside="rejects")]) == []
     assert {
         case.origin.labels for case in _tied("fused_add_rms_norm", [_capability("fused_add_rms_norm", overlap=False)])
     } == {(("memory", "residual is x"),)}
@@ -114,4 +114,4 @@ def test_a_search_ties_cases_that_some_kernel_is_given(op: str) -> None:
 
     search(op, 3, consume, kernels)
     for case in seen:
-        assert any(capability.gets(case) for capability in capabilities)
+        assert any(capability.is_dispatched(case) for capability in capabilities)

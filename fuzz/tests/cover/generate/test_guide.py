@@ -14,7 +14,7 @@ from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.book import FindingBook
+from fuzz.findings.book import book_in
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.search import StopSearch, search
@@ -137,7 +137,7 @@ def _run(folder: Path, pause: float) -> list[str]:
 
     targets = [target for target in expand([KERNEL], this_host()) if target.id == TARGET]
     with WorkerPool(targets) as pool:
-        runner = Runner(pool, targets, Limits(max_cases=200), FindingBook(folder, 1), declared([KERNEL]), [KERNEL])
+        runner = Runner(pool, targets, Limits(max_cases=200), book_in(folder, 1), declared([KERNEL]), [KERNEL])
         runner.observers = [Watch()]
         now = iter(range(10**6))
         runner.clock = lambda: next(now) * pause

@@ -170,7 +170,7 @@ def test_some_cases_are_in_place_and_some_normalise_another_axis(many: list[Case
 
 def test_what_a_kernel_promises_to_reject_is_given_to_it_in_every_way(drawn: list[Case]) -> None:
     strict = [capability for capability in capabilities_of(KERNELS, "rms_norm") if capability.able.outside == "rejects"]
-    refused = [{capability.refusal(case) for case in drawn if capability.gets(case)} - {None} for capability in strict]
+    refused = [{each.refusal(case) for case in drawn if each.is_dispatched(case)} - {None} for each in strict]
     kinds = {re.sub(r"^\w+: | \w*\d+$| \(.*\)$", "", reason or "") for reason in set.union(*refused)}
     assert kinds >= {"dtype", "strides", "axis is not the last", "rank", "y overlapping x"}
     plain = next(capability for capability in strict if not capability.able.takes)
@@ -194,7 +194,7 @@ def test_weights_of_rank_2_are_given_to_gradients_that_must_reject_them_and_to_n
         stacked = [case for case in drawn if "weight" in case.inputs and len(case.inputs["weight"].layout.shape) == 2]
         assert {case.inputs["weight"].layout.shape[0] for case in stacked} == {1, 3}
         for case in stacked:
-            given = {each: each.refusal(case) for each in capabilities if each.gets(case)}
+            given = {each: each.refusal(case) for each in capabilities if each.is_dispatched(case)}
             assert "weight: rank 2" in given.values()
             assert {*given} <= {*strict}
             assert None not in given.values()

@@ -21,6 +21,7 @@ from fuzz.judge.messages import CaseQueries, decode_answers, decode_queries, enc
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import CaseOracle, Query, values_of
 from fuzz.tests.common.examples import any_case, plain
+from fuzz.tests.conftest import HANG_S
 from oracles.enclosure import Mask
 from oracles.numerics import Lanes, Numerics
 from oracles.truth import OracleDisagreement, OutputCheck, Truth
@@ -160,7 +161,7 @@ with OracleProcess(()) as oracle:
 @pytest.mark.parametrize("how", ["left", "left while it is busy", "killed"])
 def test_it_ends_with_the_process_that_asks(how: str) -> None:
     # It holds this pipe too: reading to its end waits for both.
-    ended = subprocess.run([sys.executable, "-c", LEFT_ALONE, how], stdout=subprocess.PIPE, check=False, timeout=300)
+    ended = subprocess.run([sys.executable, "-c", LEFT_ALONE, how], stdout=subprocess.PIPE, check=False, timeout=HANG_S)
     assert ended.returncode == (-signal.SIGKILL if how == "killed" else 0)
     assert not Path(f"/proc/{int(ended.stdout)}/exe").exists()
 

@@ -12,7 +12,7 @@ import pytest
 from fuzz.adapters.c import CKernel
 from fuzz.adapters.python import PythonKernel
 from fuzz.base.verdict import Verdict
-from fuzz.findings.tally import Worst
+from fuzz.findings.tally import WorstPass
 from fuzz.report import github
 from fuzz.report.formats import FORMATS, FormatError, parse, write_reports
 from fuzz.report.junit import junit
@@ -31,7 +31,7 @@ _FAILURE = Failure(
 )
 _TARGETS = tuple(
     TargetLine(
-        "mine", "rms_norm", target, 10, 7, {"f32": Worst(0.5, "1x4 normal")}, {"scaling": 3, "rerun": 0},
+        "mine", "rms_norm", target, 10, 7, {"f32": WorstPass(0.5, "1x4 normal")}, {"scaling": 3, "rerun": 0},
         "" if judged else "no AVX-512 here",
     )
     for target, judged in (("c-mine@native:gcc-O0", 1), ("c-mine@native:gcc-O2", 1), ("c-mine@native:gcc-O3", 0))
@@ -176,7 +176,7 @@ _CONTROL = "\x00\x1b[31m\x7f\ud800"
         replace(_RED, complaints=(_CONTROL,)),
         replace(_RED, environment={"python": _CONTROL}),
         replace(_RED, targets=tuple(replace(line, not_run=_CONTROL) for line in _TARGETS), failures=()),
-        replace(_RED, targets=tuple(replace(line, worst={"f32": Worst(0.5, _CONTROL)}) for line in _TARGETS)),
+        replace(_RED, targets=tuple(replace(line, worst={"f32": WorstPass(0.5, _CONTROL)}) for line in _TARGETS)),
     ],
     ids=["text", "kernel", "known", "path", "complaint", "environment", "reason", "place"],
 )

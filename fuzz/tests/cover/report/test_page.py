@@ -7,14 +7,22 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from sqlalchemy.orm import Session as Transaction
+from sqlalchemy import update
+from sqlalchemy.orm import Session
 
-from fuzz.findings.database import TargetRow, open_state
-from fuzz.findings.database_deltas import Accuracy, BucketDelta, Delta, Point, TargetCounts, write
+from fuzz.base.verdict import Verdict
+from fuzz.findings.bucket import Bucket, Source
+from fuzz.findings.database import open_state
+from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import NightView, view
+from fuzz.findings.store import Batch, Point, WorstRun
+from fuzz.findings.tables import BucketRow, TargetRow
+from fuzz.judge.judge import Judgement
 from fuzz.report.page import write_page
+from fuzz.tests.common.examples import plain
+from fuzz.triage.finding import Finding
 from fuzz.uses.nightly.opening import begin_slice, open_night
-from fuzz.uses.nightly.schedule import Turn
+from fuzz.uses.nightly.slices import Turn
 
 _EVIL = "</style></svg><script>alert(1)</script><img src=x onerror='alert(2)'>\" onload=\"alert(3)"
 
@@ -39,30 +47,35 @@ class _Tags(HTMLParser):
 def _night(folder: Path) -> NightView:
     """One night in which everything that somebody else may name is called so."""
     target = f"c-{_EVIL}@native:gcc-O2"
-    columns = {
-        "kernel": _EVIL, "op": "rms_norm", "verdict": "FAIL_LAW", "law": _EVIL, "target": target, "core": "",
-        "need": "", "case_file": f"{_EVIL}.json", "digest": _EVIL, "size": 3, "where": _EVIL, "text": _EVIL,
-        "explanation": _EVIL, "triaged": _EVIL, "found_by": _EVIL,
-    }  # fmt: skip
-    delta = Delta(
-        cases=2,
-        laws=Counter({_EVIL: 1}),
-        coverage=Counter({("rms_norm", _EVIL, _EVIL): 1}),
-        accuracy={Point(target, "f32", n, False): Accuracy(4, 0.5, 1.0, _EVIL, 1) for n in (8, 64)},
-        pace={0: [2, 2]},
-        targets={target: TargetCounts(judged=2, findings=1), "c-idle@native": TargetCounts(not_run=1, reason=_EVIL)},
-        buckets={_EVIL: BucketDelta(columns, Counter({target: 1}))},
+    case = plain(3)
+    finding = Finding(case, Judgement(target, case.digest, Verdict.FAIL_NUMERIC), told=(_EVIL,))
+    source, name = Source(5, _EVIL), f"{_EVIL}.json"
+    bucket = Bucket(
+        _EVIL, _EVIL, finding, (3, 0), target, source, Path("findings") / name.replace("/", ""), written=True
     )
     engine = open_state(folder / "state.sqlite")
     opened = open_night(engine, 1, 10.0, f"kernelfuzz nightly --pack '{_EVIL}'", {"cpu": _EVIL}, resume=False)
-    begin_slice(engine, opened.place, Turn(0, "rms_norm", 5, 1.0))
-    with Transaction(engine) as transaction, transaction.begin():
-        for name, runs in ((target, True), ("c-idle@native", False)):
-            counts = {"judged": 0, "findings": 0, "gave_up": 0, "not_run": 0}
+    begin_slice(engine, opened.position, Turn(0, "rms_norm", 5, 1.0))
+    with Session(engine) as transaction, transaction.begin():
+        for each, runs in ((target, True), ("c-idle@native", False)):
             facts = {"kernel": _EVIL, "op": "rms_norm", "runs": runs, "reason": _EVIL, "attested": {}}
-            transaction.add(TargetRow(night_id=opened.night, name=name, **facts, **counts))
-    with Transaction(engine) as transaction, transaction.begin():
-        write(transaction, delta, opened.place.clock())
+            transaction.add(TargetRow(night_id=opened.night, name=each, **facts))
+    batch = Batch(
+        cases=Counter({(opened.position.slice, 0): 2}),
+        judged=Counter({(opened.position.slice, 0): 2}),
+        counts=Counter({
+            ("judged", target): 2, ("findings", target): 1, ("not_run", "c-idle@native"): 1,
+            ("compared", _EVIL): 1, ("visit", "rms_norm", _EVIL, _EVIL): 1,
+        }),
+        reasons={"c-idle@native": _EVIL},
+        accuracy={Point(target, "f32", n, False): WorstRun(4, 0.5, 1.0, _EVIL, 1) for n in (8, 64)},
+        sightings=Counter({(_EVIL, target): 1}),
+        buckets={_EVIL: bucket},
+    )  # fmt: skip
+    assert DatabaseStore(engine, folder, opened.position, lambda bucket: _EVIL).commit(batch) == ""
+    with Session(engine) as transaction, transaction.begin():
+        called = {"law": _EVIL, "where": _EVIL, "digest": _EVIL, "case_file": f"{_EVIL}.json"}
+        transaction.execute(update(BucketRow).values(called))
     return view(engine)
 
 

@@ -7,8 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fuzz.findings.database import TargetRow
-from fuzz.findings.database_views import Mark
+from fuzz.findings.database_views import Mark, TargetTotals
 from fuzz.report.page import template
 from fuzz.report.page_charts import AccuracyChart, Bars, KernelAccuracy, Sparkline, accuracy_of
 
@@ -21,7 +20,8 @@ def _mark(bin_: int, ratio: float, worst_case: bool = False, target: str = _HOST
 
 
 def _accuracy(marks: list[Mark]) -> KernelAccuracy:
-    targets = [TargetRow(name=name, kernel="<k>", op="rms_norm") for name in dict.fromkeys(m.target for m in marks)]
+    names = dict.fromkeys(mark.target for mark in marks)
+    targets = [TargetTotals(name, "<k>", "rms_norm", True, "", {}, 1, 0, 0, 0) for name in names]
     [found] = accuracy_of(targets, marks)
     return found
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from fuzz.base.verdict import Verdict
-from fuzz.findings.tally import Tally, TargetTally, Worst
+from fuzz.findings.tally import Tally, TargetTally, WorstPass
 from fuzz.generate.aliasing import aliased_as
 from fuzz.judge.judge import Judgement
 from fuzz.report.console import PlainTable, markdown_table
@@ -39,7 +39,7 @@ def test_minutes(seconds: float, text: str) -> None:
 
 
 def test_the_progress_line_says_what_a_waiting_person_asks() -> None:
-    target = TargetTally("c-k@native:gcc-O2", "k", judged=1200, findings=1, worst={"f32": Worst(0.5, "3x4 normal")})
+    target = TargetTally("c-k@native:gcc-O2", "k", judged=1200, findings=1, worst={"f32": WorstPass(0.5, "3x4 normal")})
     line = progress_line(Tally({target.target: target}, cases=600), 12.0, 60.0, None)
     assert line == "0:12 of 1:00 · 600 cases · 1,200 judged runs · 100/s · worst err/budget 0.50 f32 · 1 finding"
 

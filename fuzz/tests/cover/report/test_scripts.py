@@ -29,8 +29,7 @@ from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import GENERIC, PACK, TAIL_63, failing, failures, given_case, mutant, with_edits
-from fuzz.uses.repro.chosen_case import ChosenCase
-from fuzz.uses.repro.script import check_name, chosen_for_script, write_script
+from fuzz.uses.replay import ChosenCase, check_name, chosen_for_script, write_script
 
 _COMMANDS = re.compile(r"^ \*   (\S.*)$", re.MULTILINE)
 

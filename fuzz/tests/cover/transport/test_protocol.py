@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.build import Builder
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import AttestationError
+from fuzz.adapters.target import AttestationError, Target
 from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import Run, a_case, c_program
-from fuzz.tests.common.running import HANG_S
+from fuzz.tests.conftest import HANG_S
 from fuzz.transport import records
 from fuzz.transport.frames import FrameError, encode_case, encode_frame
 

@@ -11,19 +11,20 @@ from rich.console import Console
 
 from fuzz.adapters.c import CKernel
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.book import Bucket, FindingBook
+from fuzz.findings.book import book_in
+from fuzz.findings.bucket import Bucket
 from fuzz.tests.common.hunting import GENERIC
 from fuzz.tests.common.shared_pack import OWN, SHARED, planted
-from fuzz.triage.shared import shared_sources
+from fuzz.triage.causes import shared_sources
 from fuzz.uses.explaining import explain_findings
 from fuzz.uses.search.runner import Limits, Runner
 
 
 def _buckets(folder: Path, *bugs: tuple[str, str, str]) -> list[Bucket]:
     targets = planted(folder, *bugs)
-    book = FindingBook(folder / "findings", 1)
+    book = book_in(folder / "findings", 1)
     with WorkerPool(targets) as pool:
-        runner = Runner(pool, targets, Limits(max_cases=800), book)
+        runner = Runner(pool, targets, Limits(max_cases=480), book)
         runner.run("rms_norm", 3)
         explain_findings(book, pool, targets, 600.0, Console(file=io.StringIO()))
     assert sum(bucket.count for bucket in book.buckets.values()) == runner.tally.findings
@@ -35,12 +36,11 @@ def test_one_bug_in_a_source_that_two_kernels_share_is_one_bucket_that_names_bot
     found = _buckets(tmp_path, SHARED, OWN)
     buckets = {bucket.kernel: bucket for bucket in found}
     assert len(found) == 2, [bucket.kernel for bucket in found]
-    cores = {name: str(bucket.explained and bucket.explained.explanation.core) for name, bucket in buckets.items()}
+    cores = {name: str(bucket.core) for name, bucket in buckets.items()}
     assert cores == {"generic": "n mod 64 = 63", "routed": "n mod 16 = 5"}
     both = buckets["generic"]
     assert {target.partition("@")[0] for target in both.targets} == {"c-generic", "c-routed"}
-    assert both.explained is not None
-    assert both.explained.lines()[1].startswith("cause: the shared source generic.c: generic and routed are made of it")
+    assert both.found.lines()[1].startswith("cause: the shared source generic.c: generic and routed are made of it")
 
 
 @pytest.mark.parametrize(

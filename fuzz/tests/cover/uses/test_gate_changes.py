@@ -22,7 +22,8 @@ def _git(folder: Path, *arguments: str) -> None:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A pack in a repository: a.c and b.c include shared.h, c.c nothing; t.py imports helper, u.py nothing."""
-    pack = tmp_path / "pack"
+    top = tmp_path / "tests"  # where a repository lies says nothing of its files
+    pack = top / "pack"
     (pack / "tests").mkdir(parents=True)
     for name in ("a", "b"):
         (pack / f"{name}.c").write_text('#include "shared.h"\n')
@@ -31,9 +32,9 @@ def repository(tmp_path: Path) -> Path:
     (pack / "t.py").write_text("from helper import x\n")
     for name in ("u", "helper", "pack"):
         (pack / f"{name}.py").write_text("x = 1\n")
-    _git(tmp_path, "init")
-    _git(tmp_path, "add", "-A")
-    _git(tmp_path, "commit", "-m", "first")
+    _git(top, "init")
+    _git(top, "add", "-A")
+    _git(top, "commit", "-m", "first")
     return pack
 
 
@@ -99,10 +100,10 @@ def test_without_a_base_or_a_repository_every_kernel_counts_as_changed(
 
 def test_a_change_of_the_engine_or_of_a_shared_header_touches_the_built_in_kernels() -> None:
     pack = load(built_in())
-    engine = Changes("x", frozenset({CHECKOUT / "fuzz" / "judge" / "judge.py"}))
+    engine = Changes("x", frozenset({CHECKOUT / "fuzz" / "judge" / "judge.py"}), root=CHECKOUT)
     assert set(touched(pack.kernels, pack.path, engine)) == {kernel.name for kernel in pack.kernels}
-    tests = Changes("x", frozenset({Path(__file__).resolve()}))
+    tests = Changes("x", frozenset({Path(__file__).resolve()}), root=CHECKOUT)
     assert touched(pack.kernels, pack.path, tests) == {}
-    avx2 = Changes("x", frozenset({(pack.path / "rms_norm" / "c" / "avx2.c").resolve()}))
+    avx2 = Changes("x", frozenset({(pack.path / "rms_norm" / "c" / "avx2.c").resolve()}), root=CHECKOUT)
     assert "avx2" in touched(pack.kernels, pack.path, avx2)
     assert "neon" not in touched(pack.kernels, pack.path, avx2)

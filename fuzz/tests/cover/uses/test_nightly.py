@@ -18,7 +18,8 @@ from fuzz.tests.common.small_disk import SmallDisk
 from fuzz.tests.common.validity import valid_junit, valid_sarif
 from fuzz.tests.conftest import Cli
 
-_JUDGED = "SELECT sum(judged) FROM target"
+_JUDGED = "SELECT sum(count) FROM counter WHERE what = 'judged'"
+_SEARCHED = "SELECT 1 FROM batch JOIN slice ON slice.id = slice_id WHERE night_id = 2 AND op != '' AND judged > 0"
 _ROW = "    for (size_t i = 0; i < n; i++) total += x[i] * x[i];"
 _PACK = """
 from dataclasses import replace
@@ -60,7 +61,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int], s
         run.kill()
         run.ended()
     assert ask(folder, "PRAGMA integrity_check") == [("ok",)]
-    second, used = judged(folder), ask(folder, "SELECT used_s FROM night")[0][0]
+    second, used = judged(folder), ask(folder, "SELECT sum(used_s) FROM session")[0][0]
     reports = ("--report", "junit=night.xml", "--report", "sarif=night.sarif", "--report", "github=night.md")
     code, said, progress = finish(
         folder, "--resume", "--max-time", f"{used + 0.1:.1f}s", "--json", "night.json", *reports
@@ -85,7 +86,7 @@ def test_nothing_that_was_saved_is_lost_to_a_kill(nights: Any) -> None:
 
 def test_both_bugs_are_there_once_at_the_end(nights: Any) -> None:
     folder, _, _, said = nights
-    rows = ask(folder, "SELECT kernel, verdict, case_file, count FROM bucket ORDER BY kernel")
+    rows = ask(folder, "SELECT kernel, verdict, case_file FROM bucket ORDER BY kernel")
     assert {row[0] for row in rows} == {"loses-eps", "loses-tail"}
     assert len({row[:2] for row in rows}) == len(rows), "a bucket is there once, however many sessions saw it"
     assert {row[2] for row in rows} <= _case_files(folder), "the case file of every bucket is there"
@@ -175,7 +176,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path) -> None:
         assert disk.ask(_JUDGED) == [[record["judged"]]]
         assert record["judged"] > saved
         assert disk.ask("PRAGMA integrity_check") == [["ok"]]
-        assert disk.ask("SELECT sum(judged) FROM pace") == disk.ask(_JUDGED)
+        assert disk.ask("SELECT sum(judged) FROM batch") == disk.ask(_JUDGED)
         # There may be others: those of a batch that the signal cut off, for the next night to replay.
         assert {bucket["case_file"] for bucket in record["buckets"]} <= _case_files(disk.folder)
 
@@ -238,7 +239,7 @@ def test_the_next_night_replays_what_is_known_and_says_what_passes_now(nights: A
     orphan = folder / "state" / "findings" / "left-behind.json"
     orphan.write_bytes(next((folder / "state" / "findings").glob("loses-tail-*.json")).read_bytes())
     with start(folder, "--resume") as run:
-        until(lambda: bool(ask(folder, "SELECT 1 FROM slice WHERE night_id = 2 AND op != '' AND judged > 0")), run)
+        until(lambda: bool(ask(folder, _SEARCHED)), run)
         run.send_signal(signal.SIGTERM)
         said, progress = run.ended()
     assert run.returncode == 2, said
@@ -247,7 +248,7 @@ def test_the_next_night_replays_what_is_known_and_says_what_passes_now(nights: A
     assert ask(folder, "PRAGMA integrity_check") == [("ok",)]
     finish(folder, "--report-only", "--json", "second.json")  # on a busy machine a signal may have left no time for it
     record = json.loads((folder / "second.json").read_text())
-    assert record["judged"] == ask(folder, "SELECT sum(judged) FROM target WHERE night_id = 2")[0][0]
+    assert record["judged"] == ask(folder, f"{_JUDGED} AND night_id = 2")[0][0]
     assert {bucket["status"] for bucket in record["buckets"]} == {"passes now"}
     assert record["seed"] != 3, "fresh seeds every night"
     assert record["ended"] == "signal"

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from fuzz.findings import desk
+from fuzz.findings.bucket import rule_from_text
 from fuzz.findings.casefile import load
-from fuzz.findings.rules import rule_from_text
 from fuzz.tests.common.hunting import TAIL_63, target_of, with_edits
 from fuzz.tests.common.nights import nights_of
 from fuzz.tests.common.shared_pack import OWN, SHARED, planted
-from fuzz.triage.examination import Explained, examine
-from fuzz.uses.nightly import triage
+from fuzz.triage.diagnosis import diagnose
+from fuzz.triage.finding import Finding
 
 _EPS = "reciprocal_rms(total, n, eps)"
 _FIRST_EPS = (_EPS, "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })")
@@ -57,13 +58,14 @@ def test_a_rule_that_there_was_no_time_to_learn_makes_no_further_buckets(
     """Explained in part, the bucket takes every finding; it is tried again, and no more often than it may be."""
     asked = []
 
-    def hasty(*arguments: Any, **options: Any) -> Explained:
+    def hasty(*arguments: Any, **options: Any) -> Finding:
         asked.append(arguments)
-        found = examine(*arguments, **options)
-        assert found.explanation.core is not None
-        return replace(found, whole=False)
+        found = diagnose(*arguments, **options)
+        assert found.core is not None
+        assert found.diagnosis is not None
+        return replace(found, diagnosis=replace(found.diagnosis, whole=False))
 
-    monkeypatch.setattr(triage, "examine", hasty)
+    monkeypatch.setattr(desk, "diagnose", hasty)
     target = target_of(with_edits(TAIL_63, name="one"), "O2")
     [[bucket]] = nights_of(tmp_path, target, 12)
     assert (bucket.row.signature, bucket.row.core, bucket.row.need) == ("one-values", "", "fails alone")

@@ -16,19 +16,20 @@ from fuzz.base.case import contiguous
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings import casefile
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket, Source, by_family
 from fuzz.findings.database import open_state
+from fuzz.findings.database_store import DatabaseStore, Position
+from fuzz.findings.store import Batch, FileStore
 from fuzz.findings.tally import Tally
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
-from fuzz.report.failure import Provenance
 from fuzz.tests.common.planted import a_case
-from fuzz.uses.nightly.book import NightBook
-from fuzz.uses.nightly.kept import Kept
-from fuzz.uses.nightly.opening import begin_slice, kept_buckets, note_targets, open_night
-from fuzz.uses.nightly.recorder import Place, Recorder
-from fuzz.uses.nightly.schedule import Turn
-from fuzz.uses.nightly.stopping import Stopping
+from fuzz.uses.nightly.opening import begin_slice, note_targets, open_night
+from fuzz.uses.nightly.recorder import Recorder
+from fuzz.uses.nightly.slices import Turn
 from fuzz.uses.nightly.triage import NightTriage
+from fuzz.uses.search.stopping import Stopping
 
 
 def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_path: Path) -> None:
@@ -36,28 +37,29 @@ def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_pa
     assert isinstance(generic, CKernel)
     kernel = replace(generic, name="no-eps", edits=(("n, eps)", "n, 0.0f * eps)"),))
     [target] = [target for target in expand([kernel], this_host()) if target.id.endswith("@native:gcc-O2")]
-    origins = [Provenance(5, "the search that found it", ()), Provenance(6, "a later search", ())]
-    book = NightBook(tmp_path, {target.id: target}, lambda: origins[0])
+    sources = [Source(5, "the search that found it"), Source(6, "a later search")]
+    book = FindingBook(FileStore(tmp_path), lambda: sources[0], {target.id: target}, by_family)
     x = np.full((3, 50), 1e-4, "<f4")
     case = a_case(contiguous(x.shape), bits=x.tobytes())
     with WorkerPool([target]) as pool, Stopping(3600.0) as stopping:
         [outcomes] = pool.collect(pool.submit([case]))
         judgement = EntryJudge(Entry(case), outcomes).judge(target)
-        name = book.add("no-eps", case, judgement, {})
-        assert book.add("no-eps", case, replace(judgement, verdict=Verdict.FAIL_NONFINITE), {}) == name
-        origins.pop(0)
-        place = Place(1, 1, 0.0, time.monotonic())
-        triage = NightTriage(pool, [target], book, place, stopping, limit_s=4000.0)
-        assert triage.examine_one()
-        assert not triage.examine_one(), "nothing is waiting any more"
-    columns = book.staged[name].smallest
-    assert columns["explanation"]
-    assert (columns["triaged"], columns["found_by"]) == (columns["digest"], "the search that found it")
-    assert place.triage_s > 0
-    _, found = casefile.load(tmp_path / columns["case_file"])
+        bucket = book.add("no-eps", case, judgement, {})
+        assert book.add("no-eps", case, replace(judgement, verdict=Verdict.FAIL_NONFINITE), {}) is bucket
+        sources.pop(0)
+        position = Position(1, 1, 0.0, time.monotonic())
+        triage = NightTriage(pool, [target], book, position, stopping, limit_s=4000.0)
+        assert triage.explain_one()
+        assert not triage.explain_one(), "nothing is waiting any more"
+    told = book.batch.buckets[bucket.name]
+    assert told.lines()
+    assert (told.pending, told.source.command) == (False, "the search that found it")
+    assert position.triage_s > 0
+    assert told.path is not None
+    _, found = casefile.load(told.path)
     assert found is not None
     assert (found.run_seed, found.original) == (5, case.digest)
-    assert found.explanation == tuple(columns["explanation"].splitlines())
+    assert found.explanation == told.lines()
 
 
 def test_only_the_target_that_failed_shows_that_a_kept_case_passes_now(tmp_path: Path) -> None:
@@ -65,41 +67,43 @@ def test_only_the_target_that_failed_shows_that_a_kept_case_passes_now(tmp_path:
     generic = load(built_in()).kernel("generic")
     targets = [target for target in expand([generic], this_host()) if target.id.startswith("c-generic@native:gcc-")][:2]
     case = a_case(contiguous((3, 50)), bits=np.full((3, 50), 1.0, "<f4").tobytes())
-    book = NightBook(tmp_path, {target.id: target for target in targets}, lambda: Provenance(5, "a search", ()))
-    book.kept["bug"] = Kept(150, target=targets[0].id)
+    by_id = {target.id: target for target in targets}
+    book = FindingBook(FileStore(tmp_path), lambda: Source(5, "a search"), by_id, by_family)
+    book.buckets["bug"] = Bucket("bug", "generic", size=(150, 0), target=targets[0].id)
     book.replaying[case.digest] = "bug"
     with WorkerPool(targets) as pool:
         [outcomes] = pool.collect(pool.submit([case]))
     judge = EntryJudge(Entry(case), outcomes)
-    place = Place(1, 1, 0.0, time.monotonic())
+    position = Position(1, 1, 0.0, time.monotonic())
     for among, passes in ((targets[1:], set()), (targets, {"bug"})):
-        recorder = Recorder(open_state(tmp_path / "x"), book.targets, book, Tally(), place, Stopping(1.0), print)
+        book.batch = Batch()
+        recorder = Recorder(by_id, book, Tally(), position, Stopping(1.0), print)
         recorder.judged(case, [judge.judge(target) for target in among])
-        assert recorder._batch.passed == passes
+        assert book.batch.passed == passes
 
 
 def test_a_batch_that_is_cut_off_takes_no_file_from_the_database(tmp_path: Path) -> None:
     """A smaller case was found in it, and is not saved: the larger one is still what the database names."""
     generic = load(built_in()).kernel("generic")
     [target] = [t for t in expand([generic], this_host()) if t.id == "c-generic@native:gcc-O2"]
-    book = NightBook(tmp_path / "findings", {target.id: target}, lambda: Provenance(5, "a search", ()))
     engine = open_state(tmp_path / "state.sqlite")
     opened = open_night(engine, 5, 60.0, "", {}, resume=False)
+    store = DatabaseStore(engine, tmp_path / "findings", opened.position)
+    book = FindingBook(store, lambda: Source(5, "a search"), {target.id: target}, by_family)
     note_targets(engine, opened.night, [target], {target.id: {"runs": True}})
-    begin_slice(engine, opened.place, Turn(0, "rms_norm", 5, 60.0))
-    recorder = Recorder(engine, book.targets, book, Tally(), opened.place, Stopping(60.0), print)
+    begin_slice(engine, opened.position, Turn(0, "rms_norm", 5, 60.0))
+    recorder = Recorder(book.targets, book, Tally(), opened.position, Stopping(60.0), print)
 
     def find(n: int) -> str:
         case = a_case(contiguous((3, n)), bits=bytes(12 * n))
-        name = book.add("generic", case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC), {})
-        path = book.kept[name].path
-        assert path is not None
-        return path.name
+        bucket = book.add("generic", case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC), {})
+        assert bucket.path is not None
+        return bucket.path.name
 
     large = find(50)
     recorder.progress(0.0)
     find(3)
     recorder.drop_batch()
     assert recorder.save()
-    assert [file for _, file in kept_buckets(engine).values()] == [large]
+    assert [bucket.path for bucket in store.load().values()] == [tmp_path / "findings" / large]
     assert large in {path.name for path in (tmp_path / "findings").iterdir()}

@@ -16,7 +16,7 @@ from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.book import FindingBook
+from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load as load_case
 from fuzz.generate.search import search
 from fuzz.judge.judge import Judgement
@@ -27,7 +27,7 @@ from oracles.truth import OracleDisagreement, Truth
 
 
 def _runner(pool: WorkerPool, folder: Path, limits: Limits) -> Runner:
-    return Runner(pool, _targets(), limits, FindingBook(folder, 1))
+    return Runner(pool, _targets(), limits, book_in(folder, 1))
 
 
 def _targets() -> tuple[Target, ...]:
@@ -90,10 +90,10 @@ def _judged(
             assert runner.in_flight == len(sent) - len(seen)
 
     targets = _targets()
-    book = FindingBook(folder, 1)
+    book = book_in(folder, 1)
     runner = Runner(pool, targets, Limits(max_cases=150), book, tuple(LAWS), oracle=oracle)
     runner.observers, runner.guided = [Watch()], guided
-    runner.reserved = counted
+    runner.for_all = counted
     tally = runner.run("rms_norm", 3)
     assert runner.in_flight == 0
     assert tally.cases == len(seen) == 150

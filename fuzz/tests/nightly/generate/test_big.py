@@ -19,7 +19,7 @@ from fuzz.generate.big import SERIES, big_case
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import Entry
 from fuzz.adapters.pack import built_in, load
-from fuzz.findings.book import FindingBook
+from fuzz.findings.book import book_in
 from fuzz.uses.search.runner import Limits, Runner
 
 peak, done = 0, threading.Event()
@@ -40,7 +40,7 @@ targets = [t for t in targets if t.unavailable() is None]
 with OracleProcess(t.numerics for t in targets) as oracle, WorkerPool(targets, limit=60) as pool:
     watcher = threading.Thread(target=watch, args=[[oracle.pid, *pool.pids.values()]])
     watcher.start()
-    runner = Runner(pool, targets, Limits(), FindingBook(Path("findings"), 1), oracle=oracle)
+    runner = Runner(pool, targets, Limits(), book_in(Path("findings"), 1), oracle=oracle)
     tally = runner.replay([[Entry(big_case(SERIES[-1], "rms_norm", False))]])
     done.set()
     watcher.join()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fuzz.execute.pool import WorkerPool
+from fuzz.findings.bucket import rule_from_text
 from fuzz.findings.casefile import load
-from fuzz.findings.rules import rule_from_text
 from fuzz.tests.common.hunting import TAIL_63, failing, target_of, with_edits
 from fuzz.tests.common.nights import nights_of
 
@@ -23,7 +23,7 @@ _SHORT = (_EPS, "reciprocal_rms(total, n <= 4 ? n + 1 : n, eps)")
 
 
 def test_two_bugs_in_one_kernel_end_in_two_buckets_and_stay_there(tmp_path: Path) -> None:
-    """The second night tells them apart by the rules that the first has kept: nothing is examined again."""
+    """The second night tells them apart by the rules that the first has kept: nothing is explained again."""
     target = target_of(with_edits(TAIL_63, _SHORT, name="two"), "O2")
     before: list[str] = []
     for buckets in nights_of(tmp_path, target, 120, 60):

@@ -1,4 +1,5 @@
-"""When a night stops: at its limit or on a signal, first as a wish, and a little later whatever is running."""
+"""When a search stops: a signal is a wish, obeyed between two batches; a night also stops at its limit, and cuts off
+what still runs a little later."""
 
 from __future__ import annotations
 
@@ -11,14 +12,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 
-from fuzz.uses.search.interruption import Interruption
-
 GRACE_S = 1.5
 """seconds between the wish to stop and the end of what is still running: batches, a build, a shrink."""
 LAST_S = 4.0
 """seconds between the wish to stop and the end of everything else that may be left out, such as the page."""
 _AGAIN_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interruption:
+    """While entered, the first SIGINT or SIGTERM only sets `wanted`; a second one raises KeyboardInterrupt.
+
+    Python raises KeyboardInterrupt wherever it happens to be, and drops it where that is a garbage collector's or a
+    weak reference's callback, as Hypothesis has: a Ctrl-C would sometimes be lost, and never leave a batch whole.
+    """
+
+    def __init__(self, told: str = "what is running is judged first") -> None:
+        self.wanted = False
+        self._told = told
+
+    def __enter__(self) -> Interruption:
+        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.wanted:
+            raise KeyboardInterrupt
+        self.wanted = True
+        # os.write: a signal handler may interrupt a print, and must not enter another one.
+        os.write(2, f"\nstopping: {self._told}; Ctrl-C once more stops at once\n".encode())
 
 
 class OutOfTime(BaseException):

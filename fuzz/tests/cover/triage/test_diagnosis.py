@@ -9,7 +9,8 @@ from fuzz.base.draw import Frame
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, failing, given_case, target_of, with_edits
-from fuzz.triage.examination import Allowance, Explained, examine
+from fuzz.triage.diagnosis import Allowance, diagnose
+from fuzz.triage.finding import Diagnosis, Finding
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 _AT_O0 = (_SCALED[0], _SCALED[1].replace("WRONG", "0\n#ifndef __OPTIMIZE__\n+ 1\n#endif\n"))
@@ -19,54 +20,56 @@ def _targets(*kernels: Kernel) -> list[Target]:
     return [target for target in expand(kernels, this_host()) if target.unavailable() is None]
 
 
-def _examined(kernel: Kernel, ending: str, allowance: Allowance) -> Explained:
+def _diagnosed(kernel: Kernel, ending: str, allowance: Allowance) -> tuple[Finding, Diagnosis]:
     targets = _targets(kernel, GENERIC)
     found = next(t for t in targets if t.kernel is kernel and t.id.endswith(ending))
     with WorkerPool(targets) as pool:
         case, judgement = failing(pool, found, given_case((4, 191), 1, "pitched"))
-        return examine(pool, targets, case, judgement, allowance)
+        finding = diagnose(pool, targets, Finding(case, judgement), allowance)
+    assert finding.diagnosis is not None
+    return finding, finding.diagnosis
 
 
 def test_a_finding_is_shrunk_attributed_and_explained_and_told_as_it_goes() -> None:
     told: list[str] = []
-    explained = _examined(with_edits(TAIL_63), "O0", Allowance(say=told.append))
-    assert explained.case.inputs["x"].layout.shape == (1, 63)
-    assert explained.target.endswith("O2"), "the faster of the targets that fail alike"
-    assert explained.judgement.case == explained.case.digest
-    assert str(explained.attribution).startswith("the kernel's source: planted fails on all ")
-    assert "another kernel agrees with the oracle" in str(explained.attribution)
-    assert any(line.startswith("fails") and "n mod 64 = 63" in line for line in explained.lines())
+    finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O0", Allowance(say=told.append))
+    assert finding.case.inputs["x"].layout.shape == (1, 63)
+    assert finding.target.endswith("O2"), "the faster of the targets that fail alike"
+    assert finding.judgement.case == finding.case.digest
+    assert str(diagnosis.attribution).startswith("the kernel's source: planted fails on all ")
+    assert "another kernel agrees with the oracle" in str(diagnosis.attribution)
+    assert any(line.startswith("fails") and "n mod 64 = 63" in line for line in finding.lines())
     assert any("n 191 -> 63" in line for line in told)
-    assert explained.whole
+    assert diagnosis.whole
 
 
 def test_a_failure_at_one_optimisation_level_is_put_down_to_the_compiler() -> None:
-    explained = _examined(with_edits(_AT_O0), "O0", Allowance())
-    assert explained.attribution is not None
-    assert explained.attribution.cause == "compiler and flags"
-    assert "those with optimisation = -O0" in explained.attribution.evidence
+    _, diagnosis = _diagnosed(with_edits(_AT_O0), "O0", Allowance())
+    assert diagnosis.attribution is not None
+    assert diagnosis.attribution.cause == "compiler and flags"
+    assert "those with optimisation = -O0" in diagnosis.attribution.evidence
 
 
 def test_a_wish_to_stop_keeps_what_is_known() -> None:
-    explained = _examined(with_edits(TAIL_63), "O2", Allowance(stop=lambda: True))
-    assert explained.case == explained.original
-    assert explained.judgement.verdict.is_finding
-    assert not explained.whole
+    finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O2", Allowance(stop=lambda: True))
+    assert finding.case == diagnosis.original
+    assert finding.judgement.verdict.is_finding
+    assert not diagnosis.whole
 
 
 def test_time_that_is_over_is_said() -> None:
-    explained = _examined(with_edits(TAIL_63), "O2", Allowance(seconds=0.0))
-    assert not explained.whole
-    assert "not finished" in explained.lines()[-1]
+    finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O2", Allowance(seconds=0.0))
+    assert not diagnosis.whole
+    assert "not finished" in finding.lines()[-1]
 
 
 def test_a_kernel_that_keeps_state_is_probed_in_new_processes() -> None:
-    """Each worker goes on with the first eps that it was given, which fails most probes: only the tail is explained."""
+    """Each worker goes on with the first eps that it was given, which fails most probes: only the tail is finding."""
     first = "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })"
     tail = (TAIL_63[0], TAIL_63[1].replace("n % 64 != 63", "n % 8 != 7").replace("n - n % 64", "n - n % 8"))
     target = target_of(with_edits(tail, ("reciprocal_rms(total, n, eps)", first), name="both"), "O2")
     with WorkerPool([target]) as pool:
         case, judgement = failing(pool, target, given_case((3, 47), 1))
-        explained = examine(pool, [target], case, judgement)
-    assert str(explained.explanation.core) == "n mod 8 = 7"
-    assert Frame(explained.case).n == 7
+        finding = diagnose(pool, [target], Finding(case, judgement))
+    assert str(finding.core) == "n mod 8 = 7"
+    assert Frame(finding.case).n == 7

@@ -1,16 +1,40 @@
-"""What a check says when it does not pass."""
+"""How a check ends that does not pass: what is raised, and what it says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from fuzz.adapters.target import Target
-from fuzz.base.attestation import NotRun
+from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.pool import Pool
-from fuzz.findings.book import Bucket, FindingBook
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
-from fuzz.report.failure import Provenance, failure_text, told_lines
+from fuzz.report.failure import Provenance, explanation_lines, failure_text
 from fuzz.uses.check.plan import Plan
+
+
+class CheckFailed(AssertionError):  # noqa: N818 (named as test suites name it)
+    """The kernel failed, or nothing could be judged. The message is the whole report."""
+
+    __module__ = "fuzz"
+
+
+class CheckError(Exception):
+    """A check that cannot be made as it was asked for. The message says what to do."""
+
+    __module__ = "fuzz"
+
+
+class NotRunWarning(UserWarning):
+    """A target of a check that passed did not run here."""
+
+    __module__ = "fuzz"
+
+
+def told(info: Any) -> bool:
+    """Whether pytest hides our frames: their message says everything. Those of an internal error are shown."""
+    return isinstance(info.value, (CheckFailed, CheckError))
 
 
 def report(
@@ -33,7 +57,7 @@ def _text(bucket: Bucket, target: Target, origin: Provenance) -> str:
     """The failure as every verb tells it. A kernel of no pack is unknown to `repro`: its case goes to the check."""
     path = bucket.path if origin.pack_option else None
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, path, origin)
-    text = "\n".join([text, *told_lines(() if bucket.explained is None else bucket.explained.lines())])
+    text = "\n".join([text, *explanation_lines(bucket.found.lines())])
     text += f"\n  note          {bucket.note}" if bucket.note else ""
     if bucket.path is None or path is not None:
         return text

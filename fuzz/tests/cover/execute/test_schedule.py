@@ -5,27 +5,27 @@ from __future__ import annotations
 import threading
 import time
 
-from fuzz.execute.schedule import Turns
+from fuzz.execute.schedule import Schedule
 
 
-def _waiting(turns: Turns, count: int) -> None:
-    while len(turns._waiting) < count:
+def _waiting(schedule: Schedule, count: int) -> None:
+    while len(schedule._waiting) < count:
         time.sleep(0.001)
 
 
 def test_those_who_wait_go_by_their_place_and_those_of_one_place_as_they_came() -> None:
-    turns, done = Turns(1), list[str]()
+    schedule, done = Schedule(1), list[str]()
 
     def work(name: str, place: float) -> None:
-        with turns.turn((place,)):
+        with schedule.slot((place,)):
             done.append(name)
 
     threads = list[threading.Thread]()
-    with turns.turn((9,)):
+    with schedule.slot((9,)):
         for name, place in (("late", 3), ("first", 1), ("second", 2), ("third", 2)):
             threads.append(threading.Thread(target=work, args=(name, place)))
             threads[-1].start()
-            _waiting(turns, len(threads))
+            _waiting(schedule, len(threads))
     for thread in threads:
         thread.join()
     assert done == ["first", "second", "third", "late"]
@@ -33,23 +33,23 @@ def test_those_who_wait_go_by_their_place_and_those_of_one_place_as_they_came() 
 
 def test_who_has_just_had_a_turn_does_not_take_the_next_from_those_who_wait() -> None:
     """With a semaphore one worker is done with every batch before another begins with the first."""
-    turns, done = Turns(1), list[tuple[str, int]]()
+    schedule, done = Schedule(1), list[tuple[str, int]]()
     alive = 3
 
     def work(name: str) -> None:
         nonlocal alive
         for batch in range(20):
-            with turns.turn((batch,)):
-                while len(turns._waiting) < alive - 1:  # a real worker's turn lasts longer than to ask for the next
+            with schedule.slot((batch,)):
+                while len(schedule._waiting) < alive - 1:  # a real worker's turn lasts longer than to ask for the next
                     time.sleep(0.0001)
                 done.append((name, batch))
         alive -= 1
 
     threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
-    with turns.turn((-1,)):
+    with schedule.slot((-1,)):
         for count, thread in enumerate(threads, start=1):
             thread.start()
-            _waiting(turns, count)
+            _waiting(schedule, count)
     for thread in threads:
         thread.join()
     ahead = [max(batch for _, batch in done[: i + 1]) - batch for i, (_, batch) in enumerate(done)]
@@ -58,13 +58,13 @@ def test_who_has_just_had_a_turn_does_not_take_the_next_from_those_who_wait() ->
 
 
 def test_no_more_work_at_a_time_than_there_are_slots_and_a_failure_gives_its_slot_back() -> None:
-    turns, lock = Turns(2), threading.Lock()
+    schedule, lock = Schedule(2), threading.Lock()
     busy = most = 0
 
     def work() -> None:
         nonlocal busy, most
         try:
-            with turns.turn((0,)):
+            with schedule.slot((0,)):
                 with lock:
                     busy += 1
                     most = max(most, busy)
@@ -81,4 +81,4 @@ def test_no_more_work_at_a_time_than_there_are_slots_and_a_failure_gives_its_slo
     for thread in threads:
         thread.join()
     assert most == 2
-    assert turns._free == 2
+    assert schedule._free == 2

@@ -1,0 +1,168 @@
+"""Buckets: findings that have one cause, as far as is known, and how buckets are named."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fuzz.base import __version__
+from fuzz.base.case import Case
+from fuzz.base.verdict import Verdict
+from fuzz.findings.casefile import Found
+from fuzz.judge.judge import Judgement
+from fuzz.triage.causes import Pile
+from fuzz.triage.family import Family
+from fuzz.triage.finding import Finding
+from fuzz.triage.history import Need
+from fuzz.triage.rule import Atom, Rule
+
+
+@dataclass(frozen=True)
+class Source:
+    """The search that found something."""
+
+    seed: int
+    command: str = ""
+    """searches the same cases again."""
+
+
+@dataclass
+class Bucket:
+    """What is known of one bug: the smallest finding of it, what tells it from others, where it was seen how often."""
+
+    name: str
+    kernel: str
+    finding: Finding | None = None
+    """None for one of an earlier session that did not fail in this one yet."""
+    size: tuple[int, int] = (0, 0)
+    """of the case that is kept; an explained one gives way to fewer elements only."""
+    target: str = ""
+    """where the kept case fails."""
+    source: Source = Source(0)
+    path: Path | None = None
+    """its case file."""
+    written: bool = False
+    """whether the case file holds this very finding: a full disk keeps the one before it."""
+    note: str = ""
+    """what is known of the finding beyond its judgement, where it is not explained."""
+    need: Need | None = None
+    """what its failures need to show again; None until that was tried."""
+    core: Rule | None = None
+    """what tells its failures from others of its kernel and family; None too where there was no time to learn it."""
+    also: frozenset[str] = frozenset()
+    """other kernels of which the same fault in a shared source was seen: its rule holds of their failures too."""
+    tries: int = 0
+    """times that it was explained in part, for lack of time."""
+    pending: bool = True
+    """not explained yet."""
+    sightings: Counter[str] = field(default_factory=Counter)
+    """failing runs of this session, by target."""
+    pile: Pile = field(default_factory=Pile, repr=False)
+    """the same one by one, until they are sorted by their causes."""
+
+    @property
+    def found(self) -> Finding:
+        """The finding, of a bucket that has failed in this session."""
+        assert self.finding is not None
+        return self.finding
+
+    @property
+    def case(self) -> Case:
+        return self.found.case
+
+    @property
+    def judgement(self) -> Judgement:
+        return self.found.judgement
+
+    @property
+    def history(self) -> tuple[Case, ...]:
+        """The calls that must come before the case, in one process."""
+        return self.finding.history if self.finding is not None else ()
+
+    @property
+    def verdict(self) -> str:
+        return self.judgement.verdict.value
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Verdict of every other target on the case: who agrees with the oracle and who does not."""
+        return {name: verdict for name, verdict in self.found.verdicts.items() if name != self.found.target}
+
+    @property
+    def count(self) -> int:
+        """Failing runs of this session."""
+        return self.sightings.total()
+
+    @property
+    def targets(self) -> set[str]:
+        """Targets on which it was seen in this session."""
+        return {target for target, count in self.sightings.items() if count > 0}
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether it stands for a cause, and not only for failures that look alike."""
+        return self.finding is not None and self.finding.diagnosis is not None
+
+    @property
+    def is_sorted(self) -> bool:
+        """True once its cause was looked for."""
+        return self.need is not None
+
+    @property
+    def alone(self) -> bool:
+        """Its case fails by itself, as far as is known."""
+        return self.need in (None, Need.NOTHING)
+
+    def lines(self) -> tuple[str, ...]:
+        """What is known of the finding beyond its judgement."""
+        return self.found.lines() or ((self.note,) if self.note else ())
+
+    def record(self, lines: tuple[str, ...]) -> Found:
+        """What its case file says beside the case; `lines` explain it."""
+        finding, judgement = self.found, self.judgement
+        return Found(
+            finding.target, judgement.verdict.value, self.source.seed, __version__, judgement.broken_law,
+            explanation=lines, original=finding.original, history=finding.history,
+        )  # fmt: skip
+
+
+def by_verdict(kernel: str, judgement: Judgement) -> str:
+    """Names the bucket of a kernel and verdict, and of a broken law: so a run shows what nobody has explained."""
+    words = (kernel, judgement.verdict.value.lower(), judgement.broken_law_name)
+    return "-".join(word for word in words if word)
+
+
+def by_family(kernel: str, judgement: Judgement) -> str:
+    """Names the bucket of a kernel and family: verdicts that one cause mixes, such as a wrong value and a NaN."""
+    return "-".join([kernel, *Family.of(judgement).key.split()])
+
+
+def base_of(name: str) -> str:
+    """The name without the number of the cause: further causes have one after a '+', which no kernel's name has."""
+    return name.partition("+")[0]
+
+
+def family_of(bucket: Bucket) -> str:
+    """Kernel and family of a bucket that failed in this session: what may have one cause with others alike."""
+    return by_family(bucket.kernel, bucket.judgement)
+
+
+def hangs(bucket: Bucket) -> bool:
+    """A timeout was already seen alone: the worker tries such a case again in a process of its own."""
+    return bucket.verdict == Verdict.TIMEOUT.value
+
+
+def rule_to_text(rule: Rule | None) -> str:
+    """The rule as text, by which a later session tells which bug a failure is; '' for no rule."""
+    if rule is None:
+        return ""
+    return json.dumps([[atom.trait, atom.relation, list(atom.values), atom.cost] for atom in rule.atoms])
+
+
+def rule_from_text(text: str) -> Rule | None:
+    """The rule that `rule_to_text` wrote."""
+    if not text:
+        return None
+    return Rule(tuple(Atom(trait, relation, tuple(values), cost) for trait, relation, values, cost in json.loads(text)))

@@ -1,0 +1,233 @@
+"""The desk shares out the time for explaining, and puts the findings of each cause into one bucket."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from fuzz.adapters.target import Target
+from fuzz.base.case import CaseError
+from fuzz.execute.pool import Pool
+from fuzz.findings import casefile
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket, family_of
+from fuzz.triage.causes import Cause, breadth, causes_of, fails_on, one_fault
+from fuzz.triage.diagnosis import Allowance, Workers, diagnose, new_workers
+from fuzz.triage.family import Family
+from fuzz.triage.finding import Finding
+from fuzz.triage.history import Need
+from fuzz.triage.rule import Rule
+from fuzz.triage.trial import replayed
+
+
+def _never() -> bool:
+    return False
+
+
+def _silent(line: str) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How the time for explaining is shared out."""
+
+    least_s: float
+    """with fewer seconds left nothing is begun."""
+    most_s: float = math.inf
+    """seconds for one finding, at most."""
+    queue: float = math.inf
+    """the time that is left is shared with so many of the piles that wait, at most."""
+    one_cause: float = 1.0
+    """part of the time that one finding may take: another cause may be in the same pile."""
+    option: str = ""
+    """the option that gives more time; '' where there is none."""
+    later: bool = False
+    """what there is no time for now is looked at later, and failures go on coming. Half a rule tells nothing apart
+    then, for it would make further buckets of one bug; and a cause stays in the family by which failures are told."""
+
+
+@dataclass
+class Desk:
+    """Explains what waits in a book."""
+
+    pool: Pool
+    targets: Sequence[Target]
+    book: FindingBook
+    bounds: Bounds
+    stop: Callable[[], bool] = _never
+    """asked often; once it is true, what is known by then is the answer."""
+    say: Callable[[str], None] = _silent
+    """told in a few words how it goes."""
+    workers: Workers = new_workers
+
+    def __post_init__(self) -> None:
+        self.book.targets = self._by_id = {target.id: target for target in self.targets}
+        self._ends = math.inf
+        self._waiting = 1
+        self._number = 0
+        self._cut_short = False
+
+    @property
+    def waiting(self) -> list[list[Bucket]]:
+        """Piles of buckets whose verdicts one cause may mix; those that need other calls first are left as they are."""
+        piles: dict[str, list[Bucket]] = {}
+        for bucket in self.book.buckets.values():
+            if bucket.finding is not None and not bucket.note and not bucket.history:
+                piles.setdefault(family_of(bucket), []).append(bucket)
+        return list(piles.values())
+
+    def explain_all(self, seconds: float) -> None:
+        """Put one bucket for each cause in the place of those that were told apart by their verdicts only."""
+        piles, self._ends = self.waiting, time.monotonic() + seconds
+        for number, pile in enumerate(piles):
+            self._waiting = len(piles) - number
+            for bucket in self._sort(pile):
+                if bucket.name in self.book.buckets:
+                    self.book.buckets[bucket.name] = self.book.buckets.pop(bucket.name)
+        if self._left < self.bounds.least_s and not self.stop():
+            for bucket in self.book.buckets.values():
+                if not bucket.is_explained and not bucket.note and not bucket.history:
+                    bucket.note = f"not explained: the time for explaining was over; see {self.bounds.option}"
+
+    def explain(self, bucket: Bucket, ends: float) -> None:
+        """Put one bucket for each cause in the place of this one, by that time."""
+        self._ends = ends
+        self._sort([bucket])
+
+    def recall(self, bucket: Bucket) -> None:
+        """The finding that an earlier session has kept in the bucket, where its case still fails."""
+        try:
+            case, kept = casefile.load(bucket.path) if bucket.path is not None else (None, None)
+        except CaseError:
+            return
+        if case is None or kept is None or kept.target not in self._by_id or kept.history:
+            return
+        seen = replayed(self.pool, self._by_id, case, kept.law)
+        if kept.target in seen and seen[kept.target].judgement.verdict.is_finding:
+            verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
+            bucket.finding = Finding(case, seen[kept.target].judgement, verdicts, told=kept.explanation)
+            bucket.source, bucket.written = replace(bucket.source, seed=kept.run_seed), True
+
+    @property
+    def _left(self) -> float:
+        return self._ends - time.monotonic()
+
+    def _sort(self, pile: Sequence[Bucket]) -> list[Bucket]:
+        """The buckets of the causes that were found; none where there was no time."""
+        home, *others = pile
+        siblings = [each for each in self.book.siblings(home) if each.core is not None and each not in others]
+        rules = [each.core for each in siblings if each.core is not None]
+        waiting = [finding for bucket in pile for finding in bucket.pile.findings]
+        if home.case.digest not in {finding.case.digest for finding in waiting}:
+            waiting.append(home.found)
+        causes = causes_of(waiting, self._by_id, lambda finding, known: self._diagnosed(finding, [*rules, *known]))
+        if not causes:
+            return []
+        first = causes[0]
+        if self.bounds.later and not _is_whole(first.finding):
+            self.book.explain(home, first.finding)
+            return [home]
+        for other in others:
+            self.book.merge(other, home)
+        home.pile.findings.clear()
+        unexplained = self._unexplained(first) if self.bounds.later and self._cut_short else []
+        home = self._placed(home, first, siblings)
+        made = [home]
+        for cause in causes[1:]:
+            same = self._same(home.kernel, cause, siblings)
+            if same is not None:
+                self.book.move(home, same, cause.members)
+                continue
+            made.append(self.book.open(home, cause.members))
+            made[-1].pile.findings.clear()
+            self.book.explain(made[-1], cause.finding)
+        if unexplained:
+            self.book.open(home, unexplained)
+        for bucket in made:
+            self._join(bucket)
+        return made
+
+    def _diagnosed(self, finding: Finding, known: Sequence[Rule]) -> Finding | None:
+        """None where there is no time, or where what was cut short by a stop is done again later."""
+        self._cut_short = self.stop() or self._left < self.bounds.least_s
+        if self._cut_short:
+            return None
+        self._number += 1
+        head = f"shrinking {self._number} of {max(self._number, self._number - 1 + self._waiting)}"
+        self.say(head)
+        share = self._left * self.bounds.one_cause / min(self._waiting, self.bounds.queue)
+        seconds = min(self.bounds.most_s, max(share, self.bounds.least_s))
+        allowance = Allowance(seconds, self.stop, lambda line: self.say(f"{head}: {line}"), self.bounds.option)
+        kernel = self._by_id[finding.target].kernel.name
+        fresh = any(each.need is Need.HISTORY for each in self.book.buckets.values() if each.kernel == kernel)
+        found = diagnose(self.pool, self.targets, finding, allowance, known, self.workers, fresh=fresh)
+        if not self.bounds.later or _is_whole(found) or found.diagnosis is None:
+            return found
+        if self.stop():
+            return None
+        half = replace(found.diagnosis.explanation, core=None)
+        return replace(found, diagnosis=replace(found.diagnosis, explanation=half))
+
+    def _placed(self, bucket: Bucket, cause: Cause, siblings: Sequence[Bucket]) -> Bucket:
+        """The first cause stays where its findings are, unless it is one that is known. Where they are then."""
+        same = self._same(bucket.kernel, cause, siblings)
+        if cause.finding.core is None and not bucket.is_sorted and siblings:
+            same = siblings[0]
+        if same is not None and bucket.core is None:
+            self.book.merge(bucket, same)
+            return same
+        self.book.explain(bucket, cause.finding)
+        return bucket
+
+    def _same(self, kernel: str, cause: Cause, siblings: Sequence[Bucket]) -> Bucket | None:
+        """The bucket of a cause of the kernel that is stated alike, perhaps seen as another verdict."""
+        known = siblings
+        if not self.bounds.later:
+            known = [each for each in self.book.buckets.values() if each.kernel == kernel and each.core is not None]
+        core = cause.finding.core
+        return next((each for each in known if core is not None and str(each.core) == str(core)), None)
+
+    def _join(self, bucket: Bucket) -> None:
+        """Put a bucket and one of another kernel into one, where both are one fault in a source that they share."""
+        for other in list(self.book.buckets.values()):
+            first, second = sorted((bucket, other), key=lambda each: breadth(each.core))
+            verdicts = self._verdicts_of_one_fault(first, second)
+            if verdicts is not None:
+                self.book.join(second, first, verdicts)
+                return
+
+    def _verdicts_of_one_fault(self, one: Bucket, other: Bucket) -> dict[str, str] | None:
+        """What is said of the first one's case, by target, where both are one fault: each fails on the other's case."""
+        if one.target not in self._by_id or other.target not in self._by_id:
+            return None
+        kernels = self._by_id[one.target].kernel, self._by_id[other.target].kernel
+        if not one_fault(*kernels, (one.core, other.core)):
+            return None
+        verdicts = []
+        for bucket, kernel in ((one, kernels[1]), (other, kernels[0])):
+            if bucket.finding is None:
+                self.recall(bucket)
+            if bucket.finding is None:
+                return None
+            verdicts.append(self._verdicts(bucket.finding))
+            if not fails_on(kernel, verdicts[-1], self._by_id):
+                return None
+        alike = Family.of(one.judgement).key == Family.of(other.judgement).key
+        return verdicts[0] if alike else None
+
+    def _verdicts(self, finding: Finding) -> dict[str, str]:
+        if finding.diagnosis is not None:
+            return dict(finding.verdicts)
+        seen = replayed(self.pool, self._by_id, finding.case, finding.judgement.broken_law)
+        return {name: each.judgement.verdict.value for name, each in seen.items()}
+
+    def _unexplained(self, cause: Cause) -> list[Finding]:
+        """What was put to a cause only because there was no time to look at it."""
+        return [each for each in cause.members if not cause.explains(each, self._by_id)]
+
+
+def _is_whole(finding: Finding) -> bool:
+    return finding.diagnosis is not None and finding.diagnosis.whole

@@ -1,0 +1,137 @@
+"""Stores: where findings outlive the process that found them. All of them keep the cases as files.
+
+A store is told of everything in batches. A batch is what happened since the one before; it is saved whole or not at
+all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from fuzz.base.case import Case
+from fuzz.findings.bucket import Bucket
+from fuzz.findings.casefile import save
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where an accuracy was seen: a target, a dtype, and rows of about one length, judged by one of the budgets."""
+
+    target: str
+    dtype: str
+    bin: int
+    worst_case: bool
+
+
+@dataclass(frozen=True)
+class WorstRun:
+    """The passing run of the worst err/budget at one point, and how many runs there were."""
+
+    n: int
+    ratio: float
+    climb: float
+    where: str
+    runs: int = 1
+
+    def joined(self, other: WorstRun) -> WorstRun:
+        """The worse of the two; the runs of both."""
+        worse = other if other.ratio > self.ratio else self
+        return WorstRun(worse.n, worse.ratio, worse.climb, worse.where, self.runs + other.runs)
+
+
+@dataclass
+class Batch:
+    """What happened since the last one. Everything here is a count, a maximum or the latest state of a bucket, so that
+    what cannot be saved, because the disk is full, waits in memory without growing with the run."""
+
+    cases: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """by slice of the night, and minute of its own time."""
+    judged: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """judged runs, by the same."""
+    counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    """by what is counted and of what: ('judged', target), ('compared', law), ('twin', target, law),
+    ('visit', op, kind, value)."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """the latest reason why a target did not run a case."""
+    accuracy: dict[Point, WorstRun] = field(default_factory=dict)
+    sightings: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """failing runs by bucket and target; fewer than none where they turned out to be of another bucket."""
+    buckets: dict[str, Bucket] = field(default_factory=dict)
+    """those that keep another case than before, or know more of it, as they were at that time."""
+    merged: list[tuple[str, str]] = field(default_factory=list)
+    """buckets that are gone, and those that have their findings of every night; in their order, after `sightings`."""
+    passed: set[str] = field(default_factory=set)
+    """buckets whose kept case was replayed and passed."""
+    released: list[Path] = field(default_factory=list)
+    """case files that no bucket names any longer."""
+
+    def note(self, point: Point, worst: WorstRun) -> None:
+        """A passing run."""
+        known = self.accuracy.get(point)
+        self.accuracy[point] = worst if known is None else known.joined(worst)
+
+    def add(self, later: Batch) -> None:
+        """Take in what happened later."""
+        for mine, theirs in ((self.cases, later.cases), (self.judged, later.judged)):
+            mine.update(theirs)
+        self.counts.update(later.counts)
+        self.sightings.update(later.sightings)
+        self.reasons |= later.reasons
+        self.buckets |= later.buckets
+        self.merged += later.merged
+        self.passed |= later.passed
+        self.released += later.released
+        for point, worst in later.accuracy.items():
+            self.note(point, worst)
+
+
+class Store(Protocol):
+    """Keeps what a book of findings tells it."""
+
+    folder: Path
+    """where the case files are."""
+
+    def write(self, bucket: Bucket, path: Path) -> None:
+        """Write the bucket's case file, whole or not at all. Raises OSError."""
+
+    def release(self, path: Path, batch: Batch) -> None:
+        """Remove a case file that no bucket names any longer: with this batch, where something saved names it still."""
+
+    def commit(self, batch: Batch) -> str:
+        """Save a batch; why that is not possible, or ''. What is not saved is tried again with the next one."""
+
+    def sightings(self) -> Mapping[str, Mapping[str, int]]:
+        """The failing runs that are saved, by bucket and target."""
+
+
+class FileStore:
+    """Keeps case files and nothing else: what was counted is gone with the process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._seen: dict[str, Counter[str]] = {}
+
+    def write(self, bucket: Bucket, path: Path) -> None:
+        save(path, bucket.case, bucket.record(bucket.found.lines()))
+
+    def release(self, path: Path, batch: Batch) -> None:
+        path.unlink(missing_ok=True)
+
+    def commit(self, batch: Batch) -> str:
+        for (name, target), count in batch.sightings.items():
+            self._seen.setdefault(name, Counter())[target] += count
+        for source, into in batch.merged:
+            self._seen.setdefault(into, Counter()).update(self._seen.pop(source, Counter()))
+        return ""
+
+    def sightings(self) -> Mapping[str, Mapping[str, int]]:
+        return {name: +counts for name, counts in self._seen.items() if +counts}
+
+
+def evidence_path(folder: Path, case: Case) -> Path:
+    """Where the case of an internal error goes."""
+    return folder / f"internal-{case.digest[:12]}.json"

@@ -1,0 +1,223 @@
+"""The database of nights: batches are rows, totals are sums of them, and older states are gone on with."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateTable
+
+import fuzz.findings
+from fuzz.base.verdict import Verdict
+from fuzz.findings.bucket import Bucket, Source, rule_from_text, rule_to_text
+from fuzz.findings.database import open_state, upsert
+from fuzz.findings.database_store import DatabaseStore, Position
+from fuzz.findings.database_views import view
+from fuzz.findings.state import StateError
+from fuzz.findings.store import Batch, Point, WorstRun
+from fuzz.findings.tables import Base, CounterRow
+from fuzz.judge.judge import Judgement
+from fuzz.tests.common.examples import plain
+from fuzz.triage.finding import Finding
+from fuzz.triage.history import Need
+from fuzz.triage.rule import Atom, Rule
+from fuzz.uses.nightly.opening import begin_slice, close, open_night
+from fuzz.uses.nightly.slices import Turn
+
+OLD_STATE = Path(__file__).parents[2] / "common" / "state_version_2.sql"
+TARGET = "c-k@native:gcc-O2"
+
+
+def _begun(path: Path) -> tuple[Engine, Position]:
+    engine = open_state(path)
+    position = open_night(engine, 1, 10.0, "", {}, resume=False).position
+    begin_slice(engine, position, Turn(0, "rms_norm", 5, 1.0))
+    return engine, position
+
+
+def _bucket(n: int, folder: Path) -> Bucket:
+    case = plain(n)
+    finding = Finding(case, Judgement(TARGET, case.digest, Verdict.FAIL_NUMERIC, 2.0))
+    return Bucket("k-values", "k", finding, (n, 0), TARGET, Source(5), folder / f"{n}.json", written=True)
+
+
+def _batch(position: Position, count: int, n: int) -> Batch:
+    return Batch(
+        cases=Counter({(position.slice, 0): count}),
+        judged=Counter({(position.slice, 0): count}),
+        counts=Counter(
+            {("compared", "rerun"): count, ("visit", "rms_norm", "n", "5"): count, ("judged", TARGET): count}
+        ),
+        accuracy={Point(TARGET, "f32", 8, False): WorstRun(4, 0.1 * n, 1.0, f"{n}", count)},
+        sightings=Counter({("k-values", TARGET): count}),
+    )
+
+
+def test_batches_add_up_alike_in_memory_and_in_the_tables(tmp_path: Path) -> None:
+    """Each is counted once, whether it was saved by itself or had to wait for the next one."""
+    seen = []
+    for name, together in (("one", True), ("many", False)):
+        engine, position = _begun(tmp_path / f"{name}.sqlite")
+        store = DatabaseStore(engine, tmp_path, position)
+        waiting = Batch()
+        for count, n in ((3, 5), (4, 2), (5, 9)):
+            waiting.add(_batch(position, count, n))
+            if n != 9:
+                waiting.buckets["k-values"] = _bucket(n, tmp_path)
+            if not together or n == 9:
+                assert store.commit(waiting) == ""
+                waiting = Batch()
+        begin_slice(engine, position, Turn(1, "rms_norm", 6, 1.0))
+        close(engine, position, "limit")
+        resumed = open_night(engine, 1, 20.0, "", {}, resume=False).position
+        assert resumed.night == 2, "another night, another session and a slice without batches change nothing"
+        found = view(engine, 1)
+        (bucket,), (worst,), (law,) = found.buckets, found.accuracy, found.laws
+        seen.append((bucket.count, bucket.row.size, bucket.row.case_file, bucket.sightings, found.cases))
+        assert (round(worst.ratio, 9), worst.where, worst.runs) == (0.9, "9", 12)
+        assert law.compared == found.coverage[0].visits == found.pace[0].judged == 12
+        assert [(part.cases, part.judged) for part in found.slices] == [(12, 12), (0, 0)]
+        assert sum(minute.cases for minute in found.pace) == 12
+        assert found.history[0].judged == 12
+        assert (bucket.first_night, bucket.last_night, bucket.status) == (1, 1, "new")
+    assert seen[0] == seen[1] == (12, 2, "2.json", {TARGET: 12}, 12)
+
+
+def test_a_full_disk_leaves_the_tables_as_they_were_and_what_waits_is_saved_later(tmp_path: Path) -> None:
+    """SQLite's own limit of pages stands for the disk: the same error, at the same places."""
+    engine, position = _begun(tmp_path / "state.sqlite")
+    store = DatabaseStore(engine, tmp_path, position)
+    many = Batch(cases=Counter({(position.slice, 0): 1}))
+    many.counts = Counter({("visit", "rms_norm", "n", str(n)): 1 for n in range(5000)})
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")
+    assert "full" in store.commit(many)
+    assert view(engine).cases == 0
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1073741823")
+    assert store.commit(Batch(cases=Counter({(position.slice, 0): 1}))) == ""
+    assert view(engine).cases == 2
+    assert len(view(engine).coverage) == 5000
+
+
+def test_a_session_goes_on_with_the_time_that_earlier_ones_have_left(tmp_path: Path) -> None:
+    engine, position = _begun(tmp_path / "state.sqlite")
+    position.began -= 4.0
+    position.triage_s = 1.5
+    DatabaseStore(engine, tmp_path, position).commit(Batch())
+    resumed = open_night(engine, 9, 10.0, "", {}, resume=True)
+    assert resumed.resumed
+    assert 5.0 < resumed.left_s < 6.01
+    assert (resumed.seed, resumed.position.earlier_triage_s) == (1, 1.5)
+    assert 3.9 < view(engine).night.used_s < 5.0
+
+
+def test_states_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path) -> None:
+    newer = tmp_path / "newer.sqlite"
+    engine = open_state(newer)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("PRAGMA user_version = 99")
+    with pytest.raises(StateError, match="version 99, this kernelfuzz has version 3"):
+        open_state(newer)
+    (tmp_path / "junk.sqlite").write_text("this is no database, but long enough to look at\n" * 100)
+    with pytest.raises(StateError, match="not a state of kernelfuzz"):
+        open_state(tmp_path / "junk.sqlite")
+    with pytest.raises(StateError, match="cannot be written"):
+        open_state(Path("/proc/state.sqlite"))
+    with pytest.raises(StateError, match="no night in it yet"):
+        view(open_state(tmp_path / "new.sqlite"))
+
+
+def _old_state(path: Path, version: int) -> Path:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(OLD_STATE.read_text())
+        if version == 1:
+            connection.execute("UPDATE bucket SET triaged = digest")
+            for column in ("need", "core"):
+                connection.execute(f"ALTER TABLE bucket DROP COLUMN {column}")
+            connection.execute("PRAGMA user_version = 1")
+            connection.commit()
+    return path
+
+
+def test_a_state_of_version_2_says_the_same_and_is_gone_on_with(tmp_path: Path) -> None:
+    engine = open_state(_old_state(tmp_path / "state.sqlite", 2))
+    seen = view(engine)
+    assert (seen.night.id, seen.night.seed, seen.night.ended, seen.judged, seen.cases) == (2, 4, "limit", 3848, 962)
+    assert (round(seen.night.used_s, 3), seen.night.triage_s) == (5.495, 0.25)
+    [bucket] = seen.buckets
+    assert (bucket.status, bucket.count, bucket.first_night, bucket.last_night) == ("still fails", 1342, 1, 2)
+    assert bucket.sightings == {"c-loses-eps@native:gcc-O0": 443, "c-loses-eps@native:gcc-O2": 443}
+    assert [(part.number, part.op, part.cases, part.judged) for part in seen.slices] == [
+        (0, "", 1, 4), (1, "rms_norm", 961, 3844),
+    ]  # fmt: skip
+    assert [(minute.minute, minute.cases) for minute in seen.pace] == [(0, 1), (1, 961)], "when the slices began"
+    assert [(row.name, row.judged, row.findings) for row in seen.targets if row.findings] == [
+        ("c-loses-eps@native:gcc-O0", 962, 443), ("c-loses-eps@native:gcc-O2", 962, 443),
+    ]  # fmt: skip
+    assert {(law.name, law.compared) for law in seen.laws} == {("rerun", 16), ("scaling", 20)}
+    assert sum(label.wanted for label in seen.coverage) == 3
+    assert [label.visits == 0 for label in seen.coverage].count(True) == 1
+    assert [past.judged for past in seen.history] == [1916, 3848]
+    assert len(seen.accuracy) == 2
+    position = open_night(engine, 9, 10.0, "", {}, resume=False).position
+    begin_slice(engine, position, Turn(0, "rms_norm", 5, 1.0))
+    store = DatabaseStore(engine, tmp_path, position)
+    [kept] = store.load().values()
+    assert (kept.name, kept.pending, kept.size[0]) == ("loses-eps-values", True, 2)
+    assert store.commit(Batch(sightings=Counter({("loses-eps-values", "c-loses-eps@native:gcc-O2"): 2}))) == ""
+    assert view(engine).buckets[0].count == 1344
+    engine.dispose()
+    assert view(open_state(tmp_path / "state.sqlite")).buckets[0].count == 1344, "opened again, it is of this version"
+
+
+def test_a_state_of_version_1_is_gone_on_with(tmp_path: Path) -> None:
+    """It says nothing of causes: what was explained then keeps its bucket, and the rest is explained."""
+    engine = open_state(_old_state(tmp_path / "state.sqlite", 1))
+    position = open_night(engine, 9, 10.0, "", {}, resume=False).position
+    [kept] = DatabaseStore(engine, tmp_path, position).load().values()
+    assert (kept.need, kept.core, kept.pending) == (Need.NOTHING, None, False)
+    assert kept.path == tmp_path / "loses-eps-values-361a0890902b.json"
+
+
+def test_a_state_that_could_not_be_brought_up_to_date_is_as_it_was(tmp_path: Path) -> None:
+    """A kill in the middle: the new tables are there in one step, or not at all."""
+    path = _old_state(tmp_path / "state.sqlite", 2)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE old_bucket (id INTEGER)")
+    with pytest.raises(StateError, match="cannot be written"):
+        open_state(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count FROM bucket").fetchall() == [(1342,)]
+        assert connection.execute("PRAGMA user_version").fetchall() == [(2,)]
+        connection.execute("DROP TABLE old_bucket")
+    assert view(open_state(path)).buckets[0].count == 1342
+
+
+def test_the_tables_and_their_statements_are_those_of_postgresql_too() -> None:
+    """Nothing but `fuzz.findings.database` knows which database it is."""
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    for table in Base.metadata.sorted_tables:
+        assert "CREATE TABLE" in str(CreateTable(table).compile(dialect=dialect))
+    said = str(upsert("postgresql", CounterRow, ["count"]).compile(dialect=dialect))
+    assert (
+        "ON CONFLICT (night_id, what, subject, kind, value) DO UPDATE SET count = (counter.count + excluded.count)"
+        in said
+    )
+    assert "DO NOTHING" in str(upsert("postgresql", CounterRow).compile(dialect=dialect))
+    folder = Path(fuzz.findings.__file__).parent
+    texts = {path.name: path.read_text() for path in folder.glob("*.py")}
+    knowing = {name for name, text in texts.items() if any(word in text for word in ("dialects", "PRAGMA", "sqlite3"))}
+    assert knowing == {"database.py"}
+
+
+def test_a_rule_is_the_same_after_it_was_kept() -> None:
+    rule = Rule((Atom("n mod 64", "=", (63,), 1.2), Atom("dtype of x", "in", ("f16", "f32"), 2.0)))
+    assert rule_from_text(rule_to_text(rule)) == rule
+    assert rule_from_text(rule_to_text(None)) is None
+    assert rule_from_text(rule_to_text(Rule())) == Rule()

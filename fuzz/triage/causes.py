@@ -1,0 +1,143 @@
+"""Causes: many failures are few bugs. Failures of which one rule holds have one cause, and a fault in a source of which
+several kernels are made shows in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fuzz.adapters.build import edited_source
+from fuzz.adapters.registry import adapter_of
+from fuzz.adapters.target import Target
+from fuzz.base.kernel import Kernel
+from fuzz.base.verdict import Verdict
+from fuzz.triage.attribution import WHERE_IT_RUNS, Attribution
+from fuzz.triage.family import Family
+from fuzz.triage.finding import Finding
+from fuzz.triage.rule import Rule
+from fuzz.triage.trial import traits_for
+
+_MOST_FINDINGS = 5_000
+_MOST_BYTES = 64 << 20
+"""of the values of one pile: what comes after that is counted, and not sorted. Chosen, not measured."""
+_MOST_CAUSES = 6
+"""causes of one pile: a kernel that is wrong everywhere in a different way each time is not explained in pieces."""
+_STRAYS = 0.03
+"""of a pile: so few failures beside a rule that nearly fits are no cause of their own."""
+
+
+@dataclass
+class Pile:
+    """Failures that look alike, as they come, until they are sorted by their causes."""
+
+    findings: list[Finding] = field(default_factory=list)
+    _bytes: int = 0
+
+    def add(self, finding: Finding) -> None:
+        """Remember a failure, while there is room."""
+        size = sum(len(tensor.bits) for tensor in finding.case.inputs.values())
+        if len(self.findings) < _MOST_FINDINGS and self._bytes + size <= _MOST_BYTES:
+            self._bytes += size
+            # What the kernel returned is not needed again, and is as large as the case.
+            self.findings.append(Finding(finding.case, replace(finding.judgement, outcome=None, worst=None)))
+
+
+@dataclass
+class Cause:
+    """Failures that one rule explains: the smallest of them with its diagnosis, and all of them as they were seen."""
+
+    finding: Finding
+    members: list[Finding]
+
+    def explains(self, finding: Finding, targets: Mapping[str, Target]) -> bool:
+        """True where the rule holds of the failure, or where there is no rule by which it could be told apart."""
+        rule = self.finding.core
+        if rule is None:
+            return True
+        law = Family.of(finding.judgement).law
+        return rule.holds(traits_for(finding.case, targets[finding.target], law))
+
+
+Diagnose = Callable[[Finding, Sequence[Rule]], Finding | None]
+"""Diagnoses a finding, given the rules of other causes; None where there is no time for it any more."""
+
+
+def causes_of(findings: Sequence[Finding], targets: Mapping[str, Target], diagnose: Diagnose) -> list[Cause]:
+    """The causes of failures of one kernel and one family; their members are all of `findings`.
+
+    The smallest failure is diagnosed; whatever its rule holds of is explained by it; then the smallest of the rest, by
+    probes that keep away from what is explained already, until nothing is left or no further rule is found.
+    """
+    found: list[Cause] = []
+    left = sorted(findings, key=lambda finding: finding.size)
+    while left:
+        rules = [cause.finding.core for cause in found if cause.finding.core is not None]
+        strays = found and len(left) <= _STRAYS * len(findings) and _has_rule(found[0].finding)
+        diagnosed = None if strays or len(found) >= _MOST_CAUSES else diagnose(left[0], rules)
+        if diagnosed is None or (found and diagnosed.core is None):
+            if found:
+                found[0].members += left
+            break
+        cause = Cause(diagnosed, [])
+        cause.members = [each for each in left if each is left[0] or cause.explains(each, targets)]
+        taken = {id(each) for each in cause.members}
+        found.append(cause)
+        left = [each for each in left if id(each) not in taken]
+    return found
+
+
+def _has_rule(finding: Finding) -> bool:
+    return finding.diagnosis is not None and finding.diagnosis.rule is not None
+
+
+def one_fault(one: Kernel, other: Kernel, rules: tuple[Rule | None, Rule | None]) -> bool:
+    """True where failures of two kernels may have one cause: both have an own source in common, and are stated alike.
+
+    Further conditions of one are those under which it comes to that source; without a rule nothing is known to be
+    alike. What else there must be is that each fails on the other's case: see `fails_on`.
+    """
+    if one == other or one.op != other.op or not shared_sources([one, other]):
+        return False
+    mine, theirs = (_conditions(rule) for rule in rules)
+    return bool(mine and theirs) and (mine <= theirs or theirs <= mine)
+
+
+def breadth(rule: Rule | None) -> int:
+    """Smaller for the rule with fewer conditions: it belongs to the kernel that comes to the source by the shortest
+    way."""
+    return len(rule.atoms) if rule is not None else 0
+
+
+def fails_on(kernel: Kernel, verdicts: Mapping[str, str], targets: Mapping[str, Target]) -> bool:
+    """True where one of the kernel's targets fails; `verdicts` are those of one case, by target."""
+    own = (verdict for name, verdict in verdicts.items() if targets[name].kernel == kernel)
+    return any(Verdict(verdict).is_finding for verdict in own)
+
+
+def shared_cause(kernels: Collection[Kernel]) -> Attribution:
+    """What the failures of these kernels are tied to."""
+    sources = " or ".join(shared_sources(list(kernels)))
+    names = " and ".join(sorted(kernel.name for kernel in kernels))
+    return Attribution(
+        f"the shared source {sources}", f"{names} are made of it, fail by the same rule, and each on the other's case"
+    )
+
+
+def shared_sources(kernels: Sequence[Kernel]) -> list[str]:
+    """Names of the files of which all of them are made: the kernel that the others include, else what they include."""
+    parts = [_parts(kernel) for kernel in kernels]
+    common = {path for path, text in parts[0].items() if all(other.get(path) == text for other in parts[1:])}
+    whole = common & {kernel.source.resolve() for kernel in kernels}
+    return sorted(path.name for path in whole or common)
+
+
+def _conditions(rule: Rule | None) -> frozenset[str]:
+    """Those on the case: where a kernel runs is its own affair."""
+    return frozenset(str(atom) for atom in rule.atoms if atom.trait not in WHERE_IT_RUNS) if rule else frozenset()
+
+
+def _parts(kernel: Kernel) -> Mapping[Path, str]:
+    """Texts of the kernel's source, as it is built, and of what that includes, where a source is one kernel's."""
+    adapter = adapter_of(kernel)
+    return adapter.files(kernel, edited_source(kernel)) if adapter.kernel_per_source else {}

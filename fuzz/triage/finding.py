@@ -1,0 +1,113 @@
+"""A finding: one record of a failing case, from the moment it is seen until it is explained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from fuzz.base.case import Case
+from fuzz.base.draw import Frame
+from fuzz.judge.judge import Judgement
+from fuzz.triage.attribution import Attribution
+from fuzz.triage.explain import Explanation
+from fuzz.triage.rule import Rule
+
+_CAUSE = "cause: "
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What shrinking and probing found out about a failure."""
+
+    original: Case
+    """the case as it was seen, before it was shrunk."""
+    attribution: Attribution | None
+    explanation: Explanation
+    runs: int = 0
+    """cases run to find that out."""
+    whole: bool = True
+    """False where time ran out first, or somebody wanted to stop."""
+    option: str = ""
+    """the option that would have given it more time; '' where there is none."""
+
+    @property
+    def rule(self) -> Rule | None:
+        """When it fails, where a rule agrees with every probe."""
+        return self.explanation.rule
+
+    def lines(self, small: Case) -> list[str]:
+        """For a report on the shrunk case: what was shrunk, the cause, the rule with its evidence, the places."""
+        said = []
+        if small.digest != self.original.digest:
+            said.append(f"shrunk: {change(self.original, small)} (was {self.original.digest[:12]})")
+        if self.attribution is not None:
+            said.append(f"{_CAUSE}{self.attribution}")
+        said += self.explanation.lines()
+        if not self.whole:
+            more = f"; see {self.option}" if self.option else ""
+            said.append(f"not finished: the time for explaining was over{more}")
+        return said
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A failing case. It is seen first; then it may be known to need earlier calls; then it is shrunk and explained."""
+
+    case: Case
+    """the smallest that fails in the same way, once it is explained; the one that was seen where that needs calls."""
+    judgement: Judgement
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+    """by target: what the others said of the same case; once it is explained, what all of them say of the small one."""
+    history: tuple[Case, ...] = ()
+    """the calls that must come before the case, in one process."""
+    diagnosis: Diagnosis | None = None
+    told: tuple[str, ...] = ()
+    """what is said of it in place of a diagnosis: that it needs calls, or what an earlier session has explained."""
+
+    @property
+    def target(self) -> str:
+        """The target on which the case fails."""
+        return self.judgement.target
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Smaller for the case that is easier to understand."""
+        return size_of(self.case)
+
+    @property
+    def core(self) -> Rule | None:
+        """What tells its cause from others."""
+        return self.diagnosis.explanation.core if self.diagnosis is not None else None
+
+    @property
+    def original(self) -> str:
+        """Digest of the case that it was shrunk from; '' where nobody has tried."""
+        return self.diagnosis.original.digest if self.diagnosis is not None else ""
+
+    def lines(self) -> tuple[str, ...]:
+        """What is known beyond the judgement."""
+        return tuple(self.diagnosis.lines(self.case)) if self.diagnosis is not None else self.told
+
+    def caused_by(self, attribution: Attribution) -> Finding:
+        """The same finding, tied to something else than it seemed to be."""
+        if self.diagnosis is not None:
+            return replace(self, diagnosis=replace(self.diagnosis, attribution=attribution))
+        others = (line for line in self.told if not line.startswith(_CAUSE))
+        return replace(self, told=(f"{_CAUSE}{attribution}", *others))
+
+
+def size_of(case: Case) -> tuple[int, int]:
+    """Fewer elements first, then memory with fewer gaps."""
+    tensors = case.inputs.values()
+    return sum(t.layout.size for t in tensors), sum(t.layout.extent + t.layout.offset for t in tensors)
+
+
+def change(before: Case, after: Case) -> str:
+    """What shrinking changed, in a few words: 'n 4097 -> 65, rows 3 -> 1'."""
+    one, two = Frame(before), Frame(after)
+    facts = (("n", one.n, two.n), ("rows", math.prod(one.outer), math.prod(two.outer)))
+    words = [f"{name} {old} -> {new}" for name, old, new in facts if old != new]
+    if not words and before.digest != after.digest:
+        words.append("plainer values or layout")
+    return ", ".join(words)

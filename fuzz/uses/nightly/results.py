@@ -1,0 +1,104 @@
+"""What a night ends with: its summary, its record and reports, and its page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError
+
+from fuzz.base.kernel import Kernel
+from fuzz.findings.database import open_state
+from fuzz.findings.database_views import NightView, view
+from fuzz.findings.state import PAGE, latest_state
+from fuzz.findings.tally import Tally, TargetTally
+from fuzz.report.formats import Wanted, write_reports
+from fuzz.report.night import night_record, outline_of, print_night
+from fuzz.report.page import write_page
+from fuzz.uses.nightly.opening import Opened, close
+from fuzz.uses.search.stopping import LAST_S, Stopping
+from fuzz.uses.starting import missing_targets
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a night ended, as far as there was time to look."""
+
+    tally: Tally | None = None
+    """of the whole night, whatever session saw it."""
+    missing: Sequence[str] = ()
+    """required targets that did not run."""
+    saved: bool = False
+
+
+@dataclass(frozen=True)
+class NightResults:
+    """Where the results of a night go."""
+
+    state: Path
+    require: Sequence[str]
+    json: Path | None
+    reports: Sequence[Wanted]
+    kernels: Sequence[Kernel]
+    """of the pack."""
+    out: Console
+    err: Console
+
+    def finish(self, engine: Engine, opened: Opened, stopping: Stopping, saved: bool) -> Ended:
+        """Say how the night ended, first in the state. What takes too long then is left out: the state has it all."""
+        if saved:
+            try:
+                close(engine, opened.position, "signal" if stopping.signalled else "limit")
+            except OperationalError as error:
+                self._warn(f"not saved: {error.orig}")
+                saved = False
+        ended, whole = Ended(), False
+        with stopping.abortable(LAST_S):
+            seen = view(engine, opened.night)
+            ended = self._ended(seen)
+            saved = self._write(seen, ended) and saved
+            whole = True
+        if not saved:
+            self._warn("the end of the night was not saved: free some space, then: "
+                       f"kernelfuzz nightly --resume --state {self.state}")  # fmt: skip
+        elif not whole:
+            self._warn("all is saved, and there was no time to write the page: "
+                       f"kernelfuzz nightly --report-only --state {self.state}")  # fmt: skip
+        return Ended(ended.tally, ended.missing, saved)
+
+    def again(self) -> Ended:
+        """Everything of the latest night once more. Raises StateError where there is none, OSError."""
+        seen = view(open_state(latest_state(self.state)))
+        ended = self._ended(seen)
+        return Ended(ended.tally, ended.missing, self._write(seen, ended))
+
+    def _ended(self, seen: NightView) -> Ended:
+        tally = Tally()
+        for row in seen.targets:
+            counts = TargetTally(row.name, row.kernel, row.judged, row.findings, row.gave_up, row.not_run)
+            counts.not_run_reason = row.reason
+            tally.targets[row.name] = counts
+        missing = missing_targets(tally, self.require)
+        for line in missing:
+            self.err.print(line, style="bold red")
+        return Ended(tally, missing)
+
+    def _write(self, seen: NightView, ended: Ended) -> bool:
+        """Summary, record, reports, page; False, with a word why, where one of the files cannot be written."""
+        print_night(self.out, seen, self.state / PAGE)
+        try:
+            if self.json:
+                self.json.write_text(json.dumps(night_record(seen), indent=1) + "\n", encoding="utf-8")
+            write_reports(outline_of(seen, self.kernels, ended.missing), self.reports)
+            write_page(self.state / PAGE, seen)
+        except OSError as error:
+            self._warn(f"not saved: {error.filename}: {error.strerror}")
+            return False
+        return True
+
+    def _warn(self, line: str) -> None:
+        self.err.print(line, style="yellow")

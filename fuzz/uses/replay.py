@@ -1,0 +1,200 @@
+"""A kept case, replayed: which case and targets are asked for, what is said of it, and a program that shows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from fuzz.adapters.pack import Pack
+from fuzz.adapters.registry import ADAPTERS
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
+from fuzz.base.errors import UsageError
+from fuzz.base.op import OPS
+from fuzz.base.selection import SelectionError
+from fuzz.base.verdict import Verdict
+from fuzz.findings import casefile
+from fuzz.findings.casefile import Found
+from fuzz.generate.search import StopSearch, search
+from fuzz.judge.judge import Judgement
+from fuzz.laws.law import LawCheck
+from fuzz.laws.registry import declared, with_twins
+from fuzz.report.script import script_of
+from fuzz.triage.history import history_line
+from fuzz.triage.trial import Seen
+from fuzz.uses.starting import select_targets
+
+_PLACE = re.compile(r"(\d+):(\w+):(\d+)")
+_SHORTEST = 4
+"""characters of an id."""
+_LISTED = 5
+
+
+@dataclass(frozen=True)
+class ChosenCase:
+    """A case, and what is known of how it fails."""
+
+    case: Case
+    found: Found | None
+    law: LawCheck | None = None
+    """by which the case is followed by its twin."""
+    history: tuple[Case, ...] = ()
+    """calls before it."""
+
+
+def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
+    """The case that `text` names. Raises UsageError, or CaseError for a broken file."""
+    place = _PLACE.fullmatch(text)
+    if place is not None and not Path(text).exists():
+        return _searched(int(place[1]), place[2], int(place[3]), pack)
+    path = Path(text) if Path(text).is_file() or Path(text).suffix == ".json" else _file_of(text, findings)
+    case, found = casefile.load(path)
+    return ChosenCase(case, found, found.law if found else None, found.history if found else ())
+
+
+def _file_of(text: str, findings: Path) -> Path:
+    """The file whose name, or whose digest, begins so."""
+    folder = findings / "findings" if (findings / "findings").is_dir() else findings
+    files = sorted(folder.glob("*.json"))
+    # With a digest of twelve digits at the end of its name.
+    fitting = [path for path in files if path.stem.startswith(text) or path.stem.rpartition("-")[2].startswith(text)]
+    if len(text) >= _SHORTEST and len(fitting) == 1:
+        return fitting[0]
+    if len(text) < _SHORTEST and fitting:
+        raise UsageError(f"{text!r}: write at least {_SHORTEST} characters of a finding's name or digest")
+    shown = fitting or files
+    names = ", ".join(path.stem for path in shown[:_LISTED]) + (" ..." if len(shown) > _LISTED else "")
+    there = f"{'it may be' if fitting else 'there are'}: {names}" if shown else "there is none; see --findings"
+    what = "more than one finding" if fitting else "no finding"
+    raise UsageError(f"{text!r}: no case file, and {what} of that name in {folder}; {there}")
+
+
+def _searched(run_seed: int, op: str, number: int, pack: Pack) -> ChosenCase:
+    """The case at that place of a search, from 1, as `kernelfuzz run` counts them. Nothing is run to get there."""
+    if op not in OPS:
+        raise UsageError(f"{run_seed}:{op}:{number}: unknown op {op!r}; known: {', '.join(OPS)}")
+    if number < 1:
+        raise UsageError(f"{run_seed}:{op}:{number}: the first case is number 1")
+    found: list[Case] = []
+
+    def consume(cases: list[Case]) -> None:
+        found.extend(case for case in cases if case.origin.number == number)
+        if found:
+            raise StopSearch
+
+    search(op, run_seed, consume, pack.kernels)
+    twins = with_twins(found, declared(kernel for kernel in pack.kernels if kernel.op == op))[1:]
+    return ChosenCase(found[0], None, twins[0].check if twins else None)
+
+
+def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Target, ...]:
+    """Targets that match and accept the case. Mutants take part only when they are named."""
+    try:
+        chosen = select_targets(pack.kernels, patterns=patterns)
+    except SelectionError:
+        chosen = select_targets(pack.mutated_kernels(), patterns=patterns)
+    refusals = {target.kernel.name: target.kernel.capability.refusal(case) for target in chosen}
+    fitting = tuple(target for target in chosen if refusals[target.kernel.name] is None)
+    if not fitting:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals.items())
+        raise SelectionError(f"no chosen kernel accepts this case ({reasons})")
+    return fitting
+
+
+def found_lines(found: Found | None, case: Case, seen: Mapping[str, Seen]) -> Iterator[str]:
+    """How the case was found, and why it may not fail there now."""
+    if found is None:
+        return
+    yield f"found as {found.verdict} on {found.target} by kernelfuzz {found.version}, run seed {found.run_seed}"
+    if found.history:
+        yield history_line(found.history, case, "replayed in one new process")
+    yield from (f"  {line}" for line in found.explanation)
+    if found.target not in seen:
+        yield f"{found.target} is not among the targets here: name its kernels with --pack FOLDER"
+    elif seen[found.target].judgement.verdict is Verdict.PASS:
+        needed = "more calls" if found.history else "calls"
+        yield f"it passes there now: the kernel was changed, or the failure needs {needed} before it"
+
+
+def verdict_table(judgements: Sequence[Judgement]) -> Table:
+    """A line for each target."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("target", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("err/budget", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for judgement in judgements:
+        style = "red" if judgement.verdict.is_finding else ""
+        table.add_row(judgement.target, judgement.verdict.value, _ratio(judgement), judgement.reason, style=style)
+    return table
+
+
+def _ratio(judgement: Judgement) -> str:
+    return f"{judgement.ratio:.4g}" if judgement.worst is not None else "-"
+
+
+def worth_explaining(
+    judgements: Sequence[Judgement], targets: Mapping[str, Target], found: Found | None
+) -> list[Judgement]:
+    """The first failure of each kernel and verdict; where all pass, the target it was found on, else the worst pass."""
+    distinct: dict[tuple[str, Verdict], Judgement] = {}
+    for judgement in judgements:
+        if judgement.verdict is not Verdict.PASS and judgement.verdict is not Verdict.NOT_RUN:
+            distinct.setdefault((targets[judgement.target].kernel.name, judgement.verdict), judgement)
+    if distinct:
+        return list(distinct.values())
+    passing = [judgement for judgement in judgements if judgement.verdict is Verdict.PASS]
+    recorded = [judgement for judgement in passing if found is not None and judgement.target == found.target]
+    return recorded or sorted(passing, key=lambda judgement: judgement.ratio)[-1:]
+
+
+def facts(case: Case, judgements: Sequence[Judgement]) -> dict[str, Any]:
+    """For the JSON record."""
+    return {
+        "case": casefile.to_json(case),
+        "judgements": [
+            {"target": j.target, "verdict": j.verdict.value, "ratio": _ratio(j), "reason": j.reason} for j in judgements
+        ],
+    }
+
+
+def check_name(path: Path | None) -> None:
+    """Raise UsageError for a file whose language its name does not tell."""
+    if path is not None and path.suffix not in {adapter.suffix for adapter in ADAPTERS.values()}:
+        raise UsageError(f"--script {path}: the name must end in .c or .py")
+
+
+def chosen_for_script(
+    path: Path, judgements: Sequence[Judgement], targets: Mapping[str, Target], found: Found | None
+) -> Judgement:
+    """The judgement that the program shows: a failure in the language of `path`, that of the file's target first."""
+    fitting = [j for j in judgements if targets[j.target].adapter.suffix == path.suffix]
+    if not fitting:
+        raise UsageError(f"--script {path}: no chosen kernel is written in that language; choose one with --target")
+
+    def rank(judgement: Judgement) -> tuple[bool, bool]:
+        return not judgement.verdict.is_finding, found is None or judgement.target != found.target
+
+    return min(fitting, key=rank)
+
+
+def write_script(path: Path, chosen: ChosenCase, judgement: Judgement, target: Target) -> None:
+    """Write the program. Raises UsageError where none can show it."""
+    case, found = chosen.case, chosen.found
+    failing = judgement if judgement.verdict.is_finding else None
+    script = script_of(target, case, failing, chosen.law, chosen.history)
+    about = [
+        f"{judgement.verdict.value} of {target.id}, case {case.digest[:12]}",
+        *([judgement.reason] if judgement.reason else []),
+        *(found.explanation if found is not None else ()),
+    ]
+    text = target.adapter.export(target, script, about, path.name)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--script {path}: cannot be written: {error.strerror}") from error

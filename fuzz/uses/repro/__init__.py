@@ -1,1 +1,0 @@
-"""A kept case, replayed and shown."""
