@@ -13,7 +13,7 @@ from fuzz.base import __version__ as __version__
 if TYPE_CHECKING:
     from fuzz.adapters.c import CKernel
     from fuzz.adapters.python import PythonKernel
-    from fuzz.base.kernel import Capabilities
+    from fuzz.base.capability import Capabilities
     from fuzz.base.mutant import Mutant
     from fuzz.uses.check.check import CheckError, CheckFailed, check
     from oracles.numerics import Any, Lanes, Numerics, Pairwise, Sequential, Tiles, VectorLanes
@@ -37,7 +37,7 @@ __all__ = [
 
 _HOME = {
     "CKernel": "fuzz.adapters.c",
-    "Capabilities": "fuzz.base.kernel",
+    "Capabilities": "fuzz.base.capability",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
     "Mutant": "fuzz.base.mutant",
     "PythonKernel": "fuzz.adapters.python",

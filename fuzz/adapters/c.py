@@ -15,8 +15,8 @@ from fuzz.adapters.export import Script
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool
-from fuzz.base.capability import SizeLimit
-from fuzz.base.kernel import CONTIGUOUS_F32, PLAIN, Capabilities, Kernel, one_of
+from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, SizeLimit, one_of
+from fuzz.base.kernel import PLAIN, Kernel
 from fuzz.transport.process import Process, command
 from oracles.numerics import Numerics
 

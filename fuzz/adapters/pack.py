@@ -12,8 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fuzz.base.capability import DeclarationError
 from fuzz.base.errors import UsageError
-from fuzz.base.kernel import DeclarationError, Kernel
+from fuzz.base.kernel import Kernel
 from fuzz.base.mutant import Mutant
 from fuzz.laws.registry import LAWS
 from oracles.numerics import NumericsError

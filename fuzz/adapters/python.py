@@ -18,8 +18,8 @@ from fuzz.adapters.export import Script
 from fuzz.adapters.python_export import python_script
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
 from fuzz.adapters.toolchain import Host, Tool, program
-from fuzz.base.capability import SMALL, SizeLimit
-from fuzz.base.kernel import CONTIGUOUS_F32, PLAIN, Capabilities, Kernel, one_of
+from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, SizeLimit, one_of
+from fuzz.base.kernel import PLAIN, Kernel
 from fuzz.transport.fork_server import fork_server, worker_environment
 from fuzz.transport.process import MEMORY_LIMIT, Child, Process, command
 from fuzz.transport.python.kernel import MARGIN_BYTES, Spec, source_digest

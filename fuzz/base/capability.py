@@ -3,20 +3,93 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import Literal, get_args
 
 from fuzz.base.case import ITEMSIZE, THREADS, Case, Layout, Output, Tensor, contiguous
-from fuzz.base.kernel import Capabilities, Kernel
 from fuzz.base.op import OPS, Role
 
 MAX_RANK = 6
-"""of a tensor; KF_MAX_RANK in kernelfuzz.h."""
-_CAPABILITIES: dict[int, tuple[Kernel, Capability]] = {}
-"""by the kernel's identity: to hash a kernel takes longer than to make this. The kernel is kept, so that its identity
-is never another's."""
+"""of a tensor that a kernel is given; KF_MAX_RANK in kernelfuzz.h."""
+
+Strides = Literal["contiguous", "pitched", "rows", "any"]
+
+
+class DeclarationError(ValueError):
+    """A declaration that says something impossible. The message starts with the name of the field."""
+
+
+def one_of(field: str, value: object, known: tuple[str, ...]) -> None:
+    """Raise DeclarationError unless `value` is one of those."""
+    if value not in known:
+        raise DeclarationError(f"{field}: {value!r} is not one of {', '.join(known)}")
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a kernel accepts. The generator gives it nothing else, except as deliberately invalid input."""
+
+    dtypes: tuple[str, ...] = ("f32",)
+    axis: Literal["last", "any"] = "last"
+    """which axis may be normalised."""
+    strides: Strides = "contiguous"
+    """'contiguous': C order without gaps; 'pitched': unit stride along the row, one distance between rows; 'rows': unit
+    stride along the row, any strides between rows; 'any'. An axis of one element may have any stride, since nothing is
+    ever reached by it."""
+    aliases: tuple[tuple[str, str], ...] = ()
+    """(output, input) pairs that may be one and the same memory, such as (("y", "x"),): in place."""
+    overlap: tuple[tuple[str, str], ...] = ()
+    """(output, input) pairs whose memory may also overlap in part, as memmove takes it and memcpy does not."""
+    takes: tuple[str, ...] = ()
+    """optional tensors that may be there, such as ("weight", "rstd"); without them here they never are."""
+    needs: tuple[str, ...] = ()
+    """optional tensors that must be there."""
+    mixed: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """dtypes of tensors other than x, where they may differ from the default, as (name, dtypes): "x" stands for the
+    dtype of x. By default rstd is f32, dw has the dtype of weight, everything else that of x."""
+    offset: bool = False
+    """a non-zero offset may be added to the weight."""
+    weight_rows: bool = False
+    """the weight may also have rank 2, as `Operand.stackable` says: row r of x takes its row r mod rows. Not of
+    gradients, whose weight has rank 1."""
+    max_n: int | None = None
+    """elements of the longest row."""
+    multiple_of: int = 1
+    """n must be a multiple of this."""
+    alignment: int = 1
+    """bytes that every row's first element must be a multiple of; 1 means any element-aligned address."""
+
+    outside: Literal["undefined", "rejects"] = "undefined"
+    """what happens with anything else: 'undefined', it is never tried; 'rejects', it is given to the kernel on purpose,
+    which must return KF_REJECTED."""
+
+    def __post_init__(self) -> None:
+        dtypes: object = self.dtypes
+        if isinstance(dtypes, str):  # easily written, and every letter of it would be a dtype
+            raise DeclarationError(f"capabilities.dtypes: write a tuple, ({self.dtypes!r},)")
+        for dtype in self.dtypes:
+            one_of("capabilities.dtypes", dtype, tuple(ITEMSIZE))
+        for name, allowed in self.mixed:
+            for dtype in allowed:
+                one_of(f"capabilities.mixed: {name}", dtype, ("x", *ITEMSIZE))
+        one_of("capabilities.axis", self.axis, ("last", "any"))
+        one_of("capabilities.strides", self.strides, get_args(Strides))
+        one_of("capabilities.outside", self.outside, ("undefined", "rejects"))
+        if self.alignment < 1 or self.alignment & (self.alignment - 1):
+            raise DeclarationError(f"capabilities.alignment: {self.alignment} is not a power of two")
+
+    def dtypes_of(self, tensor: str, x: str, weight: str | None = None) -> tuple[str, ...]:
+        """The dtypes that `tensor` may have, given those of x and of the weight, if there is one."""
+        default = {"rstd": "f32", "dw": weight or x}.get(tensor, "x")
+        allowed = next((dtypes for name, dtypes in self.mixed if name == tensor), (default,))
+        return tuple(x if dtype == "x" else dtype for dtype in allowed)
+
+
+CONTIGUOUS_F32 = Capabilities()
+"""of a kernel that takes nothing else."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +114,12 @@ class Capability:
 
     def refusal(self, case: Case) -> str | None:
         """Why `case` is outside the capabilities, in plain words, or None when it is within."""
-        foreign, invalid = self._answer(case)
+        foreign, invalid = _refusals(self, case)
         return foreign or invalid
 
-    def _answer(self, case: Case) -> tuple[str | None, str | None]:
-        """What `foreign` and `_invalid` say. A search, a pool and a judge ask the same of every case."""
-        if self not in case.answers:
-            foreign = self.foreign(case)
-            case.answers[self] = foreign, None if foreign is not None else self._invalid(case)
-        return case.answers[self]
+    def accepts(self, case: Case) -> bool:
+        """True when `case` is within the capabilities."""
+        return self.refusal(case) is None
 
     def foreign(self, case: Case) -> str | None:
         """Why `case` cannot even be tried: it says what the kernel has no way to hear of, and so cannot reject."""
@@ -82,14 +152,15 @@ class Capability:
 
         Empty tensors are never invalid: a kernel that returns at once does no harm.
         """
-        foreign, invalid = self._answer(case)
+        foreign, invalid = _refusals(self, case)
         if foreign is not None:
             return False
         if invalid is None:
             return True
         return self.able.outside == "rejects" and all(tensor.layout.size > 0 for _, tensor in _tensors(case))
 
-    def _invalid(self, case: Case) -> str | None:
+    def invalid(self, case: Case) -> str | None:
+        """Why `case`, which is not foreign, is to be rejected."""
         for output, source, relation in case.meetings():
             if (output, source) not in (self.able.aliases if relation == "same" else self.able.overlap):
                 return f"{output} {'in the memory of' if relation == 'same' else 'overlapping'} {source}"
@@ -125,28 +196,11 @@ class Capability:
         return None
 
 
-def capability_of(kernel: Kernel) -> Capability:
-    """What a kernel takes."""
-    known = _CAPABILITIES.get(id(kernel))
-    if known is None:
-        known = kernel, Capability(kernel.op, kernel.capabilities, kernel.shares_memory, kernel.takes_threads)
-        _CAPABILITIES[id(kernel)] = known
-    return known[1]
-
-
-def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...]:
-    """What kernels of `op` take, equal ones once, in the order of the kernels."""
-    return tuple(dict.fromkeys(capability_of(kernel) for kernel in kernels if kernel.op == op))
-
-
-def accepts(kernel: Kernel, case: Case) -> bool:
-    """True when `case` is within the kernel's capabilities."""
-    return refusal(kernel, case) is None
-
-
-def refusal(kernel: Kernel, case: Case) -> str | None:
-    """Why `case` is outside the kernel's capabilities, in plain words, or None when it is within."""
-    return capability_of(kernel).refusal(case)
+@lru_cache(maxsize=2048)  # what a hundred cases are asked: more than are on their way from a search to its judge
+def _refusals(capability: Capability, case: Case) -> tuple[str | None, str | None]:
+    """What `foreign` and `invalid` say. A search, a pool and a judge ask the same of every case."""
+    foreign = capability.foreign(case)
+    return foreign, None if foreign is not None else capability.invalid(case)
 
 
 @dataclass(frozen=True)
@@ -180,14 +234,12 @@ SMALL = SizeLimit(elements=1 << 13, rows=12)
 class Dispatch:
     """What decides whether a case is dispatched: the kernel and, for a slow target, the limit of size."""
 
-    kernel: Kernel
+    capability: Capability
     size_limit: SizeLimit | None
 
     def accepts(self, case: Case) -> bool:
         """True when `case` is to be run."""
-        return (self.size_limit is None or self.size_limit.holds(case)) and capability_of(self.kernel).is_dispatched(
-            case
-        )
+        return (self.size_limit is None or self.size_limit.holds(case)) and self.capability.is_dispatched(case)
 
 
 def _tensors(case: Case) -> Iterator[tuple[str, Tensor | Output]]:

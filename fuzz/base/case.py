@@ -235,16 +235,8 @@ class Case:
         """Of all tensors."""
         return frozenset(tensor.dtype for tensor in self.tensors.values())
 
-    @cached_property
-    def answers(self) -> dict[object, tuple[str | None, str | None]]:
-        """What those who take cases said of this one, see `fuzz.base.capability.Capability`."""
-        return {}
-
-    def with_origin(self, origin: Origin) -> Case:
-        """The same case with another origin, and with all that is known of it: the origin decides nothing."""
-        copy = object.__new__(Case)
-        copy.__dict__.update(self.__dict__, origin=origin)
-        return copy
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     @cached_property
     def digest(self) -> str:

@@ -1,27 +1,54 @@
-"""What is decided about a case before its values are filled in."""
+"""A draw: the editable description that a case is realised from. What a case's grid of rows is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fuzz.base.case import Guard
+from fuzz.base.case import ITEMSIZE, Case, Guard, Origin
+from fuzz.base.op import OPS
 
 EPS = tuple(
     float(np.float32(e)) for e in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
 )
 """as float32 numbers, since kernels take eps in float32."""
 
+GIVEN = "given"
+"""the recipe whose values are those that the part gives, bit by bit."""
+
+Shift = tuple[int, int]
+"""how far an output lies from the first element of an input: elements, and rows of n elements."""
+
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one tensor goes: the layout class and its details."""
+    """Where one tensor goes: a layout class and its details, or explicit strides."""
 
     layout: str = "contiguous"
     spread: int = 1
     guard: Guard = "after"
     offset: int = 0
+    step: int = 1
+    """what the strides of the class are multiplied by."""
+    strides: tuple[int, ...] | None = None
+    """in place of those of the class."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Values bit by bit, a row of `n` after the other. Of a tensor with one element per row each is a row."""
+
+    dtype: str
+    n: int
+    bits: bytes
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.bits) // max(1, self.n * ITEMSIZE[self.dtype])
 
 
 @dataclass(frozen=True)
@@ -30,11 +57,16 @@ class Part:
 
     name: str
     dtype: str
+    """of its own memory; one that lies in another's memory has that one's dtype."""
     place: Placement = Placement()
     recipe: str = ""
     """of an input."""
+    given: Given | None = None
+    """of an input: what its recipe starts from, one of `fuzz.generate.given`."""
     alias: str | None = None
-    """of an output: the input in whose memory it is."""
+    """the input in whose memory it is."""
+    shift: Shift | None = None
+    """of an output with an alias that is not exactly in place of it; it has that one's strides or its own."""
     stack: str = ""
     """of a weight of rank 2: 'one' row for all rows of x, or 'many', see `Operand.stackable`."""
 
@@ -45,19 +77,43 @@ class Draw:
 
     op: str
     n: int
-    rows: int
-    rank: int
-    axis: int
-    eps: float
-    offset: float
+    outer: tuple[int, ...]
+    """extents of the axes that are not normalised."""
+    params: Mapping[str, float | int]
     seed: int
     parts: tuple[Part, ...]
-    """inputs and outputs that are there, in the order of the op."""
+    """inputs and outputs that are there: an input after those that it depends on the memory of."""
+    structured: bool | None = None
+    """of given values: whether their rounding errors are not random, as of `Case`; None: as its recipes are."""
+    origin: Origin | None = None
+    """None: what it is made of."""
 
-    def shape(self) -> tuple[int, ...]:
-        """n along the axis to normalise, the rows spread over the other axes. Rank 1 has one row."""
-        others = _factors(self.rows, self.rank - 1)
-        return (*others[: self.axis], self.n, *others[self.axis :])
+    @property
+    def rows(self) -> int:
+        return math.prod(self.outer)
+
+    @property
+    def rank(self) -> int:
+        return len(self.outer) + 1
+
+    @property
+    def axis(self) -> int:
+        """The normalised axis, counted from the front."""
+        return int(self.params.get("axis", -1)) % self.rank
+
+    @property
+    def eps(self) -> float:
+        return float(self.params.get("eps", 0.0))
+
+    @property
+    def offset(self) -> float:
+        """What is added to the weight."""
+        return float(self.params.get("offset", 0.0))
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The shape of x."""
+        return (*self.outer[: self.axis], self.n, *self.outer[self.axis :])
 
     def part(self, name: str) -> Part:
         """The part of that name. Raises KeyError."""
@@ -66,13 +122,74 @@ class Draw:
                 return part
         raise KeyError(name)
 
+    def with_rows(self, rows: int) -> Draw:
+        """So many rows, spread over the same number of axes."""
+        return replace(self, outer=spread_over(rows, len(self.outer)))
 
-def _factors(rows: int, count: int) -> list[int]:
-    """`count` numbers whose product is `rows`, none much larger than it must be."""
+    def with_params(self, **params: float | int) -> Draw:
+        """Other parameters. A draw without an offset has 0."""
+        joined = {**self.params, **params}
+        return replace(self, params={name: value for name, value in joined.items() if name != "offset" or value})
+
+    def with_parts(self, *changed: Part) -> Draw:
+        """These in place of the parts of their names."""
+        by_name = {part.name: part for part in changed}
+        return replace(self, parts=tuple(by_name.get(part.name, part) for part in self.parts))
+
+    def without(self, *names: str) -> Draw:
+        """Without these parts; what was in their memory gets memory of its own."""
+        left = (part for part in self.parts if part.name not in names)
+        return replace(self, parts=tuple(replace(p, alias=None, shift=None) if p.alias in names else p for p in left))
+
+
+def spread_over(rows: int, axes: int) -> tuple[int, ...]:
+    """Extents of so many axes whose product is `rows`, none much larger than it must be; without axes there is one."""
     factors = []
-    for left in range(count, 0, -1):
+    for left in range(axes, 0, -1):
         most = round(rows ** (1 / left))
         factor = rows if left == 1 else next((d for d in range(most, 1, -1) if rows % d == 0), 1)
         factors.append(factor)
         rows //= max(factor, 1)
-    return factors
+    return tuple(factors)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A case's grid of rows and columns, and how its tensors hang on it."""
+
+    case: Case
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return self.case.inputs["x"].layout.shape
+
+    @property
+    def axis(self) -> int:
+        return int(self.case.params.get("axis", -1)) % len(self.grid)
+
+    @property
+    def n(self) -> int:
+        return self.grid[self.axis]
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        """Extents of the other axes."""
+        return (*self.grid[: self.axis], *self.grid[self.axis + 1 :])
+
+    def role(self, name: str) -> str:
+        return OPS[self.case.op].operand(name).role
+
+    def fits(self) -> bool:
+        """True when every tensor has the shape that its role asks for: else it is no draw's."""
+        op = OPS.get(self.case.op)
+        if op is None or "x" not in self.case.inputs or not self.grid:
+            return False
+        known = {operand.name for operand in op.operands}
+        return set(self.case.tensors) <= known and all(
+            tensor.layout.shape in op.shapes(name, self.grid, self.axis) for name, tensor in self.case.tensors.items()
+        )
+
+    def stack(self, name: str) -> int:
+        """Rows of a stack of weights; 0 of any other tensor."""
+        shape = self.case.tensors[name].layout.shape
+        return shape[0] if self.role(name) == "columns" and len(shape) == 2 else 0

@@ -51,6 +51,10 @@ class Op:
         """Inputs, then outputs."""
         return *self.inputs, *self.outputs
 
+    def is_input(self, name: str) -> bool:
+        """True of an input's name."""
+        return any(operand.name == name for operand in self.inputs)
+
     def operand(self, name: str) -> Operand:
         """The input or output of that name. Raises KeyError."""
         for operand in self.operands:

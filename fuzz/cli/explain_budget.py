@@ -33,7 +33,6 @@ def explain_budget(options: BudgetOptions) -> Exit:
     Nothing is run: the numbers follow from the case and from what the kernel declares. Without --index the first
     element is explained.
     """
-    from fuzz.base.capability import accepts
     from fuzz.base.selection import SelectionError
     from fuzz.base.validity import check_case
     from fuzz.findings import casefile
@@ -48,7 +47,7 @@ def explain_budget(options: BudgetOptions) -> Exit:
     # The named target, else the one the case was found on, else the first that takes the case.
     wanted = (options.target,) if options.target else (found.target,) if found else ()
     targets = select_targets((*pack.kernels, *pack.mutated_kernels()), patterns=wanted)
-    target = next((each for each in targets if accepts(each.kernel, case)), None)
+    target = next((each for each in targets if each.kernel.capability.accepts(case)), None)
     if target is None:
         raise SelectionError("no chosen kernel accepts this case; name another with --target")
     explanation = Truth(problem_of(case)).explain(target.numerics, options.output, index)

@@ -186,7 +186,7 @@ class WorkerPool:
             rests = lane.target.id in without
             if isinstance(status, NotRun) or (rests and not for_all):
                 continue
-            dispatch = Dispatch(lane.target.kernel, lane.target.size_limit if self._bounded else None)
+            dispatch = Dispatch(lane.target.kernel.capability, lane.target.size_limit if self._bounded else None)
             if dispatch not in accepted:
                 indices = [index for index, case in enumerate(cases) if dispatch.accepts(case)]
                 accepted[dispatch] = indices, _split([encoded[index] for index in indices])

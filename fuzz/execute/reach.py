@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import Attestation, NotRun, Target
-from fuzz.base.capability import Capability, Dispatch, SizeLimit, capability_of
+from fuzz.base.capability import Capability, Dispatch, SizeLimit
 from fuzz.base.case import Case
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.space import Space, space_of
@@ -29,7 +29,7 @@ def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Reach:
     chosen = [target for target in targets if target.kernel.op == op]
     running = [target for target in chosen if not isinstance(statuses.get(target.id), NotRun)]
     space = _joined(_visitable(running, statuses))
-    whole = space_of(dict.fromkeys(capability_of(target.kernel) for target in chosen))
+    whole = space_of(dict.fromkeys(target.kernel.capability for target in chosen))
     return Reach({**space, "target": tuple(target.id for target in running)}, _less(whole, space))
 
 
@@ -45,7 +45,7 @@ class Reserved:
             of_op, others = ([t for t in part if t.kernel.op == op] for part in (slow, quick))
             only = _less(_joined(_visitable(of_op, statuses)), _joined(_visitable(others, statuses)))
             self._ledgers[op] = Ledger(only)
-            dispatches = {Dispatch(t.kernel, t.size_limit): frozenset(_wrong(t, statuses)) for t in of_op}
+            dispatches = {Dispatch(t.kernel.capability, t.size_limit): frozenset(_wrong(t, statuses)) for t in of_op}
             self._dispatches[op] = list(dispatches.items())
         self._idle = {op: list(each) for op, each in self._dispatches.items()}
         """those to which no case was dispatched yet."""
@@ -76,7 +76,7 @@ def _wrong(target: Target, statuses: Statuses) -> Collection[str]:
 
 def _visitable(targets: Iterable[Target], statuses: Statuses) -> Iterable[Space]:
     """What each of the targets can visit, alike ones once."""
-    kinds = {(capability_of(t.kernel), frozenset(_wrong(t, statuses)), t.size_limit): None for t in targets}
+    kinds = {(t.kernel.capability, frozenset(_wrong(t, statuses)), t.size_limit): None for t in targets}
     for capability, wrong, limit in kinds:
         space = space_of([_without(capability, wrong) if wrong else capability])
         yield space if limit is None else {kind: _within(limit, kind, values) for kind, values in space.items()}

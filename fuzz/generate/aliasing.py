@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case, CaseError, Layout, contiguous
+from fuzz.base.draw import Draw, Placement
+from fuzz.base.memory import shift
 from fuzz.base.op import OPS, Op
 from fuzz.base.stream import Stream
-from fuzz.generate.presence import may_share
+from fuzz.generate.capabilities import may_share
+from fuzz.generate.realise import draw_of, layout_of, realise
 
 ONE_IN = 12
 """drawn cases of which one is aliased."""
@@ -35,6 +38,7 @@ def aliased(case: Case, capabilities: Sequence[Capability]) -> Case:
 
     The case's own bits decide: not the machine, and not what ran before. Only what shares memory counts as visited.
     """
+    # The label decides which cases of every seed these are.
     stream = Stream(int(case.digest[:16], 16)).child("entangled")
     chance, which, how, far = (int(word) for word in stream.words(4))
     knots = list(_knots(case))
@@ -69,13 +73,15 @@ def _addable(op: Op) -> Iterator[str]:
 
 
 def _tied(case: Case, knot: _Knot, how: int, far: int) -> Case | None:
+    draw = draw_of(case)
+    tied = _shared(draw, knot) if knot.kind == "shared" else _overlapping(draw, knot, how, far)
     try:
-        tied = _shared(case, knot) if knot.kind == "shared" else _overlapping(case, knot, how, far)
+        made = realise(replace(tied, origin=replace(case.origin, labels=(("memory", knot.label),))))
     except CaseError:  # two outputs would meet
         return None
-    if knot.kind == "overlap" and (knot.name, knot.other, "overlap") not in tied.meetings():
+    if knot.kind == "overlap" and (knot.name, knot.other, "overlap") not in made.meetings():
         return None  # too small to have something in common and something not
-    return replace(tied, origin=replace(case.origin, labels=(("memory", knot.label),)))
+    return made
 
 
 def _knots(case: Case) -> Iterator[_Knot]:
@@ -92,26 +98,26 @@ def _knots(case: Case) -> Iterator[_Knot]:
             yield _Knot(name, "x", "shared")
 
 
-def _shared(case: Case, knot: _Knot) -> Case:
+def _shared(draw: Draw, knot: _Knot) -> Draw:
     """Equal rows do not round at random to one another: only the worst case is sound."""
-    source = case.inputs[knot.other]
-    inputs = {**case.inputs, knot.name: replace(source, alias=knot.other)}
-    return replace(case, inputs=inputs, structured=True)
+    return replace(draw.with_parts(replace(draw.part(knot.name), alias=knot.other)), structured=True)
 
 
-def _overlapping(case: Case, knot: _Knot, how: int, far: int) -> Case:
+def _overlapping(draw: Draw, knot: _Knot, how: int, far: int) -> Draw:
     """The output some elements before or after the input: one, a row, or any number that leaves something in common."""
-    source, output = case.inputs[knot.other], case.outputs[knot.name]
-    n = source.layout.shape[int(case.params["axis"])]
-    reach = source.layout.extent
-    step = min((1, max(n, 1), 1 + far % reach)[how % 3], max(reach - 1, 1))
-    base = max(source.layout.offset, step)
-    moved = replace(source.layout, offset=base)
-    shift = step if how // 3 % 2 else -step
-    inputs = {**case.inputs, knot.other: replace(source, layout=moved)}
-    outputs = {name: replace(o, layout=moved) if o.alias == knot.other else o for name, o in case.outputs.items()}
-    outputs[knot.name] = replace(output, layout=_beside(moved, shift, how // 6), alias=knot.other)
-    return replace(case, inputs=inputs, outputs=outputs)
+    source = draw.part(knot.other)
+    reach = layout_of(draw, source).extent
+    step = min((1, max(draw.n, 1), 1 + far % reach)[how % 3], max(reach - 1, 1))
+    source = replace(source, place=replace(source.place, offset=max(source.place.offset, step)))
+    moved = layout_of(draw, source)
+    over = _beside(moved, step if how // 3 % 2 else -step, how // 6)
+    output = replace(
+        draw.part(knot.name),
+        place=Placement(guard=over.guard, offset=over.offset, strides=over.strides),
+        alias=knot.other,
+        shift=(shift(moved, over), 0),
+    )
+    return draw.with_parts(source, output)
 
 
 def _beside(layout: Layout, shift: int, turn: int) -> Layout:

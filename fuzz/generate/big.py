@@ -9,15 +9,18 @@ inaccessible, and to touch it is a fault.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fuzz.base.capability import Capability
-from fuzz.base.case import Case, Layout, Origin, Output, Tensor, contiguous
+from fuzz.base.case import Case, Origin
+from fuzz.base.draw import GIVEN, Draw, Given, Part, Placement
 from fuzz.base.dtypes import quantise
 from fuzz.base.op import OPS, Operand
 from fuzz.base.stream import Stream
+from fuzz.generate.given import given_rows
+from fuzz.generate.realise import realise
 
 _RECIPE = "normal"
 _EPS = float(np.float32(1e-5))
@@ -38,12 +41,12 @@ class Big:
     ops: tuple[str, ...] = tuple(OPS)
     """the oracle of the other ops would need too much memory."""
 
-    def layout(self, operand: Operand, shape: tuple[int, ...], place: int) -> Layout:
-        """Where the op's tensor number `place` lies."""
+    def place(self, operand: Operand, number: int) -> Placement:
+        """Where the op's tensor of that number lies."""
         if operand.role != "grid" or self.pitch is None:
-            return contiguous(shape)
-        pitch = self.pitch + (place if self.pitch > 0 else -place)
-        return Layout(shape, (pitch, 1), "before" if place % 2 else "after")
+            return Placement()
+        pitch = self.pitch + (number if self.pitch > 0 else -number)
+        return Placement(guard="before" if number % 2 else "after", strides=(pitch, 1))
 
 
 SERIES: tuple[Big, ...] = (
@@ -75,30 +78,20 @@ def due(op: str, capabilities: Sequence[Capability], batch: int, first: bool = F
 
 def big_case(big: Big, op_name: str, optional: bool) -> Case:
     """The bit-exact case."""
-    op, grid = OPS[op_name], (big.rows, big.n)
-    wanted = [operand for operand in (*op.inputs, *op.outputs) if optional or not operand.optional]
-    layouts = {
-        operand.name: big.layout(operand, op.shape(operand.name, grid, 1), place)
-        for place, operand in enumerate(wanted)
-    }
-    stream = Stream(0).child(big.name)
-    inputs = {
-        operand.name: _tensor(operand, layouts[operand.name], big.dtype, stream.child(operand.name))
-        for operand in wanted
-        if operand in op.inputs
-    }
-    outputs = {o.name: Output(_dtype(o, big.dtype), layouts[o.name]) for o in wanted if o in op.outputs}
-    labels = (("big", big.name),)
-    return Case(op_name, {"eps": _EPS, "axis": 1}, inputs, outputs, origin=Origin(_RECIPE, big.name, labels=labels))
+    op, stream = OPS[op_name], Stream(0).child(big.name)
+    wanted = [operand for operand in op.operands if optional or not operand.optional]
+    parts = []
+    for number, operand in enumerate(wanted):
+        part = Part(operand.name, "f32" if operand.name == "rstd" else big.dtype, big.place(operand, number))
+        given = _given(big, operand, part.dtype, stream.child(operand.name)) if operand in op.inputs else None
+        parts.append(replace(part, recipe=GIVEN, given=given) if given is not None else part)
+    origin = Origin(_RECIPE, big.name, labels=(("big", big.name),))
+    params = {"eps": _EPS, "axis": 1}
+    return realise(Draw(op_name, big.n, (big.rows,), params, 0, tuple(parts), structured=False, origin=origin))
 
 
-def _dtype(operand: Operand, x: str) -> str:
-    return "f32" if operand.name == "rstd" else x
-
-
-def _tensor(operand: Operand, layout: Layout, x: str, stream: Stream) -> Tensor:
+def _given(big: Big, operand: Operand, dtype: str, stream: Stream) -> Given:
     """Random values; of rstd, positive ones."""
-    values = stream.normal(layout.size)
-    positive = np.abs(values) + 0.5 if operand.role == "rows" else values
-    dtype = _dtype(operand, x)
-    return Tensor(dtype, layout, quantise(positive, dtype).tobytes())
+    rows, n = {"grid": (big.rows, big.n), "columns": (1, big.n), "rows": (big.rows, 1)}[operand.role]
+    values = stream.normal(rows * n).reshape(rows, n)
+    return given_rows(quantise(np.abs(values) + 0.5 if operand.role == "rows" else values, dtype))

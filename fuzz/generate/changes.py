@@ -8,10 +8,9 @@ from dataclasses import replace
 from fuzz.base.capability import Capability
 from fuzz.base.draw import EPS, Draw
 from fuzz.base.op import OPS
-from fuzz.generate.dice import Dice
+from fuzz.base.stream import Dice
 from fuzz.generate.menus import MENUS
-from fuzz.generate.shapes import LARGEST_CASE
-from fuzz.generate.sketch import fitting_n
+from fuzz.generate.sketch import LARGEST_CASE, fitting_n
 
 Change = Callable[[Draw, Capability, Dice], Draw]
 
@@ -27,7 +26,7 @@ def filled(draw: Draw) -> Draw:
 
 
 def _resized(draw: Draw, rows: int) -> Draw:
-    return replace(draw, rows=max(1, min(rows, _MOST_ROWS, _FILLED // max(draw.n, 1))))
+    return draw.with_rows(max(1, min(rows, _MOST_ROWS, _FILLED // max(draw.n, 1))))
 
 
 def _same(draw: Draw, capability: Capability, dice: Dice) -> Draw:
@@ -60,14 +59,13 @@ def _more_rows(draw: Draw, capability: Capability, dice: Dice) -> Draw:
 
 
 def _eps(draw: Draw, capability: Capability, dice: Dice) -> Draw:
-    return replace(draw, eps=dice.pick(EPS))
+    return draw.with_params(eps=dice.pick(EPS))
 
 
 def _recipe(draw: Draw, capability: Capability, dice: Dice) -> Draw:
     """Another recipe for one of the inputs."""
     part = dice.pick([part for part in draw.parts if part.recipe])
-    changed = replace(part, recipe=dice.pick(MENUS[OPS[draw.op].operand(part.name).menu]))
-    return replace(draw, parts=tuple(changed if each.name == part.name else each for each in draw.parts))
+    return draw.with_parts(replace(part, recipe=dice.pick(MENUS[OPS[draw.op].operand(part.name).menu])))
 
 
 def _less(draw: Draw, capability: Capability, dice: Dice) -> Draw:
@@ -78,8 +76,7 @@ def _less(draw: Draw, capability: Capability, dice: Dice) -> Draw:
     if not free:
         return draw
     dropped = dice.pick(free)
-    parts = tuple(part for part in draw.parts if part.name != dropped)
-    return replace(draw, parts=parts, offset=0.0 if dropped == "weight" else draw.offset)
+    return draw.without(dropped).with_params(**({"offset": 0.0} if dropped == "weight" else {}))
 
 
 CHANGES: Mapping[str, Change] = {

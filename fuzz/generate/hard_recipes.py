@@ -8,16 +8,12 @@ import numpy as np
 
 from fuzz.base.dtypes import LARGEST, NUMPY_DTYPE, quantise
 from fuzz.base.stream import Reals, Stream
-from fuzz.generate.recipes import RECIPES, RowSpec, positions, recipe, repeated
+from fuzz.generate.recipes import RECIPES, RowSpec, normal, positions, random_signs, recipe, repeated
 
 _TIE_BITS = (12, 9)
 """significant bits of numbers half-way between neighbours in f16 and in bf16."""
 _FILLERS = 3
 """elements that bring a row's mean square to a power of four: each squares the error that the one before it left."""
-
-
-def _normal(spec: RowSpec, stream: Stream) -> Reals:
-    return stream.child("normal").normal(spec.size)
 
 
 def _levels(spec: RowSpec, stream: Stream, levels: tuple[float, ...]) -> Reals:
@@ -26,34 +22,30 @@ def _levels(spec: RowSpec, stream: Stream, levels: tuple[float, ...]) -> Reals:
     return repeated(np.asarray(levels)[chosen], spec)
 
 
-def _signs(spec: RowSpec, stream: Stream) -> Reals:
-    return 1.0 - 2.0 * stream.child("sign").integers(spec.size, 0, 1).astype(np.float64)
-
-
 @recipe("a mean of 1e2 to 1e6 with a spread of 1e-3", structured=True)
 def _large_mean(spec: RowSpec, stream: Stream) -> Reals:
     top = 1e4 if spec.dtype == "f16" else 1e6
     means = _levels(spec, stream, tuple(level for level in (1e2, 1e3, 1e4, 1e5, 1e6) if level <= top))
-    return means + _normal(spec, stream) * 1e-3
+    return means + normal(spec, stream) * 1e-3
 
 
 @recipe("elements about 1e9, 1e15, 1e18 and 1.9e19, whose square overflows f32 (f16: 255 and 7600)", structured=True)
 def _magnitudes(spec: RowSpec, stream: Stream) -> Reals:
     levels = (255.0, 7600.0) if spec.dtype == "f16" else (1e9, 1e15, 1e18, 1.9e19)
     wobble = 1.0 + stream.child("wobble").uniform(spec.size) / 64.0
-    return _levels(spec, stream, levels) * wobble * _signs(spec, stream)
+    return _levels(spec, stream, levels) * wobble * random_signs(spec, stream)
 
 
 @recipe("some rows all minus infinity", structured=True)
 def _infinite_rows(spec: RowSpec, stream: Stream) -> Reals:
     dead = repeated(stream.child("which").integers(spec.rows, 0, 1), spec) > 0
-    return np.where(dead, -math.inf, _normal(spec, stream))
+    return np.where(dead, -math.inf, normal(spec, stream))
 
 
 @recipe("some rows all negative zero", structured=True)
 def _negative_zero_rows(spec: RowSpec, stream: Stream) -> Reals:
     dead = repeated(stream.child("which").integers(spec.rows, 0, 1), spec) > 0
-    return np.where(dead, -0.0, _normal(spec, stream))
+    return np.where(dead, -0.0, normal(spec, stream))
 
 
 @recipe("one element of each row, all others zero", structured=True)
@@ -75,7 +67,7 @@ def _ties(spec: RowSpec, stream: Stream) -> Reals:
     bits = stream.child("bits").integers(rows, 0, len(_TIE_BITS) - 1)
     steps = np.ldexp(1.0, np.asarray(_TIE_BITS)[bits])[:, None]
     odd = np.floor(stream.child("level").uniform(spec.size).reshape(rows, n) * steps / 4.0) * 2.0 + 1.0
-    values: Reals = _signs(spec, stream).reshape(rows, n) * odd / steps
+    values: Reals = random_signs(spec, stream).reshape(rows, n) * odd / steps
     if n > _FILLERS:
         # Whole numbers, so that the sum is exact in any order.
         rest = n - (odd[:, :-_FILLERS] ** 2).sum(axis=1) / steps[:, 0] ** 2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from fuzz.base.case import Guard, Layout
+from fuzz.base.case import Guard, Layout, contiguous
 
 
 @dataclass(frozen=True)
@@ -82,3 +83,23 @@ def _nest(shape: tuple[int, ...], order: list[int], step: int = 1, gaps: Sequenc
         strides[axis] = reach
         reach = reach * max(shape[axis], 1) + (gaps[level] if level < len(gaps) else 0)
     return strides
+
+
+def layout_class(layout: Layout, axis: int) -> str:
+    """The name of the class that a layout belongs to."""
+    steps = [(e, s, a == axis) for a, (e, s) in enumerate(zip(layout.shape, layout.strides, strict=True)) if e > 1]
+    along = next((stride for _, stride, is_row in steps if is_row), 1)
+    across = [(extent, stride) for extent, stride, is_row in steps if not is_row]
+    if along == 0 or any(stride == 0 for _, stride in across):
+        if along:
+            return "expanded"
+        return "expanded_all" if across and not any(stride for _, stride in across) else "expanded_row"
+    if any(stride < 0 for _, stride, _ in steps):
+        return "reversed"
+    dense = contiguous(layout.shape).strides
+    if all(s == d for e, s, d in zip(layout.shape, layout.strides, dense, strict=True) if e > 1):
+        return "contiguous"
+    if along > 1:
+        return "transposed" if any(stride < along for _, stride in across) else "column_step"
+    collapses = all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(across))
+    return "pitched" if collapses else "padded"

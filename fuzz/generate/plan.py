@@ -8,10 +8,9 @@ from functools import lru_cache
 
 from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
-from fuzz.base.draw import Draw, Part, Placement
+from fuzz.base.draw import Draw, Part, Placement, spread_over
 from fuzz.base.op import OPS, Op, Operand, Role
-from fuzz.base.stream import Stream
-from fuzz.generate.dice import Dice
+from fuzz.base.stream import Dice, Stream
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import MENUS, often
 from fuzz.generate.sketch import Sketch, fitting_n
@@ -85,14 +84,13 @@ class _Planner:
             if self._is_there(operand):
                 self.parts[operand.name] = self._output(operand)
         offset = float(self.wish.get("offset", self.dice.pick(OFFSETS)))
+        shifted = self.able.offset and "weight" in self.parts
+        eps = 0.0 if sketch.recipe == "ties" else sketch.eps
         return Draw(
             op=self.op.name,
             n=sketch.n,
-            rows=sketch.rows,
-            rank=sketch.rank,
-            axis=sketch.axis,
-            eps=0.0 if sketch.recipe == "ties" else sketch.eps,
-            offset=offset if self.able.offset and "weight" in self.parts else 0.0,
+            outer=spread_over(sketch.rows, sketch.rank - 1),
+            params={"eps": eps, "axis": sketch.axis, **({"offset": offset} if offset and shifted else {})},
             seed=sketch.seed,
             parts=tuple(self.parts.values()),
         )

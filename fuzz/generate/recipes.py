@@ -70,8 +70,14 @@ def repeated(values: NDArray[np.generic], spec: RowSpec) -> Reals:
     return np.repeat(values.astype(np.float64), spec.n)
 
 
-def _normal(spec: RowSpec, stream: Stream) -> Reals:
+def normal(spec: RowSpec, stream: Stream) -> Reals:
+    """Standard normal values."""
     return stream.child("normal").normal(spec.size)
+
+
+def random_signs(spec: RowSpec, stream: Stream) -> Reals:
+    """1 or -1 for each element."""
+    return 1.0 - 2.0 * stream.child("sign").integers(spec.size, 0, 1).astype(np.float64)
 
 
 def _row_exponents(spec: RowSpec, stream: Stream) -> NDArray[np.int64]:
@@ -82,7 +88,7 @@ def _row_exponents(spec: RowSpec, stream: Stream) -> NDArray[np.int64]:
 
 def _with_mean_square(spec: RowSpec, stream: Stream, mean_square: Reals) -> Reals:
     """Normal rows whose mean square is about the given one."""
-    return _normal(spec, stream) * repeated(np.sqrt(mean_square), spec)
+    return normal(spec, stream) * repeated(np.sqrt(mean_square), spec)
 
 
 def positions(spec: RowSpec, stream: Stream) -> NDArray[np.int64]:
@@ -106,7 +112,7 @@ def _constant(spec: RowSpec, stream: Stream) -> Reals:
 
 @recipe("standard normal", structured=False)
 def _normal_(spec: RowSpec, stream: Stream) -> Reals:
-    return _normal(spec, stream)
+    return normal(spec, stream)
 
 
 @recipe("uniform on [-2, 2)", structured=False)
@@ -131,27 +137,26 @@ def _monotone(spec: RowSpec, stream: Stream) -> Reals:
 
 @recipe("powers of two of either sign, 2**-8 to 2**8", structured=True)
 def _powers_of_two(spec: RowSpec, stream: Stream) -> Reals:
-    signs = 1.0 - 2.0 * stream.child("sign").integers(spec.size, 0, 1)
-    powers: Reals = np.ldexp(signs, stream.child("power").integers(spec.size, -8, 8))
+    powers: Reals = np.ldexp(random_signs(spec, stream), stream.child("power").integers(spec.size, -8, 8))
     return powers
 
 
 @recipe("a different power of two per row, 2**-75 to 2**63 (f16: 2**-12 to 2**12)", structured=False)
 def _row_scales(spec: RowSpec, stream: Stream) -> Reals:
-    return _normal(spec, stream) * repeated(np.ldexp(1.0, _row_exponents(spec, stream)), spec)
+    return normal(spec, stream) * repeated(np.ldexp(1.0, _row_exponents(spec, stream)), spec)
 
 
 @recipe("one huge element per row: first, last, in the tail, or anywhere", structured=True)
 def _spike(spec: RowSpec, stream: Stream) -> Reals:
     highest = 15 if spec.dtype == "f16" else 40
     sizes = np.ldexp(1.0, stream.child("size").integers(spec.rows, 4, highest))
-    return _place(_normal(spec, stream), spec, positions(spec, stream), sizes)
+    return _place(normal(spec, stream), spec, positions(spec, stream), sizes)
 
 
 @recipe("some rows all zero, of either sign", structured=False)
 def _zero_rows(spec: RowSpec, stream: Stream) -> Reals:
     factor = np.choose(stream.child("which").integers(spec.rows, 0, 2), [1.0, 0.0, -0.0])
-    return _normal(spec, stream) * repeated(factor, spec)
+    return normal(spec, stream) * repeated(factor, spec)
 
 
 @recipe("mean square between eps/100 and 100 eps", structured=False)
@@ -168,7 +173,7 @@ def _far_below_eps(spec: RowSpec, stream: Stream) -> Reals:
 
 @recipe("subnormal numbers and the smallest normal ones", structured=False)
 def _subnormal(spec: RowSpec, stream: Stream) -> Reals:
-    return _normal(spec, stream) * (SMALLEST_NORMAL[spec.dtype] / 4.0)
+    return normal(spec, stream) * (SMALLEST_NORMAL[spec.dtype] / 4.0)
 
 
 @recipe("sum of squares around the overflow threshold (f16: elements around the largest number)", structured=False)
@@ -177,21 +182,20 @@ def _near_overflow(spec: RowSpec, stream: Stream) -> Reals:
     steps = np.ldexp(1.0, stream.child("ratio").integers(spec.rows, -2, 2))
     summed = LARGEST["f64" if spec.dtype == "f64" else "f32"]
     level = largest / 4.0 if spec.dtype == "f16" else math.sqrt(summed / spec.n)
-    return np.clip(_normal(spec, stream) * repeated(steps * level, spec), -largest, largest)
+    return np.clip(normal(spec, stream) * repeated(steps * level, spec), -largest, largest)
 
 
 @recipe("a large mean with a small spread", structured=True)
 def _offset_mean(spec: RowSpec, stream: Stream) -> Reals:
     mean = np.ldexp(1.0, stream.child("mean").integers(spec.rows, 6, 14))
-    return _normal(spec, stream) / 64.0 + repeated(mean, spec)
+    return normal(spec, stream) / 64.0 + repeated(mean, spec)
 
 
 @recipe("any finite number of the dtype, equally likely", structured=True)
 def _ordinal(spec: RowSpec, stream: Stream) -> Reals:
-    signs = 1.0 - 2.0 * stream.child("sign").integers(spec.size, 0, 1)
     low, high = {"f16": (-24, 15), "f64": (-1074, 1022)}.get(spec.dtype, (-149, 127))
     mantissa = 1.0 + stream.child("mantissa").uniform(spec.size)
-    return np.ldexp(signs * mantissa, stream.child("exponent").integers(spec.size, low, high))
+    return np.ldexp(random_signs(spec, stream) * mantissa, stream.child("exponent").integers(spec.size, low, high))
 
 
 @recipe("normal with one NaN in one row: first, last, in the tail, or anywhere", structured=False)
@@ -206,7 +210,7 @@ def _one_inf(spec: RowSpec, stream: Stream) -> Reals:
 
 
 def _one(spec: RowSpec, stream: Stream, what: float) -> Reals:
-    values = _normal(spec, stream).reshape(spec.rows, spec.n)
+    values = normal(spec, stream).reshape(spec.rows, spec.n)
     if spec.size:
         row = int(stream.child("row").integers(1, 0, spec.rows - 1)[0])
         values[row, positions(spec, stream)[row]] = what

@@ -10,19 +10,18 @@ from typing import Protocol
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from fuzz.base.capability import SMALL, Capability, capability_of
+from fuzz.base.capability import SMALL, Capability
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.kernel import Kernel
 from fuzz.generate.aliasing import aliased, aliased_as
 from fuzz.generate.big import due
+from fuzz.generate.capabilities import anything, out_of_capability
 from fuzz.generate.coverage import Label, Ledger
 from fuzz.generate.plan import plan
-from fuzz.generate.provider import BACKEND
 from fuzz.generate.realise import realise
-from fuzz.generate.requirements import anything, out_of_capability
 from fuzz.generate.sequences import LENGTH, sequence
-from fuzz.generate.sketch import Sketch, fan_out, sketches
+from fuzz.generate.sketch import BACKEND, Sketch, fan_out, sketches
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import nudged, steer
 
@@ -83,7 +82,7 @@ def search(
     `guide`, which is told of every draw, each batch ends with up to RELATIVES cases more: these have no number, and
     follow from the judgements that the guide was told of. All others stay as they are.
     """
-    of_kernels = [capability_of(kernel) for kernel in kernels if kernel.op == op] or [anything(op)]
+    of_kernels = [kernel.capability for kernel in kernels if kernel.op == op] or [anything(op)]
     capabilities = tuple(dict.fromkeys(of_kernels))
     strategy = sketches(of_kernels, out_of_capability(capabilities))
     wanted = {capability: Ledger(space_of([capability])) for capability in capabilities}
@@ -92,9 +91,11 @@ def search(
 
     def hand_over(cases: list[Case], more: Sequence[Case] = ()) -> None:
         nonlocal made
-        numbered = [c.with_origin(replace(c.origin, number=made + i)) for i, c in enumerate(cases, start=1)]
         made += len(cases)
-        consume([*numbered, *more])
+        consume([*cases, *more])
+
+    def numbered(cases: Iterable[Case]) -> list[Case]:
+        return [replace(c, origin=replace(c.origin, number=made + i)) for i, c in enumerate(cases, start=1)]
 
     def one_batch(data: st.DataObject) -> None:
         nonlocal batches
@@ -105,9 +106,12 @@ def search(
         ]
         cases, plain = list[Case](), drawn[:-STEERED]
         if sequences and batches % SEQUENCE_EVERY == 0:
-            cases, plain = sequence(plan(plain[0]), plain[0].capability, batches // SEQUENCE_EVERY), plain[LENGTH:]
-        cases += [_told(plan(_nudged(sketch)), sketch.capability) for sketch in plain]
-        cases += [_steered(sketch, batches * STEERED + place) for place, sketch in enumerate(drawn[-STEERED:])]
+            first, plain = plain[0], plain[LENGTH:]
+            cases = numbered(sequence(plan(first), first.capability, batches // SEQUENCE_EVERY))
+        for sketch in plain:
+            cases.append(_told(plan(_nudged(sketch)), sketch.capability, made + len(cases) + 1))
+        for place, sketch in enumerate(drawn[-STEERED:]):
+            cases.append(_steered(sketch, batches * STEERED + place, made + len(cases) + 1))
         batches += 1
         visits = [(case, _visited(case)) for case in cases]
         for capability, ledger in wanted.items():
@@ -121,12 +125,12 @@ def search(
         try:
             hand_over(cases, [_told(draw, capability) for draw, capability in relatives])
             for case in due(op, capabilities, batches - 1, big_first):
-                hand_over([case])
+                hand_over(numbered([case]))
         except Exception as error:
             raise _Escape(error) from error
 
-    def _told(draw: Draw, capability: Capability) -> Case:
-        case = aliased(realise(draw), capabilities)
+    def _told(draw: Draw, capability: Capability, number: int = 0) -> Case:
+        case = aliased(realise(draw, number), capabilities)
         if guide is not None:
             guide.drawn(case, draw, capability)
         return case
@@ -135,16 +139,16 @@ def search(
         ledger = wanted.get(sketch.capability)
         return nudged(sketch, ledger) if ledger is not None and ledger.is_open else sketch
 
-    def _steered(sketch: Sketch, turn: int) -> Case:
+    def _steered(sketch: Sketch, turn: int, number: int) -> Case:
         waiting = [capability for capability, ledger in wanted.items() if ledger.is_open]
         if not waiting:
-            return _told(plan(sketch), sketch.capability)
+            return _told(plan(sketch), sketch.capability, number)
         # By turns the one who takes most, whose cases most others are given too, and the one who lacks most.
         capability = max(waiting, key=lambda each: wanted[each].size if turn % 2 else wanted[each].breadth)
         gaps = wanted[capability].wanted(turn, everyone)
         draw = steer(sketch, capability, wanted[capability], gaps, turn)
         kind, value = gaps[0]
-        case = realise(draw)
+        case = realise(draw, number)
         case = aliased_as(case, value, turn) if kind == "memory" else case
         if guide is not None:
             guide.drawn(case, draw, capability)

@@ -13,13 +13,11 @@ from fuzz.base.capability import Capability
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import EPS, Draw, Part
 from fuzz.base.op import OPS
-from fuzz.base.stream import Stream
-from fuzz.generate.dice import Dice
+from fuzz.base.stream import Dice, Stream
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.plan import OFFSETS, layouts_of
 from fuzz.generate.realise import realise
-from fuzz.generate.shapes import LARGEST_CASE
-from fuzz.generate.sketch import fitting_n
+from fuzz.generate.sketch import LARGEST_CASE, fitting_n
 
 RELATIVES = 2
 """calls between the first call and its repetition."""
@@ -32,13 +30,13 @@ Vary = Callable[[Draw, Capability, Dice], Draw | None]
 
 
 def _eps(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
-    return replace(draw, eps=dice.pick([eps for eps in EPS if eps != draw.eps]))
+    return draw.with_params(eps=dice.pick([eps for eps in EPS if eps != draw.eps]))
 
 
 def _offset(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     if not capability.able.offset or all(part.name != "weight" for part in draw.parts):
         return None
-    return replace(draw, offset=dice.pick([offset for offset in OFFSETS if offset != draw.offset]))
+    return draw.with_params(offset=dice.pick([offset for offset in OFFSETS if offset != draw.offset]))
 
 
 def _n(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
@@ -78,8 +76,7 @@ def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
         return None
     place = replace(part.place, layout=dice.pick(others), spread=1 + dice.below(19))
     moved = {part.name, *(each.name for each in draw.parts if each.alias == part.name)}
-    parts = tuple(replace(each, place=place) if each.name in moved else each for each in draw.parts)
-    return replace(draw, parts=parts)
+    return draw.with_parts(*(replace(each, place=place) for each in draw.parts if each.name in moved))
 
 
 def _values(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:

@@ -9,12 +9,11 @@ from fuzz.base.case import CACHE_LINE, ITEMSIZE
 from fuzz.base.draw import EPS
 from fuzz.base.op import OPS, Operand
 from fuzz.generate.aliasing import memory_labels
-from fuzz.generate.coverage import Label
-from fuzz.generate.labels import POSITIONS
+from fuzz.generate.capabilities import dtype_pairs, may_share, presence
+from fuzz.generate.coverage import POSITIONS, Label
 from fuzz.generate.menus import MENUS, PLACED
 from fuzz.generate.plan import OFFSETS, STACKS, layouts_of
-from fuzz.generate.presence import dtype_pairs, may_share, presence
-from fuzz.generate.shapes import BLOCKS, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS
+from fuzz.generate.sketch import BLOCKS, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS
 
 Space = Mapping[str, tuple[str, ...]]
 """the values of each kind."""

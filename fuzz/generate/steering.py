@@ -8,12 +8,10 @@ from dataclasses import replace
 from fuzz.base.capability import SMALL, Capability
 from fuzz.base.draw import Draw
 from fuzz.base.op import OPS
-from fuzz.generate.coverage import Label, Ledger
-from fuzz.generate.labels import length_labels
+from fuzz.generate.capabilities import dtype_pairs
+from fuzz.generate.coverage import Label, Ledger, length_labels
 from fuzz.generate.plan import plan
-from fuzz.generate.presence import dtype_pairs
-from fuzz.generate.shapes import LARGEST_CASE, MANY_ROWS, SHORT, USUAL_CASE
-from fuzz.generate.sketch import Sketch, fitting_n
+from fuzz.generate.sketch import LARGEST_CASE, MANY_ROWS, SHORT, USUAL_CASE, Sketch, fitting_n
 
 Wish = dict[str, str]
 """what a coverage gap asks for: what `fuzz.generate.plan.Wish` knows, and "n", "rows", "axis" and "eps"."""

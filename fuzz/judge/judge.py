@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import Target
-from fuzz.base.capability import refusal
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.base.outcome import Damage, Fault, Outcome, Status, Unwritten
@@ -170,7 +169,7 @@ class EntryJudge:
     def _refusal(self, kernel: Kernel) -> str | None:
         """Why the case is invalid for that kernel; asked once for all of its targets."""
         if kernel.name not in self._refusals:
-            self._refusals[kernel.name] = refusal(kernel, self.entry.case)
+            self._refusals[kernel.name] = kernel.capability.refusal(self.entry.case)
         return self._refusals[kernel.name]
 
     def evidence(self, judgement: Judgement) -> Case:

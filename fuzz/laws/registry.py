@@ -44,7 +44,7 @@ class Entry:
 def twin_of(case: Case, check: LawCheck) -> Entry:
     """The entry that checks a law on `case`. A twin is no visit of what its case visits: it may lie elsewhere."""
     twin = check.twin(case)
-    return Entry(twin.with_origin(replace(twin.origin, labels=())), check)
+    return Entry(replace(twin, origin=replace(twin.origin, labels=())), check)
 
 
 def with_twins(cases: Iterable[Case], laws: Sequence[str], one_in: int = ONE_IN) -> list[Entry]:

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from hypothesis import target as climb
 
 from fuzz.adapters.target import Target
-from fuzz.base.capability import capabilities_of
 from fuzz.base.case import Case
-from fuzz.base.kernel import Kernel
+from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool

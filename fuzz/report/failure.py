@@ -11,12 +11,12 @@ from pathlib import Path
 from fuzz.adapters.target import Target, TargetId
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output
 from fuzz.base.dtypes import from_bits
+from fuzz.base.memory import shift
 from fuzz.base.outcome import Outcome
 from fuzz.findings.bucket import Bucket
 from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
-from fuzz.triage.memory import shift
 from oracles.breakdown import Breakdown
 from oracles.truth import GaveUp, Truth
 

@@ -9,7 +9,6 @@ import numpy as np
 from fuzz.adapters import export
 from fuzz.adapters.export import Allowed, Script
 from fuzz.adapters.target import Target
-from fuzz.base.capability import refusal
 from fuzz.base.case import ITEMSIZE, Case, CaseError
 from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
@@ -39,7 +38,7 @@ def script_of(
     broken = law if judgement is None or judgement.verdict is Verdict.FAIL_LAW else None
     if broken is not None:
         return _by_law(cases, broken)
-    invalid = refusal(target.kernel, case)
+    invalid = target.kernel.capability.refusal(case)
     allowed = {} if invalid else _expectations(case, target.numerics, judgement)
     return Script(cases, allowed, bool(invalid))
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fuzz.base.case import Case
+from fuzz.base.draw import Draw
 from fuzz.base.op import OPS
-from fuzz.triage.memory import WAYS, lies_over
+from fuzz.generate.realise import draw_of, realise
 from fuzz.triage.plain import KINDS
-from fuzz.triage.reduction import PLACES, PLAIN_EPS, STACKS, STRIDES, Frame, Reduction, Span, reduced
+from fuzz.triage.reduction import PLACES, PLAIN_EPS, STACKS, STRIDES, WAYS, Reduction, Span, reduced
 
 Vector = tuple[int, ...]
 Label = tuple[str, str]
@@ -39,7 +40,7 @@ class Choices:
     @property
     def whole(self) -> Vector:
         """The vector that keeps the case as it is, with every block beginning at the first row and column."""
-        return self.starting((0,) * len(self._frame.outer), 0)
+        return self.starting((0,) * len(self._draw.outer), 0)
 
     def starting(self, rows: tuple[int, ...], column: int) -> Vector:
         """The whole case, whose blocks of fewer rows and columns begin at the given ones."""
@@ -50,7 +51,7 @@ class Choices:
     def reduction(self, vector: Vector) -> Reduction:
         """What a vector means."""
         chosen = dict(zip(self.ranges, vector, strict=True))
-        case, frame = self.case, self._frame
+        case, draw = self.case, self._draw
 
         def of(kind: str, name: str = "") -> int:
             return chosen.get((kind, name), 0)
@@ -62,8 +63,8 @@ class Choices:
         names = (*case.inputs, *case.outputs)
         eps = of("eps")
         return Reduction(
-            rows=tuple(block(extent, "rows", "row start", str(a)) for a, extent in enumerate(frame.outer)),
-            columns=block(frame.n, "n", "column start", ""),
+            rows=tuple(block(extent, "rows", "row start", str(a)) for a, extent in enumerate(draw.outer)),
+            columns=block(draw.n, "n", "column start", ""),
             dropped=frozenset(name for name in names if ("there", name) in chosen and not of("there", name)),
             memory={name: WAYS[most] for (kind, name), most in chosen.items() if kind in ("over", "in place")},
             unshared=frozenset(name for name in case.inputs if ("shared", name) in chosen and not of("shared", name)),
@@ -80,22 +81,22 @@ class Choices:
         """The case of a vector. Raises CaseError where there is none."""
         kept = dict(zip(self.ranges, vector, strict=True))
         changed = any(kept[label] != most for label, most in self.ranges.items() if not label[0].endswith("start"))
-        return reduced(self.case, self.reduction(vector)) if changed else self.case
+        return realise(reduced(self._draw, self.reduction(vector))) if changed else self.case
 
     @cached_property
-    def _frame(self) -> Frame:
-        return Frame(self.case)
+    def _draw(self) -> Draw:
+        return draw_of(self.case)
 
     def _all(self) -> Iterator[tuple[Label, int]]:
-        case, frame = self.case, self._frame
+        case, draw = self.case, self._draw
         optional = {operand.name for operand in (*OPS[case.op].inputs, *OPS[case.op].outputs) if operand.optional}
         names = (*case.inputs, *case.outputs)
-        over = [name for name in case.outputs if lies_over(case, name)]
+        over = [part.name for part in draw.parts if part.shift is not None]
         yield from ((("over", name), len(WAYS) - 1) for name in over)
         yield from ((("shared", name), 1) for name, tensor in case.inputs.items() if tensor.alias is not None)
-        yield from ((("stack", name), len(STACKS) - 1) for name in case.inputs if frame.stack(name))
-        yield from ((("rows", str(axis)), extent - 1) for axis, extent in enumerate(frame.outer))
-        yield ("n", ""), frame.n - 1
+        yield from ((("stack", part.name), len(STACKS) - 1) for part in draw.parts if part.stack)
+        yield from ((("rows", str(axis)), extent - 1) for axis, extent in enumerate(draw.outer))
+        yield ("n", ""), draw.n - 1
         yield from ((("there", name), 1) for name in names if name in optional)
         yield from ((("in place", name), 1) for name, out in case.outputs.items() if out.alias and name not in over)
         yield ("axes", ""), 1
@@ -104,5 +105,5 @@ class Choices:
         yield ("eps", ""), len(PLAIN_EPS) if "eps" in case.params else 0
         yield ("offset", ""), 1 if case.params.get("offset") else 0
         yield from ((("values", name), len(KINDS) - 1) for name in case.inputs)
-        yield from ((("row start", str(axis)), extent - 1) for axis, extent in enumerate(frame.outer))
-        yield ("column start", ""), frame.n - 1
+        yield from ((("row start", str(axis)), extent - 1) for axis, extent in enumerate(draw.outer))
+        yield ("column start", ""), draw.n - 1

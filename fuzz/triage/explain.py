@@ -7,19 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import NotRun, Target
-from fuzz.base.capability import accepts
 from fuzz.base.case import Case, CaseError
-from fuzz.base.draw import EPS
+from fuzz.base.draw import EPS, GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judgement
 from fuzz.triage import probes
-from fuzz.triage.blueprint import BASE, Blueprint
 from fuzz.triage.cover import explained_by, loosened
 from fuzz.triage.places import Places, places_of
-from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
+from fuzz.triage.variations import base_of, made, with_eps, with_values
 
 _BATCH = 16
 _VARIANTS = (3, 9)
@@ -36,7 +34,7 @@ _LARGEST = 1 << 16
 """elements of a probe."""
 _CLEARLY = 100.0
 """err/budget of a failure that is not hidden by a row a few times as long."""
-_PLAINLY = (BASE, "ones", "integers", "normal", "tiny")
+_PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
 """values with which a failure may be clearer."""
 
 
@@ -126,10 +124,10 @@ def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Expl
         _probe(anyhow, [case], evidence)
         if not Frame(case).fits() or not case.inputs["x"].layout.size:
             return _concluded(evidence, law)
-        base = Blueprint.of(case)
+        base = base_of(case)
         if trials.family.name == "values":
-            base = _clearest(anyhow, base)
-        _probe_around(anyhow, base, evidence)
+            base = _clearest(anyhow, case, base)
+        _probe_around(anyhow, base, int(case.digest[:15], 16), evidence)
         for failure, _ in evidence.bad[:: -(-len(evidence.bad) // _CONFIRMED)]:
             anyhow.confirm(failure)
         others = [target for target in siblings if target.id != trials.target.id]
@@ -139,7 +137,7 @@ def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Expl
     return _concluded(evidence, law)
 
 
-def _probe_around(trials: Trials, base: Blueprint, evidence: _Evidence) -> None:
+def _probe_around(trials: Trials, base: Draw, key: int, evidence: _Evidence) -> None:
     target, law = trials.target, trials.family.law is not None
     _probe_all(trials, probes.swept(base, target, few=law), evidence)
     failing = _failing_lengths(evidence, base.n)
@@ -149,38 +147,36 @@ def _probe_around(trials: Trials, base: Blueprint, evidence: _Evidence) -> None:
         failing = [n for n in failing if n >= base.n]
     _probe_all(trials, probes.changed(base, target, law=law), evidence)
     failing = failing if law else _failing_lengths(evidence, base.n)
-    _probe_all(trials, probes.mixed(base, target, failing, int(base.base.digest[:15], 16), few=law), evidence)
+    _probe_all(trials, probes.mixed(base, target, failing, key, few=law), evidence)
 
 
-def _clearest(trials: Trials, base: Blueprint) -> Blueprint:
+def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
     """The base, or what of it fails most clearly with another eps or other values where it fails by little itself: else
     a slightly longer row would hide the failure, and the rule would be about what hides it.
 
     Where tensors share memory the values are rather drawn ones: of plain ones many are the same when written over.
     """
-    own = trials.judge([base.base])[0]
-    if own is None or own.verdict is not Verdict.FAIL_NUMERIC or (own.ratio >= _CLEARLY and base.base.apart):
+    own = trials.judge([case])[0]
+    if own is None or own.verdict is not Verdict.FAIL_NUMERIC or (own.ratio >= _CLEARLY and case.apart):
         return base
     clear = [(own.ratio, base)]
     for values in _PLAINLY:
-        variants = [replace(base, eps=eps, values=values, seed=1) for eps in dict.fromkeys((base.eps, *EPS))]
-        built = [(variant, case) for variant in variants for case in _built([variant], trials)]
-        judgements = trials.judge([case for _, case in built])
-        for (variant, case), judgement in zip(built, judgements, strict=True):
-            if judgement is not None and judgement.verdict is own.verdict and trials.holds(case, judgement):
+        variants = [with_values(with_eps(base, eps), values, 1) for eps in dict.fromkeys((base.eps, *EPS))]
+        tried = [(variant, each) for variant in variants for each in _made([variant], trials)]
+        judgements = trials.judge([each for _, each in tried])
+        for (variant, each), judgement in zip(tried, judgements, strict=True):
+            if judgement is not None and judgement.verdict is own.verdict and trials.holds(each, judgement):
                 clear.append((judgement.ratio, variant))
-    if not base.base.apart:
-        clear = [found for found in clear if found[1].values == "normal" and found[0] >= _CLEARLY] or clear
+    if not case.apart:
+        clear = [found for found in clear if found[1].part("x").recipe == "normal" and found[0] >= _CLEARLY] or clear
     return max(clear, key=lambda found: found[0])[1]
 
 
-def _probe_elsewhere(
-    trials: Trials, others: Sequence[Target], blueprints: Sequence[Blueprint], evidence: _Evidence
-) -> None:
+def _probe_elsewhere(trials: Trials, others: Sequence[Target], draws: Sequence[Draw], evidence: _Evidence) -> None:
     with WorkerPool(others, limit=trials.target.case_limit) as pool:
         for target in others:
             if not isinstance(pool.statuses[target.id], NotRun):
-                _probe_all(replace(trials, target=target, pool=pool, known={}), blueprints, evidence)
+                _probe_all(replace(trials, target=target, pool=pool, known={}), draws, evidence)
 
 
 def _failing_lengths(evidence: _Evidence, n: int) -> list[int]:
@@ -188,26 +184,26 @@ def _failing_lengths(evidence: _Evidence, n: int) -> list[int]:
     return sorted(lengths) or [n]
 
 
-def _probe_all(trials: Trials, blueprints: Iterable[Blueprint], evidence: _Evidence) -> None:
+def _probe_all(trials: Trials, draws: Iterable[Draw], evidence: _Evidence) -> None:
     if trials.family.law is None:
-        _probe(trials, _built(blueprints, trials), evidence)
+        _probe(trials, _made(draws, trials), evidence)
         return
-    for blueprint in blueprints:
+    for draw in draws:
         first, more = _VARIANTS
-        variants = [replace(blueprint, values="normal", seed=seed) for seed in range(first + more)]
-        goes = (_built([blueprint, *variants[:first]], trials), _built(variants[first:], trials))
+        variants = [with_values(draw, "normal", seed) for seed in range(first + more)]
+        goes = (_made([draw, *variants[:first]], trials), _made(variants[first:], trials))
         _probe_any(trials, goes, evidence)
 
 
-def _built(blueprints: Iterable[Blueprint], trials: Trials) -> list[Case]:
-    """The probes that can be built. What a kernel must reject says nothing of how it computes, and the other way."""
+def _made(draws: Iterable[Draw], trials: Trials) -> list[Case]:
+    """The probes that can be made. What a kernel must reject says nothing of how it computes, and the other way."""
     invalid = trials.family.name == "accepted invalid"
     cases = []
-    for blueprint in blueprints:
-        if blueprint.rows * blueprint.n <= _LARGEST:
+    for draw in draws:
+        if draw.rows * draw.n <= _LARGEST:
             with contextlib.suppress(CaseError):
-                case = blueprint.build()
-                if invalid or accepts(trials.target.kernel, case):
+                case = made(draw)
+                if invalid or trials.target.kernel.capability.accepts(case):
                     cases.append(case)
     return cases
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from fuzz.base.case import Case
+from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribution import Attribution
 from fuzz.triage.explain import Explanation
-from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Rule
 
 _CAUSE = "cause: "

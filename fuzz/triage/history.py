@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from fuzz.base.case import Case, CaseError
+from fuzz.base.draw import Frame
 from fuzz.base.validity import check_case
-from fuzz.triage.reduction import Frame, Reduction, reduced
+from fuzz.triage.reduction import Reduction, reduced_case
 
 Fails = Callable[[Sequence[Case]], bool]
 
@@ -129,7 +130,7 @@ def _simpler(call: Case, case: Case) -> Iterator[Case]:
         Reduction(whole, (0, frame.n), values=dict.fromkeys(call.inputs, "ones")),
     ):
         with contextlib.suppress(CaseError):
-            smaller = reduced(call, how)
+            smaller = reduced_case(call, how)
             check_case(smaller)
             if smaller.digest != call.digest:
                 yield smaller

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fuzz.base.case import Case
+from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
-from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Learned, Traits, learn
 
 _BLOCKS = (4, 8, 16, 32, 64, 128)

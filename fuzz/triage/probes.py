@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from fuzz.adapters.target import Target
-from fuzz.base.case import ITEMSIZE, Guard
-from fuzz.base.draw import EPS
+from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
+from fuzz.base.draw import EPS, Draw, Shift
 from fuzz.base.op import OPS
 from fuzz.base.stream import Stream
+from fuzz.generate.given import UNEVEN, VALUES
 from fuzz.generate.layouts import LAYOUT_CLASSES
-from fuzz.triage.blueprint import UNEVEN, VALUES, Blueprint, Shift
+from fuzz.triage import variations as vary
+from fuzz.triage.variations import Memory
 
 _SWEPT = 260
 """every n up to this is probed: twice each block of 128, and one of 256."""
@@ -25,14 +27,12 @@ _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
 _MIXED = 200
 """probes with several things changed at once."""
 
-Memory = tuple[frozenset[tuple[str, str]], Mapping[str, tuple[str, Shift]]]
-"""outputs exactly in place of inputs, and those that overlap one."""
 _SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (3, 0), (-3, 0), (0, 1), (0, -1))
 
 _T = TypeVar("_T")
 
 
-def swept(base: Blueprint, target: Target, *, few: bool = False) -> Iterator[Blueprint]:
+def swept(base: Draw, target: Target, *, few: bool = False) -> Iterator[Draw]:
     """Every row length, all else as it is."""
     lengths = range(1, (_SWEPT_SLOWLY if few or target.costly else _SWEPT) + 1)
     yield from (replace(base, n=n) for n in lengths)
@@ -40,54 +40,50 @@ def swept(base: Blueprint, target: Target, *, few: bool = False) -> Iterator[Blu
     yield from (replace(base, n=n) for n in (*longer, base.n + 1, base.n - 1, 2 * base.n) if n > most)
 
 
-def changed(base: Blueprint, target: Target, *, law: bool = False) -> Iterator[Blueprint]:
+def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     """One thing changed at a time, for the rows' number also two."""
-    yield from (replace(base, rows=rows) for rows in _ROWS)
-    yield from (replace(base, dtype=dtype) for dtype in target.kernel.capabilities.dtypes)
+    several = [vary.sized(base, rows) for rows in (3,) if base.rank > 1]  # a tensor of rank 1 is one row
+    one_and_three = [vary.sized(base, rows) for rows in (1, 3) if rows == 1 or base.rank > 1]
+    grids = {name: base.part(name).place.layout for name in vary.grids(base)}
+    names = [part.name for part in base.parts]
+    yield from (vary.sized(base, rows) for rows in _ROWS if rows == 1 or base.rank > 1)
+    yield from (vary.of_dtype(base, dtype) for dtype in target.kernel.capabilities.dtypes)
     for layout in LAYOUT_CLASSES:
-        for rows in (base.rows, 3):
-            yield replace(base, layouts=dict.fromkeys(base.layouts, layout), rows=rows)
-        yield from (replace(base, layouts={**base.layouts, name: layout}, rows=3) for name in base.layouts)
-    yield from (_placed(base, "before", place) for place in range(64 // ITEMSIZE[base.dtype]))
-    yield _placed(base, "after", 0)
-    yield from (replace(base, places={**base.places, name: ("after", 0)}) for name in base.places)
-    yield from (replace(base, values=values, seed=seed) for values in VALUES for seed in (1, 2))
+        yield from (vary.laid_out(draw, dict.fromkeys(grids, layout)) for draw in (base, *several))
+        yield from (vary.laid_out(draw, {name: layout}) for name in grids for draw in several)
+    itemsize = ITEMSIZE[base.part("x").dtype]
+    yield from (vary.placed_at(base, "before", place) for place in range(CACHE_LINE // itemsize))
+    yield vary.placed_at(base, "after", 0)
+    yield from (vary.placed_at(base, "after", 0, [name]) for name in names if name != "x")
+    yield from (vary.with_values(base, values, seed) for values in VALUES for seed in (1, 2))
     for eps in EPS:
-        yield from (replace(base, eps=eps, values=values) for values in (base.values, "tiny", "large"))
-    for rows in (1, 3):
-        yield from (_in_memory(replace(base, rows=rows), memory) for memory in _memories(base, target, law=law))
-        yield from (replace(base, shared=shared, rows=rows) for shared in _shared(base, law=law))
-        yield from (replace(base, stacks=stacks, rows=rows) for stacks in _stacks(base, target))
-    yield from (replace(base, dropped=frozenset([name])) for name in _optional(base))
-    yield from (replace(base, dtypes=dtypes) for dtypes in _dtypes(base, target))
-    yield from (replace(base, steps=steps, rows=3) for steps in _steps(base))
-    yield from (replace(base, ones=frozenset([name]), rows=rows) for name in base.base.inputs for rows in (1, 3))
+        other = vary.with_eps(base, eps)
+        yield from (other, *(vary.with_values(other, values, base.seed) for values in ("tiny", "large")))
+    for draw in one_and_three:
+        yield from (vary.in_memory(draw, memory) for memory in _memories(base, target, law=law))
+        yield from (vary.sharing(draw, shared) for shared in _shared(base, law=law))
+        yield from (vary.stacked(draw, stacks) for stacks in _stacks(base, target))
+    yield from (base.without(name) for name in _optional(base))
+    yield from (vary.of_dtypes(base, dtypes) for dtypes in _dtypes(base, target))
+    yield from (vary.stepped(draw, steps) for steps in _steps(base) for draw in several)
+    yield from (vary.with_ones(draw, part.name) for part in base.parts if part.given for draw in one_and_three)
     for rank in (1, 2, 3, 4):
-        rows = 1 if rank == 1 else base.rows
-        yield replace(base, rank=rank, axis=rank - 1, rows=rows)
+        ranked = vary.sized(base, 1 if rank == 1 else base.rows, rank, rank - 1)
+        yield ranked
         for layout in LAYOUT_CLASSES if rank == 1 else ():
-            yield replace(base, rank=1, axis=0, rows=1, layouts=dict.fromkeys(base.layouts, layout))
-            yield from (
-                replace(base, rank=1, axis=0, rows=1, layouts={**base.layouts, name: layout}) for name in base.layouts
-            )
-    yield replace(base, rank=2, axis=0)
+            yield vary.laid_out(ranked, dict.fromkeys(grids, layout))
+            yield from (vary.laid_out(ranked, {name: layout}) for name in grids)
+    yield vary.sized(base, base.rows, 2, 0)
 
 
-def _placed(base: Blueprint, guard: Guard, offset: int) -> Blueprint:
-    """Every tensor at the same place."""
-    return replace(base, guard=guard, offset=offset, places={})
-
-
-def mixed(
-    base: Blueprint, target: Target, failing: Sequence[int], key: int, *, few: bool = False
-) -> Iterator[Blueprint]:
+def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: bool = False) -> Iterator[Draw]:
     """Several things changed at once; half of the time to one of the row lengths that are known to fail."""
-    stream = Stream(key)
+    stream, x = Stream(key), base.part("x")
     able = target.kernel.capabilities
     memories, shared, stacks = _memories(base, target, law=few), _shared(base, law=few), _stacks(base, target)
     dropped = [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
     steps = _steps(base)
-    dtypes, names = _dtypes(base, target), [frozenset([name]) for name in base.base.inputs]
+    dtypes, names = _dtypes(base, target), [part.name for part in base.parts if part.given]
     for number in range(_MIXED // (5 if target.costly else 2 if few else 1)):
         words = iter(stream.child(str(number)).words(28).tolist())
 
@@ -96,31 +92,30 @@ def mixed(
             word = next(words)
             return kept if word % 2 or not others else others[word // 2 % len(others)]
 
+        # In this order: each takes the next word.
         rank = pick(base.rank, (1, 2, 3))
-        guard, offset = pick((base.guard, base.offset), [("before", place) for place in range(16)])
-        kept = (guard, offset) == (base.guard, base.offset)
-        varied = replace(
-            base if kept else _placed(base, guard, offset),
-            n=pick(failing[next(words) % len(failing)], range(1, _SWEPT_SLOWLY if target.costly else _SWEPT)),
-            rows=1 if rank == 1 else pick(base.rows, _ROWS[:8]),
-            rank=rank,
-            axis=rank - 1 if rank != base.rank else base.axis,
-            dtype=pick(base.dtype, able.dtypes),
-            layouts={name: pick(layout, tuple(LAYOUT_CLASSES)) for name, layout in base.layouts.items()},
-            values=pick(base.values, VALUES if base.base.apart else UNEVEN),
-            seed=number,
-            eps=pick(base.eps, EPS),
-            dropped=pick(frozenset(), dropped),
-            dtypes=pick({}, dtypes),
-            ones=pick(frozenset(), names),
-            steps=pick(base.steps, steps),
-            shared=pick(base.shared, shared),
-            stacks=pick(base.stacks, stacks),
-        )
-        yield _in_memory(varied, pick((base.aliases, base.overlaps), memories))
+        at: tuple[Guard, int] = (x.place.guard, x.place.offset)
+        guard, offset = pick(at, [("before", place) for place in range(16)])
+        n = pick(failing[next(words) % len(failing)], range(1, _SWEPT_SLOWLY if target.costly else _SWEPT))
+        rows = 1 if rank == 1 else pick(base.rows, _ROWS[:8])
+        dtype = pick(x.dtype, able.dtypes)
+        layouts = {name: pick(base.part(name).place.layout, tuple(LAYOUT_CLASSES)) for name in vary.grids(base)}
+        values = pick(x.recipe, VALUES if vary.is_apart(base) else UNEVEN)
+        eps, without, dtypes_of = pick(base.eps, EPS), pick(frozenset(), dropped), pick({}, dtypes)
+        ones, step_of = pick("", names), pick(vary.steps_of(base), steps)
+        same, stack_of = pick(vary.shared_of(base), shared), pick(vary.stacks_of(base), stacks)
+        memory = pick(vary.memory_of(base), memories)
+
+        draw = base if (guard, offset) == at else vary.placed_at(base, guard, offset)
+        draw = vary.sized(replace(draw, n=n), rows, rank, rank - 1 if rank != base.rank else base.axis)
+        draw = vary.of_dtypes(vary.of_dtype(draw, dtype), dtypes_of)
+        draw = vary.stacked(vary.stepped(vary.laid_out(draw, layouts), step_of), stack_of)
+        draw = vary.in_memory(vary.sharing(draw, same), memory)
+        draw = vary.with_eps(vary.with_values(draw, values, number), eps)
+        yield (vary.with_ones(draw, ones) if ones else draw).without(*without)
 
 
-def elsewhere(base: Blueprint, failing: Sequence[int]) -> Iterator[Blueprint]:
+def elsewhere(base: Draw, failing: Sequence[int]) -> Iterator[Draw]:
     """Probes for the kernel's other targets: lengths around every width of a vector, and those that fail here."""
     widths = (4, 8, 12, 16, 32, 64)
     lengths = {1, 2, 3, *range(base.n, base.n + 3), *failing[:8], *failing[-4:]}
@@ -128,62 +123,54 @@ def elsewhere(base: Blueprint, failing: Sequence[int]) -> Iterator[Blueprint]:
     yield from (replace(base, n=n) for n in sorted(lengths))
 
 
-def _memories(base: Blueprint, target: Target, *, law: bool) -> list[Memory]:
+def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
     """No output in the memory of an input; each permitted pair, in place and, where that is permitted, overlapping.
 
     A law is about tensors that lie apart, or exactly in place.
     """
-    able, there = target.kernel.capabilities, {*base.base.inputs, *base.base.outputs}
+    able, there, own = target.kernel.capabilities, {part.name for part in base.parts}, vary.memory_of(base)
 
     def of(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         return [pair for pair in dict.fromkeys(pairs) if {*pair} <= there]
 
-    own = ((output, source) for output, (source, _) in base.overlaps.items())
-    over = [] if law else of([*own, *able.overlap])
+    in_place = of([*((name, source) for name, (source, shift) in own.items() if not shift), *able.aliases])
+    over = [] if law else of([*((name, source) for name, (source, shift) in own.items() if shift), *able.overlap])
     return [
-        (frozenset(), {}),
-        *((frozenset([pair]), {}) for pair in of([*base.aliases, *able.aliases])),
-        *((frozenset[tuple[str, str]](), {output: (source, shift)}) for output, source in over for shift in _SHIFTS),
+        {},
+        *({output: (source, None)} for output, source in in_place),
+        *({output: (source, shift)} for output, source in over for shift in _SHIFTS),
     ]
 
 
-def _in_memory(base: Blueprint, memory: Memory) -> Blueprint:
-    aliases, overlaps = memory
-    return replace(base, aliases=aliases, overlaps=overlaps)
-
-
-def _shared(base: Blueprint, *, law: bool) -> list[frozenset[str]]:
+def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:
     """x given a second time, as each of the other inputs of its shape; and no input twice."""
-    op = OPS[base.base.op]
-    names = [o.name for o in op.inputs if o.role == "grid" and o.name != "x" and o.name in base.base.inputs]
+    names = [part.name for part in base.parts if part.given and part.name in vary.grids(base) and part.name != "x"]
     return [frozenset(), *(frozenset([name]) for name in names if not law)]
 
 
-def _stacks(base: Blueprint, target: Target) -> list[dict[str, str]]:
+def _stacks(base: Draw, target: Target) -> list[dict[str, str]]:
     """A weight of rank 1, and of rank 2 with one row and with many."""
-    op, able = OPS[base.base.op], target.kernel.capabilities
-    names = [o.name for o in op.inputs if o.stackable and o.name in base.base.inputs]
-    return [{}, *({name: how} for name in names if able.weight_rows or base.stacks for how in ("one", "many"))]
+    able, known = target.kernel.capabilities, vary.stacks_of(base)
+    names = [part.name for part in base.parts if OPS[base.op].operand(part.name).stackable]
+    return [{}, *({name: how} for name in names if able.weight_rows or known for how in ("one", "many"))]
 
 
-def _dtypes(base: Blueprint, target: Target) -> list[dict[str, str]]:
+def _dtypes(base: Draw, target: Target) -> list[dict[str, str]]:
     """One tensor other than x in each dtype that it may have."""
-    able, there = target.kernel.capabilities, {*base.base.inputs, *base.base.outputs}
+    able, there = target.kernel.capabilities, {part.name for part in base.parts}
+    own = base.part("x").dtype
     return [
-        {name: base.dtype if dtype == "x" else dtype}
-        for name, allowed in able.mixed
-        for dtype in allowed
-        if name in there
+        {name: own if dtype == "x" else dtype} for name, allowed in able.mixed for dtype in allowed if name in there
     ]
 
 
-def _steps(base: Blueprint) -> list[dict[str, int]]:
+def _steps(base: Draw) -> list[dict[str, int]]:
     """One tensor that is a column or a row with gaps or backwards; or none."""
-    names = [name for name, tensor in base.base.tensors.items() if name not in base.layouts and tensor.layout.shape]
+    of_rows = [part.name for part in base.parts if part.name not in vary.grids(base)]
+    names = [name for name in of_rows if base.rank > 1 or OPS[base.op].operand(name).role != "rows"]
     return [{}, *({name: step} for name in names for step in (2, 3, -1))]
 
 
-def _optional(base: Blueprint) -> list[str]:
-    op = OPS[base.base.op]
-    there = {*base.base.inputs, *base.base.outputs}
-    return [operand.name for operand in (*op.inputs, *op.outputs) if operand.optional and operand.name in there]
+def _optional(base: Draw) -> list[str]:
+    there = {part.name for part in base.parts}
+    return [operand.name for operand in OPS[base.op].operands if operand.optional and operand.name in there]

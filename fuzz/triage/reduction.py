@@ -1,4 +1,5 @@
-"""Reductions: what a smaller or plainer case keeps of a failing one. They know an op only by its operands' roles."""
+"""Reductions: what a smaller or plainer case keeps of a failing one, as an edit of its draw. They know an op only by
+its operands' roles."""
 
 from __future__ import annotations
 
@@ -8,19 +9,22 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fuzz.base.case import ITEMSIZE, Case, CaseError, Layout, Origin, Output, Tensor, contiguous
-from fuzz.base.dtypes import from_bits
-from fuzz.base.op import OPS
+from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, CaseError, Layout, Origin, contiguous
+from fuzz.base.draw import Draw, Given, Part, Placement
+from fuzz.base.op import OPS, Role
+from fuzz.generate.given import Values, given_rows, rows_of
 from fuzz.generate.layouts import lay_out
+from fuzz.generate.realise import draw_of, layout_of, realise
 from fuzz.laws.placement import placed
-from fuzz.triage.memory import APART, IN_PLACE, KEPT, by, lies_over, shift, with_overlap
 from fuzz.triage.plain import DRAWN, plain
 
 Span = tuple[int, int]
 """first and count."""
 
+APART, IN_PLACE, BY_ONE, BY_A_ROW, KEPT = "apart", "in place", "by one", "by a row", "kept"
+WAYS = (APART, IN_PLACE, BY_ONE, BY_A_ROW, KEPT)
+"""how an output that overlaps an input may lie to it, the plainest first; 'kept': as far from it as it does."""
 STRIDES = ("contiguous", "pitched", "kept")
 PLACES = ("aligned", "flush", "kept")
 STACKS = ("one row", "stack of one", "kept")
@@ -37,7 +41,7 @@ class Reduction:
     columns: Span
     dropped: frozenset[str] = frozenset()
     memory: Mapping[str, str] = field(default_factory=dict)
-    """by output that lies in the memory of an input, one of `memory.WAYS`; what is not named is kept."""
+    """by output that lies in the memory of an input, one of WAYS; what is not named is kept."""
     unshared: frozenset[str] = frozenset()
     """inputs that get memory of their own."""
     stacks: Mapping[str, str] = field(default_factory=dict)
@@ -53,194 +57,128 @@ class Reduction:
     """the offset of the weight is 0."""
 
 
-@dataclass(frozen=True)
-class Frame:
-    """A case's grid of rows and columns, and how its tensors hang on it."""
-
-    case: Case
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        return self.case.inputs["x"].layout.shape
-
-    @property
-    def axis(self) -> int:
-        return int(self.case.params["axis"]) % len(self.grid)
-
-    @property
-    def n(self) -> int:
-        return self.grid[self.axis]
-
-    @property
-    def outer(self) -> tuple[int, ...]:
-        """Extents of the other axes."""
-        return (*self.grid[: self.axis], *self.grid[self.axis + 1 :])
-
-    def role(self, name: str) -> str:
-        return OPS[self.case.op].operand(name).role
-
-    def fits(self) -> bool:
-        """True when every tensor has the shape that its role asks for: else there is no reducing it."""
-        op = OPS.get(self.case.op)
-        if op is None or "x" not in self.case.inputs or not self.grid:
-            return False
-        tensors: dict[str, Tensor | Output] = {**self.case.inputs, **self.case.outputs}
-        known = {operand.name for operand in (*op.inputs, *op.outputs)}
-        return set(tensors) <= known and all(
-            tensor.layout.shape in op.shapes(name, self.grid, self.axis) for name, tensor in tensors.items()
-        )
-
-    def stack(self, name: str) -> int:
-        """Rows of a stack of weights; 0 of any other tensor."""
-        shape = self.case.tensors[name].layout.shape
-        return shape[0] if self.role(name) == "columns" and len(shape) == 2 else 0
-
-
-def reduced(case: Case, how: Reduction) -> Case:
-    """The reduced case. Raises CaseError where its layout cannot be kept."""
-    frame = Frame(case)
-    inputs, outputs = _tensors(frame, how)
-    params = dict(case.params)
-    params["axis"] = _axis(frame, how)
+def reduced(draw: Draw, how: Reduction) -> Draw:
+    """The reduced draw, of one whose values and strides are given. Raises CaseError where its layout cannot be kept."""
+    draw, counts = draw.without(*how.dropped), tuple(count for _, count in how.rows)
+    params = dict(draw.params)
+    params["axis"] = 1 if how.collapsed else params["axis"]
     if how.eps is not None:
         params["eps"] = how.eps
     if how.unshifted and "offset" in params:
         params["offset"] = 0.0
-    kinds = {how.values.get(name, DRAWN) for name in inputs}
-    recipe = case.origin.recipe if kinds == {DRAWN} else " ".join(sorted(kinds))
+    kinds = {how.values.get(part.name, DRAWN) for part in draw.parts if part.given}
+    origin = draw.origin or Origin()
+    recipe = origin.recipe if kinds == {DRAWN} else " ".join(sorted(kinds))
     return replace(
-        case,
+        draw,
+        n=how.columns[1],
+        outer=(math.prod(counts),) if how.collapsed else counts,
         params=params,
-        inputs=inputs,
-        outputs=outputs,
+        parts=tuple(_part(draw, part, how) for part in draw.parts),
         # Plain values are no random ones: only the worst case is sound for them.
-        structured=case.structured or kinds != {DRAWN},
-        origin=Origin(recipe, case.origin.layout, case.origin.seed, case.origin.number),
+        structured=draw.structured or kinds != {DRAWN},
+        origin=Origin(recipe, origin.layout, origin.seed, origin.number),
     )
 
 
-def _axis(frame: Frame, how: Reduction) -> int:
-    return 1 if how.collapsed else int(frame.case.params["axis"])
+def reduced_case(case: Case, how: Reduction) -> Case:
+    """What the reduction makes of a case. Raises CaseError where its layout cannot be kept."""
+    return realise(reduced(draw_of(case), how))
 
 
-def _tensors(frame: Frame, how: Reduction) -> tuple[dict[str, Tensor], dict[str, Output]]:
-    """Inputs with what they share; then the outputs that overlap one, which may move it; then the others."""
-    case = frame.case
-    inputs = {name: _input(frame, name, tensor, how) for name, tensor in case.inputs.items() if name not in how.dropped}
-    for name, tensor in case.inputs.items():
-        if name in inputs and tensor.alias in inputs and name not in how.unshared:
-            inputs[name] = replace(inputs[tensor.alias], alias=tensor.alias)
-    over: dict[str, Output] = {}
-    for name, output in case.outputs.items():
-        if name not in how.dropped and _overlaps(frame, name, how):
-            assert output.alias is not None
-            distance = by(how.memory.get(name, KEPT), _shift(frame, name, how), how.columns[1])
-            inputs, over[name] = with_overlap(inputs, _output(frame, name, how), output.alias, distance)
-    outputs = {}
-    for name, output in case.outputs.items():
-        in_place = output.alias is not None and how.memory.get(name) != APART
-        if name not in how.dropped:
-            outputs[name] = over.get(name) or _output(frame, name, how)
-            if name not in over and in_place and output.alias in inputs:
-                outputs[name] = replace(output, layout=inputs[output.alias].layout)
-    return inputs, outputs
+def _role(draw: Draw, part: Part) -> Role:
+    return OPS[draw.op].operand(part.name).role
 
 
-def _overlaps(frame: Frame, name: str, how: Reduction) -> bool:
-    """True where the output overlaps an input in part, and is to go on doing so."""
-    kept = lies_over(frame.case, name) and frame.case.outputs[name].alias not in how.dropped
-    return kept and how.memory.get(name) not in (APART, IN_PLACE)
+def _part(draw: Draw, part: Part, how: Reduction) -> Part:
+    layout = _layout(draw, part, how)
+    small = replace(part, place=Placement(guard=layout.guard, offset=layout.offset, strides=layout.strides))
+    if part.given is None:
+        return _in_memory(draw, small, part, how)
+    values = plain(how.values.get(part.name, DRAWN), _block(draw, part, part.given, layout, how), part.dtype)
+    given = replace(given_rows(values), n=1 if _role(draw, part) == "rows" else how.columns[1])
+    stack = ("many" if layout.shape[0] > 1 else "one") if part.stack and len(layout.shape) == 2 else ""
+    return replace(small, given=given, stack=stack, alias=None if part.name in how.unshared else part.alias)
 
 
-def _shift(frame: Frame, name: str, how: Reduction) -> int:
-    """Elements from the first one that is kept of the input to the first one of the output."""
-    output = frame.case.outputs[name]
-    assert output.alias is not None
-    source = frame.case.inputs[output.alias].layout
-    steps = zip(_spans(frame, name, how), source.strides, output.layout.strides, strict=True)
-    return shift(source, output.layout) + sum(first * (theirs - own) for (first, _), own, theirs in steps)
+def _block(draw: Draw, part: Part, given: Given, layout: Layout, how: Reduction) -> Values:
+    """The values that are kept, each row along the last axis."""
+    role, values = _role(draw, part), rows_of(given)
+    if role != "columns":
+        block = tuple(slice(first, first + count) for first, count in how.rows)
+        values = values.reshape((*draw.outer, given.n) if role == "grid" else draw.outer)[block]
+    if role != "rows":
+        first, count = how.columns
+        values = values[..., first : first + count]
+    if part.stack:
+        first, count = _stack_span(draw, part, how)
+        values = values[first : first + count]
+        # The first row, or all, by turns where there are more rows of x along its axis now.
+        values = values[0] if len(layout.shape) == 1 else values[np.arange(layout.shape[0]) % len(values)]
+    return np.ascontiguousarray(values)
 
 
-def _spans(frame: Frame, name: str, how: Reduction) -> tuple[Span, ...]:
+def _in_memory(draw: Draw, small: Part, part: Part, how: Reduction) -> Part:
+    """An output with what it has in common with an input."""
+    way = how.memory.get(part.name, KEPT)
+    if part.alias is None or way == APART:
+        return replace(small, alias=None, shift=None)
+    if part.shift is None or way == IN_PLACE:
+        return replace(small, place=replace(small.place, strides=None), shift=None)
+    # From the first element that is kept of the input to the first one of the output.
+    source, own = layout_of(draw, draw.part(part.alias)), layout_of(draw, part)
+    steps = zip(_spans(draw, part, how), source.strides, own.strides, strict=True)
+    kept = part.shift[0] + sum(first * (theirs - stride) for (first, _), theirs, stride in steps)
+    size = {BY_ONE: 1, BY_A_ROW: how.columns[1]}.get(way, abs(kept))
+    return replace(small, shift=(int(math.copysign(size, kept)), 0))
+
+
+def _spans(draw: Draw, part: Part, how: Reduction) -> tuple[Span, ...]:
     """The span of each of a tensor's axes."""
-    role, stack = frame.role(name), frame.stack(name)
-    if stack:
-        # A row for each position along the innermost of the other axes, or one for all.
-        return (how.rows[-1] if stack == frame.outer[-1] else (0, 1)) if frame.outer else (0, 1), how.columns
+    role = _role(draw, part)
+    if part.stack:
+        return _stack_span(draw, part, how), how.columns
     if role == "columns":
         return (how.columns,)
-    if role == "rows":
-        return how.rows
-    return (*how.rows[: frame.axis], how.columns, *how.rows[frame.axis :])
+    return how.rows if role == "rows" else (*how.rows[: draw.axis], how.columns, *how.rows[draw.axis :])
 
 
-def _input(frame: Frame, name: str, tensor: Tensor, how: Reduction) -> Tensor:
-    layout = _layout(frame, name, tensor, how)
-    values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape)
-    block = values[tuple(slice(first, first + count) for first, count in _spans(frame, name, how))]
-    if frame.stack(name):
-        block = _stacked(block, layout.shape)
-    # Along the row, so that rows have levels; then back or, collapsed, row after row.
-    along = frame.role(name) == "grid"
-    rows = np.moveaxis(block, frame.axis, -1) if along else block
-    rows = plain(how.values.get(name, DRAWN), np.ascontiguousarray(rows), tensor.dtype)
-    block = np.moveaxis(rows, -1, frame.axis) if along and not how.collapsed else rows
-    block = folded(np.ascontiguousarray(block).reshape(layout.shape), layout)
-    return Tensor(tensor.dtype, layout, np.ascontiguousarray(block).tobytes())
+def _stack_span(draw: Draw, part: Part, how: Reduction) -> Span:
+    """A row for each position along the innermost of the other axes, or one for all."""
+    return how.rows[-1] if part.stack == "many" and draw.outer else (0, 1)
 
 
-def _stacked(rows: NDArray[np.generic], shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """The rows of a stack of weights: the first, or all, by turns where there are more rows of x along its axis now."""
-    return rows[0] if len(shape) == 1 else rows[np.arange(shape[0]) % len(rows)]
-
-
-def folded(values: NDArray[np.generic], layout: Layout) -> NDArray[np.generic]:
-    """The same value wherever a stride of 0 makes elements one and the same memory."""
-    for axis, stride in enumerate(layout.strides):
-        if stride == 0 and values.shape[axis] > 1:
-            values = np.broadcast_to(values.take([0], axis=axis), values.shape)
-    return values
-
-
-def _output(frame: Frame, name: str, how: Reduction) -> Output:
-    """In memory of its own."""
-    output = frame.case.outputs[name]
-    return Output(output.dtype, _layout(frame, name, output, how))
-
-
-def _layout(frame: Frame, name: str, tensor: Tensor | Output, how: Reduction) -> Layout:
+def _layout(draw: Draw, part: Part, how: Reduction) -> Layout:
     """Where a reduced tensor lies."""
-    kept = tensor.layout
-    spans = _spans(frame, name, how)
-    block = _stack_block(frame, name, kept, how) if frame.stack(name) else _block(frame, name, kept, how)
-    way = how.strides.get(name, "kept")
+    kept, spans = layout_of(draw, part), _spans(draw, part, how)
+    block = _stack_layout(part, kept, spans, how) if part.stack else _block_layout(draw, part, kept, how)
+    way = how.strides.get(part.name, "kept")
     if way == "contiguous" or (way == "pitched" and len(block.shape) < 2):
         block = contiguous(block.shape, block.guard, block.offset)
     elif way == "pitched":
-        axis = _axis(frame, how) % len(block.shape) if frame.role(name) == "grid" else len(block.shape) - 1
+        last = len(block.shape) - 1
+        axis = last if _role(draw, part) != "grid" else 1 if how.collapsed else draw.axis
         block = lay_out("pitched", block.shape, axis, 1, block.guard, block.offset)
-    place = how.places.get(name, "kept")
-    if place == "aligned":
-        return replace(block, guard="before", offset=0)
-    if place == "flush":
-        return replace(block, guard="after", offset=0)
+    place = how.places.get(part.name, "kept")
+    if place != "kept":
+        return replace(block, guard="before" if place == "aligned" else "after", offset=0)
     if block == kept:
         return kept
-    size = ITEMSIZE[tensor.dtype]
+    size = ITEMSIZE[part.dtype]
     start = sum(first * stride for (first, _), stride in zip(spans, kept.strides, strict=True))
-    return placed(block, size, (kept.alignment(size) + start * size) % 64)
+    return placed(block, size, (kept.alignment(size) + start * size) % CACHE_LINE)
 
 
-def _block(frame: Frame, name: str, kept: Layout, how: Reduction) -> Layout:
+def _block_layout(draw: Draw, part: Part, kept: Layout, how: Reduction) -> Layout:
     """The memory of what is kept of a tensor."""
-    block = replace(kept, shape=tuple(count for _, count in _spans(frame, name, how)))
-    return _collapsed(frame, name, block) if how.collapsed else block
+    block = replace(kept, shape=tuple(count for _, count in _spans(draw, part, how)))
+    return _collapsed(draw, part, block) if how.collapsed else block
 
 
-def _stack_block(frame: Frame, name: str, kept: Layout, how: Reduction) -> Layout:
+def _stack_layout(part: Part, kept: Layout, spans: tuple[Span, ...], how: Reduction) -> Layout:
     """The same of a stack of weights; with all rows of x along one axis it has a row for each of them."""
-    (_, rows), (_, n) = _spans(frame, name, how)
-    way = how.stacks.get(name, "kept")
+    (_, rows), (_, n) = spans
+    way = how.stacks.get(part.name, "kept")
     if way == "one row":
         return replace(kept, shape=(n,), strides=kept.strides[1:])
     every = math.prod(count for _, count in how.rows)
@@ -250,17 +188,17 @@ def _stack_block(frame: Frame, name: str, kept: Layout, how: Reduction) -> Layou
     return replace(kept, shape=(wanted, n))
 
 
-def _collapsed(frame: Frame, name: str, block: Layout) -> Layout:
+def _collapsed(draw: Draw, part: Part, block: Layout) -> Layout:
     """The same memory with all rows along one axis. Raises CaseError where the rows have no common distance."""
-    role = frame.role(name)
+    role = _role(draw, part)
     if role == "columns":
         return block
     shape, strides = list(block.shape), list(block.strides)
-    columns = [] if role == "rows" else [(shape.pop(frame.axis), strides.pop(frame.axis))]
+    columns = [] if role == "rows" else [(shape.pop(draw.axis), strides.pop(draw.axis))]
     steps = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent != 1]
     for (_, outer), (extent, inner) in pairwise(steps):
         if outer != extent * inner:
-            raise CaseError(f"{name}: rows without a common distance")
+            raise CaseError(f"{part.name}: rows without a common distance")
     # One row is nowhere reached by its stride; the widest gap is what a reader expects there.
     stride = steps[-1][1] if steps else (max(strides, key=abs) if strides else (columns[0][0] if columns else 1))
     axes = [(math.prod(shape), stride), *columns]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 
 from fuzz.base.case import Case, CaseError
+from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
 from fuzz.triage.choices import KNOTS, Choices, Label, Vector
-from fuzz.triage.reduction import Frame
 from fuzz.triage.smallest import LUCKY, sweep
 from fuzz.triage.trial import OutOfTimeError, Trials
 

@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from fuzz.base.case import Case, CaseError
-from fuzz.triage.blueprint import BASE, Blueprint
-from fuzz.triage.reduction import Frame
+from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.triage.trial import Trials
+from fuzz.triage.variations import base_of, made, sized, with_values
 
-Draw = tuple[str, int]
-"""values and their seed."""
-_DRAWS: tuple[Draw, ...] = (
-    (BASE, 0), ("ones", 0), ("integers", 0), ("spike", 1), ("large", 1), ("tiny", 1),
+Values = tuple[str, int]
+"""a recipe that starts from given values, and its seed."""
+_VALUES: tuple[Values, ...] = (
+    (GIVEN, 0), ("ones", 0), ("integers", 0), ("spike", 1), ("large", 1), ("tiny", 1),
     *(("normal", seed) for seed in range(1, 9)),
 )  # fmt: skip
 """that each size is tried with."""
-LUCKY: tuple[Draw, ...] = tuple(("normal", seed) for seed in range(100, 132))
+LUCKY: tuple[Values, ...] = tuple(("normal", seed) for seed in range(100, 132))
 """other ones, for what depends on luck: whether two orders of a sum of three numbers differ."""
 _LONG = 64
 """fewer rows than the case has are tried with rows of up to so many elements, if not more."""
@@ -59,13 +59,13 @@ class Swept:
         return f"NO: {math.prod(frame.outer)}x{frame.n} fails as well"
 
 
-def sweep(trials: Trials, case: Case, draws: Sequence[Draw] = _DRAWS) -> Swept:
+def sweep(trials: Trials, case: Case, values: Sequence[Values] = _VALUES) -> Swept:
     """Run everything smaller than `case`, the smallest first. Raises OutOfTimeError as the trials do."""
-    base = Blueprint.of(case)
-    if not any(trials.fails(again) for again in _built([base])):
+    base = base_of(case)
+    if not any(trials.fails(again) for again in _made([base])):
         return Swept(0, None, shown=False)
     runs = 0
-    for cases in _batches(_built(_smaller_than(base, draws))):
+    for cases in _batches(_made(_smaller_than(base, values))):
         for smaller, judgement in zip(cases, trials.judge(cases), strict=True):
             runs += judgement is not None
             if trials.holds(smaller, judgement):
@@ -73,13 +73,13 @@ def sweep(trials: Trials, case: Case, draws: Sequence[Draw] = _DRAWS) -> Swept:
     return Swept(runs, None)
 
 
-def _smaller_than(base: Blueprint, draws: Sequence[Draw]) -> Iterator[Blueprint]:
+def _smaller_than(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
     """Fewer rows, of lengths up to that of the base and `_LONG`; then as many that are shorter."""
     sizes = [(rows, n) for rows in range(1, base.rows) for n in _lengths(max(base.n, _LONG) + 1)]
     sizes += [(base.rows, n) for n in _lengths(base.n)]
     for rows, n in sizes:
-        few = draws if n <= _SHORT else draws[:_FEW]
-        yield from (replace(base, rows=rows, n=n, values=values, seed=seed) for values, seed in few)
+        small = replace(sized(base, rows), n=n)
+        yield from (with_values(small, *each) for each in (values if n <= _SHORT else values[:_FEW]))
 
 
 def _lengths(end: int) -> list[int]:
@@ -88,10 +88,10 @@ def _lengths(end: int) -> list[int]:
     return [*every[:_FIRST], *every[_FIRST:][-_LAST:]]
 
 
-def _built(blueprints: Iterable[Blueprint]) -> Iterator[Case]:
-    for blueprint in blueprints:
+def _made(draws: Iterable[Draw]) -> Iterator[Case]:
+    for draw in draws:
         with contextlib.suppress(CaseError):
-            yield blueprint.build()
+            yield made(draw)
 
 
 def _batches(cases: Iterator[Case]) -> Iterator[list[Case]]:

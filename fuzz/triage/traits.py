@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
 
 import numpy as np
 
 from fuzz.adapters.target import Target
-from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor, contiguous
+from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.base.draw import Frame
+from fuzz.base.memory import meets, shift
 from fuzz.base.op import OPS
-from fuzz.triage.memory import meets, shift
-from fuzz.triage.reduction import Frame
+from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule import Trait, Traits
 from fuzz.triage.values import value_traits
 
@@ -147,23 +147,3 @@ def twin_traits(case: Case, twin: Case) -> Traits:
 
 
 _SIDES = {(True, True): "both", (False, False): "neither", (True, False): "one side", (False, True): "one side"}
-
-
-def layout_class(layout: Layout, axis: int) -> str:
-    """The name of the class that a layout belongs to."""
-    steps = [(e, s, a == axis) for a, (e, s) in enumerate(zip(layout.shape, layout.strides, strict=True)) if e > 1]
-    along = next((stride for _, stride, is_row in steps if is_row), 1)
-    across = [(extent, stride) for extent, stride, is_row in steps if not is_row]
-    if along == 0 or any(stride == 0 for _, stride in across):
-        if along:
-            return "expanded"
-        return "expanded_all" if across and not any(stride for _, stride in across) else "expanded_row"
-    if any(stride < 0 for _, stride, _ in steps):
-        return "reversed"
-    dense = contiguous(layout.shape).strides
-    if all(s == d for e, s, d in zip(layout.shape, layout.strides, dense, strict=True) if e > 1):
-        return "contiguous"
-    if along > 1:
-        return "transposed" if any(stride < along for _, stride in across) else "column_step"
-    collapses = all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(across))
-    return "pitched" if collapses else "padded"

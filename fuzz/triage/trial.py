@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuzz.adapters.target import Target
-from fuzz.base.capability import capability_of, refusal
 from fuzz.base.case import Case, CaseError
 from fuzz.base.outcome import Outcome
 from fuzz.base.validity import check_case
@@ -189,7 +188,7 @@ def entries_of(case: Case, target: Target, law: LawCheck | None) -> list[Entry]:
     if not law.law.applies(case):
         return []
     twin = twin_of(case, law)
-    return [Entry(case), twin] if refusal(target.kernel, twin.case) is None else []
+    return [Entry(case), twin] if target.kernel.capability.refusal(twin.case) is None else []
 
 
 def _is_sound(case: Case, target: Target) -> bool:
@@ -197,7 +196,7 @@ def _is_sound(case: Case, target: Target) -> bool:
         check_case(case)
     except CaseError:
         return False
-    return capability_of(target.kernel).is_dispatched(case)
+    return target.kernel.capability.is_dispatched(case)
 
 
 def _keep(found: dict[str, Judgement | None], case: Case, judgement: Judgement, family: Family) -> None:

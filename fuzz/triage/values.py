@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from fuzz.base.case import Case
+from fuzz.base.draw import Frame
 from fuzz.base.dtypes import SMALLEST_NORMAL, from_bits, quantise
 from fuzz.base.stream import Reals
-from fuzz.triage.reduction import Frame
 from fuzz.triage.rule import Trait
 
 _PRECISION: Mapping[str, int] = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}

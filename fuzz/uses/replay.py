@@ -13,7 +13,6 @@ from rich.table import Table
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import ADAPTERS
 from fuzz.adapters.target import Target
-from fuzz.base.capability import refusal
 from fuzz.base.case import Case
 from fuzz.base.errors import UsageError
 from fuzz.base.op import OPS
@@ -99,7 +98,7 @@ def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Ta
         chosen = select_targets(pack.kernels, patterns=patterns)
     except SelectionError:
         chosen = select_targets(pack.mutated_kernels(), patterns=patterns)
-    refusals = {target.kernel.name: refusal(target.kernel, case) for target in chosen}
+    refusals = {target.kernel.name: target.kernel.capability.refusal(case) for target in chosen}
     fitting = tuple(target for target in chosen if refusals[target.kernel.name] is None)
     if not fitting:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals.items())

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw, Part
 from fuzz.base.op import OPS
+from fuzz.generate.capabilities import anything
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.requirements import anything
 from fuzz.generate.sketch import sketches
 
 
@@ -21,7 +21,7 @@ def plain(
     parts = [Part("x", dtype, recipe=recipe)]
     parts += [Part(each.name, dtype, recipe="normal") for each in spec.inputs[1:] if not each.optional]
     parts += [Part(each.name, dtype) for each in spec.outputs if not each.optional]
-    return realise(Draw(op, n, rows, 2, 1, eps, 0.0, 3, tuple(parts)))
+    return realise(Draw(op, n, (rows,), {"eps": eps, "axis": 1}, 3, tuple(parts)))
 
 
 def any_case(op: str = "rms_norm") -> st.SearchStrategy[Case]:

@@ -11,8 +11,9 @@ from fuzz.adapters.c import CProgram
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
+from fuzz.base.capability import Capabilities
 from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
-from fuzz.base.kernel import Capabilities, Kernel
+from fuzz.base.kernel import Kernel
 from fuzz.base.outcome import Outcome
 
 Run = Callable[..., list[Outcome]]

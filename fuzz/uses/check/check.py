@@ -12,7 +12,8 @@ from typing import Any
 from fuzz.adapters.python import Device
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun, Target
-from fuzz.base.kernel import Capabilities, Kernel
+from fuzz.base.capability import Capabilities
+from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
 from fuzz.base.selection import globs, matches_any
 from fuzz.execute.pool import Pool, WorkerPool

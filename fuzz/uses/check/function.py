@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fuzz.adapters.python import Device, PythonKernel
-from fuzz.base.kernel import Capabilities
+from fuzz.base.capability import Capabilities
 from fuzz.base.op import OPS, Op
 from fuzz.transport.python.kernel import Raised
 from fuzz.uses.check.results import CheckError, told

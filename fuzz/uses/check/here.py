@@ -30,7 +30,7 @@ class OwnProcess:
         self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
         self._target = target
         self._function = function
-        self._dispatch = Dispatch(target.kernel, None)
+        self._dispatch = Dispatch(target.kernel.capability, None)
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
         """Run them, now."""

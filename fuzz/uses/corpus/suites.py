@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.base.case import Case, CaseError, Layout, Origin, Output, Tensor, contiguous
-from fuzz.base.dtypes import from_bits, quantise
+from fuzz.base.case import Case, CaseError, Origin, contiguous
+from fuzz.base.draw import GIVEN, Draw, Given, Part, Placement
+from fuzz.base.dtypes import quantise
 from fuzz.base.op import OPS, Op
-from fuzz.base.stream import Stream
+from fuzz.base.stream import Reals, Stream
+from fuzz.generate.given import given_rows, rows_of
+from fuzz.generate.realise import realise
 from fuzz.uses.corpus.fills import STRUCTURED, Fill, FillError, filled
 from fuzz.uses.corpus.folder import SUITE
 
@@ -105,7 +108,7 @@ def expand(suite: Suite, most: int = MOST_ELEMENTS) -> Iterator[Published]:
                 continue
             for dtype in sweep.dtypes:
                 for eps in sweep.eps:
-                    case = _case(suite.system, sweep, _cut(shape, sweep.axis, most), dtype, eps)
+                    case = realise(_draw(suite.system, sweep, _cut(shape, sweep.axis, most), dtype, eps))
                     yield Published(suite.system, sweep, case, shape)
 
 
@@ -136,62 +139,58 @@ def _cut(shape: tuple[int, ...], axis: int, most: int) -> tuple[int, ...]:
     return tuple(cut)
 
 
-def _case(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, eps: float) -> Case:
+def _draw(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, eps: float) -> Draw:
     op, axis = OPS[sweep.op], sweep.axis % len(shape)
-    present = [o.name for o in op.inputs if not o.optional or o.name in sweep.optional]
     label = f"{system}/{sweep.name}/{shape}/{dtype}/{eps}"
-    dtypes = _dtypes(op, sweep, dtype)
-    inputs = {name: _tensor(op, sweep, name, dtypes[name], shape, axis, label) for name in present}
-    outputs = {
-        o.name: Output(dtypes[o.name], contiguous(op.shape(o.name, shape, axis)))
-        for o in op.outputs
-        if not o.optional or o.name in sweep.optional
-    }
-    params: dict[str, float | int] = {"eps": float(np.float32(eps)), "axis": axis}
-    if sweep.offset:
-        params["offset"] = sweep.offset
-    structured = any(sweep.fills.get(name, _NORMAL).get("fill") in STRUCTURED for name in present if name != "weight")
-    case = Case(sweep.op, params, inputs, outputs, structured, Origin(f"{system} suite", "contiguous"))
-    return _with_rstd(case, axis) if "rstd" in inputs else case
+    there = [operand for operand in op.operands if not operand.optional or operand.name in sweep.optional]
+    dtypes, parts = _dtypes(op, sweep, dtype), dict[str, Part]()
+    for operand in there:
+        part = parts[operand.name] = Part(operand.name, dtypes[operand.name])
+        if operand in op.inputs:
+            values = quantise(_filled(sweep, operand.name, op.shape(operand.name, shape, axis), label), part.dtype)
+            given = given_rows(np.moveaxis(values, axis, -1) if operand.role == "grid" else values)
+            if operand.name == "rstd":
+                given = _rstd(parts["x"].given, eps, part.dtype)
+            parts[operand.name] = replace(part, recipe=GIVEN, given=given)
+    parts["x"] = replace(parts["x"], place=_place(sweep, shape))
+    named = [operand.name for operand in there if operand in op.inputs and operand.name != "weight"]
+    return Draw(
+        op=sweep.op,
+        n=shape[axis],
+        outer=(*shape[:axis], *shape[axis + 1 :]),
+        params={"eps": float(np.float32(eps)), "axis": axis, **({"offset": sweep.offset} if sweep.offset else {})},
+        seed=0,
+        parts=tuple(parts.values()),
+        structured=any(sweep.fills.get(name, _NORMAL).get("fill") in STRUCTURED for name in named),
+        origin=Origin(f"{system} suite", "contiguous"),
+    )
 
 
 def _dtypes(op: Op, sweep: Sweep, dtype: str) -> dict[str, str]:
     weight = sweep.mixed.get("weight", dtype)
     default = {"rstd": "f32", "weight": weight, "dw": weight}
-    names = [operand.name for operand in (*op.inputs, *op.outputs)]
-    return {name: sweep.mixed.get(name, default.get(name, dtype)) for name in names}
+    return {each.name: sweep.mixed.get(each.name, default.get(each.name, dtype)) for each in op.operands}
 
 
-def _tensor(op: Op, sweep: Sweep, name: str, dtype: str, grid: tuple[int, ...], axis: int, label: str) -> Tensor:
-    shape = op.shape(name, grid, axis)
-    stream = Stream(0).child(f"{label}/{name}")
+def _filled(sweep: Sweep, name: str, shape: tuple[int, ...], label: str) -> Reals:
     try:
-        values = filled(sweep.fills.get(name, _NORMAL), shape, stream)
+        return filled(sweep.fills.get(name, _NORMAL), shape, Stream(0).child(f"{label}/{name}"))
     except FillError as error:
         raise SuiteError(f"sweep {sweep.name}: {name}: {error}") from error
-    return Tensor(dtype, _layout(sweep, name, dtype, shape), quantise(values, dtype).tobytes())
 
 
-def _layout(sweep: Sweep, name: str, dtype: str, shape: tuple[int, ...]) -> Layout:
-    if name != "x":
-        return contiguous(shape)
-    # Off alignment by counting from the guard page, whose end is aligned.
-    packed = contiguous(shape, "before", sweep.shift) if sweep.shift else contiguous(shape)
-    if not sweep.pitch:
-        return packed
-    outer = contiguous((*shape[:-1], sweep.pitch)).strides[:-1]
-    return replace(packed, strides=(*outer, 1))
+def _place(sweep: Sweep, shape: tuple[int, ...]) -> Placement:
+    """Where x lies: off alignment by counting from the guard page, whose end is aligned."""
+    strides = (*contiguous((*shape[:-1], sweep.pitch)).strides[:-1], 1) if sweep.pitch else None
+    return Placement(guard="before" if sweep.shift else "after", offset=sweep.shift, strides=strides)
 
 
-def _with_rstd(case: Case, axis: int) -> Case:
-    """The case with the rstd that its own x has: a backward pass is given what the forward pass stored."""
-    x, rstd = case.inputs["x"], case.inputs["rstd"]
-    values = from_bits(x.bits, x.dtype, x.layout.shape).astype(np.float64)
-    rows = np.moveaxis(values, axis, -1).reshape(-1, x.layout.shape[axis])
+def _rstd(x: Given | None, eps: float, dtype: str) -> Given:
+    """The rstd that x itself has: a backward pass is given what the forward pass stored."""
+    assert x is not None
     # fsum: exact, where NumPy's order of additions is its own business.
-    means = np.array([math.fsum(row * row) / len(row) for row in rows]).reshape(rstd.layout.shape)
-    stored = quantise(1.0 / np.sqrt(means + case.params["eps"]), rstd.dtype)
-    return replace(case, inputs={**case.inputs, "rstd": replace(rstd, bits=stored.tobytes())})
+    means = np.array([[math.fsum(row * row) / len(row)] for row in rows_of(x).astype(np.float64)])
+    return given_rows(quantise(1.0 / np.sqrt(means + float(np.float32(eps))), dtype))
 
 
 def suites(folder: Path) -> Sequence[Suite]:

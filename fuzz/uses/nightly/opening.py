@@ -13,8 +13,7 @@ from sqlalchemy.orm import Session
 
 from fuzz.adapters.target import Target
 from fuzz.base import __version__
-from fuzz.base.capability import capabilities_of
-from fuzz.base.kernel import Kernel
+from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.findings.database import write_rows
 from fuzz.findings.database_store import Position
 from fuzz.findings.tables import CounterRow, NightRow, SessionRow, SliceRow, TargetRow

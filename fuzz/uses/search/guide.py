@@ -18,10 +18,9 @@ from fuzz.adapters.target import TargetId
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
-from fuzz.base.stream import Stream
+from fuzz.base.stream import Dice, Stream
 from fuzz.base.verdict import Verdict
 from fuzz.generate.changes import CHANGES, filled
-from fuzz.generate.dice import Dice
 from fuzz.generate.realise import realise
 from fuzz.judge.judge import Judgement
 

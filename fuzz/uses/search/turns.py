@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fuzz.adapters.target import NotRun, Target
-from fuzz.base.capability import capability_of
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import Batch, Pool
@@ -112,7 +111,7 @@ def warm_up(pool: Pool, targets: Iterable[Target]) -> list[Batch]:
 
 
 def _small_cases(kernel: Kernel) -> list[Case]:
-    capability = capability_of(kernel)
+    capability = kernel.capability
     sketch = Sketch(capability, fitting_n(capability, 2), 2, 2, 1, odd=False, eps=1e-5, recipe="normal", seed=1)
     return [realise(plan(sketch, {"x dtype": dtype})) for dtype in capability.able.dtypes]
 

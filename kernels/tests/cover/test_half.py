@@ -10,8 +10,8 @@ import pytest
 from fuzz.adapters.c import CKernel
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
+from fuzz.base.capability import Capabilities
 from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.base.kernel import Capabilities
 from fuzz.execute.pool import WorkerPool
 
 HALF = Path(__file__).resolve().parents[2] / "rms_norm" / "c"

@@ -12,7 +12,6 @@ from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import refusal
 from fuzz.base.case import Case, Layout, Output, contiguous
 from fuzz.base.outcome import Outcome
 from fuzz.execute.pool import WorkerPool
@@ -94,7 +93,7 @@ PLAIN = {"backward-projection-dropped", "backward-projection-halved", "backward-
 
 
 def _judged(case: Case, outcome: Outcome, target: Target) -> str:
-    why, judge = refusal(target.kernel, case), Judge(case)
+    why, judge = target.kernel.capability.refusal(case), Judge(case)
     judgement = judge.judge(outcome, target.numerics) if why is None else judge.judge_invalid(outcome, why)
     return judgement.verdict.value
 

@@ -18,7 +18,6 @@ from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Attestation, Target
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import accepts
 from fuzz.base.case import Case, Guard, Layout, Output, Tensor, contiguous
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import WorkerPool
@@ -64,7 +63,7 @@ def expected(case: Case) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 def check(case: Case, outcomes: dict[str, Outcome]) -> None:
     dtype = case.outputs["y"].dtype
     for target, outcome in outcomes.items():
-        if not accepts(TARGETS[target].kernel, case):
+        if not TARGETS[target].kernel.capability.accepts(case):
             assert outcome.status is Status.REJECTED, (target, outcome)
             continue
         assert outcome.status is Status.RAN, (target, outcome)

@@ -9,9 +9,8 @@ import pytest
 
 from fuzz.adapters.c import CKernel
 from fuzz.adapters.python import PythonKernel
-from fuzz.base.capability import accepts, capability_of, refusal
+from fuzz.base.capability import Capabilities
 from fuzz.base.case import THREADS, Case, Layout, contiguous
-from fuzz.base.kernel import Capabilities
 from fuzz.tests.common.planted import a_case
 
 DENSE = contiguous((3, 4))
@@ -39,48 +38,49 @@ def _case(layout: Layout, **more: object) -> Case:
 )
 def test_strides(strides: str, taken: set[Layout]) -> None:
     kernel = _kernel(strides=strides)
-    assert {layout for layout in (DENSE, PITCHED, BLOCKS, UNEVEN, STRIDED) if accepts(kernel, _case(layout))} == taken
+    layouts = (DENSE, PITCHED, BLOCKS, UNEVEN, STRIDED)
+    assert {layout for layout in layouts if kernel.capability.accepts(_case(layout))} == taken
 
 
 def test_extents_of_one_and_none_have_no_stride() -> None:
     for layout in (Layout((1, 4), (99, 1)), Layout((3, 1), (1, 99)), Layout((0, 4), (99, 9))):
-        assert accepts(_kernel(), _case(layout))
+        assert _kernel().capability.accepts(_case(layout))
 
 
 def test_the_output_counts_too() -> None:
-    assert refusal(_kernel(), a_case(DENSE, PITCHED)) == "y: strides (7, 1)"
+    assert _kernel().capability.refusal(a_case(DENSE, PITCHED)) == "y: strides (7, 1)"
 
 
 def test_a_number_of_threads_is_given_to_torch_alone() -> None:
     case = _case(DENSE)
     case = replace(case, params={**case.params, THREADS: 2})
     python = PythonKernel("k", "rms_norm", Path("k.py"), "torch")
-    assert accepts(python, case)
-    assert refusal(replace(python, framework="triton"), case) == "2 threads"
-    assert refusal(_kernel(), case) == "2 threads"
-    strict = capability_of(_kernel(outside="rejects"))
+    assert python.capability.accepts(case)
+    assert replace(python, framework="triton").capability.refusal(case) == "2 threads"
+    assert _kernel().capability.refusal(case) == "2 threads"
+    strict = _kernel(outside="rejects").capability
     assert not strict.is_dispatched(case), "C kernels do not hear of it, and cannot reject it"
 
 
 def test_op_dtype_axis_and_rank() -> None:
     kernel = _kernel()
     case = _case(DENSE)
-    assert refusal(kernel, replace(case, op="softmax")) == "op softmax"
-    assert refusal(kernel, a_case(dtype="f16")) == "x: dtype f16"
-    assert refusal(kernel, replace(case, params={"axis": 0, "eps": 0.0})) == "x: axis is not the last"
-    assert accepts(kernel, replace(case, params={"axis": -1, "eps": 0.0}))
-    assert accepts(_kernel(axis="any"), replace(case, params={"axis": 0, "eps": 0.0}))
-    assert refusal(kernel, _case(Layout((1,) * 7, (1,) * 7))) == "x: rank 7"
+    assert kernel.capability.refusal(replace(case, op="softmax")) == "op softmax"
+    assert kernel.capability.refusal(a_case(dtype="f16")) == "x: dtype f16"
+    assert kernel.capability.refusal(replace(case, params={"axis": 0, "eps": 0.0})) == "x: axis is not the last"
+    assert kernel.capability.accepts(replace(case, params={"axis": -1, "eps": 0.0}))
+    assert _kernel(axis="any").capability.accepts(replace(case, params={"axis": 0, "eps": 0.0}))
+    assert kernel.capability.refusal(_case(Layout((1,) * 7, (1,) * 7))) == "x: rank 7"
 
 
 def test_in_place() -> None:
-    assert refusal(_kernel(), _case(DENSE, alias="x")) == "y in the memory of x"
-    assert accepts(_kernel(aliases=(("y", "x"),)), _case(DENSE, alias="x"))
+    assert _kernel().capability.refusal(_case(DENSE, alias="x")) == "y in the memory of x"
+    assert _kernel(aliases=(("y", "x"),)).capability.accepts(_case(DENSE, alias="x"))
 
 
 def test_alignment_is_of_every_row() -> None:
     kernel = _kernel(alignment=16, strides="pitched")
-    assert accepts(kernel, _case(DENSE))
-    assert not accepts(kernel, _case(contiguous((3, 4), offset=1)))
-    assert not accepts(kernel, _case(Layout((3, 4), (5, 1), "before")))
-    assert accepts(kernel, _case(Layout((1, 4), (5, 1), "before")))
+    assert kernel.capability.accepts(_case(DENSE))
+    assert not kernel.capability.accepts(_case(contiguous((3, 4), offset=1)))
+    assert not kernel.capability.accepts(_case(Layout((3, 4), (5, 1), "before")))
+    assert kernel.capability.accepts(_case(Layout((1, 4), (5, 1), "before")))

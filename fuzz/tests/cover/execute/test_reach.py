@@ -84,7 +84,7 @@ def test_every_slow_target_is_given_the_first_case_that_it_takes() -> None:
     running = [target for target in expand(kernels, this_host()) if not target.id.endswith("@cuda")]
     slow, quick = [t for t in running if t.slow], [t for t in running if not t.slow]
     reserved = Reserved(slow, quick, {})
-    waiting = {target.id: Dispatch(target.kernel, target.size_limit) for target in slow}
+    waiting = {target.id: Dispatch(target.kernel.capability, target.size_limit) for target in slow}
     assert "triton-tile-fast@interpret" in waiting
 
     def consume(cases: list[Case]) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import Capability, capabilities_of
+from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
-from fuzz.base.kernel import Capabilities
+from fuzz.base.kernel import capabilities_of
 from fuzz.base.op import OPS
 from fuzz.generate.aliasing import ONE_IN, aliased, aliased_as, memory_labels
 from fuzz.generate.search import StopSearch, search

@@ -10,13 +10,13 @@ import pytest
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import capabilities_of
 from fuzz.base.case import Case
+from fuzz.base.kernel import capabilities_of
 from fuzz.base.op import OPS
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.big import SERIES, big_case, due
-from fuzz.generate.requirements import anything
+from fuzz.generate.capabilities import anything
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judge import Judge
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import refusal
 from fuzz.base.case import Case, CaseError, Tensor, contiguous
 from fuzz.base.validity import check_case
 from fuzz.tests.common.handmade import a_case
@@ -38,7 +37,7 @@ def test_a_case_may_give_a_gradient_the_rows_of_weights_that_it_must_reject() ->
     check_case(case)
     for kernel in load(built_in()).kernels:
         if kernel.op == case.op and "weight" in kernel.capabilities.takes:
-            assert refusal(kernel, case) == "weight: rank 2", kernel.name
+            assert kernel.capability.refusal(case) == "weight: rank 2", kernel.name
 
 
 @pytest.mark.parametrize("threads", [0, 65, 2.0, -1])

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base import capability as accept
-from fuzz.base.capability import Capability
-from fuzz.base.kernel import Capabilities
+from fuzz.base.capability import Capabilities, Capability
+from fuzz.generate.capabilities import anything
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.menus import PLACED
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.requirements import anything
 from fuzz.generate.sketch import Sketch, fitting_n
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
@@ -45,7 +43,7 @@ def test_every_gap_gets_its_turn_and_every_kind_comes_first() -> None:
 def test_the_first_gap_of_each_turn_is_filled(name: str) -> None:
     """Each kind of a kernel's space, one value after the other, in a case that the kernel takes."""
     (kernel,) = [kernel for kernel in load(built_in()).kernels if kernel.name == name]
-    capability = accept.capability_of(kernel)
+    capability = kernel.capability
     space = space_of([capability])
     missed = []
     for kind, values in space.items():

@@ -9,19 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import SMALL, Capability, capabilities_of
+from fuzz.base.capability import SMALL, Capability
 from fuzz.base.case import Case, Layout
+from fuzz.base.kernel import capabilities_of
 from fuzz.base.op import OPS
 from fuzz.generate.aliasing import aliased_as
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.layouts import LAYOUT_CLASSES
+from fuzz.generate.menus import WEIGHTS
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.shapes import LARGEST_CASE
-from fuzz.generate.sketch import Sketch, sketches
+from fuzz.generate.sketch import LARGEST_CASE, Sketch, sketches
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
-from fuzz.generate.weights import WEIGHTS
 
 KERNELS = load(built_in()).kernels
 CAPABILITIES = [capability for op in OPS for capability in capabilities_of(KERNELS, op)]

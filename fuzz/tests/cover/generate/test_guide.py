@@ -9,7 +9,7 @@ from pathlib import Path
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import Capability, capability_of
+from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.verdict import Verdict
@@ -18,8 +18,7 @@ from fuzz.findings.book import book_in
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.search import StopSearch, search
-from fuzz.generate.shapes import LARGEST_CASE
-from fuzz.generate.sketch import Sketch
+from fuzz.generate.sketch import LARGEST_CASE, Sketch
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import declared
 from fuzz.uses.search.guide import Guide
@@ -32,7 +31,7 @@ TARGET = "c-generic@native:gcc-O2"
 
 
 def _draw(n: int, dtype: str = "f32", recipe: str = "normal", seed: int = 1) -> tuple[Draw, Capability]:
-    who = capability_of(KERNEL)
+    who = KERNEL.capability
     sketch = Sketch(who, n=n, rows=3, rank=2, axis=1, odd=False, eps=1.0, recipe=recipe, seed=seed)
     return plan(sketch, {"x dtype": dtype}), who
 

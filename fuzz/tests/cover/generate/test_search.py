@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import Capability, capabilities_of, capability_of
+from fuzz.base.capability import Capability
 from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.draw import EPS, Draw
+from fuzz.base.kernel import capabilities_of
+from fuzz.generate.capabilities import out_of_capability
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import recipes
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.requirements import out_of_capability
 from fuzz.generate.search import StopSearch, search
 from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
@@ -225,7 +226,7 @@ def test_most_cases_are_small_and_some_are_large(many: list[Case]) -> None:
 def test_every_kernel_gets_its_share_of_the_cases(drawn: list[Case], made_for: _Audience) -> None:
     """What many kernels take is drawn more often, and what one takes often enough."""
     of_op = [kernel for kernel in KERNELS if kernel.op == "rms_norm"]
-    kernels = Counter(capability_of(kernel) for kernel in of_op)
+    kernels = Counter(kernel.capability for kernel in of_op)
     assert len(kernels) > 8
     assert max(kernels.values()) > 3
     alike = sum(made_for.made.values()) / len(of_op)

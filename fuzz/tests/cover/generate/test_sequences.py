@@ -7,12 +7,11 @@ from collections import Counter
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import Capability
+from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
-from fuzz.base.kernel import Capabilities
 from fuzz.base.op import OPS
+from fuzz.generate.capabilities import anything
 from fuzz.generate.plan import plan
-from fuzz.generate.requirements import anything
 from fuzz.generate.search import SEQUENCE_EVERY, StopSearch, search
 from fuzz.generate.sequences import LENGTH, VARIED, sequence
 from fuzz.generate.sketch import Sketch

@@ -13,9 +13,9 @@ from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.op import OPS
 from fuzz.base.stream import Stream
 from fuzz.base.validity import check_case
+from fuzz.generate.capabilities import anything
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.requirements import anything
 from fuzz.generate.sketch import Sketch
 from fuzz.laws.law import Difference, LawCheck, first_difference
 from fuzz.laws.registry import LAWS

@@ -19,6 +19,7 @@ from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
+from fuzz.base.memory import shift
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.casefile import Found
@@ -28,7 +29,6 @@ from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import GENERIC, PACK, TAIL_63, failing, failures, given_case, mutant, with_edits
-from fuzz.triage.memory import shift
 from fuzz.uses.replay import ChosenCase, check_name, chosen_for_script, write_script
 
 _COMMANDS = re.compile(r"^ \*   (\S.*)$", re.MULTILINE)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
+from fuzz.base.draw import Frame
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, failing, given_case, target_of, with_edits
 from fuzz.triage.diagnosis import TimeAllowance, diagnose
 from fuzz.triage.finding import Diagnosis, Finding
-from fuzz.triage.reduction import Frame
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 _AT_O0 = (_SCALED[0], _SCALED[1].replace("WRONG", "0\n#ifndef __OPTIMIZE__\n+ 1\n#endif\n"))

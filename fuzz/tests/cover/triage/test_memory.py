@@ -6,21 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.base.capability import accepts
 from fuzz.base.case import Case, CaseError, Layout, Tensor
 from fuzz.base.kernel import Kernel
+from fuzz.base.memory import meets, overlapping, shift
 from fuzz.base.validity import check_case
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.aliasing import aliased_as
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, failing, mutant, target_of
-from fuzz.triage.blueprint import Blueprint
 from fuzz.triage.choices import KNOTS, Choices
 from fuzz.triage.explain import Explanation, explain
 from fuzz.triage.family import Family
-from fuzz.triage.memory import meets, overlapping, shift
 from fuzz.triage.shrink import shrink
 from fuzz.triage.trial import Trials
+from fuzz.triage.variations import base_of, made
 
 _TURNS = range(12)
 """ways in which an output is laid over an input: before and after it, by one, a row or more, as dense or as strided."""
@@ -129,13 +128,13 @@ def test_one_buffer_for_two_inputs_of_a_gradient_is_named() -> None:
     assert said.startswith("fails when: dsum and x are one buffer")
 
 
-_ENTANGLED = [
+_ALIASED = [
     *(_over(turn, layout, grid) for turn in _TURNS for layout in ("dense", "padded") for grid in ((3, 7), (2, 2, 5))),
     _twice(), _stack(3), _stack(1), _stack(4, (2, 4, 7)),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", _ENTANGLED)
+@pytest.mark.parametrize("case", _ALIASED)
 def test_every_choice_of_a_reduction_gives_a_sound_case(case: Case) -> None:
     choices = Choices(case)
     assert choices.apply(choices.whole).digest == case.digest
@@ -150,7 +149,7 @@ def test_every_choice_of_a_reduction_gives_a_sound_case(case: Case) -> None:
             except CaseError:
                 continue
             check_case(smaller)
-            assert accepts(kernel, smaller)
+            assert kernel.capability.accepts(smaller)
             built += 1
     assert built >= len(choices.ranges)
     assert choices.apply((0,) * len(choices.ranges)).apart
@@ -158,8 +157,8 @@ def test_every_choice_of_a_reduction_gives_a_sound_case(case: Case) -> None:
 
 # What has gaps or many axes is built with fewer of them, where a distance may lead out of it.
 @pytest.mark.parametrize("case", [*(_over(turn) for turn in _TURNS), _twice(), _stack(3), _stack(1)])
-def test_a_blueprint_builds_the_same_entanglement_again(case: Case) -> None:
-    built = Blueprint.of(case).build()
+def test_a_variation_shares_memory_as_its_case_does(case: Case) -> None:
+    built = made(base_of(case))
     assert {name: t.alias for name, t in built.inputs.items()} == {name: t.alias for name, t in case.inputs.items()}
     assert {name: len(t.layout.shape) for name, t in built.inputs.items() if name == "weight"} == {
         name: len(t.layout.shape) for name, t in case.inputs.items() if name == "weight"

@@ -1,0 +1,122 @@
+"""Recipes that start from given values: these themselves, bit by bit, or others of about their size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.base.draw import GIVEN, Given
+from fuzz.base.dtypes import NUMPY_DTYPE, from_bits, quantise
+from fuzz.base.stream import Reals, Stream
+
+Values = NDArray[np.generic]
+
+
+def given_rows(values: Values) -> Given:
+    """What holds these values, whose last axis is the row."""
+    dtype = next(name for name, numpy in NUMPY_DTYPE.items() if numpy == values.dtype)
+    n = values.shape[-1] if values.ndim else 1
+    return Given(dtype, n, np.ascontiguousarray(values).tobytes())
+
+
+def rows_of(given: Given) -> Values:
+    """(rows, n) given values."""
+    return from_bits(given.bits, given.dtype, (given.rows, given.n))
+
+
+def repeated_or_cut(given: Given, rows: int, n: int, *, weight: bool = False) -> Values:
+    """So many rows and columns of the given ones, over and over where there are fewer.
+
+    One row of a weight is the last one: of a stack whose rows differ, often in that the first one is plain. More rows
+    than one that is given are multiples of it: rows that are all alike would tell nothing.
+    """
+    values = rows_of(given)
+    if not rows * n:
+        return np.zeros((rows, n), values.dtype)
+    if weight and rows == 1:
+        values = values[-1:]
+    if values.shape == (rows, n):
+        return values
+    tiled = values[np.ix_(np.arange(rows) % len(values), np.arange(n) % given.n)]
+    return tiled.astype(np.float64) * np.arange(1.0, 1 + rows)[:, None] if weight and len(values) == 1 else tiled
+
+
+def made_of(recipe: str, values: Values, dtype: str, stream: Stream) -> Values:
+    """Values of that recipe in place of the given ones, for a case whose x has that dtype."""
+    if recipe == GIVEN:
+        return values
+    with np.errstate(all="ignore"):
+        wide = values.astype(np.float64)
+    finite = np.abs(wide[np.isfinite(wide)])
+    level = float(finite.max(initial=0.0)) or 1.0
+    return _LIKE_GIVEN[recipe](wide.shape, level, dtype, stream)
+
+
+def stored(values: Values, dtype: str) -> Values:
+    """The values in a dtype: bit by bit where it is theirs."""
+    if values.dtype == NUMPY_DTYPE[dtype]:
+        return values
+    with np.errstate(invalid="ignore"):
+        return quantise(values.astype(np.float64), dtype)
+
+
+Like = Callable[[tuple[int, ...], float, str, Stream], Reals]
+
+
+def _ones(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+    return np.full(shape, level)
+
+
+def _integers(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+    return np.resize(np.arange(1.0, 8.0), shape) * level
+
+
+def _zeros(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+    return np.zeros(shape)
+
+
+def _normal(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+    return stream.normal(int(np.prod(shape))).reshape(shape) * level
+
+
+def _scaled(wide: int, narrow: int) -> Like:
+    """Normal values times a power of two: one in wide dtypes, another where squares of f16 are near its limits."""
+
+    def scaled(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+        values: Reals = np.ldexp(_normal(shape, level, dtype, stream), narrow if dtype == "f16" else wide)
+        return values
+
+    return scaled
+
+
+def _ending(last: Callable[[float], float]) -> Like:
+    """Normal values, the last one of each row another."""
+
+    def ending(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+        values = _normal(shape, level, dtype, stream)
+        values[:, -1:] = last(level)
+        return values
+
+    return ending
+
+
+RANDOM = ("normal", "large", "tiny")
+"""those of the recipes below whose rounding errors are random."""
+_LIKE_GIVEN: Mapping[str, Like] = {
+    "ones": _ones,
+    "integers": _integers,
+    "normal": _normal,
+    "large": _scaled(30, 6),
+    "tiny": _scaled(-30, -6),
+    "zeros": _zeros,
+    "one NaN": _ending(lambda level: np.nan),
+    "one infinity": _ending(lambda level: np.inf),
+    "spike": _ending(lambda level: level * 256.0),
+}
+"""of about the size of the given values."""
+VALUES = (GIVEN, *_LIKE_GIVEN)
+"""all recipes that start from given values."""
+UNEVEN = ("normal", "large", "tiny", "one NaN", "one infinity", "spike")
+"""values of which no two neighbours are alike: one that is written over shows."""

@@ -1,0 +1,71 @@
+"""Any case is a draw of given values, which gives it back bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.case import Case, CaseError
+from fuzz.base.draw import GIVEN
+from fuzz.base.op import OPS
+from fuzz.generate.big import SERIES, Big, big_case
+from fuzz.generate.realise import draw_of, realise
+from fuzz.generate.search import StopSearch, search
+from fuzz.tests.common.examples import any_case, plain
+
+KERNELS = load(built_in()).kernels
+
+
+@pytest.mark.parametrize("op", list(OPS))
+@given(data=st.data())
+def test_a_draw_of_a_case_gives_it_back(op: str, data: st.DataObject) -> None:
+    case = data.draw(any_case(op))
+    again = realise(draw_of(case))
+    assert again.digest == case.digest
+    assert again == case
+
+
+@pytest.mark.parametrize("op", list(OPS))
+def test_a_draw_of_a_searched_case_gives_it_back(op: str) -> None:
+    """Of those too whose tensors share memory, and of invalid ones."""
+    cases: list[Case] = []
+
+    def consume(batch: list[Case]) -> None:
+        cases.extend(batch)
+        if len(cases) > 400:
+            raise StopSearch
+
+    search(op, 3, consume, KERNELS)
+    assert any(not case.apart for case in cases)
+    for case in cases:
+        assert realise(draw_of(case)).digest == case.digest
+
+
+@pytest.mark.parametrize("big", [SERIES[0], SERIES[2]], ids=lambda big: big.name)
+def test_a_draw_of_a_big_case_gives_it_back(big: Big) -> None:
+    case = big_case(big, "fused_add_rms_norm", True)
+    assert realise(draw_of(case)).digest == case.digest
+
+
+def test_given_values_are_repeated_and_cut() -> None:
+    draw = draw_of(plain(5, rows=2))
+    own = realise(draw).inputs["x"].bits
+    one = draw.with_parts(*(replace(p, place=replace(p.place, strides=None)) for p in draw.parts))
+    assert {part.recipe for part in one.parts if part.recipe} == {GIVEN}
+    assert realise(replace(one, n=3)).inputs["x"].bits == own[:12] + own[20:32]
+    longer = realise(replace(one, n=7, outer=(3,)))
+    row = own[:20] + own[:8]
+    assert longer.inputs["x"].bits == row + own[20:] + own[20:28] + row
+    assert longer.structured, "what is repeated is not random"
+    assert not realise(one).structured
+
+
+def test_a_case_of_a_shape_that_its_op_does_not_know_has_no_draw() -> None:
+    case = plain(5)
+    output = replace(case.outputs["y"], layout=replace(case.outputs["y"].layout, shape=(2, 4)))
+    with pytest.raises(CaseError, match="shape"):
+        draw_of(replace(case, outputs={"y": output}))

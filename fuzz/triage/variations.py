@@ -1,0 +1,183 @@
+"""Variations: a failing case's draw with other sizes, layouts, values or memory, as probes and sweeps ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from fuzz.base.case import Case, CaseError, Guard, Origin
+from fuzz.base.draw import GIVEN, Draw, Frame, Part, Placement, Shift
+from fuzz.base.op import OPS
+from fuzz.generate.given import given_rows
+from fuzz.generate.layouts import OVERLAPPING, layout_class
+from fuzz.generate.realise import draw_of, layout_of, realise
+
+Memory = Mapping[str, tuple[str, Shift | None]]
+"""by output in the memory of an input: which, and how far it lies from being exactly in its place."""
+
+
+def base_of(case: Case) -> Draw:
+    """The draw of a case with layout classes in place of strides, so that it goes with other sizes; what is made of it
+    may have other gaps than the case itself. All rows are along the first axis that is not normalised."""
+    draw, frame = draw_of(case), Frame(case)
+    draw = replace(
+        draw,
+        params={**case.params, "axis": frame.axis},
+        seed=0,
+        parts=tuple(_in_classes(draw, part) for part in draw.parts),
+        structured=draw.structured or any(tensor.alias is not None for tensor in case.inputs.values()),
+        origin=Origin(GIVEN, "varied"),
+    )
+    return sized(draw, draw.rows, draw.rank)
+
+
+def _in_classes(draw: Draw, part: Part) -> Part:
+    layout = layout_of(draw, part)
+    place = Placement(guard=layout.guard, offset=layout.offset)
+    if part.name in grids(draw):
+        place = replace(place, layout=_allowed(draw, part.name, layout_class(layout, draw.axis)))
+    elif layout.size > 1:
+        place = replace(place, step=layout.strides[-1])
+    if part.shift is not None and draw.n > 1 and part.shift[0] in (draw.n, -draw.n):
+        part = replace(part, shift=(0, part.shift[0] // draw.n))
+    return replace(part, place=place)
+
+
+def _allowed(draw: Draw, name: str, layout: str) -> str:
+    """Elements of an output have memory of their own."""
+    return "contiguous" if layout in OVERLAPPING and not OPS[draw.op].is_input(name) else layout
+
+
+def grids(draw: Draw) -> list[str]:
+    """The tensors of x's shape."""
+    return [part.name for part in draw.parts if OPS[draw.op].operand(part.name).role == "grid"]
+
+
+def made(draw: Draw) -> Case:
+    """The case of a variation. Raises CaseError where the variation contradicts itself."""
+    case = realise(draw)
+    for name, output in case.outputs.items():
+        steps = zip(output.layout.shape, output.layout.strides, strict=True)
+        if any(stride == 0 < extent - 1 for extent, stride in steps):
+            raise CaseError(f"{name}: elements of an output share memory")
+    return case
+
+
+def sized(draw: Draw, rows: int, rank: int | None = None, axis: int | None = None) -> Draw:
+    """So many rows, and perhaps another rank and axis."""
+    rank = draw.rank if rank is None else rank
+    outer = (rows, *[1] * (rank - 2))[: rank - 1]
+    return replace(draw, outer=outer, params={**draw.params, "axis": draw.axis if axis is None else axis})
+
+
+def of_dtype(draw: Draw, dtype: str) -> Draw:
+    """x in another dtype, and with it every tensor that has the same."""
+    own = draw.part("x").dtype
+    return draw.with_parts(*(replace(part, dtype=dtype) for part in draw.parts if part.dtype == own))
+
+
+def of_dtypes(draw: Draw, dtypes: Mapping[str, str]) -> Draw:
+    """Some tensors in other dtypes."""
+    return draw.with_parts(*(replace(p, dtype=dtypes[p.name]) for p in draw.parts if p.name in dtypes))
+
+
+def laid_out(draw: Draw, layouts: Mapping[str, str]) -> Draw:
+    """Some tensors of x's shape in other layout classes."""
+    return draw.with_parts(
+        *(
+            replace(part, place=replace(part.place, layout=_allowed(draw, part.name, layouts[part.name])))
+            for part in draw.parts
+            if part.name in layouts
+        )
+    )
+
+
+def placed_at(draw: Draw, guard: Guard, offset: int, names: Collection[str] = ()) -> Draw:
+    """Some tensors, or else all, at that side of their guard page."""
+    return draw.with_parts(
+        *(
+            replace(part, place=replace(part.place, guard=guard, offset=offset))
+            for part in draw.parts
+            if not names or part.name in names
+        )
+    )
+
+
+def stepped(draw: Draw, steps: Mapping[str, int]) -> Draw:
+    """Tensors that are one column or row with these distances between elements, where it is not 1."""
+    own = grids(draw)
+    return draw.with_parts(
+        *(
+            replace(part, place=replace(part.place, step=steps.get(part.name, 1)))
+            for part in draw.parts
+            if part.name not in own
+        )
+    )
+
+
+def with_values(draw: Draw, recipe: str, seed: int) -> Draw:
+    """Tensors of x's shape with values of that recipe, one of `fuzz.generate.given`."""
+    parts = [replace(part, recipe=recipe) for part in draw.parts if part.given and part.name in grids(draw)]
+    return replace(draw.with_parts(*parts), seed=seed, origin=Origin(recipe, "varied"))
+
+
+def with_ones(draw: Draw, name: str) -> Draw:
+    """One input that is 1 everywhere."""
+    part = draw.part(name)
+    assert part.given is not None
+    ones = given_rows(np.ones((part.given.rows, 1)))
+    return replace(draw.with_parts(replace(part, recipe=GIVEN, given=ones)), structured=True)
+
+
+def with_eps(draw: Draw, eps: float) -> Draw:
+    """Another eps, where the case has one."""
+    return draw.with_params(eps=eps) if "eps" in draw.params else draw
+
+
+def in_memory(draw: Draw, memory: Memory) -> Draw:
+    """These outputs in the memory of inputs, and no others."""
+    changed = []
+    for part in draw.parts:
+        if not OPS[draw.op].is_input(part.name):
+            source, shift = memory.get(part.name, (None, None))
+            changed.append(replace(part, alias=source, shift=shift))
+    return draw.with_parts(*changed)
+
+
+def steps_of(draw: Draw) -> dict[str, int]:
+    """As of `stepped`."""
+    return {part.name: part.place.step for part in draw.parts if part.place.step != 1}
+
+
+def shared_of(draw: Draw) -> frozenset[str]:
+    """As of `sharing`."""
+    return frozenset(part.name for part in draw.parts if part.given and part.alias is not None)
+
+
+def stacks_of(draw: Draw) -> dict[str, str]:
+    """As of `stacked`."""
+    return {part.name: part.stack for part in draw.parts if part.stack}
+
+
+def memory_of(draw: Draw) -> Memory:
+    """The outputs that are in the memory of inputs."""
+    outputs = (part for part in draw.parts if not OPS[draw.op].is_input(part.name))
+    return {part.name: (part.alias, part.shift) for part in outputs if part.alias is not None}
+
+
+def sharing(draw: Draw, names: Collection[str]) -> Draw:
+    """These inputs are x itself, and no others. Equal rows do not round at random to one another."""
+    changed = [replace(part, alias="x" if part.name in names else None) for part in draw.parts if part.given]
+    return replace(draw.with_parts(*changed), structured=draw.structured or bool(names))
+
+
+def stacked(draw: Draw, stacks: Mapping[str, str]) -> Draw:
+    """These weights have rank 2, with one row or with many, and no others."""
+    return draw.with_parts(*(replace(part, stack=stacks.get(part.name, "")) for part in draw.parts if part.given))
+
+
+def is_apart(draw: Draw) -> bool:
+    """True where every tensor has memory of its own, or is exactly in place of one input."""
+    return all(part.alias is None or (part.shift is None and part.given is None) for part in draw.parts)
