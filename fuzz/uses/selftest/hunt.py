@@ -13,7 +13,7 @@ from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.base.mutant import Mutant
+from fuzz.base.kernel import Mutant
 from fuzz.base.selection import SelectionError, keyword
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts

@@ -16,7 +16,7 @@ from fuzz.adapters.python import DevicePlacement, Framework, PythonAdapter, Pyth
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import AttestationError, NotRun
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.mutant import Mutant
+from fuzz.base.kernel import Mutant
 from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import a_case

@@ -27,9 +27,8 @@ from fuzz.findings.tally import Tally
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.planted import a_case
-from fuzz.uses.nightly.opening import begin_slice, note_targets, open_night
+from fuzz.uses.nightly.opening import Turn, begin_slice, note_targets, open_night
 from fuzz.uses.nightly.recorder import Recorder
-from fuzz.uses.nightly.slices import Turn
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.stopping import Stopping
 
