@@ -9,8 +9,8 @@ from functools import cached_property
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.op import OPS
+from fuzz.generate.given import KINDS
 from fuzz.generate.realise import draw_of, realise
-from fuzz.triage.plain import KINDS
 from fuzz.triage.reduction import PLACES, PLAIN_EPS, STACKS, STRIDES, WAYS, Reduction, Span, reduced
 
 Vector = tuple[int, ...]

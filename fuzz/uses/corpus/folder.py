@@ -22,6 +22,10 @@ CASE, SUITE, ACCURACY = "kernelfuzz case", "kernelfuzz suite", "kernelfuzz accur
 """the member that says what a JSON file is."""
 NAMED = 12
 """leading digits of the digest in a file's name."""
+BATCH_ENTRIES = 16
+"""as many as a search hands over at a time."""
+BATCH_ELEMENTS = 1 << 17
+"""of a batch's inputs: a batch of long rows would keep every worker waiting for the slowest."""
 _NAMED_BY_DIGEST = re.compile(rf"(?:.*-)?([0-9a-f]{{{NAMED}}})")
 
 
@@ -119,12 +123,6 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise CaseError(f"{path}: not a JSON file: {error}") from error
     return record if isinstance(record, dict) else {}
-
-
-BATCH_ENTRIES = 16
-"""as many as a search hands over at a time."""
-BATCH_ELEMENTS = 1 << 17
-"""of a batch's inputs: a batch of long rows would keep every worker waiting for the slowest."""
 
 
 def entries_of(kept: Kept) -> list[Entry]:

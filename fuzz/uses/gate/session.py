@@ -177,7 +177,7 @@ def _measured(pool: WorkerPool, worst: WorstCases) -> dict[Key, Accuracy]:
     cases = {case.digest: case for _, case in worst.found.values()}
     judges: dict[str, EntryJudge] = {}
     for batch in in_batches([Entry(case)] for case in cases.values()):
-        for entry, outcomes in zip(batch, pool.collect(pool.submit([entry.case for entry in batch])), strict=True):
+        for entry, outcomes in zip(batch, pool.submit([entry.case for entry in batch]).outcomes(), strict=True):
             judges[entry.case.digest] = EntryJudge(entry, outcomes)
     return {
         key: Accuracy(ratio, _ulp(judges[case.digest], worst.targets[key[1]]), case.digest[:12])

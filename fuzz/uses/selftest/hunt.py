@@ -178,7 +178,7 @@ def _search(pool: WorkerPool, op: str, runs: Sequence[MutantRun], seed: int, max
         sent += len(entries)
         before = None
         batch = pool.submit([entry.case for entry in entries])
-        for entry, outcomes in zip(entries, pool.collect(batch), strict=True):
+        for entry, outcomes in zip(entries, batch.outcomes(), strict=True):
             before = EntryJudge(entry, outcomes, before)
             for run in runs:
                 run.see(before)

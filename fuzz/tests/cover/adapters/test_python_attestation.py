@@ -35,7 +35,7 @@ def test_a_mutant_runs_the_edited_source(tmp_path: Path, cache: Path) -> None:
     (edited,) = expand([mutant.apply(replace(target.kernel, devices=("cpu",)))], this_host())
     assert edited.id == "torch-twice@cpu"
     with WorkerPool([target, edited], cache=cache) as pool:
-        (found,) = pool.collect(pool.submit([a_case()]))
+        (found,) = pool.submit([a_case()]).outcomes()
     assert found[target.id].outputs["y"] == a_case().inputs["x"].bits
     assert list(memoryview(found[edited.id].outputs["y"]).cast("f"))[:2] == [2, 4]
 

@@ -48,7 +48,7 @@ def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_pa
     x = np.full((3, 50), 1e-4, "<f4")
     case = a_case(contiguous(x.shape), bits=x.tobytes())
     with WorkerPool([target]) as pool, Stopping(3600.0) as stopping:
-        [outcomes] = pool.collect(pool.submit([case]))
+        [outcomes] = pool.submit([case]).outcomes()
         judgement = EntryJudge(Entry(case), outcomes).judge(target)
         bucket = book.add("no-eps", case, judgement, {})
         assert book.add("no-eps", case, replace(judgement, verdict=Verdict.FAIL_NONFINITE), {}) is bucket
@@ -103,7 +103,7 @@ def test_only_the_target_that_failed_shows_that_a_kept_case_passes_now(tmp_path:
     book.buckets["bug"] = Bucket("bug", "generic", size=(150, 0), target=targets[0].id)
     book.replaying[case.digest] = "bug"
     with WorkerPool(targets) as pool:
-        [outcomes] = pool.collect(pool.submit([case]))
+        [outcomes] = pool.submit([case]).outcomes()
     judge = EntryJudge(Entry(case), outcomes)
     position = Position(1, 1, 0.0, time.monotonic())
     for among, passes in ((targets[1:], set()), (targets, {"bug"})):
