@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fuzz.adapters.c import CKernel
     from fuzz.adapters.python import PythonKernel
     from fuzz.base.capability import Capabilities
-    from fuzz.base.mutant import Mutant
+    from fuzz.base.kernel import Mutant
     from fuzz.uses.check.check import CheckError, CheckFailed, check
     from oracles.numerics import Any, Lanes, Numerics, Pairwise, Sequential, Tiles, VectorLanes
 
@@ -39,7 +39,7 @@ _HOME = {
     "CKernel": "fuzz.adapters.c",
     "Capabilities": "fuzz.base.capability",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
-    "Mutant": "fuzz.base.mutant",
+    "Mutant": "fuzz.base.kernel",
     "PythonKernel": "fuzz.adapters.python",
 }
 """the module of each name; those of the oracle's declarations otherwise."""

@@ -103,7 +103,7 @@ def _folder(metafunc: pytest.Metafunc) -> Path:
 
 
 def _seconds(option: str, text: str | None) -> float | None:
-    from fuzz.base.duration import seconds
+    from fuzz.cli.options import seconds
 
     if text is None:
         return None

@@ -14,8 +14,7 @@ from typing import Any
 
 from fuzz.base.capability import DeclarationError
 from fuzz.base.errors import UsageError
-from fuzz.base.kernel import Kernel
-from fuzz.base.mutant import Mutant
+from fuzz.base.kernel import Kernel, Mutant
 from fuzz.laws.registry import LAWS
 from oracles.numerics import NumericsError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -125,7 +124,7 @@ class Capability:
         """Why `case` cannot even be tried: it says what the kernel has no way to hear of, and so cannot reject."""
         if case.op != self.op:
             return f"op {case.op}"
-        there = {*case.inputs, *case.outputs}
+        there = case.tensors.keys()
         optional = {operand.name for operand in OPS[self.op].operands if operand.optional}
         for name in sorted(there & optional - {*self.able.takes, *self.able.needs}):
             return f"{name} is not taken"
@@ -140,7 +139,7 @@ class Capability:
             return "tensors that share memory"
         if not self.shares_memory and case.reaches_far:
             return "a tensor larger than memory"
-        for name, tensor in _tensors(case):
+        for name, tensor in case.tensors.items():
             if len(tensor.layout.shape) > MAX_RANK:
                 return f"{name}: rank {len(tensor.layout.shape)}"
             if not self.shares_memory and any(stride < 0 for stride in tensor.layout.strides):
@@ -157,7 +156,7 @@ class Capability:
             return False
         if invalid is None:
             return True
-        return self.able.outside == "rejects" and all(tensor.layout.size > 0 for _, tensor in _tensors(case))
+        return self.able.outside == "rejects" and all(tensor.layout.size > 0 for tensor in case.tensors.values())
 
     def invalid(self, case: Case) -> str | None:
         """Why `case`, which is not foreign, is to be rejected."""
@@ -165,7 +164,7 @@ class Capability:
             if (output, source) not in (self.able.aliases if relation == "same" else self.able.overlap):
                 return f"{output} {'in the memory of' if relation == 'same' else 'overlapping'} {source}"
         x = case.inputs["x"]
-        for name, tensor in _tensors(case):
+        for name, tensor in case.tensors.items():
             reason = self._dtype_refusal(case, name, tensor.dtype) or self._layout_refusal(name, tensor)
             if reason is not None:
                 return f"{name}: {reason}"
@@ -240,11 +239,6 @@ class Dispatch:
     def accepts(self, case: Case) -> bool:
         """True when `case` is to be run."""
         return (self.size_limit is None or self.size_limit.holds(case)) and self.capability.is_dispatched(case)
-
-
-def _tensors(case: Case) -> Iterator[tuple[str, Tensor | Output]]:
-    yield from case.inputs.items()
-    yield from case.outputs.items()
 
 
 @lru_cache(maxsize=256)

@@ -136,7 +136,7 @@ class Output:
     """An output to be written: in memory of its own or, with `alias`, at the same guard page as the input of that name.
 
     With the layout of that input it is written in place. With any other it lies where its own offset and strides say: a
-    few elements further on, overlapping the input in part, or right beside it.
+    few elements further on, overlapping the input in part, or right next to it.
     """
 
     dtype: str
@@ -215,17 +215,16 @@ class Case:
     @cached_property
     def reaches_far(self) -> bool:
         """True where some tensor's storage, gaps included, is too large to be held in memory."""
-        tensors: list[Tensor | Output] = [*self.inputs.values(), *self.outputs.values()]
-        return any(tensor.layout.extent * ITEMSIZE[tensor.dtype] > STORAGE_LIMIT for tensor in tensors)
+        return any(t.layout.extent * ITEMSIZE[t.dtype] > STORAGE_LIMIT for t in self.tensors.values())
 
     @cached_property
     def apart(self) -> bool:
         """True where every tensor has memory of its own, or is written exactly in place of one input."""
         shared = any(tensor.alias is not None for tensor in self.inputs.values())
-        beside = any(o.alias is not None and o.layout != self.inputs[o.alias].layout for o in self.outputs.values())
-        return not shared and not beside
+        moved = any(o.alias is not None and o.layout != self.inputs[o.alias].layout for o in self.outputs.values())
+        return not shared and not moved
 
-    @property
+    @cached_property
     def tensors(self) -> dict[str, Tensor | Output]:
         """Inputs, then outputs."""
         return {**self.inputs, **self.outputs}

@@ -1,10 +1,11 @@
-"""A kernel as its author declares it: where its source is, what it promises and what it accepts."""
+"""A kernel as its author declares it: where its source is, what it promises and accepts. A mutant is one that has
+exactly one planted defect, by which the tool proves that it can find it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import Field
+from collections.abc import Callable, Iterable
+from dataclasses import Field, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, get_args
@@ -19,8 +20,8 @@ PLAIN = Numerics()
 
 
 class Kernel:
-    """A kernel as its author declares it: what kernels of every kind say. Each kind is a frozen dataclass, beside its
-    adapter, and has these fields where its authors expect them."""
+    """A kernel as its author declares it: what kernels of every kind say. Each kind is a frozen dataclass in the
+    module of its adapter, and has these fields where its authors expect them."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -92,3 +93,35 @@ def _check_tensors(able: Capabilities, op: Op) -> None:
                 raise DeclarationError(f"capabilities.{field}: {pair} is not one of {known}, the pairs of {op.name}")
     if able.weight_rows and not any(operand.stackable for operand in op.operands):
         raise DeclarationError(f"capabilities.weight_rows: {op.name} has no weight of rank 2")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """The kernel `base` with textual `edits`; each `old` occurs exactly once in the base's source."""
+
+    name: str
+    base: str
+    edits: tuple[tuple[str, str], ...]
+    targets: tuple[str, ...]
+    """globs of the targets on which it must be killed."""
+    trigger: str
+    """in plain words, which inputs show the defect."""
+    caught_as: tuple[str, ...]
+    """verdicts that count as found for the right reason."""
+    provenance: str
+    """the real bug that this one is modelled on."""
+    fails_when: Callable[[int], bool] | None = None
+    """of the row length n: True where the defect can show. A failure elsewhere has another cause."""
+
+    big: bool = False
+    """only cases that are big in one coordinate show it: they come first."""
+    of_size: bool = False
+    """a loss of accuracy, wrong only where it is more than is allowed: what `fuzz.quality guidance` hunts for."""
+    needs_history: bool = False
+    """no case shows it alone: some other call must come before it in the same process."""
+    explained_as: tuple[str, ...] = ()
+    """words that an explanation must have to name the trigger."""
+
+    def apply(self, base: Kernel) -> Kernel:
+        """The base with the defect planted, under the mutant's name."""
+        return replace(base, name=self.name, edits=self.edits, summary=self.trigger)

@@ -7,13 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.case import Case, CaseError, Layout
-
-
-def lies_over(case: Case, name: str) -> bool:
-    """True where the output lies at the guard page of an input, and not exactly in place of it."""
-    output = case.outputs[name]
-    return output.alias is not None and output.layout.relation(case.inputs[output.alias].layout) != "same"
+from fuzz.base.case import CaseError, Layout
 
 
 def shift(source: Layout, output: Layout) -> int:
@@ -34,7 +28,7 @@ def overlapping(source: Layout, output: Layout, distance: int) -> tuple[Layout, 
         source, offset = replace(source, offset=source.offset - offset), 0
     output = replace(output, offset=offset)
     if source.relation(output) == "same":
-        raise CaseError("outputs: exactly in place of the input, not beside it")
+        raise CaseError("outputs: exactly in place of the input, which is no overlap")
     return source, output
 
 

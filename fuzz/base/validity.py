@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fuzz.base.case import THREADS, Case, CaseError, Output, Tensor
+from fuzz.base.case import THREADS, Case, CaseError
 from fuzz.base.op import OPS, Op, Operand
 
 _MOST_THREADS = 64
@@ -22,8 +22,7 @@ def check_case(case: Case) -> None:
     _check_names(op, "outputs", case.outputs, op.outputs)
     grid = case.inputs["x"].layout.shape
     _check_params(op, case.params, len(grid))
-    tensors: dict[str, Tensor | Output] = {**case.inputs, **case.outputs}
-    for name, tensor in tensors.items():
+    for name, tensor in case.tensors.items():
         kind = "inputs" if name in case.inputs else "outputs"
         wanted = op.shapes(name, grid, int(case.params["axis"]))
         if tensor.layout.shape not in wanted:

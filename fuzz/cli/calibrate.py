@@ -36,8 +36,8 @@ def calibrate(options: CalibrateOptions) -> Exit:
 
     from fuzz.base.errors import UsageError
     from fuzz.report import console
-    from fuzz.report.calibration import by_length, by_row_kind
     from fuzz.report.console import print_table
+    from fuzz.report.listings import by_length, by_row_kind
     from oracles import calibration
     from oracles.budget import CONFIDENCE
 

@@ -72,8 +72,8 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     from fuzz.findings.state import DATABASE, locked, make_state
     from fuzz.judge.oracle_process import OracleProcess
     from fuzz.report.records import environment
+    from fuzz.uses.nightly.night import NightSession
     from fuzz.uses.nightly.opening import close, open_night
-    from fuzz.uses.nightly.session import NightSession
     from fuzz.uses.search.stopping import LAST_S, Stopping
     from fuzz.uses.starting import unmatched
 

@@ -35,6 +35,19 @@ class Batch:
     refused: list[tuple[str, int, Outcome]] = field(default_factory=list, repr=False)
     """cases that a target's surroundings cannot run right."""
 
+    def outcomes(self) -> list[dict[str, Outcome]]:
+        """Wait for the batch. Per case, in order: the outcome of each target that it was dispatched to.
+
+        Raises FrameError or AttestationError, which are internal errors; whatever a kernel does is an outcome.
+        """
+        outcomes: list[dict[str, Outcome]] = [{} for _ in self.cases]
+        for target, indices, future in self.parts:
+            for index, outcome in zip(indices, future.result(), strict=True):
+                outcomes[index][target] = outcome
+        for target, index, outcome in self.refused:
+            outcomes[index][target] = outcome
+        return outcomes
+
 
 class _Lane:
     """One target's worker and the thread that talks to it."""
@@ -92,8 +105,6 @@ class Pool(Protocol):
     def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch: ...
-
-    def collect(self, batch: Batch) -> list[dict[str, Outcome]]: ...
 
     def renew(self) -> None: ...
 
@@ -173,9 +184,9 @@ class WorkerPool:
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
         """Dispatch each case to every live target that accepts it; to those in `without` only the cases whose indices
-        are in `for_all`. Returns at once; see `collect`.
+        are in `for_all`. Returns at once; see `Batch.outcomes`.
 
-        How much is held in memory is up to the caller: collect one batch before submitting many.
+        How much is held in memory is up to the caller: wait for one batch before submitting many.
         """
         batch = Batch(tuple(cases))
         self._submitted += 1
@@ -223,28 +234,10 @@ class WorkerPool:
                 batch.refused.append((target, index, Outcome(target, Status.NOT_RUN, detail=reason)))
         return kept
 
-    def collect(self, batch: Batch) -> list[dict[str, Outcome]]:
-        """Wait for a batch. Per case, in order: the outcome of each target that it was dispatched to.
-
-        Raises FrameError or AttestationError, which are internal errors; whatever a kernel does is an outcome.
-        """
-        return outcomes_of(batch)
-
     def _close(self) -> None:
         self.stop()
         for lane in self._lanes:
             lane.close()
-
-
-def outcomes_of(batch: Batch) -> list[dict[str, Outcome]]:
-    """Wait for a batch. Per case, in order: the outcome of each target that it was dispatched to."""
-    outcomes: list[dict[str, Outcome]] = [{} for _ in batch.cases]
-    for target, indices, future in batch.parts:
-        for index, outcome in zip(indices, future.result(), strict=True):
-            outcomes[index][target] = outcome
-    for target, index, outcome in batch.refused:
-        outcomes[index][target] = outcome
-    return outcomes
 
 
 def _split(cases: Sequence[Encoded]) -> list[list[Encoded]]:

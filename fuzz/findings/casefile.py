@@ -12,8 +12,18 @@ from pathlib import Path
 from typing import Any, cast
 
 from fuzz.base.case import Case, CaseError, Origin
-from fuzz.findings.fields import as_object, flag, integer, lines, member, text
-from fuzz.findings.tensors import output_record, parse_inputs, parse_output, tensor_record
+from fuzz.findings.encoding import (
+    as_object,
+    flag,
+    integer,
+    lines,
+    member,
+    output_record,
+    parse_inputs,
+    parse_output,
+    tensor_record,
+    text,
+)
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,16 +83,6 @@ class DatabaseStore:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
         return ""
-
-    def sightings(self) -> Mapping[str, Mapping[str, int]]:
-        counts: dict[str, Counter[str]] = {}
-        rows = select(BucketRow.signature, SightingRow.target, SightingRow.count).join(
-            BucketRow, BucketRow.id == SightingRow.bucket_id
-        )
-        with Session(self._engine) as transaction:
-            for name, target, count in transaction.execute(rows):
-                counts.setdefault(name, Counter())[target] += count
-        return counts
 
     def load(self) -> dict[str, Bucket]:
         """What every bucket keeps, as far as the tables say it."""

@@ -14,20 +14,12 @@ from fuzz.findings import casefile
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, family_of
 from fuzz.triage.causes import Cause, breadth, causes_of, fails_on, one_fault
-from fuzz.triage.diagnosis import TimeAllowance, Workers, diagnose, new_workers
+from fuzz.triage.diagnosis import TimeAllowance, Workers, diagnose, never, new_workers, silent
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding
 from fuzz.triage.history import Need
 from fuzz.triage.rule import Rule
 from fuzz.triage.trial import replayed
-
-
-def _never() -> bool:
-    return False
-
-
-def _silent(line: str) -> None:
-    """Nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +49,9 @@ class Desk:
     targets: Sequence[Target]
     book: FindingBook
     bounds: TimeShares
-    stop: Callable[[], bool] = _never
+    stop: Callable[[], bool] = never
     """asked often; once it is true, what is known by then is the answer."""
-    say: Callable[[str], None] = _silent
+    say: Callable[[str], None] = silent
     """told in a few words how it goes."""
     workers: Workers = new_workers
 

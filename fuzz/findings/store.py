@@ -7,7 +7,6 @@ all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -104,16 +103,12 @@ class Store(Protocol):
     def commit(self, batch: Unsaved) -> str:
         """Save a batch; why that is not possible, or ''. What is not saved is tried again with the next one."""
 
-    def sightings(self) -> Mapping[str, Mapping[str, int]]:
-        """The failing runs that are saved, by bucket and target."""
-
 
 class FileStore:
     """Keeps case files and nothing else: what was counted is gone with the process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._seen: dict[str, Counter[str]] = {}
 
     def write(self, bucket: Bucket, path: Path) -> None:
         save(path, bucket.case, bucket.record(bucket.found.lines()))
@@ -122,14 +117,7 @@ class FileStore:
         path.unlink(missing_ok=True)
 
     def commit(self, batch: Unsaved) -> str:
-        for (name, target), count in batch.sightings.items():
-            self._seen.setdefault(name, Counter())[target] += count
-        for source, into in batch.merged:
-            self._seen.setdefault(into, Counter()).update(self._seen.pop(source, Counter()))
         return ""
-
-    def sightings(self) -> Mapping[str, Mapping[str, int]]:
-        return {name: +counts for name, counts in self._seen.items() if +counts}
 
 
 def evidence_path(folder: Path, case: Case) -> Path:

@@ -1,4 +1,5 @@
-"""Recipes that start from given values: these themselves, bit by bit, or others of about their size."""
+"""Literal values, and recipes that start from them: the given values bit by bit, others of about their size, or plainer
+ones, by which a failure shows what it needs of its values."""
 
 from __future__ import annotations
 
@@ -120,3 +121,61 @@ VALUES = (GIVEN, *_LIKE_GIVEN)
 """all recipes that start from given values."""
 UNEVEN = ("normal", "large", "tiny", "one NaN", "one infinity", "spike")
 """values of which no two neighbours are alike: one that is written over shows."""
+
+
+Plainer = Callable[[Reals], Reals]
+_OUTLIER = 16.0
+"""times the median magnitude, or one part of it: an element that a row is about."""
+
+
+def _levels(values: Reals) -> Reals:
+    """One power of two per row, of about its root mean square."""
+    finite = np.where(np.isfinite(values), values, 0.0)
+    largest = np.abs(finite).max(axis=-1, keepdims=True, initial=0.0)
+    scale = np.where(largest > 0, largest, 1.0)  # squares of the largest numbers overflow
+    roots = scale * np.sqrt(np.mean(np.square(finite / scale), axis=-1, keepdims=True)) if values.size else scale
+    return np.broadcast_to(_power(roots), values.shape).copy()
+
+
+def _outliers(values: Reals) -> Reals:
+    """Ones, but for what is zero, not finite, or far larger or smaller than the rest."""
+    finite = np.abs(values[np.isfinite(values)])
+    middle = float(np.median(finite)) if finite.size else 1.0
+    ordinary = np.isfinite(values) & (np.abs(values) < _OUTLIER * middle) & (np.abs(values) > middle / _OUTLIER)
+    return np.where(ordinary, 1.0, _power(values))
+
+
+def _power(values: Reals) -> Reals:
+    """The power of two below each number; zeros, infinities and NaN as they are."""
+    ordinary = np.isfinite(values) & (values != 0)
+    exponents = np.frexp(np.where(ordinary, values, 1.0))[1] - 1
+    return np.where(ordinary, np.copysign(np.ldexp(1.0, exponents), values), values)
+
+
+def _short(values: Reals) -> Reals:
+    """Four bits of mantissa."""
+    ordinary = np.isfinite(values)
+    fractions, exponents = np.frexp(np.where(ordinary, values, 0.0))
+    return np.where(ordinary, np.ldexp(np.rint(fractions * 16.0) / 16.0, exponents), values)
+
+
+PLAIN: Mapping[str, Plainer] = {
+    "ones": np.ones_like,
+    "integers": lambda values: np.resize(np.arange(1.0, 8.0), values.shape),
+    "levels": _levels,
+    "outliers": _outliers,
+    "powers": _power,
+    "short": _short,
+}
+"""Ways to make values plain, the plainest first."""
+DRAWN = "drawn"
+"""values as they were drawn."""
+KINDS = (*PLAIN, DRAWN)
+
+
+def plain(kind: str, values: Values, dtype: str) -> Values:
+    """The values made plain, in their own dtype; the last axis is the row."""
+    if kind == DRAWN:
+        return values
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are ordinary values here
+        return quantise(PLAIN[kind](values.astype(np.float64)), dtype)

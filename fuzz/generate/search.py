@@ -20,7 +20,7 @@ from fuzz.generate.capabilities import anything, out_of_capability
 from fuzz.generate.coverage import Label, Ledger
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.sequences import LENGTH, sequence
+from fuzz.generate.relatives import LENGTH, sequence
 from fuzz.generate.sketch import BACKEND, Sketch, fan_out, sketches
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import nudged, steer

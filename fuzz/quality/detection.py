@@ -17,9 +17,9 @@ from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.generate.changes import filled
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
+from fuzz.generate.relatives import filled
 from fuzz.generate.search import StopSearch, search
 from fuzz.generate.sketch import Sketch, sketches
 from fuzz.judge.judge import EntryJudge, Judgement
@@ -47,7 +47,7 @@ class Hunt:
         tally = _Tally(self.targets, self.limit)
 
         def consume(cases: list[Case]) -> None:
-            for case, outcomes in zip(cases, self.pool.collect(self.pool.submit(cases)), strict=True):
+            for case, outcomes in zip(cases, self.pool.submit(cases).outcomes(), strict=True):
                 tally.count(_judged(case, outcomes, self.targets))
 
         kernel = self.targets[0].kernel
@@ -76,7 +76,7 @@ class Hunt:
 
         def consume(cases: list[Case]) -> None:
             batch = self.pool.submit(cases, self._others(target))
-            outcomes = self.pool.collect(batch)
+            outcomes = batch.outcomes()
             judged = [(case, _judged(case, each, [target])) for case, each in zip(cases, outcomes, strict=True)]
             for _, judgements in judged:
                 tally.count(judgements)
@@ -89,7 +89,7 @@ class Hunt:
 
     def _by_hypothesis(self, target: Target, seed: int, tally: _Tally) -> None:
         def score(case: Case) -> Mapping[str, float]:
-            (outcomes,) = self.pool.collect(self.pool.submit([case], self._others(target)))
+            (outcomes,) = self.pool.submit([case], self._others(target)).outcomes()
             judgements = _judged(case, outcomes, [target])
             tally.count(judgements)
             told = [(j.worst, j.ratio) for j in judgements if j.verdict is Verdict.PASS]

@@ -14,7 +14,7 @@ from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.base.errors import UsageError
-from fuzz.base.mutant import Mutant
+from fuzz.base.kernel import Mutant
 from fuzz.base.selection import keyword
 from fuzz.cli import options
 from fuzz.cli.exits import Exit

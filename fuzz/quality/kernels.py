@@ -18,7 +18,7 @@ from fuzz.base.errors import UsageError
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
-from fuzz.quality.speed.timing import ITEMSIZES, Shape, Timing
+from fuzz.quality.speed import ITEMSIZES, Shape, Timing
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record

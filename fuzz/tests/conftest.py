@@ -139,7 +139,7 @@ def run(make_target: Callable[[str], Target], cache: Path) -> Run:
     def go(body: str, *cases: Case, limit: float = 10.0, second_run: bool = False) -> list[Outcome]:
         target = make_target(body)
         with WorkerPool([target], limit=limit, second_run=second_run, cache=cache, bounded=False) as pool:
-            return [outcomes[target.id] for outcomes in pool.collect(pool.submit(cases))]
+            return [outcomes[target.id] for outcomes in pool.submit(cases).outcomes()]
 
     return go
 

@@ -79,8 +79,7 @@ def encode_case(case: Case, second_run: bool = False) -> bytes:
     """The bytes of one case. `second_run` makes the worker run it twice even when every output was written."""
     inputs = list(case.inputs)
     parts = [_param(name, value) for name, value in case.params.items()]
-    tensors: list[tuple[str, Tensor | Output]] = [*case.inputs.items(), *case.outputs.items()]
-    for name, tensor in tensors:
+    for name, tensor in case.tensors.items():
         parts.append(_tensor(name, tensor, NO_ALIAS if tensor.alias is None else inputs.index(tensor.alias)))
     for source in case.inputs.values():
         parts.append(source.bits)
@@ -162,7 +161,7 @@ def _outputs(response: Response, case: Case) -> tuple[dict[str, bytes], int]:
 
 
 def _tensor_name(case: Case, index: int) -> str:
-    return [*case.inputs, *case.outputs][index]
+    return list(case.tensors)[index]
 
 
 def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | None]:
@@ -171,7 +170,7 @@ def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | Non
         return None, None
     name = _tensor_name(case, tensor)
     role = OPS[case.op].operand(name).role if case.op in OPS else "grid"
-    layout = case.inputs[name].layout if name in case.inputs else case.outputs[name].layout
+    layout = case.tensors[name].layout
     if role == "rows":
         return element, None
     if role == "columns":

@@ -9,8 +9,8 @@ from functools import cached_property
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.op import OPS
+from fuzz.generate.given import KINDS
 from fuzz.generate.realise import draw_of, realise
-from fuzz.triage.plain import KINDS
 from fuzz.triage.reduction import PLACES, PLAIN_EPS, STACKS, STRIDES, WAYS, Reduction, Span, reduced
 
 Vector = tuple[int, ...]
@@ -89,7 +89,7 @@ class Choices:
 
     def _all(self) -> Iterator[tuple[Label, int]]:
         case, draw = self.case, self._draw
-        optional = {operand.name for operand in (*OPS[case.op].inputs, *OPS[case.op].outputs) if operand.optional}
+        optional = {operand.name for operand in OPS[case.op].operands if operand.optional}
         names = (*case.inputs, *case.outputs)
         over = [part.name for part in draw.parts if part.shift is not None]
         yield from ((("over", name), len(WAYS) - 1) for name in over)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fuzz.triage.rule import Atom, Learned, Rule, Trait, Traits, learn, number_cost, word_cost
-from fuzz.triage.values import is_about_values
+from fuzz.triage.traits import is_about_values
 
 _WIDTH = 24
 """conjunctions that are kept of each length."""

@@ -31,11 +31,12 @@ _HANGING_S = 0.5
 """seconds that a case may take while a hang is shrunk: every case that hangs costs that much."""
 
 
-def _never() -> bool:
+def never() -> bool:
+    """Nobody wants to stop."""
     return False
 
 
-def _silent(line: str) -> None:
+def silent(line: str) -> None:
     """Nobody watches."""
 
 
@@ -44,9 +45,9 @@ class TimeAllowance:
     """How much may be spent on one finding, and who is told how it goes."""
 
     seconds: float = SECONDS
-    stop: Callable[[], bool] = _never
+    stop: Callable[[], bool] = never
     """asked before each batch; once it is true, what is known by then is the answer."""
-    say: Callable[[str], None] = _silent
+    say: Callable[[str], None] = silent
     """told in a few words, such as 'n 4097 -> 65'."""
     option: str = "--explain-time"
     """the option that gives it more time; '' where there is none."""

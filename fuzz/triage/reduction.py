@@ -13,11 +13,10 @@ import numpy as np
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, CaseError, Layout, Origin, contiguous
 from fuzz.base.draw import Draw, Given, Part, Placement
 from fuzz.base.op import OPS, Role
-from fuzz.generate.given import Values, given_rows, rows_of
+from fuzz.generate.given import DRAWN, Values, given_rows, plain, rows_of
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.realise import draw_of, layout_of, realise
 from fuzz.laws.placement import placed
-from fuzz.triage.plain import DRAWN, plain
 
 Span = tuple[int, int]
 """first and count."""

@@ -49,7 +49,7 @@ def replayed(
     batch = pool.submit([*history, *(entry.case for entry in entries)])
     seen: dict[str, Seen] = {}
     judge = None
-    for entry, outcomes in zip(entries, pool.collect(batch)[len(history) :], strict=True):
+    for entry, outcomes in zip(entries, batch.outcomes()[len(history) :], strict=True):
         judge = EntryJudge(entry, outcomes, judge)
         for name, outcome in outcomes.items():
             judgement = judge.judge(targets[name])
@@ -166,7 +166,7 @@ class Trials:
         return outcomes
 
     def _collected(self, entries: Sequence[Entry]) -> list[dict[str, Outcome]]:
-        return self.pool.collect(self.pool.submit([entry.case for entry in entries]))
+        return self.pool.submit([entry.case for entry in entries]).outcomes()
 
 
 def _with_twins(entries: Sequence[Entry]) -> list[list[Entry]]:

@@ -24,6 +24,7 @@ from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins
+from fuzz.report.console import bare_table
 from fuzz.report.script import script_of
 from fuzz.triage.history import history_line
 from fuzz.triage.trial import Seen
@@ -123,7 +124,7 @@ def found_lines(found: Found | None, case: Case, seen: Mapping[str, Seen]) -> It
 
 def verdict_table(judgements: Sequence[Judgement]) -> Table:
     """A line for each target."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = bare_table()
     table.add_column("target", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     table.add_column("err/budget", justify="right", no_wrap=True)

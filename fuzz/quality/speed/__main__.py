@@ -11,8 +11,8 @@ from pathlib import Path
 
 from fuzz.adapters.pack import built_in
 from fuzz.adapters.pack import load as load_pack
+from fuzz.quality.speed import Shape
 from fuzz.quality.speed.cuda import load, peers_of, warm
-from fuzz.quality.speed.timing import Shape
 from fuzz.uses.starting import select_targets
 
 

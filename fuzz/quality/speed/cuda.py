@@ -16,8 +16,7 @@ from fuzz.adapters.build import Builder
 from fuzz.adapters.python import spec_of
 from fuzz.adapters.target import Target
 from fuzz.base.op import OPS
-from fuzz.quality.speed import peers
-from fuzz.quality.speed.timing import EPS, Shape, Timing
+from fuzz.quality.speed import EPS, Shape, Timing, peers
 from fuzz.transport.python.attempt import torch_dtypes
 from fuzz.transport.python.kernel import LoadedKernel, Raised
 

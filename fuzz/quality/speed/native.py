@@ -17,7 +17,7 @@ from fuzz.adapters.build import NATIVE, BuildError
 from fuzz.adapters.c import compiler_of
 from fuzz.adapters.target import Target
 from fuzz.base.capability import MAX_RANK
-from fuzz.quality.speed.timing import EPS, Shape, Timing
+from fuzz.quality.speed import EPS, Shape, Timing
 from fuzz.transport.records import DTYPES
 
 LENGTHS = (1024, 2048, 4096)

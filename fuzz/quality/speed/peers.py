@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fuzz.quality.speed.timing import EPS
+from fuzz.quality.speed import EPS
 
 Tensors = Mapping[str, Any]
 Peer = Callable[[Tensors], tuple[Any, ...]]

@@ -57,7 +57,7 @@ def given_case(shape: tuple[int, ...], axis: int, layout: str = "padded", eps: f
 
 def failing(pool: WorkerPool, target: Target, case: Case) -> Failure:
     """The case with its judgement on the target, which must be a failure."""
-    (outcomes,) = pool.collect(pool.submit([case]))
+    (outcomes,) = pool.submit([case]).outcomes()
     judgement = EntryJudge(Entry(case), outcomes).judge(target)
     assert judgement.verdict.is_finding, judgement
     return case, judgement
@@ -74,7 +74,7 @@ def failures(pool: WorkerPool, target: Target, count: int, seed: int = 7, most: 
         entries = with_twins(cases, laws, 2)
         sent += len(entries)
         before = None
-        for entry, outcomes in zip(entries, pool.collect(pool.submit([e.case for e in entries])), strict=True):
+        for entry, outcomes in zip(entries, pool.submit([e.case for e in entries]).outcomes(), strict=True):
             before = EntryJudge(entry, outcomes, before)
             if target.id in outcomes:
                 judgement = before.judge(target)

@@ -67,4 +67,4 @@ def indented(body: str) -> str:
 def outcomes(target: Target, cache: Path, *cases: Case, **options: object) -> list[Outcome]:
     """What a target did with the cases."""
     with WorkerPool([target], cache=cache, **options) as pool:  # type: ignore[arg-type]
-        return [each[target.id] for each in pool.collect(pool.submit(cases))]
+        return [each[target.id] for each in pool.submit(cases).outcomes()]

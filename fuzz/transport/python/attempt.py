@@ -1,8 +1,8 @@
-"""One call of the kernel on fresh memory: launched, then collected."""
+"""Calls of the kernel, each on fresh memory: launched, collected, and made again where the first leaves a doubt."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ import numpy as np
 from fuzz.base.case import THREADS, Case, Output
 from fuzz.transport import records
 from fuzz.transport.python.kernel import Raised
-from fuzz.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs
+from fuzz.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,44 @@ class Attempt:
                 f"not {output.dtype}"
             )
         return None
+
+
+class Runs:
+    """Runs groups of cases. What a lost device raises is for the caller to deal with."""
+
+    def __init__(self, kernel: Callee, torch: Any, device: str, margin: int) -> None:
+        self._kernel, self._torch, self._device, self._margin = kernel, torch, device, margin
+
+    def answers(self, cases: Sequence[tuple[Case, bool]]) -> list[tuple[Case, Answer, Answer | None]]:
+        """Each case with the answer of its first run and, where there was one, of its second. A case may ask
+        for two."""
+        first = self._run([case for case, _ in cases], again=False)
+        twice = [
+            number
+            for number, ((_, forced), answer) in enumerate(zip(cases, first, strict=True))
+            if answer.doubtful or (forced and answer.clean)
+        ]
+        second = dict(zip(twice, self._run([cases[number][0] for number in twice], again=True), strict=True))
+        return [(case, first[number], second.get(number)) for number, (case, _) in enumerate(cases)]
+
+    def _run(self, cases: Sequence[Case], again: bool) -> list[Answer]:
+        attempts = [self._launched(case, again) for case in cases]
+        if cases and self._device == "cuda":
+            self._torch.cuda.synchronize()
+        return [_NO_MEMORY if attempt is None else attempt.collect() for attempt in attempts]
+
+    def _launched(self, case: Case, again: bool) -> Attempt | None:
+        if too_large(case):
+            return None
+        try:
+            attempt = Attempt(case, self._kernel, self._torch, self._device, self._margin, again)
+            attempt.launch()
+        except (MemoryError, self._torch.OutOfMemoryError):
+            return None
+        return attempt
+
+
+_NO_MEMORY = Answer(records.NO_MEMORY, {}, (), {})
 
 
 @contextmanager

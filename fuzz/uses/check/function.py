@@ -1,19 +1,31 @@
-"""A plain Python function as a kernel: what it takes is read from its signature."""
+"""A plain Python function as a kernel: what it takes is read from its signature, and it is called in this process, in
+the same padded and poisoned memory as a kernel in its worker.
+
+A crash of it ends this process: what may crash is declared as a kernel, and runs in a worker.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from fuzz.adapters.python import Device, PythonKernel
-from fuzz.base.capability import Capabilities
+from fuzz.adapters.target import Attestation, NotRun, Target
+from fuzz.base.capability import Capabilities, Dispatch
+from fuzz.base.case import Case
 from fuzz.base.op import OPS, Op
-from fuzz.transport.python.kernel import Raised
+from fuzz.base.outcome import Outcome
+from fuzz.execute.pool import Batch
+from fuzz.transport import records
+from fuzz.transport.frames import decode_response, outcome_of
+from fuzz.transport.python.attempt import Answer, Runs, respond
+from fuzz.transport.python.kernel import MARGIN_BYTES, Raised
 from fuzz.uses.check.results import CheckError, told
 from oracles import numerics as forms
 
@@ -152,3 +164,42 @@ def _source(function: Callable[..., Any]) -> Path:
         return Path(inspect.getsourcefile(inspect.unwrap(function)) or __file__)
     except TypeError:  # compiled, or an object with __call__
         return Path(__file__)
+
+
+class OwnProcess:
+    """Stands for a worker pool of one target."""
+
+    def __init__(self, target: Target, function: Function) -> None:
+        reason = target.unavailable()
+        self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
+        self._target = target
+        self._function = function
+        self._dispatch = Dispatch(target.kernel.capability, None)
+
+    def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
+        """Run them, now."""
+        batch = Batch(tuple(cases))
+        indices = [index for index, case in enumerate(cases) if self._dispatch.accepts(case)]
+        if indices and not self.statuses and self._target.id not in without:
+            done: Future[list[Outcome]] = Future()
+            done.set_result([self._outcome(cases[index]) for index in indices])
+            batch.parts.append((self._target.id, indices, done))
+        return batch
+
+    def renew(self) -> None:
+        """Nothing: what the function remembers stays in this process."""
+
+    def _outcome(self, case: Case) -> Outcome:
+        import torch
+
+        device = "cuda" if self._target.name.place == "cuda" else "cpu"
+        try:
+            [answers] = Runs(self._function, torch, device, MARGIN_BYTES).answers([(case, False)])
+        except RuntimeError as error:
+            if device != "cuda":
+                raise
+            # An illegal access: the device is lost for this process.
+            answers = case, Answer(records.RAISED, {}, (), {}, str(error).splitlines()[0]), None
+        answer = respond(0, *answers)
+        header, payload = answer[: records.RESPONSE.size], answer[records.RESPONSE.size :]
+        return outcome_of(decode_response(header, payload), case, self._target.id)

@@ -16,8 +16,7 @@ from fuzz.findings.tally import Tally, whereabouts
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import LAWS, Entry
 from fuzz.report.console import PlainTable
-from fuzz.uses.corpus.folder import ACCURACY, CASE, SUITE, Kept, json_files, kind_of, load
-from fuzz.uses.corpus.replay import entries_of, in_batches
+from fuzz.uses.corpus.folder import ACCURACY, CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.uses.corpus.suites import expand, load_suite
 from fuzz.uses.gate.accuracy import load_accuracy
 from fuzz.uses.search.runner import Limits, Runner

@@ -1,14 +1,16 @@
-"""Published test suites as data: what their own sweeps run, expanded to cases of our ops."""
+"""Published test suites as data: what their own sweeps run, expanded to cases of our ops. The ways in which the suites
+make their data, the fills, give bits that no library version changes."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import mpmath
 import numpy as np
 
 from fuzz.base.case import Case, CaseError, Origin, contiguous
@@ -18,14 +20,43 @@ from fuzz.base.op import OPS, Op
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate.given import given_rows, rows_of
 from fuzz.generate.realise import realise
-from fuzz.uses.corpus.fills import STRUCTURED, Fill, FillError, filled
 from fuzz.uses.corpus.folder import SUITE
 
 VERSION = 1
 MOST_ELEMENTS = 8192
 """of one tensor in a gate: rows are cut to this, since rows beyond the first few repeat what was seen."""
 LONGEST_ROW = 32768
+
+Fill = Mapping[str, Any]
+"""such as {"fill": "uniform", "low": -2.3, "high": -1.8}."""
 _NORMAL: Fill = {"fill": "normal"}
+_STRUCTURED = frozenset({"constant", "integers", "values"})
+"""fills whose rounding errors are not random, so that only the worst-case budget is sound."""
+
+
+def _wave(function: Callable[[Any], Any]) -> Callable[[Fill, int, Stream], Reals]:
+    """amplitude * f(step * i). By mpmath: the C library's sine may differ in its last bit."""
+
+    def wave(fill: Fill, count: int, stream: Stream) -> Reals:
+        with mpmath.workprec(80):
+            step, amplitude = mpmath.mpf(str(fill["step"])), mpmath.mpf(str(fill["amplitude"]))
+            return np.array([float(amplitude * function(step * i)) for i in range(count)])
+
+    return wave
+
+
+_FILLS: Mapping[str, Callable[[Fill, int, Stream], Reals]] = {
+    "normal": lambda fill, count, stream: stream.normal(count),
+    "uniform": lambda fill, count, stream: (
+        stream.uniform(count) * (float(fill["high"]) - float(fill["low"])) + float(fill["low"])
+    ),
+    "integers": lambda fill, count, stream: stream.integers(count, fill["low"], fill["high"]).astype(np.float64),
+    "constant": lambda fill, count, stream: np.full(count, float(fill["value"])),
+    # The listed values, over and over.
+    "values": lambda fill, count, stream: np.resize(np.array(fill["values"], dtype=np.float64), count),
+    "sine": _wave(mpmath.sin),
+    "cosine": _wave(mpmath.cos),
+}
 
 
 class SuiteError(CaseError):
@@ -161,7 +192,7 @@ def _draw(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, eps: fl
         params={"eps": float(np.float32(eps)), "axis": axis, **({"offset": sweep.offset} if sweep.offset else {})},
         seed=0,
         parts=tuple(parts.values()),
-        structured=any(sweep.fills.get(name, _NORMAL).get("fill") in STRUCTURED for name in named),
+        structured=any(sweep.fills.get(name, _NORMAL).get("fill") in _STRUCTURED for name in named),
         origin=Origin(f"{system} suite", "contiguous"),
     )
 
@@ -173,10 +204,15 @@ def _dtypes(op: Op, sweep: Sweep, dtype: str) -> dict[str, str]:
 
 
 def _filled(sweep: Sweep, name: str, shape: tuple[int, ...], label: str) -> Reals:
+    """The values of an input, in C order, not yet rounded to a storage dtype."""
+    fill, where = sweep.fills.get(name, _NORMAL), f"sweep {sweep.name}: {name}"
+    kind = str(fill.get("fill"))
+    if kind not in _FILLS:
+        raise SuiteError(f"{where}: fill: {kind!r} is not one of {', '.join(_FILLS)}")
     try:
-        return filled(sweep.fills.get(name, _NORMAL), shape, Stream(0).child(f"{label}/{name}"))
-    except FillError as error:
-        raise SuiteError(f"sweep {sweep.name}: {name}: {error}") from error
+        return _FILLS[kind](fill, math.prod(shape), Stream(0).child(f"{label}/{name}")).reshape(shape)
+    except KeyError as error:
+        raise SuiteError(f"{where}: fill {kind}: {error.args[0]} is missing") from error
 
 
 def _place(sweep: Sweep, shape: tuple[int, ...]) -> Placement:

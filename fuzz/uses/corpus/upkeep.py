@@ -1,4 +1,4 @@
-"""Keeping a corpus small: which files say nothing that another does not, and what another folder adds."""
+"""The upkeep of a corpus: which files say nothing that another does not, and what another folder adds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters.target import TargetId
-from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.base.case import ITEMSIZE, Case, Layout
 from fuzz.uses.corpus.folder import Kept, digests, keep, kept_cases
 
 _TAIL = 64
@@ -40,13 +40,12 @@ def signature(kept: Kept) -> tuple[object, ...]:
     case, found = kept.case, kept.found
     law = found.law.name if found and found.law else ""
     seen = (TargetId.parse(found.target).implementation, found.verdict, law) if found else ()
-    tensors: dict[str, Tensor | Output] = {**case.inputs, **case.outputs}
     return (
         case.op,
         seen,
         case.structured,
         case.origin.recipe,
-        tuple((name, t.dtype, _layout_class(t.layout, t.dtype)) for name, t in sorted(tensors.items())),
+        tuple((name, t.dtype, _layout_class(t.layout, t.dtype)) for name, t in sorted(case.tensors.items())),
         tuple(sorted((name, output.alias) for name, output in case.outputs.items())),
         _row_class(case),
     )

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fuzz.laws.registry import Entry
-from fuzz.uses.corpus.folder import Kept, kept_cases, load
-from fuzz.uses.corpus.replay import entries_of
+from fuzz.uses.corpus.folder import Kept, entries_of, kept_cases, load
 from fuzz.uses.corpus.suites import expand, suites
 
 SEED = 0

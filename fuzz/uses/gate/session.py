@@ -20,7 +20,7 @@ from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import problem_of
 from fuzz.laws.registry import Entry
-from fuzz.uses.corpus.replay import in_batches
+from fuzz.uses.corpus.folder import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key
 from fuzz.uses.gate.known import Known, Watch
 from fuzz.uses.gate.plan import AFTER_FINDING, SEED, SLOW_CASES, Phase
@@ -177,7 +177,7 @@ def _measured(pool: WorkerPool, worst: WorstCases) -> dict[Key, Accuracy]:
     cases = {case.digest: case for _, case in worst.found.values()}
     judges: dict[str, EntryJudge] = {}
     for batch in in_batches([Entry(case)] for case in cases.values()):
-        for entry, outcomes in zip(batch, pool.collect(pool.submit([entry.case for entry in batch])), strict=True):
+        for entry, outcomes in zip(batch, pool.submit([entry.case for entry in batch]).outcomes(), strict=True):
             judges[entry.case.digest] = EntryJudge(entry, outcomes)
     return {
         key: Accuracy(ratio, _ulp(judges[case.digest], worst.targets[key[1]]), case.digest[:12])

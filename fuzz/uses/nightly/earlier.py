@@ -8,8 +8,7 @@ from pathlib import Path
 
 from fuzz.base.case import CaseError
 from fuzz.laws.registry import Entry
-from fuzz.uses.corpus.folder import CASE, SUITE, Kept, json_files, kind_of, load
-from fuzz.uses.corpus.replay import entries_of, in_batches
+from fuzz.uses.corpus.folder import CASE, SUITE, Kept, in_batches, json_files, kind_of, load
 from fuzz.uses.corpus.suites import expand, load_suite
 
 
@@ -52,8 +51,3 @@ def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]
         if time.monotonic() >= end:
             return
         yield batch
-
-
-def replays(known: Iterable[Kept]) -> Iterator[list[Entry]]:
-    """Each case, and the twin of its law right after it."""
-    return map(entries_of, known)

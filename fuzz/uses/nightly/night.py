@@ -1,18 +1,21 @@
-"""One session of a night: what is known first, then slices of search, each finding saved with its batch."""
+"""A session of a night: one process, from the start of its workers to the last that it saves. It replays what is known,
+then searches in slices, and saves each finding with its batch."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from fuzz.adapters.pack import Pack
 from fuzz.adapters.target import Target
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
@@ -20,19 +23,32 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, Source, by_family
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import SliceTotals, slices_of
+from fuzz.findings.state import FINDINGS
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
 from fuzz.report.failure import Provenance, failure_text
-from fuzz.uses.corpus.folder import Kept
-from fuzz.uses.corpus.replay import entries_of
-from fuzz.uses.nightly.earlier import known_cases, published, replays, until
-from fuzz.uses.nightly.opening import Opened, begin_slice, end_slice
+from fuzz.report.progress import Progress
+from fuzz.report.records import status_record
+from fuzz.uses.corpus.folder import Kept, entries_of
+from fuzz.uses.nightly.earlier import corpora_of, known_cases, published, until
+from fuzz.uses.nightly.opening import (
+    REPLAY_SHARE,
+    Opened,
+    Turn,
+    begin_slice,
+    end_slice,
+    next_turn,
+    note_space,
+    note_targets,
+    searching_time,
+    slice_seed,
+)
 from fuzz.uses.nightly.recorder import Recorder
-from fuzz.uses.nightly.slices import REPLAY_SHARE, Turn, next_turn, searching_time, slice_seed
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.runner import Limits, Observer, Runner
 from fuzz.uses.search.stopping import Stopping
 from fuzz.uses.search.turns import FairSchedule
+from fuzz.uses.starting import started
 
 _REPLAY = ""
 """op of the slice in which known cases are replayed."""
@@ -138,7 +154,7 @@ class NightRun:
         end = time.monotonic() + allowed
         shares, kept_for = self.runner.skipped, {book.buckets[name].target for name in names.values()}
         self.runner.skipped = lambda: frozenset(shares()) - kept_for  # the rest say nothing of what is kept
-        self.runner.replay(until(replays(known), allowed))
+        self.runner.replay(until(map(entries_of, known), allowed))
         self.runner.skipped, book.replaying = shares, {}
         for each in known:
             bucket = book.buckets.get(names.get(each.path, ""))
@@ -185,3 +201,60 @@ def last_save(night: NightRun, patience_s: float = 1.0) -> bool:
             return False
         time.sleep(0.1)
     return True
+
+
+@dataclass(frozen=True)
+class NightSession:
+    """What one session of a night works with."""
+
+    state: Path
+    pack: Pack
+    pack_option: tuple[str, ...]
+    targets: Sequence[Target]
+    engine: Engine
+    opened: Opened
+    stopping: Stopping
+    oracle: OracleProcess
+    limit_s: float
+    """of the whole night."""
+    case_limit: float | None
+    jobs: int
+
+    def work(self, workers: ExitStack, err: Console) -> bool:
+        """Work until a stop is wanted; the workers are killed then, and released by `workers`. False where the end of
+        it could not be saved."""
+
+        def say(line: str) -> None:
+            err.print(line, style="yellow")
+
+        pool, night, saved = None, None, True
+        with ExitStack() as shown, self.stopping.abortable():
+            pool = workers.enter_context(started(self.targets, self.jobs, err, self.case_limit))
+            night = self._prepared(pool, say)
+            night.watch(shown.enter_context(Progress(err, night.runner.tally, self.opened.left_s, None)))
+            try:
+                night.work()
+            except CannotSave as error:
+                say(f"the night stops: {error}")
+                saved = False
+        if pool is not None:
+            pool.stop()  # else they would take the processors from what is saved now
+        if night is None or not saved:
+            return saved
+        if self.oracle.trouble:
+            say(self.oracle.trouble)
+        if night.runner.in_flight:
+            say(f"dropped: {night.runner.in_flight} cases on their way were not judged in time, and do not count")
+        return self.opened.position.slice == 0 or last_save(night)
+
+    def _prepared(self, pool: WorkerPool, say: Callable[[str], None]) -> NightRun:
+        """The night with its targets and what it should visit on record."""
+        statuses = {name: status_record(status) for name, status in pool.statuses.items()}
+        running = tuple(dict.fromkeys(target.kernel for target in self.targets if statuses[target.id]["runs"]))
+        with self.stopping.shielded():
+            note_targets(self.engine, self.opened.night, self.targets, statuses)
+            note_space(self.engine, self.opened.night, running, declared(running))
+        return NightRun(
+            self.engine, self.opened, pool, self.targets, self.stopping, self.state / FINDINGS,
+            corpora_of(self.pack.path), self.pack_option, self.pack.kernels, say, self.limit_s, self.oracle, self.jobs,
+        )  # fmt: skip

@@ -22,7 +22,7 @@ from fuzz.triage.finding import Finding
 from fuzz.triage.history import Fails, Need, Recognised, recognise
 from fuzz.triage.trial import FreshProcess, OutOfTimeError, replayed
 from fuzz.uses.corpus.folder import Kept
-from fuzz.uses.nightly.slices import TRIAGE_SHARE
+from fuzz.uses.nightly.opening import TRIAGE_SHARE
 from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.stopping import Stopping
 

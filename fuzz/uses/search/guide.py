@@ -20,8 +20,8 @@ from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice, Stream
 from fuzz.base.verdict import Verdict
-from fuzz.generate.changes import CHANGES, filled
 from fuzz.generate.realise import realise
+from fuzz.generate.relatives import CHANGES, filled
 from fuzz.judge.judge import Judgement
 
 _REMEMBERED = 512

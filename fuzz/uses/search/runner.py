@@ -174,7 +174,7 @@ class Runner:
         """Judge the batch that was sent first. With a process for the oracle it is asked about that batch now, and the
         batch before is judged by its answers."""
         entries, batch = self._waiting[0]
-        judges = self._judges(entries, self.pool.collect(batch))
+        judges = self._judges(entries, batch.outcomes())
         self._waiting.popleft()
         if self.oracle is not None:
             self.oracle.learn()

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.base.kernel import Kernel
-from fuzz.base.mutant import Mutant
+from fuzz.base.kernel import Kernel, Mutant
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts
 from fuzz.judge.judge import Judgement

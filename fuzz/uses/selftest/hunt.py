@@ -13,7 +13,7 @@ from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.base.mutant import Mutant
+from fuzz.base.kernel import Mutant
 from fuzz.base.selection import SelectionError, keyword
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts
@@ -178,7 +178,7 @@ def _search(pool: WorkerPool, op: str, runs: Sequence[MutantRun], seed: int, max
         sent += len(entries)
         before = None
         batch = pool.submit([entry.case for entry in entries])
-        for entry, outcomes in zip(entries, pool.collect(batch), strict=True):
+        for entry, outcomes in zip(entries, batch.outcomes(), strict=True):
             before = EntryJudge(entry, outcomes, before)
             for run in runs:
                 run.see(before)

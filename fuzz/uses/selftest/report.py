@@ -9,13 +9,14 @@ from rich.table import Table
 
 from fuzz.findings.tally import whereabouts
 from fuzz.judge.judge import Judgement
+from fuzz.report.console import bare_table
 from fuzz.uses.selftest.explained import ExplainedMutant
 from fuzz.uses.selftest.hunt import MutantResult
 
 
 def mutant_table(results: Sequence[MutantResult]) -> Table:
     """Where each was killed, after how many cases, and as what."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = bare_table()
     for column in ("mutant", "base"):
         table.add_column(column, no_wrap=True)
     for column in ("killed on", "cases"):

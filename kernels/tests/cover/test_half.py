@@ -47,7 +47,7 @@ def test_conversions(isa: str, tmp_path: Path) -> None:
     with np.errstate(over="ignore"):
         wanted = [ALL_HALVES.astype("<f4"), narrow_in.astype("<f2")]
     with WorkerPool(expand([kernel], this_host())) as pool:
-        for want, outcomes in zip(wanted, pool.collect(pool.submit(cases)), strict=True):
+        for want, outcomes in zip(wanted, pool.submit(cases).outcomes(), strict=True):
             assert outcomes
             for target, outcome in outcomes.items():
                 got = np.frombuffer(outcome.outputs["y"], want.dtype)

@@ -118,7 +118,7 @@ def test_each_bug_fails_its_case_and_the_right_kernel_passes_it() -> None:
     with WorkerPool(list(targets.values())) as pool:
         for name, bug in BUGS.items():
             entry = Entry(_case(name).case)
-            [outcomes] = pool.collect(pool.submit([entry.case]))
+            [outcomes] = pool.submit([entry.case]).outcomes()
             judge = EntryJudge(entry, outcomes)
             right, wrong = judge.judge(targets[bug.base]), judge.judge(targets[name])
             seen[name] = right.verdict.value, wrong.verdict.value

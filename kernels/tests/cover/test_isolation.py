@@ -113,7 +113,7 @@ def test_only_what_a_mutant_needs_shows_it(name: str) -> None:
     (target,) = [target for target in expand([planted], this_host()) if target.id.endswith("native:gcc-O2")]
     _, without, with_it = NEEDED[name]
     with WorkerPool([target]) as pool:
-        outcomes = pool.collect(pool.submit([without, with_it]))
+        outcomes = pool.submit([without, with_it]).outcomes()
     verdicts = [
         _judged(case, found[target.id], target) for case, found in zip((without, with_it), outcomes, strict=True)
     ]

@@ -85,7 +85,7 @@ def test_the_defect_shows_on_every_target_it_names(mutant: Mutant) -> None:
         pytest.skip("this processor has no AVX-512, and QEMU does not emulate it")
     (generic,) = [target for target in expand(PACK.kernels[:1], this_host()) if target.id == "c-generic@native:gcc-O2"]
     with WorkerPool([*planted, generic]) as pool:
-        (outcomes,) = pool.collect(pool.submit([_trigger()]))
+        (outcomes,) = pool.submit([_trigger()]).outcomes()
     right = np.frombuffer(outcomes.pop(generic.id).outputs["y"], "<f4")
     assert len(outcomes) == len(planted)
     for target, outcome in outcomes.items():
@@ -110,7 +110,7 @@ def test_only_its_law_shows_a_mutant_whose_values_are_right(mutant: Mutant) -> N
     seen: dict[str, list[Verdict]] = {target.id: [] for target in targets}
     with WorkerPool(targets) as pool:
         before = None
-        for entry, outcomes in zip(entries, pool.collect(pool.submit([e.case for e in entries])), strict=True):
+        for entry, outcomes in zip(entries, pool.submit([e.case for e in entries]).outcomes(), strict=True):
             before = EntryJudge(entry, outcomes, before)
             for target in targets:
                 seen[target.id].append(before.judge(target).verdict)
@@ -148,7 +148,7 @@ def test_the_mutant_that_takes_any_strides_takes_what_its_base_rejects() -> None
     )
     base = BASES[mutant.base]
     with WorkerPool(expand([base, mutant.apply(base)], this_host())) as pool:
-        (outcomes,) = pool.collect(pool.submit([case]))
+        (outcomes,) = pool.submit([case]).outcomes()
     taken = {name: outcome.status for name, outcome in outcomes.items() if mutant.name in name}
     rejected = {name: outcome.status for name, outcome in outcomes.items() if mutant.name not in name}
     assert taken

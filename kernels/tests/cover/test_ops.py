@@ -39,7 +39,7 @@ def subsets(kernel: CKernel) -> Iterator[tuple[str, ...]]:
 def judged(kernel: CKernel, cases: list[Case]) -> None:
     targets = targets_of(kernel)
     with WorkerPool(list(targets.values())) as pool:
-        results = pool.collect(pool.submit(cases))
+        results = pool.submit(cases).outcomes()
     for case, outcomes in zip(cases, results, strict=True):
         assert outcomes
         judge = Judge(case)
@@ -76,6 +76,6 @@ def test_kernels_that_take_no_optional_tensor_reject_it(tensor: str) -> None:
     targets = [t for t in expand([replace(k, capabilities=able) for k in plain], this_host()) if t.name.opt == "O2"]
     case = a_case("rms_norm", (tensor,), layout=dense)
     with WorkerPool(targets) as pool:
-        (outcomes,) = pool.collect(pool.submit([case]))
+        (outcomes,) = pool.submit([case]).outcomes()
     assert len(outcomes) >= 3, "generic, composed and dispatch run everywhere"
     assert {outcome.status for outcome in outcomes.values()} == {Status.REJECTED}

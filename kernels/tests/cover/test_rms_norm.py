@@ -74,7 +74,7 @@ def check(case: Case, outcomes: dict[str, Outcome]) -> None:
 
 
 def run_all(pool: WorkerPool, cases: list[Case]) -> list[dict[str, Outcome]]:
-    results = pool.collect(pool.submit(cases))
+    results = pool.submit(cases).outcomes()
     for case, outcomes in zip(cases, results, strict=True):
         check(case, outcomes)
     return results
@@ -133,7 +133,7 @@ def test_any_axis_and_any_strides(pool: WorkerPool, dtype: str) -> None:
 
 def test_empty_tensors(pool: WorkerPool) -> None:
     for shape in ((0, 4), (3, 0)):
-        (outcomes,) = pool.collect(pool.submit([a_case(contiguous(shape))]))
+        (outcomes,) = pool.submit([a_case(contiguous(shape))]).outcomes()
         assert {outcome.status for outcome in outcomes.values()} == {Status.RAN}
 
 
@@ -149,6 +149,6 @@ def test_what_a_kernel_does_not_take_it_rejects() -> None:
     )  # fmt: skip
     cases = [a_case(contiguous((5, 7)), axis=0), transposed, doubles]
     with WorkerPool([t for t in expand(strict, this_host()) if t.name.opt == "O2"]) as pool:
-        for outcomes in pool.collect(pool.submit(cases)):
+        for outcomes in pool.submit(cases).outcomes():
             assert {outcome.status for outcome in outcomes.values()} == {Status.REJECTED}
             assert all(not outcome.damage for outcome in outcomes.values())

@@ -41,7 +41,7 @@ def test_torch_shares_a_long_row_between_threads_unless_the_order_is_fixed(name:
     seen: set[Verdict] = set()
     with WorkerPool([target]) as pool:
         before = None
-        for entry, outcomes in zip(entries, pool.collect(pool.submit([e.case for e in entries])), strict=True):
+        for entry, outcomes in zip(entries, pool.submit([e.case for e in entries]).outcomes(), strict=True):
             before = EntryJudge(entry, outcomes, before)
             seen.add(before.judge(target).verdict)
     assert {verdict.value for verdict in seen} == verdicts

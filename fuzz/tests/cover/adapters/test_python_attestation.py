@@ -16,7 +16,7 @@ from fuzz.adapters.python import DevicePlacement, Framework, PythonAdapter, Pyth
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import AttestationError, NotRun
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.mutant import Mutant
+from fuzz.base.kernel import Mutant
 from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import a_case
@@ -35,7 +35,7 @@ def test_a_mutant_runs_the_edited_source(tmp_path: Path, cache: Path) -> None:
     (edited,) = expand([mutant.apply(replace(target.kernel, devices=("cpu",)))], this_host())
     assert edited.id == "torch-twice@cpu"
     with WorkerPool([target, edited], cache=cache) as pool:
-        (found,) = pool.collect(pool.submit([a_case()]))
+        (found,) = pool.submit([a_case()]).outcomes()
     assert found[target.id].outputs["y"] == a_case().inputs["x"].bits
     assert list(memoryview(found[edited.id].outputs["y"]).cast("f"))[:2] == [2, 4]
 

@@ -110,7 +110,7 @@ def test_killed_workers_lose_no_case(tmp_path: Path, cache: Path) -> None:
         for how in (signal.SIGKILL, signal.SIGTERM):
             batch = pool.submit([a_case()] * 20)
             os.kill(pool.pids[target.id], how)
-            found = [each[target.id].outputs for each in pool.collect(batch)]
+            found = [each[target.id].outputs for each in batch.outcomes()]
             assert found == [{"y": a_case().inputs["x"].bits}] * 20
         assert 1 <= pool.restarts[target.id] <= 2
 

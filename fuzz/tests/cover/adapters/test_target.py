@@ -85,7 +85,7 @@ def test_what_cannot_run_says_why_and_how_to_get_it(monkeypatch: pytest.MonkeyPa
         assert isinstance(status, NotRun)
         assert "apt-get install gcc-aarch64-linux-gnu" in status.reason
         assert "apt-get install qemu-user-static" in status.reason
-        assert pool.collect(pool.submit([a_case()])) == [{}]
+        assert pool.submit([a_case()]).outcomes() == [{}]
 
 
 @pytest.fixture

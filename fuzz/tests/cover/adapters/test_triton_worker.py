@@ -26,7 +26,7 @@ def test_a_triton_kernel_runs_as_its_target_says(tmp_path: Path, cache: Path, tr
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", triton_device)
     with WorkerPool([target], cache=cache) as pool:
         status = pool.statuses[target.id]
-        outcome = pool.collect(pool.submit([a_case(PITCHED, contiguous((3, 4), offset=5))]))[0][target.id]
+        outcome = pool.submit([a_case(PITCHED, contiguous((3, 4), offset=5))]).outcomes()[0][target.id]
     assert isinstance(status, PythonAttestation)
     assert (status.device, status.mode) == (
         triton_device,
@@ -88,7 +88,7 @@ def test_what_the_interpreter_gets_wrong_is_said_and_not_run(tmp_path: Path, cac
     wider = replace(target, kernel=replace(target.kernel, capabilities=replace(ANYTHING, dtypes=("f32", "bf16"))))
     with WorkerPool([wider], cache=cache) as pool:
         status = pool.statuses[wider.id]
-        refused, ran = (each[wider.id] for each in pool.collect(pool.submit([bf16, a_case()])))
+        refused, ran = (each[wider.id] for each in pool.submit([bf16, a_case()]).outcomes())
     assert isinstance(status, PythonAttestation)
     assert "Triton's interpreter gets bf16 wrong" in status.wrong_dtypes["bf16"]
     assert (refused.status, refused.detail) == (Status.NOT_RUN, status.wrong_dtypes["bf16"])
@@ -99,6 +99,6 @@ def test_an_interpreted_target_is_given_small_cases_unless_asked(tmp_path: Path,
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
     tall = a_case(contiguous((200, 1)))
     with WorkerPool([target], cache=cache) as pool:
-        assert pool.collect(pool.submit([tall, a_case()]))[0] == {}
+        assert pool.submit([tall, a_case()]).outcomes()[0] == {}
     with WorkerPool([target], cache=cache, bounded=False) as pool:
-        assert pool.collect(pool.submit([tall]))[0][target.id].status is Status.RAN
+        assert pool.submit([tall]).outcomes()[0][target.id].status is Status.RAN

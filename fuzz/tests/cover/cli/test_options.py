@@ -11,10 +11,10 @@ import pytest
 import typer
 
 from fuzz.adapters.target import AttestationError
-from fuzz.base.duration import seconds, written
 from fuzz.base.selection import SelectionError
 from fuzz.cli import options
 from fuzz.cli.exits import Exit, describe, leave
+from fuzz.cli.options import seconds, written
 from fuzz.quality.__main__ import app as quality
 from fuzz.tests.conftest import Cli
 from oracles.numerics import NumericsError

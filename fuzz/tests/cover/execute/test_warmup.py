@@ -20,7 +20,7 @@ def test_only_slow_kernels_are_given_cases_ahead(tmp_path: Path) -> None:
     quick = python_target(folders[1], COPIES)
     with WorkerPool([slow], cache=tmp_path / "cache") as pool:
         (batch,) = warm_up(pool, [slow])
-        found = pool.collect(batch)
+        found = batch.outcomes()
     assert [each[slow.id].status for each in found] == [Status.RAN] * len(slow.kernel.capabilities.dtypes)
     with WorkerPool([quick], cache=tmp_path / "cache") as pool:
         assert warm_up(pool, [quick]) == []

@@ -26,8 +26,7 @@ from fuzz.tests.common.examples import plain
 from fuzz.triage.finding import Finding
 from fuzz.triage.history import Need
 from fuzz.triage.rule import Atom, Rule
-from fuzz.uses.nightly.opening import begin_slice, close, open_night
-from fuzz.uses.nightly.slices import Turn
+from fuzz.uses.nightly.opening import Turn, begin_slice, close, open_night
 
 OLD_STATE = Path(__file__).parents[2] / "common" / "state_version_2.sql"
 TARGET = "c-k@native:gcc-O2"

@@ -56,7 +56,7 @@ def test_correct_kernels_pass_them(op: str) -> None:
     targets = {t.id: t for t in expand(kernels, this_host()) if t.id.startswith("c-") and "native:gcc-O2" in t.id}
     capabilities = capabilities_of([target.kernel for target in targets.values()], op)
     with WorkerPool([t for t in targets.values() if t.unavailable() is None]) as pool:
-        results = pool.collect(pool.submit(cases))
+        results = pool.submit(cases).outcomes()
     for case, outcomes in zip(cases, results, strict=True):
         assert outcomes
         assert any(capability.refusal(case) is None for capability in capabilities)
@@ -72,7 +72,7 @@ def test_what_cannot_hold_them_is_not_given_them() -> None:
     assert {target.id[-2:] for target in targets} == {"O0", "O2"}
     several = replace(SERIES[0], rows=1 << 15)
     with WorkerPool(targets) as pool:
-        results = pool.collect(pool.submit([big_case(big, "rms_norm", False) for big in (several, *SERIES[:-1])]))
+        results = pool.submit([big_case(big, "rms_norm", False) for big in (several, *SERIES[:-1])]).outcomes()
     given = [{name[-2:] for name in outcomes} for outcomes in results]
     assert given == [{"O0", "O2"}, *({"O2"} if big.pitch is None else set[str]() for big in SERIES[:-1])]
     for target in targets:

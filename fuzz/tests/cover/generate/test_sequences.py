@@ -12,8 +12,8 @@ from fuzz.base.case import Case
 from fuzz.base.op import OPS
 from fuzz.generate.capabilities import anything
 from fuzz.generate.plan import plan
+from fuzz.generate.relatives import LENGTH, VARIED, sequence
 from fuzz.generate.search import SEQUENCE_EVERY, StopSearch, search
-from fuzz.generate.sequences import LENGTH, VARIED, sequence
 from fuzz.generate.sketch import Sketch
 
 KERNELS = load(built_in()).kernels

@@ -11,9 +11,8 @@ import torch
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.target import Target
 from fuzz.quality.__main__ import app
-from fuzz.quality.speed import peers
+from fuzz.quality.speed import EPS, MOVED, Shape, Timing, peers
 from fuzz.quality.speed.native import ROWS, time_native
-from fuzz.quality.speed.timing import EPS, MOVED, Shape, Timing
 from fuzz.tests.conftest import Cli
 from fuzz.uses.starting import select_targets
 

@@ -21,8 +21,7 @@ from fuzz.judge.judge import Judgement
 from fuzz.report.page import write_page
 from fuzz.tests.common.examples import plain
 from fuzz.triage.finding import Finding
-from fuzz.uses.nightly.opening import begin_slice, open_night
-from fuzz.uses.nightly.slices import Turn
+from fuzz.uses.nightly.opening import Turn, begin_slice, open_night
 
 _EVIL = "</style></svg><script>alert(1)</script><img src=x onerror='alert(2)'>\" onload=\"alert(3)"
 

@@ -162,7 +162,7 @@ def test_earlier_calls_are_made_in_the_program(tmp_path: Path) -> None:
     target = _target(with_edits(counts), "native:gcc-O2")
     before, case = given_case((1, 9), 1, "contiguous", eps=4.0), given_case((1, 9), 1, "contiguous", eps=0.25)
     with WorkerPool([target]) as pool:
-        first, second = pool.collect(pool.submit([before, case]))
+        first, second = pool.submit([before, case]).outcomes()
         assert EntryJudge(Entry(before), first).judge(target).verdict is Verdict.PASS
         judgement = EntryJudge(Entry(case), second).judge(target)
     assert judgement.verdict is Verdict.FAIL_NUMERIC

@@ -125,7 +125,7 @@ def test_killed_workers_lose_no_case(make_target: Callable[[str], Target], cache
         for batch, how in zip(batches, (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL), strict=True):
             killed.append(pool.pids[target.id])
             os.kill(killed[-1], how)
-            outcomes = [each[target.id] for each in pool.collect(batch)]
+            outcomes = [each[target.id] for each in batch.outcomes()]
             assert [outcome.outputs for outcome in outcomes] == [{"y": case.inputs["x"].bits}] * 40
         assert len(set(killed)) == 3
         assert 1 <= pool.restarts[target.id] <= 3
@@ -136,8 +136,8 @@ def test_a_worker_that_cannot_be_restarted_says_so(make_target: Callable[[str], 
     with WorkerPool([target], cache=tmp_path / "cache") as pool:
         for binary in (tmp_path / "cache").glob("worker-*"):
             binary.unlink()
-        outcomes = [each[target.id] for each in pool.collect(pool.submit([a_case(), BAD, a_case()]))]
-        later = pool.collect(pool.submit([a_case()]))
+        outcomes = [each[target.id] for each in pool.submit([a_case(), BAD, a_case()]).outcomes()]
+        later = pool.submit([a_case()]).outcomes()
     assert [outcome.status for outcome in outcomes] == [Status.RAN, Status.NOT_RUN, Status.NOT_RUN]
     assert "cannot be started" in outcomes[1].detail
     assert later[0][target.id].status is Status.NOT_RUN

@@ -106,7 +106,7 @@ def test_a_frame_the_worker_refuses_is_an_internal_error(make_target: Callable[[
     target = make_target("copy(c);")
     no_eps = Case("rms_norm", {"axis": 1}, a_case().inputs, a_case().outputs)
     with WorkerPool([target], cache=cache) as pool, pytest.raises(FrameError, match="without parameter eps"):
-        pool.collect(pool.submit([no_eps]))
+        pool.submit([no_eps]).outcomes()
 
 
 def test_an_attestation_is_held_to_its_target(make_target: Callable[[str], Target], cache: Path) -> None:

@@ -83,7 +83,7 @@ def test_it_takes_little_memory(make_target: object, cache: Path) -> None:
     target = make_target("copy(c);")  # type: ignore[operator]
     cases: list[Case] = [a_case(layout, layout) for layout in LAYOUTS[:3]]
     with WorkerPool([target], cache=cache) as pool:
-        outcomes = pool.collect(pool.submit(cases))
+        outcomes = pool.submit(cases).outcomes()
         status = Path(f"/proc/{pool.pids[target.id]}/status").read_text()
     assert {outcome.status for found in outcomes for outcome in found.values()} == {Status.RAN}
     (peak,) = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")]

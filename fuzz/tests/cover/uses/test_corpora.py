@@ -15,8 +15,7 @@ from fuzz.base.case import CaseError, contiguous
 from fuzz.findings.casefile import Found
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.conftest import edited
-from fuzz.uses.corpus.folder import Kept, built_in, keep, kept_cases
-from fuzz.uses.corpus.replay import entries_of, in_batches
+from fuzz.uses.corpus.folder import Kept, built_in, entries_of, in_batches, keep, kept_cases
 from fuzz.uses.corpus.suites import SuiteError, expand, load_suite, suites
 from fuzz.uses.corpus.upkeep import subsumed
 

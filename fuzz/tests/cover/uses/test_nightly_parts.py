@@ -13,7 +13,7 @@ import pytest
 from fuzz.findings.accuracy import climb
 from fuzz.findings.state import StateError, locked
 from fuzz.tests.common.running import Running, read_until
-from fuzz.uses.nightly.slices import Turn, next_turn, searching_time, slice_seed
+from fuzz.uses.nightly.opening import Turn, next_turn, searching_time, slice_seed
 from fuzz.uses.search import stopping as stopping_module
 from fuzz.uses.search.stopping import OutOfTime, Stopping
 from fuzz.uses.search.turns import FairSchedule

@@ -27,9 +27,8 @@ from fuzz.findings.tally import Tally
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.planted import a_case
-from fuzz.uses.nightly.opening import begin_slice, note_targets, open_night
+from fuzz.uses.nightly.opening import Turn, begin_slice, note_targets, open_night
 from fuzz.uses.nightly.recorder import Recorder
-from fuzz.uses.nightly.slices import Turn
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.stopping import Stopping
 
@@ -49,7 +48,7 @@ def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_pa
     x = np.full((3, 50), 1e-4, "<f4")
     case = a_case(contiguous(x.shape), bits=x.tobytes())
     with WorkerPool([target]) as pool, Stopping(3600.0) as stopping:
-        [outcomes] = pool.collect(pool.submit([case]))
+        [outcomes] = pool.submit([case]).outcomes()
         judgement = EntryJudge(Entry(case), outcomes).judge(target)
         bucket = book.add("no-eps", case, judgement, {})
         assert book.add("no-eps", case, replace(judgement, verdict=Verdict.FAIL_NONFINITE), {}) is bucket
@@ -104,7 +103,7 @@ def test_only_the_target_that_failed_shows_that_a_kept_case_passes_now(tmp_path:
     book.buckets["bug"] = Bucket("bug", "generic", size=(150, 0), target=targets[0].id)
     book.replaying[case.digest] = "bug"
     with WorkerPool(targets) as pool:
-        [outcomes] = pool.collect(pool.submit([case]))
+        [outcomes] = pool.submit([case]).outcomes()
     judge = EntryJudge(Entry(case), outcomes)
     position = Position(1, 1, 0.0, time.monotonic())
     for among, passes in ((targets[1:], set()), (targets, {"bug"})):

@@ -1,12 +1,14 @@
-"""Call sequences: a case, relatives that each differ from it in one thing, the case again, all to one process.
+"""Relatives of a draw, each with one thing changed: those that call sequences need, and those that guidance tries.
 
-What a kernel keeps from one call to the next by some of what describes a call (the shape, say) is wrong as soon as the
-rest changes. Cases drawn one by one hardly ever agree in so much.
+A call sequence is a case, relatives that each differ from it in one thing, and the case again, all to one process. What
+a kernel keeps from one call to the next by some of what describes a call (the shape, say) is wrong as soon as the rest
+changes. Cases drawn one by one hardly ever agree in so much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from fuzz.base.capability import Capability
@@ -15,6 +17,7 @@ from fuzz.base.draw import EPS, Draw, Part
 from fuzz.base.op import OPS
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.layouts import OVERLAPPING
+from fuzz.generate.menus import MENUS
 from fuzz.generate.plan import OFFSETS, layouts_of
 from fuzz.generate.realise import realise
 from fuzz.generate.sketch import LARGEST_CASE, fitting_n
@@ -27,10 +30,6 @@ _TRIES = 4
 
 Vary = Callable[[Draw, Capability, Dice], Draw | None]
 """a relative that differs in one thing; None where the kernel takes no other."""
-
-
-def _eps(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
-    return draw.with_params(eps=dice.pick([eps for eps in EPS if eps != draw.eps]))
 
 
 def _offset(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
@@ -79,15 +78,17 @@ def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     return draw.with_parts(*(replace(each, place=place) for each in draw.parts if each.name in moved))
 
 
-def _values(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
-    """The same in all but its values."""
-    return replace(draw, seed=Stream(draw.seed).child(f"other values {dice.below(2**32)}").key)
-
-
-VARIED: dict[str, Vary] = {
-    "eps": _eps, "n": _n, "dtype": _dtype, "layout": _layout, "values": _values, "offset": _offset,
-}  # fmt: skip
-"""what the relatives vary, in turn."""
+VARIED: Mapping[str, Vary] = {
+    "eps": lambda draw, capability, dice: draw.with_params(eps=dice.pick([eps for eps in EPS if eps != draw.eps])),
+    "n": _n,
+    "dtype": _dtype,
+    "layout": _layout,
+    "values": lambda draw, capability, dice: replace(
+        draw, seed=Stream(draw.seed).child(f"other values {dice.below(2**32)}").key
+    ),
+    "offset": _offset,
+}
+"""what the relatives in a sequence vary, in turn."""
 
 
 def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
@@ -112,15 +113,72 @@ def _relative(draw: Draw, first: Case, capability: Capability, name: str, turn: 
     dice = Dice(Stream(draw.seed).child(f"{turn} {name}"))
     for _ in range(_TRIES):
         varied = VARIED[name](draw, capability, dice)
-        case = _realised(varied) if varied is not None else None
-        if case is not None and case.digest != first.digest and capability.refusal(case) is None:
-            return case
+        with contextlib.suppress(CaseError):  # the change may contradict the rest of the draw
+            case = realise(varied) if varied is not None else first
+            if case.digest != first.digest and capability.refusal(case) is None:
+                return case
     return None
 
 
-def _realised(draw: Draw) -> Case | None:
-    """The case, unless the change contradicts the rest of the draw."""
-    try:
-        return realise(draw)
-    except CaseError:
-        return None
+Change = Callable[[Draw, Capability, Dice], Draw]
+"""one step in one direction, besides other values."""
+
+_FILLED = 4096
+"""elements of a case with as many rows as fit: several times those of most cases, and still cheap to judge."""
+_MOST_ROWS = 256
+"""of such a case: an emulator takes as long for each row, however short, as for a hundred elements."""
+
+
+def filled(draw: Draw) -> Draw:
+    """With as many rows as fit into _FILLED elements, up to _MOST_ROWS."""
+    return draw if draw.rank == 1 else _resized(draw, _MOST_ROWS)
+
+
+def _resized(draw: Draw, rows: int) -> Draw:
+    return draw.with_rows(max(1, min(rows, _MOST_ROWS, _FILLED // max(draw.n, 1))))
+
+
+def _of_length(draw: Draw, capability: Capability, n: int) -> Draw:
+    # Step by step rows would grow without end, and with them the time that a case takes.
+    n = fitting_n(capability, max(1, min(n, max(draw.n, LARGEST_CASE))))
+    rows = draw.rows * draw.n // n if n > draw.n else draw.rows
+    return _resized(replace(draw, n=n), max(1, rows))
+
+
+def _near(draw: Draw, capability: Capability, dice: Dice) -> Draw:
+    step = capability.able.multiple_of * (1 + dice.below(4))
+    return _of_length(draw, capability, draw.n + (step if dice.one_in(2) else -step))
+
+
+def _recipe(draw: Draw, capability: Capability, dice: Dice) -> Draw:
+    """Another recipe for one of the inputs."""
+    part = dice.pick([part for part in draw.parts if part.recipe])
+    return draw.with_parts(replace(part, recipe=dice.pick(MENUS[OPS[draw.op].operand(part.name).menu])))
+
+
+def _less(draw: Draw, capability: Capability, dice: Dice) -> Draw:
+    """Without an optional input that nothing else rests on: fewer operations are allowed fewer errors."""
+    op = OPS[draw.op]
+    relied = {op.operand(part.name).only_with for part in draw.parts} | {part.alias for part in draw.parts}
+    free = [p.name for p in draw.parts if p.recipe and op.operand(p.name).optional and p.name not in relied]
+    if not free:
+        return draw
+    dropped = dice.pick(free)
+    return draw.without(dropped).with_params(**({"offset": 0.0} if dropped == "weight" else {}))
+
+
+CHANGES: Mapping[str, Change] = {
+    "same": lambda draw, capability, dice: draw,
+    "longer": lambda draw, capability, dice: _of_length(
+        draw, capability, draw.n * dice.pick([2, 2, 4]) + dice.below(3)
+    ),
+    "shorter": lambda draw, capability, dice: _of_length(draw, capability, draw.n // dice.pick([2, 2, 4, 8])),
+    "near": _near,
+    "more_rows": lambda draw, capability, dice: (
+        draw if draw.rank == 1 else _resized(draw, draw.rows * dice.pick([2, 4, 8]))
+    ),
+    "eps": lambda draw, capability, dice: draw.with_params(eps=dice.pick(EPS)),
+    "recipe": _recipe,
+    "less": _less,
+}
+"""what guidance changes, by name."""
