@@ -14,14 +14,12 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
 from fuzz.triage.choices import KNOTS, Choices, Label, Vector
-from fuzz.triage.smallest import LUCKY, sweep
+from fuzz.triage.smallest import LUCKY, batches, ends_of, sweep
 from fuzz.triage.trial import OutOfTimeError, Trials
 
 _KEY = b"case"
 _BATCH = 32
 """cases of a sweep that are run at once."""
-_FIRST, _LAST = 1536, 64
-"""smaller numbers that a sweep tries: the first, and the last below the smallest that is known to fail."""
 _ROUNDS = 3
 """a sweep that finds a smaller case gives Hypothesis another look at what is left."""
 
@@ -138,7 +136,7 @@ def _swept(trials: Trials, choices: Choices, best: Vector) -> Vector:
     where only n mod 64 = 63 fails."""
     for label in choices.ranges:
         if label[0] in ("rows", "n"):
-            for vectors in _batches(_smaller(choices, best, label)):
+            for vectors in batches(_smaller(choices, best, label), _BATCH):
                 failing = _failing(trials, choices, vectors)
                 if failing:
                     best = failing[0]
@@ -151,23 +149,11 @@ def _smaller(choices: Choices, best: Vector, label: Label) -> Iterator[Vector]:
     """The vector with each smaller value of one choice, beginning at the first, the same and the last place."""
     labels = list(choices.ranges)
     count, start = labels.index(label), labels.index(("column start" if label[0] == "n" else "row start", label[1]))
-    tried = range(best[count])
-    # A long row is not looked through in full: an index that ends at 32768 is found by halving.
-    for value in [*tried[:_FIRST], *tried[_FIRST:][-_LAST:]]:
+    for value in ends_of(range(best[count])):
         for first in dict.fromkeys((0, best[start], choices.ranges[label] - value)):
             changed = np.array(best)
             changed[[count, start]] = value, first
             yield tuple(changed.tolist())
-
-
-def _batches(vectors: Iterator[Vector]) -> Iterator[list[Vector]]:
-    batch: list[Vector] = []
-    for vector in vectors:
-        batch.append(vector)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    yield batch
 
 
 def _failing(trials: Trials, choices: Choices, vectors: Sequence[Vector]) -> list[Vector]:

@@ -12,7 +12,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
-from fuzz.findings.tally import Tally
+from fuzz.findings.tally import Observer, Tally
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import Entry
@@ -21,14 +21,14 @@ from fuzz.uses.corpus.folder import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key
 from fuzz.uses.gate.known import Known, Watch
 from fuzz.uses.gate.plan import AFTER_FINDING, SEED, SLOW_CASES, Phase
-from fuzz.uses.search.runner import Limits, Observer, Runner
+from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.stopping import Interruption
 from fuzz.uses.search.turns import CountedSchedule, EndsSoonAfter
 from oracles.truth import GaveUp
 
 
 @dataclass
-class WorstCases:
+class WorstCases(Observer):
     """An observer that keeps the case of the worst passing element, by kernel, target and dtype."""
 
     targets: Mapping[str, Target]
@@ -41,9 +41,6 @@ class WorstCases:
                 key = (self.targets[judgement.target].kernel.name, judgement.target, dtype)
                 if key not in self.found or judgement.ratio > self.found[key][0]:
                     self.found[key] = judgement.ratio, case
-
-    def progress(self, elapsed: float) -> None:
-        """Nothing to show."""
 
 
 @dataclass
