@@ -166,7 +166,7 @@ class PythonAdapter(Adapter):
         return f"def {python_kernel(kernel).function}"
 
     def files(self, kernel: Kernel, text: str) -> Mapping[Path, str]:
-        """The modules beside it that it names count too."""
+        """The modules in its folder that it names count too."""
         source = kernel.source.resolve()
         named = (path.resolve() for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text))
         return {source: text, **{path: path.read_text("utf-8", "replace") for path in named if path != source}}

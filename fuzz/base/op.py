@@ -30,7 +30,7 @@ class Operand:
     """another operand without which this one makes no sense."""
     stackable: bool = False
     """of 'columns': kernels may take rank 2, with one row for all rows of x or one for each position along the axis
-    beside the normalised one, which is the innermost of the others. A weight that is not stackable, as that of a
+    next to the normalised one, which is the innermost of the others. A weight that is not stackable, as that of a
     gradient, has rank 1, and rank 2 is invalid input."""
 
 

@@ -13,7 +13,7 @@ from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
-from fuzz.triage.choices import KNOTS, Choices, Label, Vector
+from fuzz.triage.choices import SHARING, Choices, Label, Vector
 from fuzz.triage.smallest import LUCKY, batches, ends_of, sweep
 from fuzz.triage.trial import OutOfTimeError, Trials
 
@@ -49,7 +49,7 @@ def _cut(trials: Trials, case: Case, judgement: Judgement) -> Case:
     with contextlib.suppress(OutOfTimeError):
         if not trials.fails(case):
             return case
-        best = _disentangled(trials, choices, best)
+        best = _with_plainest_memory(trials, choices, best)
         for _ in range(_ROUNDS):
             best = _by_hypothesis(trials, choices, [best, _beginning(choices, best, _worst(case, judgement))])
             smaller = _swept(trials, choices, best)
@@ -59,10 +59,10 @@ def _cut(trials: Trials, case: Case, judgement: Judgement) -> Case:
     return choices.apply(best)
 
 
-def _disentangled(trials: Trials, choices: Choices, best: Vector) -> Vector:
-    """With the plainest memory that the failure allows; later, few rows or columns might be tied to another."""
+def _with_plainest_memory(trials: Trials, choices: Choices, best: Vector) -> Vector:
+    """The vector with the plainest memory that the failure allows. Later, few rows or columns might need another."""
     for place, label in enumerate(choices.ranges):
-        if label[0] in KNOTS:
+        if label[0] in SHARING:
             plainer = ((*best[:place], value, *best[place + 1 :]) for value in range(best[place]))
             best = next((vector for vector in plainer if _fails(trials, choices, vector)), best)
     return best
@@ -71,7 +71,7 @@ def _disentangled(trials: Trials, choices: Choices, best: Vector) -> Vector:
 def _beginning(choices: Choices, best: Vector, worst: tuple[tuple[int, ...], int]) -> Vector:
     """The whole case with the memory of `best`, whose blocks begin at the worst element."""
     labels = zip(choices.ranges, best, choices.starting(*worst), strict=True)
-    return tuple(kept if label[0] in KNOTS else started for label, kept, started in labels)
+    return tuple(kept if label[0] in SHARING else started for label, kept, started in labels)
 
 
 def _worst(case: Case, judgement: Judgement) -> tuple[tuple[int, ...], int]:
