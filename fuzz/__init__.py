@@ -1,6 +1,6 @@
 """What a pack of kernels and a test suite may import: the declarations and `check`, and nothing heavy.
 
-Names are looked up when they are first used: pytest imports this package in every suite that it is installed beside.
+Names are looked up when they are first used: pytest imports this package in every suite of an environment that has it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The pytest plugin: options, and the fixture that makes one test of each target of a pack.
 
-It is loaded in every suite that it is installed beside, so it imports nothing but pytest until a test asks for more.
+It is loaded in every suite of an environment that has it, so it imports nothing but pytest until a test asks for more.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _seconds(option: str, text: str | None) -> float | None:
 
 
 def _cache_folder(config: pytest.Config) -> Path:
-    """Beside what pytest itself keeps from run to run, and nowhere in the source tree where it keeps nothing."""
+    """A folder of what pytest keeps from run to run, and nowhere in the source tree where it keeps nothing."""
     cache = getattr(config, "cache", None)
     if cache is None:
         import tempfile

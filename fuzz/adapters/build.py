@@ -38,8 +38,8 @@ def cache_directory() -> Path:
 
 
 class Builder:
-    """Builds what workers are started from, into `cache`. Safe to use from many threads, and beside other processes
-    with the same cache.
+    """Builds what workers are started from, into `cache`. Safe to use from many threads, and while other processes
+    use the same cache.
 
     `tool` is a command that workers of sanitizable targets run under.
     """

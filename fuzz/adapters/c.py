@@ -10,8 +10,7 @@ from pathlib import Path
 
 from fuzz.adapters import toolchain
 from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_source, included_files
-from fuzz.adapters.c_export import c_script
-from fuzz.adapters.export import Script
+from fuzz.adapters.export import Script, c_script
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool

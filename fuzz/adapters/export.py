@@ -1,11 +1,20 @@
-"""What a standalone program shows: its calls, and what is allowed of the outputs of the last one, as plain data."""
+"""A failing case as one file: a C program that needs a compiler and nothing else, or a Python program that needs numpy,
+torch and, where the kernel does, Triton.
+
+What such a program shows, its calls and what is allowed of the outputs of the last one, is plain data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from fuzz.base.case import ITEMSIZE, Case, Tensor
+from fuzz.adapters.build import NATIVE, edited_source
+from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
+from fuzz.base.kernel import Kernel
+from fuzz.base.op import OPS
 
 MAGNITUDE, NEGATIVE, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO, MAY_BE_NONFINITE = 1, 2, 4, 8, 16, 32
 """bits of a rule: the interval is of magnitudes, and the sign must be this one; special values that conform."""
@@ -35,8 +44,235 @@ class Script:
     origins: Mapping[str, list[int]] = field(default_factory=dict)
     """for a law that picks rows: by output, which element of the case each of the twin's must equal."""
 
+    def wanted(self, number: int, name: str) -> tuple[list[Allowed], list[int] | None]:
+        """What is allowed of an output of the call of that number, and its origins; nothing unless it is the last."""
+        last = number == len(self.cases) - 1
+        return (self.allowed.get(name, []), self.origins.get(name)) if last else ([], None)
+
 
 def hex_words(tensor: Tensor) -> list[str]:
     """The elements' bits, each as one number."""
     size = ITEMSIZE[tensor.dtype]
     return [tensor.bits[i : i + size][::-1].hex() for i in range(0, len(tensor.bits), size)]
+
+
+_C_HARNESS = Path(__file__).with_name("standalone.c")
+_INCLUDE_LINE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
+_WORDS_PER_LINE = 12
+_TYPES = """
+#include <stddef.h>
+typedef struct { int64_t index; double low, high; unsigned rule; } kfs_allowed;
+typedef struct {
+    const char *name;
+    int is_output, home, after;
+    kf_dtype dtype;
+    int rank;
+    int64_t shape[KF_MAX_RANK], strides[KF_MAX_RANK], offset, lowest, extent;
+    const void *bits;
+    const kfs_allowed *allowed;
+    int64_t expected;
+    const int32_t *from;
+    char *first, *region;
+    size_t bytes;
+} kfs_tensor;
+enum { KFS_MOST_TENSORS = 12 };
+typedef struct {
+    int count;
+    kfs_tensor tensors[KFS_MOST_TENSORS];
+    int (*enter)(const kfs_tensor *);
+} kfs_call;
+
+static kf_tensor kfs_given(const kfs_tensor *t) {
+    kf_tensor given = {t->first, t->dtype, t->rank, {0}, {0}};
+    for (int axis = 0; axis < t->rank; axis++) {
+        given.shape[axis] = t->shape[axis];
+        given.strides[axis] = t->strides[axis];
+    }
+    return given;
+}
+"""
+
+
+def c_script(kernel: Kernel, script: Script, about: Sequence[str]) -> str:
+    """The program's text; `about` is said in its first comment."""
+    return "\n".join(
+        [
+            _c_comment(about),
+            _with_includes(edited_source(kernel), kernel.source.parent),
+            _TYPES,
+            *(line for number, case in enumerate(script.cases) for line in _c_call(number, case, script)),
+            f"static kfs_call kfs_calls[] = {{{', '.join(f'KFS_CALL_{n}' for n in range(len(script.cases)))}}};",
+            f"enum {{ KFS_CALLS = {len(script.cases)}, KFS_INVALID = {int(script.invalid)}, "
+            f"KFS_LAW = {int(script.law)} }};",
+            _C_HARNESS.read_text(),
+        ]
+    )
+
+
+def _c_comment(lines: Sequence[str]) -> str:
+    return "/* " + "\n * ".join(line.replace("*/", "* /") for line in lines).replace(" * \n", " *\n") + "\n */"
+
+
+def _with_includes(text: str, folder: Path) -> str:
+    """Every file that is included by quotes in place of its line; headers guard themselves against coming twice."""
+
+    def inlined(match: re.Match[str]) -> str:
+        path = next((place for place in (folder / match[1], NATIVE / match[1]) if place.is_file()), None)
+        return match[0] if path is None else _with_includes(path.read_text(), path.parent)
+
+    return _INCLUDE_LINE.sub(inlined, text)
+
+
+def _c_call(number: int, case: Case, script: Script) -> Iterator[str]:
+    """Data and entry of one call."""
+    names = list(case.tensors)
+    rows = []
+    for name, tensor in case.tensors.items():
+        stem = f"kfs_{number}_{name}"
+        bits = from_ = allowed = "NULL"
+        count = 0
+        if isinstance(tensor, Tensor):
+            bits = f"{stem}_bits"
+            yield _c_array(f"uint{8 * ITEMSIZE[tensor.dtype]}_t {bits}", [f"0x{word}" for word in hex_words(tensor)])
+        else:
+            wanted, origins = script.wanted(number, name)
+            if wanted:
+                allowed, count = f"{stem}_allowed", len(wanted)
+                yield _c_array(f"kfs_allowed {allowed}", [_c_allowed(each) for each in wanted], 2)
+            if origins is not None:
+                from_ = f"{stem}_from"
+                yield _c_array(f"int32_t {from_}", [str(place) for place in origins])
+        rows.append(_c_tensor(case, names, name, tensor, [bits, allowed, str(count), from_]))
+    members = [f".{name} = kfs_given(&t[{place}])" for place, name in enumerate(names)]
+    members += [f".{name} = {_c_param(value)}" for name, value in case.params.items()]
+    members += [] if "offset" in case.params or "offset" not in OPS[case.op].params else [".offset = 0"]
+    yield f"static int kfs_enter_{number}(const kfs_tensor *t) {{"
+    yield f"    const kf_{case.op}_call call = {{{', '.join(members)}}};"
+    yield f"    return kf_{case.op}(&call);\n}}"
+    listed = ",\\\n    ".join(rows)
+    yield f"#define KFS_CALL_{number} {{{len(names)}, {{\\\n    {listed}}}, kfs_enter_{number}}}"
+
+
+def _c_tensor(case: Case, names: Sequence[str], name: str, tensor: Tensor | Output, data: Sequence[str]) -> str:
+    layout, own = tensor.layout, tensor.alias
+    home = names.index(case.home(own) or own) if own is not None else names.index(name)
+    dtype = {"f16": "KF_F16", "bf16": "KF_BF16", "f32": "KF_F32", "f64": "KF_F64"}[tensor.dtype]
+    numbers = [layout.offset, layout.lowest, layout.extent]
+    parts = [
+        f'"{name}"', str(int(isinstance(tensor, Output))), str(home), str(int(layout.guard == "after")), dtype,
+        str(len(layout.shape)), _c_braced(layout.shape), _c_braced(layout.strides), *map(str, numbers), *data,
+    ]  # fmt: skip
+    return f"{{{', '.join(parts)}, NULL, NULL, 0}}"
+
+
+def _c_braced(numbers: Sequence[int]) -> str:
+    return "{" + (", ".join(map(str, numbers)) or "0") + "}"
+
+
+def _c_array(head: str, items: Sequence[str], per_line: int = _WORDS_PER_LINE) -> str:
+    lines = [", ".join(items[i : i + per_line]) for i in range(0, len(items), per_line)]
+    return f"static const {head}[] = {{\n    " + (",\n    ".join(lines) or "0") + "};"
+
+
+def _c_allowed(allowed: Allowed) -> str:
+    return f"{{{allowed.index}, {_c_real(allowed.low)}, {_c_real(allowed.high)}, {allowed.rule}}}"
+
+
+def _c_real(value: float) -> str:
+    """As C writes it; NaN and infinities are macros of math.h, which comes later."""
+    if value != value:
+        return '__builtin_nan("")'
+    if value in (float("inf"), float("-inf")):
+        return "__builtin_inf()" if value > 0 else "-__builtin_inf()"
+    return value.hex()
+
+
+def _c_param(value: float | int) -> str:
+    return str(value) if isinstance(value, int) else f"{value.hex()}f"
+
+
+_PYTHON_HARNESS = Path(__file__).with_name("standalone.txt")
+_SIBLING = re.compile(r"^\s*from \.(\w+) import|^\s*from \. import (\w+)", re.MULTILINE)
+_WIDTH = 118
+
+
+def python_script(
+    kernel: Kernel, function: str, options: Mapping[str, object], device: str, script: Script, about: Sequence[str]
+) -> str:
+    """The program's text; `about` is said in its first comment."""
+    sources = _sources(kernel.source.parent, {kernel.source.name: edited_source(kernel)})
+    return "\n".join(
+        [
+            *(f"# {line}".rstrip() for line in about),
+            "import importlib", "import inspect", "import math", "import os", "import sys", "import tempfile",
+            "from pathlib import Path", "",
+            *(['os.environ["TRITON_INTERPRET"] = "1"', ""] if device == "interpret" else []),
+            "import numpy as np", "import torch", "",
+            f"DEVICE = {'cuda' if device == 'cuda' else 'cpu'!r}",
+            f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {function!r}",
+            f"OPTIONS = {dict(options)!r}",
+            f"INVALID, LAW = {script.invalid!r}, {script.law!r}",
+            "SOURCES = {}",
+            *(f"SOURCES[{name!r}] = {_quoted(text)}" for name, text in sources.items()),
+            "CALLS = [",
+            *(line for number, case in enumerate(script.cases) for line in _python_call(number, case, script)),
+            "]",
+            _PYTHON_HARNESS.read_text(encoding="utf-8"),
+        ]
+    )  # fmt: skip
+
+
+def _sources(folder: Path, found: dict[str, str]) -> dict[str, str]:
+    """The kernel's file, and those of its siblings that it imports."""
+    waiting = list(found.values())
+    while waiting:
+        for names in _SIBLING.findall(waiting.pop()):
+            path = folder / f"{names[0] or names[1]}.py"
+            if path.name not in found and path.is_file():
+                found[path.name] = path.read_text(encoding="utf-8")
+                waiting.append(found[path.name])
+    return found
+
+
+def _quoted(text: str) -> str:
+    plain = "'''" not in text and not text.endswith(("'", "\\"))
+    return f"r'''{text}'''" if plain else repr(text)
+
+
+def _python_call(number: int, case: Case, script: Script) -> Iterator[str]:
+    params = {"offset": 0.0, **case.params}
+    yield f'    {{"params": {params!r}, "tensors": {{'
+    for name, tensor in case.tensors.items():
+        yield from _python_tensor(name, tensor, *script.wanted(number, name))
+    yield "    }},"
+
+
+def _python_tensor(
+    name: str, tensor: Tensor | Output, allowed: list[Allowed], origins: list[int] | None
+) -> Iterator[str]:
+    layout, size = tensor.layout, ITEMSIZE[tensor.dtype]
+    facts = {"dtype": tensor.dtype, "shape": layout.shape, "strides": layout.strides}
+    yield f'        {name!r}: {{**{facts!r}, "alignment": {layout.alignment(size)},'
+    if tensor.alias is not None:
+        yield f'            "alias": {tensor.alias!r},'
+    if isinstance(tensor, Tensor):
+        words = hex_words(tensor)
+        per_line = max(1, (_WIDTH - 20) // (2 * size + 1))
+        yield '            "bits": ('
+        yield from (f'                "{" ".join(words[i : i + per_line])} "' for i in range(0, len(words), per_line))
+        yield '                ""),'
+    else:
+        yield '            "allowed": ['
+        yield from (
+            f"                ({a.index}, {_python_real(a.low)}, {_python_real(a.high)}, {a.rule})," for a in allowed
+        )
+        yield "            ],"
+        if origins is not None:
+            yield f'            "from": {origins!r},'
+    yield "        },"
+
+
+def _python_real(value: float) -> str:
+    if value != value or value in (float("inf"), float("-inf")):
+        return f"float({str(value)!r})"
+    return repr(value)

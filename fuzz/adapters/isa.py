@@ -49,7 +49,7 @@ class InstructionSet:
     processor: tuple[str, ...] = ("-cpu", "max")
     """options by which the emulator takes a processor that has it; {bytes} and {bits} stand for the vector length."""
     always_emulated: bool = False
-    """beside the real processor too, and not only in its place."""
+    """it is emulated also where the real processor is here, and not only in its place."""
     vector_lengths: tuple[int, ...] = ()
     """of scalable vectors, in bits: where it is emulated, once at each. The worker must attest the one asked for."""
 

@@ -55,12 +55,13 @@ def built_in() -> Path:
     )
 
 
-def load(path: Path) -> Pack:
-    """Load the pack in folder `path`.
+def load(path: Path | None) -> Pack:
+    """Load the pack in folder `path`, or the built-in one.
 
     `pack.py` is executed as a package under a private name, so that it can use relative imports and cannot collide with
     any distribution called `kernels`. It defines `KERNELS` and, optionally, `MUTANTS`.
     """
+    path = path or built_in()
     entry = path / "pack.py"
     if not entry.is_file():
         raise PackError(f"{path} is not a pack: it has no pack.py")

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from fuzz.adapters.build import Builder, BuildError, edited_source
-from fuzz.adapters.export import Script
-from fuzz.adapters.python_export import python_script
+from fuzz.adapters.export import Script, python_script
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, SizeLimit, one_of
@@ -167,7 +166,7 @@ class PythonAdapter(Adapter):
         return f"def {python_kernel(kernel).function}"
 
     def files(self, kernel: Kernel, text: str) -> Mapping[Path, str]:
-        """The modules beside it that it names count too."""
+        """The modules in its folder that it names count too."""
         source = kernel.source.resolve()
         named = (path.resolve() for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text))
         return {source: text, **{path: path.read_text("utf-8", "replace") for path in named if path != source}}

@@ -12,7 +12,7 @@ from fuzz.base.case import ITEMSIZE, THREADS, Case, Layout, Output, Tensor, cont
 from fuzz.base.op import OPS, Role
 
 MAX_RANK = 6
-"""of a tensor that a kernel is given; KF_MAX_RANK in kernelfuzz.h."""
+"""A tensor that a kernel is given has no higher rank; it is KF_MAX_RANK in kernelfuzz.h."""
 
 Strides = Literal["contiguous", "pitched", "rows", "any"]
 
@@ -33,33 +33,33 @@ class Capabilities:
 
     dtypes: tuple[str, ...] = ("f32",)
     axis: Literal["last", "any"] = "last"
-    """which axis may be normalised."""
+    """It says which axis may be normalised."""
     strides: Strides = "contiguous"
     """'contiguous': C order without gaps; 'pitched': unit stride along the row, one distance between rows; 'rows': unit
     stride along the row, any strides between rows; 'any'. An axis of one element may have any stride, since nothing is
     ever reached by it."""
     aliases: tuple[tuple[str, str], ...] = ()
-    """(output, input) pairs that may be one and the same memory, such as (("y", "x"),): in place."""
+    """These (output, input) pairs may be one and the same memory, such as (("y", "x"),): in place."""
     overlap: tuple[tuple[str, str], ...] = ()
-    """(output, input) pairs whose memory may also overlap in part, as memmove takes it and memcpy does not."""
+    """The memory of these (output, input) pairs may also overlap in part, as memmove takes it and memcpy does not."""
     takes: tuple[str, ...] = ()
-    """optional tensors that may be there, such as ("weight", "rstd"); without them here they never are."""
+    """These optional tensors may be there, such as ("weight", "rstd"); others never are."""
     needs: tuple[str, ...] = ()
-    """optional tensors that must be there."""
+    """These optional tensors must be there."""
     mixed: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """dtypes of tensors other than x, where they may differ from the default, as (name, dtypes): "x" stands for the
     dtype of x. By default rstd is f32, dw has the dtype of weight, everything else that of x."""
     offset: bool = False
-    """a non-zero offset may be added to the weight."""
+    """A non-zero offset may be added to the weight."""
     weight_rows: bool = False
     """the weight may also have rank 2, as `Operand.stackable` says: row r of x takes its row r mod rows. Not of
     gradients, whose weight has rank 1."""
     max_n: int | None = None
-    """elements of the longest row."""
+    """The longest row has so many elements."""
     multiple_of: int = 1
-    """n must be a multiple of this."""
+    """The row length n must be a multiple of this."""
     alignment: int = 1
-    """bytes that every row's first element must be a multiple of; 1 means any element-aligned address."""
+    """The address of every row's first element must be a multiple of so many bytes; 1 means any element-aligned one."""
 
     outside: Literal["undefined", "rejects"] = "undefined"
     """what happens with anything else: 'undefined', it is never tried; 'rejects', it is given to the kernel on purpose,
@@ -88,7 +88,7 @@ class Capabilities:
 
 
 CONTIGUOUS_F32 = Capabilities()
-"""of a kernel that takes nothing else."""
+"""A kernel that declares nothing takes these."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,10 @@ class Capability:
     op: str
     able: Capabilities
     shares_memory: bool = True
-    """strides may be negative, one input may be another's memory, an output may overlap an input in part, and storages
+    """Strides may be negative, one input may be another's memory, an output may overlap an input in part, and storages
     may be sparse; torch has none of it."""
     takes_threads: bool = False
-    """it can be told how many threads to use: torch can."""
+    """The kernel can be told how many threads to use: torch can."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -207,11 +207,11 @@ class SizeLimit:
     """The largest case that is dispatched to a slow target."""
 
     elements: int
-    """of any tensor."""
+    """No tensor has more elements."""
     rows: int
-    """each of them may be a program of its own."""
+    """No case has more rows: each of them may be a program of its own."""
     far: bool = False
-    """tensors may reach further than memory does. An emulator bounds the addresses of its guest, so that 8 GiB have no
+    """Tensors may reach further than memory does. An emulator bounds the addresses of its guest, so that 8 GiB have no
     place there, however few the elements."""
 
     def holds(self, case: Case) -> bool:
@@ -226,7 +226,8 @@ class SizeLimit:
 
 
 SMALL = SizeLimit(elements=1 << 13, rows=12)
-"""for who needs milliseconds for each row. A search counts no corner but one of size as visited by larger cases."""
+"""The limit of targets that need milliseconds for each row. A search counts no corner but one of size as visited by
+larger cases."""
 
 
 @dataclass(frozen=True)

@@ -14,21 +14,21 @@ from typing import Literal
 from fuzz.base.errors import UsageError
 
 ITEMSIZE: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
-"""bytes of one element of each dtype."""
+"""The bytes of one element of each dtype."""
 
 CACHE_LINE = 64
-"""bytes; alignments are stated modulo this."""
+"""Alignments are stated modulo so many bytes."""
 
 STORAGE_LIMIT = 1 << 28
-"""bytes; a larger storage is sparse: only what is near its elements is there."""
+"""A storage of more bytes is sparse: only what is near its elements is there."""
 
 THREADS = "threads"
-"""param of a case: processor threads that the framework may use. The kernel is not told of it; without it the worker
-uses one."""
+"""The param of a case that says how many processor threads the framework may use. The kernel is not told of it;
+without it the worker uses one."""
 
 Guard = Literal["after", "before"]
 Relation = Literal["apart", "same", "overlap"]
-"""of two storages: no byte in common; the same elements at the same places; anything else."""
+"""Two storages have no byte in common; or the same elements at the same places; or anything else."""
 
 
 class CaseError(UsageError, ValueError):
@@ -156,9 +156,9 @@ class Origin:
     layout: str = "manual"
     seed: int = 0
     number: int = field(default=0, compare=False)
-    """its place in the search that made it, from 1; 0 where none did."""
+    """Its place in the search that made it, from 1; 0 where none did."""
     labels: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
-    """what the case visits of its op's space; not kept in case files."""
+    """What the case visits of its op's space. Case files do not keep it."""
 
 
 @dataclass(frozen=True)

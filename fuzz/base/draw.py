@@ -14,13 +14,13 @@ from fuzz.base.op import OPS
 EPS = tuple(
     float(np.float32(e)) for e in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
 )
-"""as float32 numbers, since kernels take eps in float32."""
+"""They are float32 numbers, since kernels take eps in float32."""
 
 GIVEN = "given"
-"""the recipe whose values are those that the part gives, bit by bit."""
+"""The recipe whose values are those that the part gives, bit by bit."""
 
 Shift = tuple[int, int]
-"""how far an output lies from the first element of an input: elements, and rows of n elements."""
+"""How far an output lies from the first element of an input: elements, and rows of n elements."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Placement:
     guard: Guard = "after"
     offset: int = 0
     step: int = 1
-    """what the strides of the class are multiplied by."""
+    """The strides of the class are multiplied by this."""
     strides: tuple[int, ...] | None = None
-    """in place of those of the class."""
+    """They stand in place of those of the class."""
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,18 @@ class Part:
 
     name: str
     dtype: str
-    """of its own memory; one that lies in another's memory has that one's dtype."""
+    """The dtype of its own memory; a part in another's memory has that one's dtype."""
     place: Placement = Placement()
     recipe: str = ""
-    """of an input."""
+    """Only an input has one."""
     given: Given | None = None
-    """of an input: what its recipe starts from, one of `fuzz.generate.given`."""
+    """What the recipe of an input starts from, where it is one of `fuzz.generate.given`."""
     alias: str | None = None
-    """the input in whose memory it is."""
+    """The input in whose memory it is."""
     shift: Shift | None = None
-    """of an output with an alias that is not exactly in place of it; it has that one's strides or its own."""
+    """Where an output with an alias is not exactly in place of it; its strides are that one's or its own."""
     stack: str = ""
-    """of a weight of rank 2: 'one' row for all rows of x, or 'many', see `Operand.stackable`."""
+    """A weight of rank 2 has 'one' row for all rows of x, or 'many', see `Operand.stackable`."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,13 @@ class Draw:
     op: str
     n: int
     outer: tuple[int, ...]
-    """extents of the axes that are not normalised."""
+    """The extents of the axes that are not normalised."""
     params: Mapping[str, float | int]
     seed: int
     parts: tuple[Part, ...]
-    """inputs and outputs that are there: an input after those that it depends on the memory of."""
+    """The inputs and outputs that are there, each after the inputs on whose memory it depends."""
     structured: bool | None = None
-    """of given values: whether their rounding errors are not random, as of `Case`; None: as its recipes are."""
+    """Whether the rounding errors of given values are not random, as of `Case`; None where the recipes say it."""
     origin: Origin | None = None
     """None: what it is made of."""
 

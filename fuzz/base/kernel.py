@@ -16,7 +16,7 @@ from oracles.numerics import Numerics
 from oracles.summation import Summation
 
 PLAIN = Numerics()
-"""a plain float32 CPU kernel."""
+"""The promises of a plain float32 CPU kernel."""
 
 
 class Kernel:
@@ -31,18 +31,18 @@ class Kernel:
     numerics: Numerics
     capabilities: Capabilities
     edits: tuple[tuple[str, str], ...]
-    """(old, new) replacements applied to the source before it is built; how mutants are made."""
+    """These (old, new) replacements are made in the source before it is built. Mutants are made by them."""
     laws: tuple[str, ...]
-    """laws that hold bit for bit, as `kernelfuzz list laws` names them. A correct kernel may break all but the default:
-    it may peel rows to an aligned address, split a reduction by the number of rows, or take another path for strides.
-    One that adds in no fixed order, such as by atomic additions, declares `laws=()`."""
+    """These laws hold bit for bit, as `kernelfuzz list laws` names them. A correct kernel may break all but the
+    default: it may peel rows to an aligned address, split a reduction by the number of rows, or take another path for
+    strides. One that adds in no fixed order, such as by atomic additions, declares `laws=()`."""
     summary: str
-    """one line for `kernelfuzz list kernels`."""
+    """The line that `kernelfuzz list kernels` shows."""
 
     slow: bool = False
-    """a result takes it seconds now and then."""
+    """A result takes it seconds now and then."""
     shares_memory: ClassVar[bool] = True
-    """it can be given strides that are negative, storages that are sparse, one input in another's memory and an output
+    """It can be given strides that are negative, storages that are sparse, one input in another's memory and an output
     that overlaps an input in part."""
 
     @property
@@ -103,24 +103,24 @@ class Mutant:
     base: str
     edits: tuple[tuple[str, str], ...]
     targets: tuple[str, ...]
-    """globs of the targets on which it must be killed."""
+    """It must be killed on the targets that match these globs."""
     trigger: str
-    """in plain words, which inputs show the defect."""
+    """Plain words say which inputs show the defect."""
     caught_as: tuple[str, ...]
-    """verdicts that count as found for the right reason."""
+    """These verdicts count as found for the right reason."""
     provenance: str
-    """the real bug that this one is modelled on."""
+    """The real bug that this one is modelled on."""
     fails_when: Callable[[int], bool] | None = None
-    """of the row length n: True where the defect can show. A failure elsewhere has another cause."""
+    """It is true of the row lengths n at which the defect can show. A failure elsewhere has another cause."""
 
     big: bool = False
-    """only cases that are big in one coordinate show it: they come first."""
+    """Only cases that are big in one coordinate show it: they come first."""
     of_size: bool = False
-    """a loss of accuracy, wrong only where it is more than is allowed: what `fuzz.quality guidance` hunts for."""
+    """It is a loss of accuracy, wrong only where it is more than is allowed: what `fuzz.quality guidance` hunts for."""
     needs_history: bool = False
-    """no case shows it alone: some other call must come before it in the same process."""
+    """No case shows it alone: some other call must come before it in the same process."""
     explained_as: tuple[str, ...] = ()
-    """words that an explanation must have to name the trigger."""
+    """An explanation must have these words to name the trigger."""
 
     def apply(self, base: Kernel) -> Kernel:
         """The base with the defect planted, under the mutant's name."""

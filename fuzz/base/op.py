@@ -27,10 +27,10 @@ class Operand:
     optional: bool = False
     menu: Menu = "none"
     only_with: str = ""
-    """another operand without which this one makes no sense."""
+    """Another operand, without which this one makes no sense."""
     stackable: bool = False
-    """of 'columns': kernels may take rank 2, with one row for all rows of x or one for each position along the axis
-    beside the normalised one, which is the innermost of the others. A weight that is not stackable, as that of a
+    """Kernels may take such 'columns' of rank 2, with one row for all rows of x or one for each position along the axis
+    next to the normalised one, which is the innermost of the others. A weight that is not stackable, as that of a
     gradient, has rank 1, and rank 2 is invalid input."""
 
 
@@ -42,9 +42,9 @@ class Op:
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     aliases: tuple[tuple[str, str], ...]
-    """(output, input) pairs that a kernel may declare to share memory."""
+    """A kernel may declare that these (output, input) pairs share memory."""
     params: tuple[str, ...] = ("eps", "axis", "offset")
-    """all that a case may have; a case without an offset has 0."""
+    """A case has no others; one without an offset has 0."""
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -11,23 +11,23 @@ class Status(Enum):
     """How the call ended."""
 
     RAN = "ran"
-    """the kernel returned normally."""
+    """The kernel returned normally."""
     REJECTED = "rejected"
-    """the kernel said that it does not take this input."""
+    """The kernel said that it does not take this input."""
     RAISED = "raised"
-    """a Python kernel raised what is no rejection; the worker lives."""
+    """A Python kernel raised what is no rejection; the worker lives."""
     WRONG_SHAPE = "wrong shape"
-    """a Python kernel returned an output of another shape."""
+    """A Python kernel returned an output of another shape."""
     WRONG_DTYPE = "wrong dtype"
-    """a Python kernel returned an output of another dtype."""
+    """A Python kernel returned an output of another dtype."""
     FAULT = "fault"
-    """a signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE) was caught inside the kernel; the worker lives."""
+    """A signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE) was caught inside the kernel; the worker lives."""
     DIED = "died"
-    """the worker process ended during this case, and again when it ran alone in a fresh worker."""
+    """The worker process ended during this case, and again when it ran alone in a fresh worker."""
     HUNG = "hung"
-    """no answer within the time limit, and again when it ran alone in a fresh worker."""
+    """No answer within the time limit, and again when it ran alone in a fresh worker."""
     NOT_RUN = "not run"
-    """the target cannot run here; never a pass."""
+    """The target cannot run here; never a pass."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class Fault:
 
     signal: str
     tensor: str | None = None
-    """tensor whose guarded region holds the address, if any."""
+    """The tensor whose guarded region holds the address, if any."""
     row: int | None = None
-    """row (all axes but the normalised one, flattened) nearest to the address."""
+    """The row (all axes but the normalised one, flattened) nearest to the address."""
     byte: int | None = None
-    """bytes past the end (positive: 0 is the first byte after it) or before the start (negative) of the storage; None
+    """Bytes past the end (positive: 0 is the first byte after it) or before the start (negative) of the storage; None
     inside a tensor so large that only what is near its elements is accessible."""
     access: str | None = None
     """'read' or 'write', where the machine tells."""
     column: int | None = None
-    """element of that row that is nearest."""
+    """The element of that row that is nearest."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ class Damage:
     'output' (an element of an output, written by a kernel that then rejected the input)."""
     row: int | None
     byte: int
-    """past or before the storage: as in Fault; inside the storage: from its start."""
+    """It counts as in Fault past or before the storage, and from its start inside the storage."""
     where: str
     """'before', 'inside' or 'after' the storage."""
     count: int
-    """changed bytes in all."""
+    """The number of changed bytes in all."""
     column: int | None = None
-    """element of that row that is nearest to the first of them."""
+    """The element of that row that is nearest to the first of them."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Unwritten:
 
     output: str
     first: int
-    """flat logical index of the first such element."""
+    """The flat logical index of the first such element."""
     count: int
 
 
@@ -84,9 +84,9 @@ class Outcome:
     target: str
     status: Status
     outputs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """logical elements in C order, little-endian, for RAN."""
+    """The logical elements in C order, little-endian, for RAN."""
     fault: Fault | None = None
     damage: tuple[Damage, ...] = ()
     unwritten: tuple[Unwritten, ...] = ()
     detail: str = ""
-    """plain words, for every status but RAN and FAULT."""
+    """Plain words, for every status but RAN and FAULT."""

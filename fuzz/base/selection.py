@@ -13,7 +13,7 @@ Matcher = Callable[[str], bool]
 
 _SHORT = re.compile(r"^(\w+)@")
 _PLACE = re.compile(r"^(c\b.*@\w+)$")
-"""a target of C without what follows its place: compiler and options."""
+"""A target of C without what follows its place: compiler and options."""
 
 
 class SelectionError(UsageError):

@@ -21,7 +21,7 @@ Reals = NDArray[np.float64]
 _T = TypeVar("_T")
 
 _ROLLS = 192
-"""more than the operands of any op ask for."""
+"""A Dice has so many: more than the operands of any op ask for."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _EVEN_FIELDS = np.uint64(0x0000FFFF0000FFFF)

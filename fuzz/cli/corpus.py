@@ -31,10 +31,11 @@ class AddOptions:
 
 def add(options: AddOptions) -> Exit:
     """Copy case files into the corpus, each under its digest."""
-    from fuzz.uses.corpus.folder import Kept, built_in, digests, keep, kept_cases, load
+    from fuzz.uses.corpus.folder import Kept, built_in, keep, kept_cases, load
 
     folder = options.corpora or built_in()
-    known, texts = digests(kept_cases(folder)), {"bug": options.bug, "source": options.source, "why": options.why}
+    known = {kept.case.digest for kept in kept_cases(folder)}
+    texts = {"bug": options.bug, "source": options.source, "why": options.why}
     about = {name: text for name, text in texts.items() if text}
     for path in options.cases:
         kept = load(path)

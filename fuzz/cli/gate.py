@@ -129,7 +129,7 @@ def gate(options: GateOptions) -> Exit:
 
 @dataclass
 class _Remarks:
-    """What a gate says beside its findings."""
+    """What a gate says besides its findings."""
 
     complaints: list[str] = field(default_factory=list)
     """fail it."""

@@ -92,7 +92,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
         err.print(_announced(opened, options.resume), soft_wrap=True)
         with Stopping(opened.left_s) as stopping, ExitStack() as workers:
             session = NightSession(
-                state, pack, pack_words(options.pack), targets, engine, opened, stopping, oracle, limit_s,
+                state, pack, pack_words(options.pack), targets, engine, opened, stopping, limit_s, oracle,
                 options.case_limit, options.jobs,
             )  # fmt: skip
             try:

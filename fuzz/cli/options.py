@@ -191,9 +191,9 @@ class Explaining:
 
 def loaded(pack: Path | None) -> Pack:
     """The pack in that folder, or the built-in one. Raises PackError."""
-    from fuzz.adapters.pack import built_in, load
+    from fuzz.adapters.pack import load
 
-    return load(pack or built_in())
+    return load(pack)
 
 
 def pack_words(pack: Path | None) -> tuple[str, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 from fuzz.base.case import Case
-from fuzz.findings.store import Point, WorstRun
 from fuzz.findings.tally import whereabouts
 from fuzz.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
@@ -16,6 +16,32 @@ from oracles.numerics import Numerics
 BINS_PER_OCTAVE = 4
 _REST = 4.0
 """roundings besides those of the sum, in units of the unit roundoff: mean, eps, root and multiplications."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where an accuracy was seen: a target, a dtype, and rows of about one length, judged by one of the budgets."""
+
+    target: str
+    dtype: str
+    bin: int
+    worst_case: bool
+
+
+@dataclass(frozen=True)
+class WorstRun:
+    """The passing run of the worst err/budget at one point, and how many runs there were."""
+
+    n: int
+    ratio: float
+    climb: float
+    where: str
+    runs: int = 1
+
+    def joined(self, other: WorstRun) -> WorstRun:
+        """The worse of the two; the runs of both."""
+        worse = other if other.ratio > self.ratio else self
+        return WorstRun(worse.n, worse.ratio, worse.climb, worse.where, self.runs + other.runs)
 
 
 def accuracy_of(case: Case, judgement: Judgement, numerics: Numerics) -> tuple[Point, WorstRun] | None:

@@ -120,7 +120,7 @@ class Bucket:
         return self.found.lines() or ((self.note,) if self.note else ())
 
     def record(self, lines: tuple[str, ...]) -> Found:
-        """What its case file says beside the case; `lines` explain it."""
+        """What its case file says besides the case; `lines` explain it."""
         finding, judgement = self.found, self.judgement
         return Found(
             finding.target, judgement.verdict.value, self.source.seed, __version__, judgement.broken_law,

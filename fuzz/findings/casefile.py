@@ -53,17 +53,21 @@ class Found:
 
 
 def save(path: Path, case: Case, found: Found | None = None) -> None:
-    """Write a case file. It appears whole or not at all: a full disk or a kill leaves no half file."""
+    """Write a case file, whole or not at all."""
     write(path, to_json(case, found))
 
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
     """Write a JSON object as `save` does; `from_json` ignores members that it does not know, such as 'about'."""
-    content = _SHORT_LIST.sub(_on_one_line, json.dumps(record, indent=1)) + "\n"
+    write_whole(path, _SHORT_LIST.sub(_on_one_line, json.dumps(record, indent=1)) + "\n")
+
+
+def write_whole(path: Path, content: str) -> None:
+    """Write a text file. It appears whole or not at all: a full disk or a kill leaves no half file."""
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(content, encoding="utf-8")
+        temporary.write_text(content, encoding="utf-8", errors="replace")
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

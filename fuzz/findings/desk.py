@@ -119,7 +119,7 @@ class Desk:
         if not causes:
             return []
         first = causes[0]
-        if self.bounds.later and not _is_whole(first.finding):
+        if self.bounds.later and not first.finding.is_whole:
             self.book.explain(home, first.finding)
             return [home]
         for other in others:
@@ -156,7 +156,7 @@ class Desk:
         kernel = self._by_id[finding.target].kernel.name
         fresh = any(each.need is Need.HISTORY for each in self.book.buckets.values() if each.kernel == kernel)
         found = diagnose(self.pool, self.targets, finding, allowance, known, self.workers, fresh=fresh)
-        if not self.bounds.later or _is_whole(found) or found.diagnosis is None:
+        if not self.bounds.later or found.is_whole or found.diagnosis is None:
             return found
         if self.stop():
             return None
@@ -219,7 +219,3 @@ class Desk:
     def _unexplained(self, cause: Cause) -> list[Finding]:
         """What was put to a cause only because there was no time to look at it."""
         return [each for each in cause.members if not cause.explains(each, self._by_id)]
-
-
-def _is_whole(finding: Finding) -> bool:
-    return finding.diagnosis is not None and finding.diagnosis.whole

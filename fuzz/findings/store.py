@@ -12,34 +12,9 @@ from pathlib import Path
 from typing import Protocol
 
 from fuzz.base.case import Case
+from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.casefile import save
-
-
-@dataclass(frozen=True)
-class Point:
-    """Where an accuracy was seen: a target, a dtype, and rows of about one length, judged by one of the budgets."""
-
-    target: str
-    dtype: str
-    bin: int
-    worst_case: bool
-
-
-@dataclass(frozen=True)
-class WorstRun:
-    """The passing run of the worst err/budget at one point, and how many runs there were."""
-
-    n: int
-    ratio: float
-    climb: float
-    where: str
-    runs: int = 1
-
-    def joined(self, other: WorstRun) -> WorstRun:
-        """The worse of the two; the runs of both."""
-        worse = other if other.ratio > self.ratio else self
-        return WorstRun(worse.n, worse.ratio, worse.climb, worse.where, self.runs + other.runs)
 
 
 @dataclass

@@ -1,15 +1,28 @@
-"""What a run has seen so far, per target and in all."""
+"""What a run has seen so far, per target and in all; and who is told of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.reach import Reach
 from fuzz.generate.coverage import Ledger
 from fuzz.judge.judge import Judgement
+
+
+class Observer(Protocol):
+    """Told of everything that is judged, as it happens; by default it does nothing."""
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        """One case on all targets."""
+        return
+
+    def progress(self, elapsed: float) -> None:
+        """A batch is complete, so many seconds after the start."""
+        return
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ ONE_IN = 12
 
 
 @dataclass(frozen=True)
-class _Knot:
-    """Two tensors that can share memory."""
+class _Sharing:
+    """A way in which two tensors can share memory."""
 
     name: str
     other: str
@@ -41,30 +41,32 @@ def aliased(case: Case, capabilities: Sequence[Capability]) -> Case:
     # The label decides which cases of every seed these are.
     stream = Stream(int(case.digest[:16], 16)).child("entangled")
     chance, which, how, far = (int(word) for word in stream.words(4))
-    knots = list(_knots(case))
-    if chance % ONE_IN or not knots:
+    ways = list(_sharings(case))
+    if chance % ONE_IN or not ways:
         return case
-    tied = _tied(case, knots[which % len(knots)], how, far)
-    return tied if tied is not None and any(capability.is_dispatched(tied) for capability in capabilities) else case
+    shared = _with_shared_memory(case, ways[which % len(ways)], how, far)
+    if shared is None or not any(capability.is_dispatched(shared) for capability in capabilities):
+        return case
+    return shared
 
 
 def aliased_as(case: Case, label: str, turn: int) -> Case:
-    """The case tied up as `label` says, each turn in another way; as it is where that cannot be."""
-    knot = next((knot for knot in _knots(case) if knot.label == label), None)
-    return (_tied(case, knot, turn, turn) if knot is not None else None) or case
+    """The case with the memory shared that `label` names, each turn in another way; as it is where that cannot be."""
+    way = next((way for way in _sharings(case) if way.label == label), None)
+    return (_with_shared_memory(case, way, turn, turn) if way is not None else None) or case
 
 
 def memory_labels(capability: Capability) -> Iterator[str]:
-    """The ways in which cases within what a kernel takes can be tied up."""
+    """The ways in which cases within what a kernel takes can share memory."""
     op = OPS[capability.op]
     if not capability.shares_memory:
         return
     for output, source in op.aliases:
         if (output, source) in capability.able.overlap and may_share(capability, output, source):
-            yield _Knot(output, source, "overlap").label
+            yield _Sharing(output, source, "overlap").label
     for name in _addable(op):
         if may_share(capability, name, "x"):
-            yield _Knot(name, "x", "shared").label
+            yield _Sharing(name, "x", "shared").label
 
 
 def _addable(op: Op) -> Iterator[str]:
@@ -72,55 +74,55 @@ def _addable(op: Op) -> Iterator[str]:
     return (operand.name for operand in op.inputs if operand.role == "grid" and operand.name != "x")
 
 
-def _tied(case: Case, knot: _Knot, how: int, far: int) -> Case | None:
+def _with_shared_memory(case: Case, way: _Sharing, how: int, far: int) -> Case | None:
     draw = draw_of(case)
-    tied = _shared(draw, knot) if knot.kind == "shared" else _overlapping(draw, knot, how, far)
+    changed = _shared(draw, way) if way.kind == "shared" else _overlapping(draw, way, how, far)
     try:
-        made = realise(replace(tied, origin=replace(case.origin, labels=(("memory", knot.label),))))
+        made = realise(replace(changed, origin=replace(case.origin, labels=(("memory", way.label),))))
     except CaseError:  # two outputs would meet
         return None
-    if knot.kind == "overlap" and (knot.name, knot.other, "overlap") not in made.meetings():
+    if way.kind == "overlap" and (way.name, way.other, "overlap") not in made.meetings():
         return None  # too small to have something in common and something not
     return made
 
 
-def _knots(case: Case) -> Iterator[_Knot]:
+def _sharings(case: Case) -> Iterator[_Sharing]:
     op = OPS[case.op]
     for output, source in op.aliases:
         if output not in case.outputs or source not in case.inputs or case.outputs[output].alias is not None:
             continue
         tensor = case.inputs[source]
         if tensor.dtype == case.outputs[output].dtype and tensor.layout.size > 0 and 0 not in tensor.layout.strides:
-            yield _Knot(output, source, "overlap")
+            yield _Sharing(output, source, "overlap")
     aliased = {output.alias for output in case.outputs.values()}
     for name in _addable(op):
         if name in case.inputs and name not in aliased and case.inputs[name].dtype == case.inputs["x"].dtype:
-            yield _Knot(name, "x", "shared")
+            yield _Sharing(name, "x", "shared")
 
 
-def _shared(draw: Draw, knot: _Knot) -> Draw:
+def _shared(draw: Draw, way: _Sharing) -> Draw:
     """Equal rows do not round at random to one another: only the worst case is sound."""
-    return replace(draw.with_parts(replace(draw.part(knot.name), alias=knot.other)), structured=True)
+    return replace(draw.with_parts(replace(draw.part(way.name), alias=way.other)), structured=True)
 
 
-def _overlapping(draw: Draw, knot: _Knot, how: int, far: int) -> Draw:
+def _overlapping(draw: Draw, way: _Sharing, how: int, far: int) -> Draw:
     """The output some elements before or after the input: one, a row, or any number that leaves something in common."""
-    source = draw.part(knot.other)
+    source = draw.part(way.other)
     reach = layout_of(draw, source).extent
     step = min((1, max(draw.n, 1), 1 + far % reach)[how % 3], max(reach - 1, 1))
     source = replace(source, place=replace(source.place, offset=max(source.place.offset, step)))
     moved = layout_of(draw, source)
-    over = _beside(moved, step if how // 3 % 2 else -step, how // 6)
+    over = _moved_by(moved, step if how // 3 % 2 else -step, how // 6)
     output = replace(
-        draw.part(knot.name),
+        draw.part(way.name),
         place=Placement(guard=over.guard, offset=over.offset, strides=over.strides),
-        alias=knot.other,
+        alias=way.other,
         shift=(shift(moved, over), 0),
     )
     return draw.with_parts(source, output)
 
 
-def _beside(layout: Layout, shift: int, turn: int) -> Layout:
+def _moved_by(layout: Layout, shift: int, turn: int) -> Layout:
     """The same strides, or C order without gaps, at another offset from the same guard page."""
     dense = contiguous(layout.shape, layout.guard, layout.offset + shift)
     return dense if turn % 2 else replace(layout, offset=layout.offset + shift)

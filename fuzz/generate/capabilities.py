@@ -1,4 +1,4 @@
-"""What capabilities leave open, and for which ones cases are made beside the kernels' own."""
+"""What capabilities leave open, and for which ones cases are made besides the kernels' own."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ _DTYPES = ("f32", "f16", "bf16", "f64")
 
 
 def anything(op: str) -> Capability:
-    """One who takes all that the op allows."""
+    """The capability that takes all that the op allows."""
     able = _boundless(op, Capabilities(takes=_optional(op), offset=True))
     return Capability(op, replace(able, weight_rows=any(operand.stackable for operand in OPS[op].operands)))
 
 
 def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, ...]:
-    """For each kernel that promises to reject what it does not take, one who takes every dtype, axis, shape and layout.
-    Where a kernel's weight has rank 1, also one who takes nothing more than weights of rank 2: those of the first kind
-    are hardly ever wrong in that alone.
+    """For each kernel that promises to reject what it does not take, a capability of every dtype, axis, shape and
+    layout. Where a kernel's weight has rank 1, also one of nothing more than weights of rank 2: cases for the first are
+    hardly ever wrong in that alone.
 
     What such a kernel cannot hear of, such as a weight that it has no argument for, is not invalid: it is impossible.
     """

@@ -143,7 +143,7 @@ def search(
         waiting = [capability for capability, ledger in wanted.items() if ledger.is_open]
         if not waiting:
             return _told(plan(sketch), sketch.capability, number)
-        # By turns the one who takes most, whose cases most others are given too, and the one who lacks most.
+        # By turns the one that takes most, whose cases most others are given too, and the one that lacks most.
         capability = max(waiting, key=lambda each: wanted[each].size if turn % 2 else wanted[each].breadth)
         gaps = wanted[capability].wanted(turn, everyone)
         draw = steer(sketch, capability, wanted[capability], gaps, turn)

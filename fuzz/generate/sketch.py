@@ -20,8 +20,8 @@ BACKEND = "kernelfuzz"
 class SeedProvider(HypothesisProvider):
     """Hypothesis's own distributions, without the constants that it reads out of all modules that are imported.
 
-    With these a seed would give other cases beside other modules (in a test suite, or installed in another way), and
-    the search would begin with parsing sources.
+    With these a seed would give other cases with other modules imported (in a test suite, or installed in another way),
+    and the search would begin with parsing sources.
     """
 
     def _maybe_draw_constant(self, *_: object, **__: object) -> None:

@@ -30,8 +30,8 @@ _TAILS = 5
 def steer(sketch: Sketch, capability: Capability, ledger: Ledger, gaps: Sequence[Label], turn: int) -> Draw:
     """A draw for `capability` that fills the first of the coverage `gaps`, and the others as far as they go with it.
 
-    `sketch` and `turn` vary what they leave open. Where values decide (the position of a spike), or a case has yet to
-    be tied up ("memory"), the draw only makes it possible.
+    `sketch` and `turn` vary what they leave open. Where values decide (the position of a spike), or tensors have yet
+    to share memory ("memory"), the draw only makes it possible.
     """
     wish: Wish = {}
     for gap in gaps if gaps[0][0] != "memory" else gaps[:1]:
@@ -100,7 +100,7 @@ def _asked(capability: Capability, ledger: Ledger, gap: Label, wish: Mapping[str
     if kind == "alias":
         return _shared(capability, value, turn)
     if kind == "memory":
-        return _together(capability, value, turn) if not wish else None
+        return _sharing_memory(capability, value, turn) if not wish else None
     return _of_tensor(capability, kind, value, wish, turn)
 
 
@@ -118,7 +118,7 @@ def _with_tail(
 
 
 def _filled(ledger: Ledger, n: int) -> int:
-    """Holes that a row of n elements fills by its length."""
+    """Coverage gaps that a row of n elements fills by its length."""
     return sum(map(ledger.lacks, length_labels(n)))
 
 
@@ -183,8 +183,8 @@ def _shared(capability: Capability, value: str, turn: int) -> Wish:
     return {**nowhere, **_of_one_dtype(capability, output, source, turn), f"{output} alias": source}
 
 
-def _together(capability: Capability, value: str, turn: int) -> Wish:
-    """Wishes under which a case can be tied up: rows long enough to overlap in part, no output in place of an input."""
+def _sharing_memory(capability: Capability, value: str, turn: int) -> Wish:
+    """Wishes under which tensors can share memory: long rows to overlap in part, no output in place of an input."""
     name, other = value.split(" over ") if " over " in value else value.split(" is ")
     nowhere = {f"{output.name} alias": "none" for output in OPS[capability.op].outputs}
     return {**nowhere, **_of_one_dtype(capability, name, other, turn), "n": str(fitting_n(capability, 5 + turn % 60))}

@@ -112,7 +112,7 @@ def _series(pack: Pack, mutants: Sequence[Mutant], options: GuidanceOptions) -> 
 
 
 def _summary(found: Sequence[Series], options: GuidanceOptions) -> Iterator[str]:
-    """Each way of guiding beside none, seed by seed."""
+    """Each way of guiding compared with none, seed by seed."""
     plain = {series.mutant: series for series in found if series.mode == _PLAIN}
     yield ""
     for mode in _MODES:

@@ -1,4 +1,4 @@
-"""How fast kernels are, as ratios within one run: beside what they are to be faster than."""
+"""How fast kernels are, as ratios within one run to what they are to be faster than."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fuzz.report.totals import not_run_lines
 from fuzz.transport.fork_server import worker_environment
 
 _BASELINE = "composed"
-"""the C kernel that the others are measured beside."""
+"""the C kernel that the others are compared with."""
 _COMPILERS = 16
 
 
@@ -47,7 +47,7 @@ class KernelsOptions:
 
 
 def kernels(options: KernelsOptions) -> Exit:
-    """Measure C kernels beside the plain composition, and Python kernels on a GPU beside torch."""
+    """Compare C kernels with the plain composition, and Python kernels on a GPU with torch."""
     dtypes = options.dtype or ("bf16", "f16", "f32")
     unknown = [dtype for dtype in dtypes if dtype not in ITEMSIZES]
     if unknown:
@@ -95,9 +95,9 @@ def _native(targets: Sequence[Target], lengths: Sequence[int]) -> list[dict[str,
     return [_recorded(timing) for timing in timings]
 
 
-def _is_baseline(name: str, beside: str) -> bool:
+def _is_baseline(name: str, measured: str) -> bool:
     """The plain composition, built by the same compiler."""
-    plain, other = TargetId.parse(name), TargetId.parse(beside)
+    plain, other = TargetId.parse(name), TargetId.parse(measured)
     return plain.implementation == f"c-{_BASELINE}" and (plain.compiler, plain.opt) == (other.compiler, other.opt)
 
 
@@ -112,10 +112,10 @@ def _cuda(targets: Sequence[Target], dtypes: Sequence[str], options: KernelsOpti
     _compile(targets, shapes, options.pack)
     kernels, copy, timings = cuda.load(targets), cuda.copy_bandwidth(torch), []
     for op in ops:
-        beside = cuda.peers_of(torch, op)
+        others = cuda.peers_of(torch, op)
         of_op = {target.id: kernels[target.id] for target in targets if target.kernel.op == op}
         for shape in (shape for shape in shapes if shape.op == op):
-            timings += list(cuda.time_shape(torch, shape, of_op, beside))
+            timings += list(cuda.time_shape(torch, shape, of_op, others))
             torch.cuda.empty_cache()
     out = console.results()
     print_table(PlainTable(("op", "dtype", "rows", "n", "kernel", "us", "GB/s", "of copy", "eager/it", "compile/it"),
@@ -163,8 +163,8 @@ def _lines(timings: Sequence[Timing], copy: float) -> Iterator[tuple[str, ...]]:
             if not timing.ran:
                 continue
             speed = timing.gigabytes_per_second
-            beside = (_ratio(found, EAGER, timing), _ratio(found, COMPILED, timing))
-            yield (*where, f"{timing.seconds * 1e6:.1f}", f"{speed:,.0f}", f"{speed / copy:.1%}", *beside)
+            ratios = (_ratio(found, EAGER, timing), _ratio(found, COMPILED, timing))
+            yield (*where, f"{timing.seconds * 1e6:.1f}", f"{speed:,.0f}", f"{speed / copy:.1%}", *ratios)
 
 
 def _ratio(found: Mapping[str, Timing], peer: str, timing: Timing) -> str:

@@ -1,4 +1,4 @@
-"""How fast the oracle is: the fast tier beside the precise one, and how seldom it has to ask it."""
+"""How fast the oracle is: the fast tier against the precise one, and how seldom it has to ask it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
 from oracles.breakdown import Breakdown
-from oracles.truth import GaveUp, Truth
+from oracles.truth import GaveUp, OutputCheck, Truth
 
 _LISTED = 4
 """Targets of one kernel that are listed before 'and N more': about what a line of a terminal holds."""
@@ -137,17 +137,13 @@ def _values(case: Case, judgement: Judgement, outcome: Outcome, target: Target) 
     check = judgement.worst
     if check is None or check.worst_index is None:
         return
-    output = case.outputs[check.output]
-    got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
     try:
-        breakdown = Truth(problem_of(case)).explain(
-            target.numerics, check.output, check.worst_index, float(got[check.worst_index])
-        )
+        breakdown = explained(case, check, outcome, target)
     except GaveUp as error:
         yield f"  oracle        gave up: {error}"
         return
     if check.failing:
-        size = output.layout.size
+        size = case.outputs[check.output].layout.size
         proof = (
             "a proven bug: outside the worst-case budget too"
             if check.proven
@@ -155,6 +151,14 @@ def _values(case: Case, judgement: Judgement, outcome: Outcome, target: Target) 
         )
         yield f"  failing       {check.failing} of {size} elements of {check.output}; {proof}"
     yield from breakdown_lines(breakdown)
+
+
+def explained(case: Case, check: OutputCheck, outcome: Outcome, target: Target) -> Breakdown:
+    """The budget of the worst element, which the check names. Raises GaveUp."""
+    output, index = case.outputs[check.output], check.worst_index
+    assert index is not None
+    got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
+    return Truth(problem_of(case)).explain(target.numerics, check.output, index, float(got[index]))
 
 
 def breakdown_lines(breakdown: Breakdown) -> Iterator[str]:

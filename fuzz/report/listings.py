@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from fuzz.adapters.pack import Pack, built_in, load
+from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
 from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
@@ -20,13 +20,9 @@ def listing(what: str, pack: Path | None) -> PlainTable:
     return _LISTINGS[what](pack)
 
 
-def _load(path: Path | None) -> Pack:
-    return load(path or built_in())
-
-
 def kernels_table(path: Path | None) -> PlainTable:
     """One line per kernel, with the targets it runs on: the table of the README."""
-    pack = _load(path)
+    pack = load(path)
     rows = [
         (kernel.name, kernel.op, " ".join(kernel.capabilities.dtypes), _takes(kernel), _places(kernel), kernel.summary)
         for kernel in pack.kernels
@@ -73,14 +69,14 @@ def targets_table(path: Path | None) -> PlainTable:
     """One line per target, with the reason where it cannot run here."""
     rows = [
         (target.id, "yes" if (reason := target.unavailable()) is None else f"NOT_RUN: {reason}")
-        for target in expand(_load(path).kernels)
+        for target in expand(load(path).kernels)
     ]
     return PlainTable(("target", "runs here"), rows)
 
 
 def ops_table(path: Path | None) -> PlainTable:
     """One line per op and its kernels."""
-    pack = _load(path)
+    pack = load(path)
     rows = [(op, ", ".join(kernel.name for kernel in pack.kernels if kernel.op == op) or "none") for op in OPS]
     return PlainTable(("op", "kernels"), rows)
 
@@ -96,7 +92,7 @@ def recipes_table(path: Path | None) -> PlainTable:
 
 def laws_table(path: Path | None) -> PlainTable:
     """One line per law, with the kernels that declare it."""
-    kernels = _load(path).kernels
+    kernels = load(path).kernels
     rows = []
     for law in LAWS.values():
         holders = [kernel.name for kernel in kernels if law.name in kernel.laws]

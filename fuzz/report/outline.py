@@ -17,7 +17,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
-from fuzz.findings.tally import Tally, WorstPass
+from fuzz.findings.tally import Observer, Tally, WorstPass
 from fuzz.judge.judge import Judgement
 from fuzz.report.failure import Provenance, bucket_text
 from fuzz.report.records import environment
@@ -114,7 +114,7 @@ class Outline:
 
 
 @dataclass
-class TwinCount:
+class TwinCount(Observer):
     """An observer that counts, by target, the twins that were judged by each law that its kernel declares."""
 
     targets: Iterable[Target]
@@ -128,9 +128,6 @@ class TwinCount:
             law, ran = judgement.law, judgement.verdict is not Verdict.NOT_RUN
             if law is not None and ran and law.name in self._laws[judgement.target]:
                 self.counts.setdefault(judgement.target, Counter())[law.name] += 1
-
-    def progress(self, elapsed: float) -> None:
-        """Nothing to show."""
 
 
 def target_lines(targets: Iterable[Target], tally: Tally, twins: TwinCount) -> tuple[TargetLine, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections import Counter
@@ -13,6 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
+from fuzz.findings.casefile import write_whole
 from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
 from fuzz.report.night import idle_reasons
 from fuzz.report.page_charts import Bars, accuracy_of
@@ -58,13 +58,7 @@ class Kind:
 
 def write_page(path: Path, seen: NightView) -> None:
     """Write the page. It appears whole or not at all."""
-    text = page(seen)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8", errors="replace")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, page(seen))
 
 
 def page(seen: NightView) -> str:

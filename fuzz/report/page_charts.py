@@ -23,7 +23,7 @@ _COLOURS = 8
 """Colours of lines in the style sheet, c0 to c7. Two places share one where a kernel runs at more."""
 _WIDTH, _HEIGHT = 360, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 12, 12, 36
-"""Pixels of an accuracy chart, three of which stand beside each other on the page, and the margins for its labels."""
+"""Pixels of an accuracy chart, three of which stand next to each other on the page, and the margins for its labels."""
 _FLOOR = 0.01
 """The smallest err/budget that is shown. Exact results lie there."""
 _TICKS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from fuzz.base.case import Case
-from fuzz.findings.tally import Tally
-from fuzz.judge.judge import Judgement
+from fuzz.findings.tally import Observer, Tally
 
 _LIVE_INTERVAL = 0.25
 """Seconds between two updates of a live line: often enough to be seen to live."""
@@ -19,7 +16,7 @@ _PLAIN_INTERVAL = 10.0
 """Seconds between two lines of a log: six a minute can be read."""
 
 
-class Progress:
+class Progress(Observer):
     """Shows elapsed time, judged runs, runs per second, the worst err/budget and the number of findings."""
 
     def __init__(self, console: Console, tally: Tally, max_time: float | None, max_cases: int | None) -> None:
@@ -42,9 +39,6 @@ class Progress:
         """Take the live line away; nothing is drawn after that."""
         if self._live:
             self._live.stop()
-
-    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        """Nothing to do for a single case: the tally already counts it."""
 
     def progress(self, elapsed: float) -> None:
         """Redraw, if the last time is long enough ago."""

@@ -19,7 +19,7 @@ from fuzz.base.case import Case
 from fuzz.base.errors import UsageError
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import to_json
-from fuzz.findings.tally import Tally
+from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.coverage import Ledger
 from fuzz.judge.judge import Judgement
 
@@ -27,7 +27,7 @@ _DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch"
 """The distributions on which cases, values or kernels rest."""
 
 
-class RecordLog:
+class RecordLog(Observer):
     """Appends records to a file: 'environment', 'run' for each judged run, 'finding' for each bucket, 'summary'.
 
     Without a path nothing is written. Raises UsageError where the file cannot be.

@@ -62,7 +62,7 @@ def law_line(tally: Tally) -> str:
 
 
 def run_notes(tally: Tally) -> list[str]:
-    """What the table has no room for: targets that did not run, or not always, and what the oracle could not settle."""
+    """What the table has no room for: targets that did not run, or not always, and what the oracle could not decide."""
     targets = tally.targets.values()
     gave_up = [f"ORACLE_GAVE_UP {each.gave_up} times on {each.target}" for each in targets if each.gave_up]
     idle = {

@@ -24,7 +24,7 @@ _MOST_BYTES = 64 << 20
 _MOST_CAUSES = 6
 """causes of one pile: a kernel that is wrong everywhere in a different way each time is not explained in pieces."""
 _STRAYS = 0.03
-"""of a pile: so few failures beside a rule that nearly fits are no cause of their own."""
+"""of a pile: so few failures outside a rule that nearly fits are no cause of their own."""
 
 
 @dataclass

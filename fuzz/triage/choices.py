@@ -18,8 +18,8 @@ Label = tuple[str, str]
 """what is chosen, and of which tensor or axis."""
 
 
-KNOTS = ("over", "shared", "stack")
-"""choices of what ties tensors together."""
+SHARING = ("over", "shared", "stack")
+"""choices of what tensors have in common."""
 
 
 @dataclass(frozen=True)

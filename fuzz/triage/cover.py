@@ -211,7 +211,7 @@ def _numbers(trait: str, probes: Sequence[Traits]) -> Mapping[float | int, int]:
 def _limits(
     value: float | int, bad: Mapping[float | int, int], good: Mapping[float | int, int]
 ) -> tuple[list[float | int], list[float | int]]:
-    """Failing values beside which there are passing ones: below the given one, nearest first, and above."""
+    """Failing values with passing ones next to them: below the given one, nearest first, and above."""
     known = sorted({*bad, *good})
     lower = [high for low, high in pairwise(known) if high in bad and low in good and high <= value]
     upper = [low for low, high in pairwise(known) if low in bad and high in good and low >= value]

@@ -76,6 +76,11 @@ class Finding:
         return size_of(self.case)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it was explained in full."""
+        return self.diagnosis is not None and self.diagnosis.whole
+
+    @property
     def core(self) -> Rule | None:
         """What tells its cause from others."""
         return self.diagnosis.explanation.core if self.diagnosis is not None else None

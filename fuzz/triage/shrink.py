@@ -13,15 +13,13 @@ from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
-from fuzz.triage.choices import KNOTS, Choices, Label, Vector
-from fuzz.triage.smallest import LUCKY, sweep
+from fuzz.triage.choices import SHARING, Choices, Label, Vector
+from fuzz.triage.smallest import LUCKY, batches, ends_of, sweep
 from fuzz.triage.trial import OutOfTimeError, Trials
 
 _KEY = b"case"
 _BATCH = 32
 """cases of a sweep that are run at once."""
-_FIRST, _LAST = 1536, 64
-"""smaller numbers that a sweep tries: the first, and the last below the smallest that is known to fail."""
 _ROUNDS = 3
 """a sweep that finds a smaller case gives Hypothesis another look at what is left."""
 
@@ -51,7 +49,7 @@ def _cut(trials: Trials, case: Case, judgement: Judgement) -> Case:
     with contextlib.suppress(OutOfTimeError):
         if not trials.fails(case):
             return case
-        best = _disentangled(trials, choices, best)
+        best = _with_plainest_memory(trials, choices, best)
         for _ in range(_ROUNDS):
             best = _by_hypothesis(trials, choices, [best, _beginning(choices, best, _worst(case, judgement))])
             smaller = _swept(trials, choices, best)
@@ -61,10 +59,10 @@ def _cut(trials: Trials, case: Case, judgement: Judgement) -> Case:
     return choices.apply(best)
 
 
-def _disentangled(trials: Trials, choices: Choices, best: Vector) -> Vector:
-    """With the plainest memory that the failure allows; later, few rows or columns might be tied to another."""
+def _with_plainest_memory(trials: Trials, choices: Choices, best: Vector) -> Vector:
+    """The vector with the plainest memory that the failure allows. Later, few rows or columns might need another."""
     for place, label in enumerate(choices.ranges):
-        if label[0] in KNOTS:
+        if label[0] in SHARING:
             plainer = ((*best[:place], value, *best[place + 1 :]) for value in range(best[place]))
             best = next((vector for vector in plainer if _fails(trials, choices, vector)), best)
     return best
@@ -73,7 +71,7 @@ def _disentangled(trials: Trials, choices: Choices, best: Vector) -> Vector:
 def _beginning(choices: Choices, best: Vector, worst: tuple[tuple[int, ...], int]) -> Vector:
     """The whole case with the memory of `best`, whose blocks begin at the worst element."""
     labels = zip(choices.ranges, best, choices.starting(*worst), strict=True)
-    return tuple(kept if label[0] in KNOTS else started for label, kept, started in labels)
+    return tuple(kept if label[0] in SHARING else started for label, kept, started in labels)
 
 
 def _worst(case: Case, judgement: Judgement) -> tuple[tuple[int, ...], int]:
@@ -138,7 +136,7 @@ def _swept(trials: Trials, choices: Choices, best: Vector) -> Vector:
     where only n mod 64 = 63 fails."""
     for label in choices.ranges:
         if label[0] in ("rows", "n"):
-            for vectors in _batches(_smaller(choices, best, label)):
+            for vectors in batches(_smaller(choices, best, label), _BATCH):
                 failing = _failing(trials, choices, vectors)
                 if failing:
                     best = failing[0]
@@ -151,23 +149,11 @@ def _smaller(choices: Choices, best: Vector, label: Label) -> Iterator[Vector]:
     """The vector with each smaller value of one choice, beginning at the first, the same and the last place."""
     labels = list(choices.ranges)
     count, start = labels.index(label), labels.index(("column start" if label[0] == "n" else "row start", label[1]))
-    tried = range(best[count])
-    # A long row is not looked through in full: an index that ends at 32768 is found by halving.
-    for value in [*tried[:_FIRST], *tried[_FIRST:][-_LAST:]]:
+    for value in ends_of(range(best[count])):
         for first in dict.fromkeys((0, best[start], choices.ranges[label] - value)):
             changed = np.array(best)
             changed[[count, start]] = value, first
             yield tuple(changed.tolist())
-
-
-def _batches(vectors: Iterator[Vector]) -> Iterator[list[Vector]]:
-    batch: list[Vector] = []
-    for vector in vectors:
-        batch.append(vector)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    yield batch
 
 
 def _failing(trials: Trials, choices: Choices, vectors: Sequence[Vector]) -> list[Vector]:

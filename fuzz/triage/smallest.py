@@ -11,12 +11,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TypeVar
 
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.triage.trial import Trials
 from fuzz.triage.variations import base_of, made, sized, with_values
 
+_T = TypeVar("_T")
 Values = tuple[str, int]
 """a recipe that starts from given values, and its seed."""
 _VALUES: tuple[Values, ...] = (
@@ -29,7 +31,7 @@ LUCKY: tuple[Values, ...] = tuple(("normal", seed) for seed in range(100, 132))
 _LONG = 64
 """fewer rows than the case has are tried with rows of up to so many elements, if not more."""
 _FIRST, _LAST = 1536, 64
-"""lengths that are tried of rows longer than that."""
+"""numbers that are tried of more than that: the first, and the last below the smallest that is known to fail."""
 _SHORT, _FEW = 260, 3
 """longer rows than that are tried with so few draws: they take their time."""
 _BATCH = 64
@@ -65,7 +67,7 @@ def sweep(trials: Trials, case: Case, values: Sequence[Values] = _VALUES) -> Swe
     if not any(trials.fails(again) for again in _made([base])):
         return Swept(0, None, shown=False)
     runs = 0
-    for cases in _batches(_made(_smaller_than(base, values))):
+    for cases in batches(_made(_smaller_than(base, values)), _BATCH):
         for smaller, judgement in zip(cases, trials.judge(cases), strict=True):
             runs += judgement is not None
             if trials.holds(smaller, judgement):
@@ -75,16 +77,16 @@ def sweep(trials: Trials, case: Case, values: Sequence[Values] = _VALUES) -> Swe
 
 def _smaller_than(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
     """Fewer rows, of lengths up to that of the base and `_LONG`; then as many that are shorter."""
-    sizes = [(rows, n) for rows in range(1, base.rows) for n in _lengths(max(base.n, _LONG) + 1)]
-    sizes += [(base.rows, n) for n in _lengths(base.n)]
+    sizes = [(rows, n) for rows in range(1, base.rows) for n in ends_of(range(1, max(base.n, _LONG) + 1))]
+    sizes += [(base.rows, n) for n in ends_of(range(1, base.n))]
     for rows, n in sizes:
         small = replace(sized(base, rows), n=n)
         yield from (with_values(small, *each) for each in (values if n <= _SHORT else values[:_FEW]))
 
 
-def _lengths(end: int) -> list[int]:
-    """Every length below `end`; of very long rows the shortest and the longest, as shrinking does."""
-    every = range(1, end)
+def ends_of(every: range) -> list[int]:
+    """All of these numbers; of very many the first and the last. A long row is not looked through in full: an index
+    that ends at 32768 is found by halving."""
     return [*every[:_FIRST], *every[_FIRST:][-_LAST:]]
 
 
@@ -94,6 +96,7 @@ def _made(draws: Iterable[Draw]) -> Iterator[Case]:
             yield made(draw)
 
 
-def _batches(cases: Iterator[Case]) -> Iterator[list[Case]]:
-    while batch := list(islice(cases, _BATCH)):
+def batches(items: Iterator[_T], size: int) -> Iterator[list[_T]]:
+    """The items, so many at a time."""
+    while batch := list(islice(items, size)):
         yield batch

@@ -60,7 +60,7 @@ def copy_bandwidth(torch: Any) -> float:
 
 
 def time_shape(
-    torch: Any, shape: Shape, kernels: Mapping[str, LoadedKernel], beside: Mapping[str, Called]
+    torch: Any, shape: Shape, kernels: Mapping[str, LoadedKernel], others: Mapping[str, Called]
 ) -> Iterator[Timing]:
     """Each of the kernels, then each of the others, on the same tensors."""
     sets = [_tensors(torch, shape, seed) for seed in range(_count(shape))]
@@ -71,22 +71,22 @@ def time_shape(
             continue
         _compare(torch, name, shape, sets[0])
         yield Timing(shape, name, _graph_seconds(torch, call, sets))
-    for name, function in beside.items():
+    for name, function in others.items():
         yield Timing(shape, name, _graph_seconds(torch, function, [_inputs(shape.op, one) for one in sets]))
 
 
-def warm(torch: Any, shape: Shape, kernels: Mapping[str, LoadedKernel], beside: Mapping[str, Called]) -> None:
+def warm(torch: Any, shape: Shape, kernels: Mapping[str, LoadedKernel], others: Mapping[str, Called]) -> None:
     """Compile whatever is needed, into the caches on disk, with one call each."""
     tensors = _tensors(torch, shape, 0)
     for kernel in kernels.values():
         _takes(caller(kernel), tensors)
-    for function in beside.values():
+    for function in others.values():
         function(_inputs(shape.op, tensors))
     torch.cuda.synchronize()
 
 
 def peers_of(torch: Any, op: str) -> dict[str, Called]:
-    """What the kernels of an op are measured beside."""
+    """What the kernels of an op are compared with."""
     return {EAGER: peers.eager(op, torch), COMPILED: peers.compiled(op, torch)}
 
 

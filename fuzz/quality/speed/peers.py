@@ -1,4 +1,4 @@
-"""What a kernel on a GPU is measured beside: torch's own operations, and torch.compile of the composition."""
+"""What a kernel on a GPU is compared with: torch's own operations, and torch.compile of the composition."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from fuzz.adapters.pack import Pack
 from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.database import open_state
@@ -15,7 +16,7 @@ from fuzz.findings.database_views import BucketTotals, view
 from fuzz.findings.tally import Tally
 from fuzz.report.records import status_record
 from fuzz.tests.common.hunting import GENERIC
-from fuzz.uses.nightly.night import NightRun
+from fuzz.uses.nightly.night import NightRun, NightSession
 from fuzz.uses.nightly.opening import note_targets, open_night
 from fuzz.uses.search.stopping import Stopping
 
@@ -30,9 +31,9 @@ def nights_of(state: Path, targets: Target | list[Target], *findings: int) -> It
         with Stopping(6000.0) as stopping, WorkerPool(targets) as pool:
             statuses = {name: status_record(status) for name, status in pool.statuses.items()}
             note_targets(engine, opened.night, targets, statuses)
-            night = NightRun(
-                engine, opened, pool, targets, stopping, state / "findings", (), (), [GENERIC], pytest.fail, 6000.0
-            )  # fmt: skip
+            pack = Pack(state / "pack", (GENERIC,))
+            session = NightSession(state, pack, (), targets, engine, opened, stopping, 6000.0)
+            night = NightRun(session, pool, pytest.fail)
             night.watch()
             night.runner.enough = _EverythingExplained(night, stopping, count)
             night.work()

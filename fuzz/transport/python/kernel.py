@@ -51,7 +51,7 @@ def decoded(text: str) -> Spec:
 
 
 def source_digest(text: str, folder: Path) -> str:
-    """Of the kernel's text and of every Python file beside it, which it may import."""
+    """A digest of the kernel's text and of every Python file in its folder, which it may import."""
     digest = hashlib.sha256(text.encode())
     for path in sorted(folder.glob("*.py")):
         digest.update(b"\0" + path.name.encode() + b"\0" + path.read_bytes())

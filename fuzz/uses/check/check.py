@@ -22,7 +22,7 @@ from fuzz.findings.desk import Desk, TimeShares
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.triage.diagnosis import Workers, new_workers
 from fuzz.uses.check.function import Arrays, OwnProcess, declared
-from fuzz.uses.check.memory import kept, remember, remembered
+from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, plan
 from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, report, told
 from fuzz.uses.corpus.folder import entries_of, in_batches

@@ -12,7 +12,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
-from fuzz.findings.tally import Tally, whereabouts
+from fuzz.findings.tally import Observer, Tally, whereabouts
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import LAWS, Entry
 from fuzz.report.console import PlainTable
@@ -84,7 +84,7 @@ def judged(corpus: Checked, targets: Sequence[Target], pool: WorkerPool) -> tupl
         return runner.replay(in_batches(corpus.groups)), untaken.lines
 
 
-class _Untaken:
+class _Untaken(Observer):
     """Notes the cases that no kernel takes: kept, but proving nothing."""
 
     def __init__(self) -> None:
@@ -93,6 +93,3 @@ class _Untaken:
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         if not judgements:
             self.lines.append(f"no kernel takes {case.digest[:12]}: {case.op}, {whereabouts(case)}")
-
-    def progress(self, elapsed: float) -> None:
-        """Nothing to show."""

@@ -112,11 +112,6 @@ def keep(kept: Kept, folder: Path, name: str = "") -> Path | None:
     return path
 
 
-def digests(kept: Iterable[Kept]) -> set[str]:
-    """Digests of these cases."""
-    return {each.case.digest for each in kept}
-
-
 def _read(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

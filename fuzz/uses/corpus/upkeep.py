@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fuzz.adapters.target import TargetId
 from fuzz.base.case import ITEMSIZE, Case, Layout
-from fuzz.uses.corpus.folder import Kept, digests, keep, kept_cases
+from fuzz.uses.corpus.folder import Kept, keep, kept_cases
 
 _TAIL = 64
 """elements of the widest common block: rows of one residue and one class of length go the same way."""
@@ -53,7 +53,7 @@ def signature(kept: Kept) -> tuple[object, ...]:
 
 def merge(source: Path, into: Path, known: Iterable[Kept]) -> list[Path]:
     """Copy the cases below `source` that are not known yet into the folder `into`; where they went."""
-    seen, written = digests(known), []
+    seen, written = {each.case.digest for each in known}, []
     for kept in kept_cases(source):
         if kept.case.digest not in seen:
             seen.add(kept.case.digest)

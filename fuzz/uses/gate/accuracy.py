@@ -1,4 +1,4 @@
-"""The accuracy ratchet: how far each kernel strayed on the corpora, kept in a file beside them."""
+"""The accuracy ratchet: how far each kernel strayed on the corpora, kept in a file among them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def compare(path: Path, measured: Table, targets: Iterable[str]) -> tuple[list[s
 
 
 def update(path: Path, measured: Table, kernels: Collection[str]) -> str:
-    """Write what was measured, and keep what the file has of these kernels beside it; a line that says so."""
+    """Write what was measured, and keep what else the file has of these kernels; a line that says so."""
     here = platform.machine()
     before = load_accuracy(path) if path.is_file() else Ratchet(here, {})
     kept = before.worst if before.machine == here else {}

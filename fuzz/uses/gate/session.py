@@ -6,32 +6,29 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.base.dtypes import from_bits
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
-from fuzz.findings.tally import Tally
+from fuzz.findings.tally import Observer, Tally
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.oracle_process import OracleProcess
-from fuzz.judge.values import problem_of
 from fuzz.laws.registry import Entry
+from fuzz.report.failure import explained
 from fuzz.uses.corpus.folder import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key
 from fuzz.uses.gate.known import Known, Watch
 from fuzz.uses.gate.plan import AFTER_FINDING, SEED, SLOW_CASES, Phase
-from fuzz.uses.search.runner import Limits, Observer, Runner
+from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.stopping import Interruption
 from fuzz.uses.search.turns import CountedSchedule, EndsSoonAfter
-from oracles.truth import GaveUp, Truth
+from oracles.truth import GaveUp
 
 
 @dataclass
-class WorstCases:
+class WorstCases(Observer):
     """An observer that keeps the case of the worst passing element, by kernel, target and dtype."""
 
     targets: Mapping[str, Target]
@@ -44,9 +41,6 @@ class WorstCases:
                 key = (self.targets[judgement.target].kernel.name, judgement.target, dtype)
                 if key not in self.found or judgement.ratio > self.found[key][0]:
                     self.found[key] = judgement.ratio, case
-
-    def progress(self, elapsed: float) -> None:
-        """Nothing to show."""
 
 
 @dataclass
@@ -190,12 +184,8 @@ def _ulp(judge: EntryJudge, target: Target) -> float:
     check, case = judge.judge(target).worst, judge.entry.case
     if check is None or check.worst_index is None:
         return 0.0
-    output = case.outputs[check.output]
-    got = from_bits(judge.outcomes[target.id].outputs[check.output], output.dtype, output.layout.shape)
     try:
-        explanation = Truth(problem_of(case)).explain(
-            target.numerics, check.output, check.worst_index, float(got[check.worst_index])
-        )
+        ulp = explained(case, check, judge.outcomes[target.id], target).ulp
     except GaveUp:
         return 0.0
-    return abs(explanation.ulp) if np.isfinite(explanation.ulp) else 0.0
+    return abs(ulp) if math.isfinite(ulp) else 0.0

@@ -13,7 +13,7 @@ from fuzz.uses.corpus.suites import expand, load_suite
 
 
 def corpora_of(pack: Path) -> tuple[Path, ...]:
-    """The folders of kept cases that belong to a pack: `corpora` beside it or in it."""
+    """The folders of kept cases that belong to a pack: `corpora` next to it or in it."""
     folders = (pack.resolve().parent / "corpora", pack.resolve() / "corpora")
     return tuple(folder for folder in folders if folder.is_dir())
 

@@ -17,13 +17,13 @@ from sqlalchemy.orm import Session
 
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.target import Target
-from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, Source, by_family
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import SliceTotals, slices_of
 from fuzz.findings.state import FINDINGS
+from fuzz.findings.tally import Observer
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
 from fuzz.report.failure import Provenance, failure_text
@@ -45,7 +45,7 @@ from fuzz.uses.nightly.opening import (
 )
 from fuzz.uses.nightly.recorder import Recorder
 from fuzz.uses.nightly.triage import NightTriage
-from fuzz.uses.search.runner import Limits, Observer, Runner
+from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.stopping import Stopping
 from fuzz.uses.search.turns import FairSchedule
 from fuzz.uses.starting import started
@@ -56,151 +56,6 @@ _REPLAY = ""
 
 class CannotSave(Exception):  # noqa: N818 (not a mistake of the caller)
     """The state cannot be written; what is in it is whole, and the night can be resumed."""
-
-
-@dataclass
-class NightRun:
-    """The parts of a session, made once."""
-
-    engine: Engine
-    opened: Opened
-    pool: WorkerPool
-    targets: Sequence[Target]
-    stopping: Stopping
-    findings: Path
-    corpora: tuple[Path, ...]
-    pack_option: tuple[str, ...]
-    kernels: Sequence[Kernel]
-    """all of the pack, whatever targets were chosen: they decide the cases."""
-    say: Callable[[str], None]
-    limit_s: float
-    """of the whole night."""
-    oracle: OracleProcess | None = None
-    """see `Runner`."""
-    jobs: int = 0
-
-    def __post_init__(self) -> None:
-        self._turn = Turn(0, _REPLAY, 0, 0.0)
-        store = DatabaseStore(self.engine, self.findings, self.opened.position, self._text)
-        by_id = {target.id: target for target in self.targets}
-        book = FindingBook(store, self._source, by_id, by_family, store.load())
-        self.runner = Runner(
-            self.pool, self.targets, Limits(), book, declared(self.kernels), self.kernels, oracle=self.oracle
-        )
-        self.runner.interruption = self.stopping
-        position = self.opened.position
-        self.recorder = Recorder(book.targets, book, self.runner.tally, position, self.stopping, self.say)
-        self.triage = NightTriage(self.pool, self.targets, book, position, self.stopping, self.limit_s)
-
-    @property
-    def ops(self) -> list[str]:
-        """What is searched."""
-        return sorted({target.kernel.op for target in self.targets})
-
-    def watch(self, *more: Observer) -> None:
-        """Tell the recorder of everything, and these."""
-        self.runner.observers = [self.recorder, self.triage.calls, *more]
-
-    def work(self) -> None:
-        """Replay, then search, until a stop is wanted. Raises CannotSave where the disk is full for too long."""
-        self.runner.skipped = FairSchedule(lambda: self.pool.busy_s, self.jobs)
-        earlier = self._slices()
-        if not any(part.done for part in earlier if part.op == _REPLAY):
-            with self._slice(Turn(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
-                self._replay()
-                self._explain()
-        while self.ops and self.stopping.left > 0:
-            turn = self._next()
-            with self._slice(turn):
-                self.runner.limits = Limits(searching_time(turn, self.stopping.left))
-                self.runner.run(turn.op, turn.seed)
-                self._explain()
-
-    def _explain(self) -> None:
-        """At the end of a slice, when no batch is on its way."""
-        while self.triage.explain_one():
-            self.recorder.progress(0.0)
-
-    def _next(self) -> Turn:
-        parts = self._slices()
-        used: dict[str, list[float]] = {}
-        for part in parts:
-            used.setdefault(part.op, []).append(part.seconds)
-        return next_turn(self.opened.seed, len(parts), self.ops, used, self.stopping.left)
-
-    @contextmanager
-    def _slice(self, turn: Turn) -> Iterator[None]:
-        """What is done inside is recorded as one slice."""
-        try:
-            with self.stopping.shielded():
-                begin_slice(self.engine, self.opened.position, turn)
-            self._turn = turn
-            yield
-            if not self.stopping.wanted:
-                with self.stopping.shielded():
-                    end_slice(self.engine, self.opened.position)
-        except OperationalError as error:
-            raise CannotSave(f"{self.engine.url.database}: {error.orig}") from error
-
-    def _replay(self) -> None:
-        """Findings of earlier nights, files that a killed session left behind, corpora."""
-        known, broken = known_cases((self.findings, *self.corpora), self.ops)
-        for line in broken:
-            self.say(line)
-        book = self.recorder.book
-        names = {bucket.path: name for name, bucket in book.buckets.items() if bucket.path is not None}
-        book.replaying = {entries_of(each)[-1].case.digest: names[each.path] for each in known if each.path in names}
-        allowed = self.stopping.left * REPLAY_SHARE
-        end = time.monotonic() + allowed
-        shares, kept_for = self.runner.skipped, {book.buckets[name].target for name in names.values()}
-        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # the rest say nothing of what is kept
-        self.runner.replay(until(map(entries_of, known), allowed))
-        self.runner.skipped, book.replaying = shares, {}
-        for each in known:
-            bucket = book.buckets.get(names.get(each.path, ""))
-            if bucket is not None and each.found is not None and each.found.history and time.monotonic() < end:
-                judgement = self.triage.replay_history(each)
-                if judgement is not None:
-                    self.recorder.replayed(bucket, each.case, judgement)
-        left = end - time.monotonic()
-        if left > 0 and not self.stopping.wanted:  # so all of them were replayed
-            self._sweep(known)
-            self.runner.replay(until(published(self.corpora, self.ops), left))
-
-    def _sweep(self, known: Sequence[Kept]) -> None:
-        """Remove the case files that no bucket keeps: they were replayed, and what still fails is kept now."""
-        if self.recorder.trouble:
-            return
-        kept = {bucket.path for bucket in self.recorder.book.buckets.values()}
-        for each in known:
-            if each.path.parent == self.findings and each.path not in kept:
-                each.path.unlink(missing_ok=True)
-
-    def _slices(self) -> list[SliceTotals]:
-        with Session(self.engine) as transaction:
-            return slices_of(transaction, self.opened.night)
-
-    def _source(self) -> Source:
-        if self._turn.op == _REPLAY:
-            return Source(self._turn.seed, "replay of what was known before the night")
-        words = ["kernelfuzz run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
-        return Source(self._turn.seed, " ".join(words))
-
-    def _text(self, bucket: Bucket) -> str:
-        origin = Provenance(bucket.source.seed, bucket.source.command, self.pack_option)
-        target = self.recorder.book.targets[bucket.target]
-        return failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
-
-
-def last_save(night: NightRun, patience_s: float = 1.0) -> bool:
-    """Save what is left; tried again for a moment, since another process may just be reading. False: it cannot be."""
-    until = time.monotonic() + patience_s
-    night.recorder.drop_batch()
-    while not night.recorder.save():
-        if time.monotonic() >= until:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 @dataclass(frozen=True)
@@ -214,11 +69,12 @@ class NightSession:
     engine: Engine
     opened: Opened
     stopping: Stopping
-    oracle: OracleProcess
     limit_s: float
     """of the whole night."""
-    case_limit: float | None
-    jobs: int
+    oracle: OracleProcess | None = None
+    """see `Runner`."""
+    case_limit: float | None = None
+    jobs: int = 0
 
     def work(self, workers: ExitStack, err: Console) -> bool:
         """Work until a stop is wanted; the workers are killed then, and released by `workers`. False where the end of
@@ -241,7 +97,7 @@ class NightSession:
             pool.stop()  # else they would take the processors from what is saved now
         if night is None or not saved:
             return saved
-        if self.oracle.trouble:
+        if self.oracle is not None and self.oracle.trouble:
             say(self.oracle.trouble)
         if night.runner.in_flight:
             say(f"dropped: {night.runner.in_flight} cases on their way were not judged in time, and do not count")
@@ -254,7 +110,138 @@ class NightSession:
         with self.stopping.shielded():
             note_targets(self.engine, self.opened.night, self.targets, statuses)
             note_space(self.engine, self.opened.night, running, declared(running))
-        return NightRun(
-            self.engine, self.opened, pool, self.targets, self.stopping, self.state / FINDINGS,
-            corpora_of(self.pack.path), self.pack_option, self.pack.kernels, say, self.limit_s, self.oracle, self.jobs,
+        return NightRun(self, pool, say)
+
+
+@dataclass
+class NightRun:
+    """The parts of a session that has workers, made once."""
+
+    session: NightSession
+    pool: WorkerPool
+    say: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        session, position = self.session, self.session.opened.position
+        self._turn = Turn(0, _REPLAY, 0, 0.0)
+        self._findings, self._corpora = session.state / FINDINGS, corpora_of(session.pack.path)
+        store = DatabaseStore(session.engine, self._findings, position, self._text)
+        by_id = {target.id: target for target in session.targets}
+        book = FindingBook(store, self._source, by_id, by_family, store.load())
+        kernels = session.pack.kernels  # all of them, whatever targets were chosen: they decide the cases
+        self.runner = Runner(
+            self.pool, session.targets, Limits(), book, declared(kernels), kernels, oracle=session.oracle,
+            interruption=session.stopping,
         )  # fmt: skip
+        self.recorder = Recorder(book.targets, book, self.runner.tally, position, session.stopping, self.say)
+        self.triage = NightTriage(self.pool, session.targets, book, position, session.stopping, session.limit_s)
+
+    @property
+    def ops(self) -> list[str]:
+        """What is searched."""
+        return sorted({target.kernel.op for target in self.session.targets})
+
+    def watch(self, *more: Observer) -> None:
+        """Tell the recorder of everything, and these."""
+        self.runner.observers = [self.recorder, self.triage.calls, *more]
+
+    def work(self) -> None:
+        """Replay, then search, until a stop is wanted. Raises CannotSave where the disk is full for too long."""
+        self.runner.skipped = FairSchedule(lambda: self.pool.busy_s, self.session.jobs)
+        earlier = self._slices()
+        if not any(part.done for part in earlier if part.op == _REPLAY):
+            with self._slice(Turn(len(earlier), _REPLAY, slice_seed(self.session.opened.seed, len(earlier)), math.inf)):
+                self._replay()
+                self._explain()
+        while self.ops and self.session.stopping.left > 0:
+            turn = self._next()
+            with self._slice(turn):
+                self.runner.limits = Limits(searching_time(turn, self.session.stopping.left))
+                self.runner.run(turn.op, turn.seed)
+                self._explain()
+
+    def _explain(self) -> None:
+        """At the end of a slice, when no batch is on its way."""
+        while self.triage.explain_one():
+            self.recorder.progress(0.0)
+
+    def _next(self) -> Turn:
+        parts = self._slices()
+        used: dict[str, list[float]] = {}
+        for part in parts:
+            used.setdefault(part.op, []).append(part.seconds)
+        return next_turn(self.session.opened.seed, len(parts), self.ops, used, self.session.stopping.left)
+
+    @contextmanager
+    def _slice(self, turn: Turn) -> Iterator[None]:
+        """What is done inside is recorded as one slice."""
+        try:
+            with self.session.stopping.shielded():
+                begin_slice(self.session.engine, self.session.opened.position, turn)
+            self._turn = turn
+            yield
+            if not self.session.stopping.wanted:
+                with self.session.stopping.shielded():
+                    end_slice(self.session.engine, self.session.opened.position)
+        except OperationalError as error:
+            raise CannotSave(f"{self.session.engine.url.database}: {error.orig}") from error
+
+    def _replay(self) -> None:
+        """Findings of earlier nights, files that a killed session left behind, corpora."""
+        known, broken = known_cases((self._findings, *self._corpora), self.ops)
+        for line in broken:
+            self.say(line)
+        book = self.recorder.book
+        names = {bucket.path: name for name, bucket in book.buckets.items() if bucket.path is not None}
+        book.replaying = {entries_of(each)[-1].case.digest: names[each.path] for each in known if each.path in names}
+        allowed = self.session.stopping.left * REPLAY_SHARE
+        end = time.monotonic() + allowed
+        shares, kept_for = self.runner.skipped, {book.buckets[name].target for name in names.values()}
+        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # the rest say nothing of what is kept
+        self.runner.replay(until(map(entries_of, known), allowed))
+        self.runner.skipped, book.replaying = shares, {}
+        for each in known:
+            bucket = book.buckets.get(names.get(each.path, ""))
+            if bucket is not None and each.found is not None and each.found.history and time.monotonic() < end:
+                judgement = self.triage.replay_history(each)
+                if judgement is not None:
+                    self.recorder.replayed(bucket, each.case, judgement)
+        left = end - time.monotonic()
+        if left > 0 and not self.session.stopping.wanted:  # so all of them were replayed
+            self._sweep(known)
+            self.runner.replay(until(published(self._corpora, self.ops), left))
+
+    def _sweep(self, known: Sequence[Kept]) -> None:
+        """Remove the case files that no bucket keeps: they were replayed, and what still fails is kept now."""
+        if self.recorder.trouble:
+            return
+        kept = {bucket.path for bucket in self.recorder.book.buckets.values()}
+        for each in known:
+            if each.path.parent == self._findings and each.path not in kept:
+                each.path.unlink(missing_ok=True)
+
+    def _slices(self) -> list[SliceTotals]:
+        with Session(self.session.engine) as transaction:
+            return slices_of(transaction, self.session.opened.night)
+
+    def _source(self) -> Source:
+        if self._turn.op == _REPLAY:
+            return Source(self._turn.seed, "replay of what was known before the night")
+        words = ["kernelfuzz run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.session.pack_option]
+        return Source(self._turn.seed, " ".join(words))
+
+    def _text(self, bucket: Bucket) -> str:
+        origin = Provenance(bucket.source.seed, bucket.source.command, self.session.pack_option)
+        target = self.recorder.book.targets[bucket.target]
+        return failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
+
+
+def last_save(night: NightRun, patience_s: float = 1.0) -> bool:
+    """Save what is left; tried again for a moment, since another process may just be reading. False: it cannot be."""
+    until = time.monotonic() + patience_s
+    night.recorder.drop_batch()
+    while not night.recorder.save():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.1)
+    return True

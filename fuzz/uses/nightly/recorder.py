@@ -13,13 +13,13 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.database_store import Position
 from fuzz.findings.store import Unsaved
-from fuzz.findings.tally import Tally
+from fuzz.findings.tally import Observer, Tally
 from fuzz.judge.judge import Judgement
 from fuzz.uses.search.stopping import Stopping
 
 
 @dataclass
-class Recorder:
+class Recorder(Observer):
     """An observer of the runner. Whole batches are saved; what cannot be saved now is kept and saved with the next."""
 
     targets: Mapping[str, Target]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fuzz.base.case import Case
 from fuzz.base.outcome import Status
 from fuzz.base.verdict import Verdict
+from fuzz.findings.tally import Observer
 from fuzz.judge.judge import Judgement
 
 FIRST, LATEST = 8, 120
@@ -33,7 +34,7 @@ class _Process:
 
 
 @dataclass
-class CallLog:
+class CallLog(Observer):
     """An observer that keeps, for the findings that `kept` names, the calls that came before."""
 
     kept: Callable[[], Collection[FindingId]]

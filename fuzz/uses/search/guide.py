@@ -20,6 +20,7 @@ from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice, Stream
 from fuzz.base.verdict import Verdict
+from fuzz.findings.tally import Observer
 from fuzz.generate.realise import realise
 from fuzz.generate.relatives import CHANGES, filled
 from fuzz.judge.judge import Judgement
@@ -92,7 +93,7 @@ class _Made:
 
 
 @dataclass
-class Guide:
+class Guide(Observer):
     """An observer that a search asks for cases. The same judgements give the same cases, whenever they come."""
 
     seed: int
@@ -135,9 +136,6 @@ class Guide:
         climb.tries[made.change] = climb.tries.get(made.change, 0) + 1
         climb.wins[made.change] = climb.wins.get(made.change, 0) + success
         self._success += (success - self._success) / _MEMORY
-
-    def progress(self, elapsed: float) -> None:
-        """Nothing to show."""
 
     def relatives(self, count: int) -> list[tuple[Draw, Capability]]:
         """Up to `count` draws near the worst cases, for each kernel in turn: the fewer the less they helped of late."""

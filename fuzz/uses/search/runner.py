@@ -7,8 +7,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
@@ -17,9 +15,10 @@ from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.reach import reach_of
-from fuzz.findings.tally import Tally, TargetTally
+from fuzz.findings.book import FindingBook
+from fuzz.findings.tally import Observer, Tally, TargetTally
 from fuzz.generate.search import StopSearch, search
-from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.judge.judge import EntryJudge
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import CaseOracle, Query
 from fuzz.laws.registry import Entry, declared, with_twins
@@ -48,22 +47,6 @@ class Limits:
         return Limits(time_left, None if self.max_cases is None else max(self.max_cases - cases, 0))
 
 
-class Observer(Protocol):
-    """Told of everything that happens, as it happens."""
-
-    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None: ...
-
-    def progress(self, elapsed: float) -> None: ...
-
-
-class Book(Protocol):
-    """Where findings go."""
-
-    def add(self, kernel: str, case: Case, judgement: Judgement, everyone: dict[str, str]) -> object: ...
-
-    def keep_evidence(self, case: Case) -> Path: ...
-
-
 @dataclass
 class Runner:
     """Runs one op's kernels on generated cases until a limit is reached."""
@@ -71,7 +54,7 @@ class Runner:
     pool: Pool
     targets: Sequence[Target]
     limits: Limits
-    book: Book
+    book: FindingBook
     laws: Sequence[str] = ()
     """laws by which cases get twins: those of the whole pack, so that the choice of targets does not change the cases.
     """

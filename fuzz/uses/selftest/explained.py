@@ -1,4 +1,4 @@
-"""Mutants explained: what the tool states beside what was planted."""
+"""Mutants explained: what the tool states, compared with what was planted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class ExplainedMutant:
 
 
 def explained_on(base: Kernel, target: Target, case: Case, judgement: Judgement) -> Finding:
-    """Beside the base, and on all targets: also on those where the mutant need not be killed."""
+    """The finding with its diagnosis, by the base and by all targets, those included where it need not be
+    killed."""
     everywhere = [each for each in expand([target.kernel, base]) if each.unavailable() is None]
     with WorkerPool(everywhere) as pool:
         return diagnose(pool, everywhere, Finding(case, judgement), TimeAllowance(_EXPLAIN_S))

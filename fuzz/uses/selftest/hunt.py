@@ -1,4 +1,4 @@
-"""Mutants result: each searched for on every target where it must be killed, beside its base on the same target."""
+"""The hunt for mutants: each is searched for on every target where it must be killed, together with its base there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TWIN_ONE_IN = 2
 
 @dataclass
 class MutantRun:
-    """One mutant on one target, beside its base on the same target."""
+    """One mutant on one target, together with its base on the same target."""
 
     mutant: Mutant
     target: Target

@@ -14,12 +14,13 @@ from sqlalchemy.schema import CreateTable
 
 import fuzz.findings
 from fuzz.base.verdict import Verdict
+from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket, Source, rule_from_text, rule_to_text
 from fuzz.findings.database import open_state, upsert
 from fuzz.findings.database_store import DatabaseStore, Position
 from fuzz.findings.database_views import view
 from fuzz.findings.state import StateError
-from fuzz.findings.store import Point, Unsaved, WorstRun
+from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import Base, CounterRow
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain

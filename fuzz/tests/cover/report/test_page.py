@@ -11,11 +11,12 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from fuzz.base.verdict import Verdict
+from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import NightView, view
-from fuzz.findings.store import Point, Unsaved, WorstRun
+from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import BucketRow, TargetRow
 from fuzz.judge.judge import Judgement
 from fuzz.report.page import write_page

@@ -14,7 +14,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.generate.aliasing import aliased_as
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, failing, mutant, target_of
-from fuzz.triage.choices import KNOTS, Choices
+from fuzz.triage.choices import SHARING, Choices
 from fuzz.triage.explain import Explanation, explain
 from fuzz.triage.family import Family
 from fuzz.triage.shrink import shrink
@@ -141,7 +141,7 @@ def test_every_choice_of_a_reduction_gives_a_sound_case(case: Case) -> None:
     kernel = PACK.kernel("weighted" if case.op == "rms_norm" else "add-generic")
     built = 0
     for place, (label, most) in enumerate(choices.ranges.items()):
-        for value in range(most + 1 if label[0] in (*KNOTS, "axes", "rows", "n") else 1):
+        for value in range(most + 1 if label[0] in (*SHARING, "axes", "rows", "n") else 1):
             vector = list(choices.whole)
             vector[place] = value
             try:
