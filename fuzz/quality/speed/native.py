@@ -79,7 +79,7 @@ def _function(target: Target, output: Path) -> ctypes._NamedFuncPointer:
     kernel = target.kernel
     command = [
         *compiler_of(target).command, "-std=gnu11", "-shared", "-fPIC", *target.flags, "-iquote",
-        str(kernel.source.parent), f"-I{NATIVE}", str(kernel.source), str(NATIVE / "speed" / "loop.c"), "-lm", "-o",
+        str(kernel.source.parent), f"-I{NATIVE}", str(kernel.source), str(Path(__file__).with_name("loop.c")), "-lm", "-o",
         str(output),
     ]  # fmt: skip
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
