@@ -20,6 +20,7 @@ from fuzz.base.capability import MAX_RANK
 from fuzz.quality.speed import EPS, Shape, Timing
 from fuzz.transport.records import DTYPES
 
+_LOOP = Path(__file__).with_name("loop.c")
 LENGTHS = (1024, 2048, 4096)
 ROWS = 16
 """of one call."""
@@ -79,8 +80,7 @@ def _function(target: Target, output: Path) -> ctypes._NamedFuncPointer:
     kernel = target.kernel
     command = [
         *compiler_of(target).command, "-std=gnu11", "-shared", "-fPIC", *target.flags, "-iquote",
-        str(kernel.source.parent), f"-I{NATIVE}", str(kernel.source), str(Path(__file__).with_name("loop.c")), "-lm", "-o",
-        str(output),
+        str(kernel.source.parent), f"-I{NATIVE}", str(kernel.source), str(_LOOP), "-lm", "-o", str(output),
     ]  # fmt: skip
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:
