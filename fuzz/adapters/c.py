@@ -163,9 +163,9 @@ def _places(row: InstructionSet, host: Host) -> Iterator[tuple[str, Emulator | N
     for arch in (row.arch,) if row.arch is not None else (host.arch, *elsewhere):
         native = arch == host.arch
         if native or row.emulator is None:  # what has no emulator says elsewhere why it cannot run
-            yield arch, None, host.vector_bits if row.lengths else None
+            yield arch, None, host.vector_bits if row.vector_lengths else None
         if row.emulator is not None and (row.always_emulated or not native):
-            yield from ((arch, row.emulator, bits) for bits in row.lengths or (None,))
+            yield from ((arch, row.emulator, bits) for bits in row.vector_lengths or (None,))
 
 
 def _size_limit(emulator: Emulator | None, opt: str) -> SizeLimit | None:
@@ -264,6 +264,6 @@ class CAttestation(Attestation):
     def words(self) -> str:
         where = "on hardware" if self.emulator == "none" else "emulated"
         uses = " ".join(sorted(self.needs)) or "baseline instructions"
-        scalable = any(row.lengths and row.features & self.needs for row in ISAS.values())
+        scalable = any(row.vector_lengths and row.features & self.needs for row in ISAS.values())
         width = f", vectors of {self.vector_bits} bits" if scalable else ""
         return f"{self.arch} {where}, {uses}{width}, {self.compiler}"

@@ -50,7 +50,7 @@ class InstructionSet:
     """options by which the emulator takes a processor that has it; {bytes} and {bits} stand for the vector length."""
     always_emulated: bool = False
     """it is emulated also where the real processor is here, and not only in its place."""
-    lengths: tuple[int, ...] = ()
+    vector_lengths: tuple[int, ...] = ()
     """of scalable vectors, in bits: where it is emulated, once at each. The worker must attest the one asked for."""
 
 
@@ -77,7 +77,7 @@ ISAS: dict[str, InstructionSet] = {
         # In bytes. sveNNN=on does not set the length: it is silently capped.
         processor=("-cpu", "max,sve-default-vector-length={bytes}"),
         always_emulated=True,
-        lengths=(128, 256, 384, 512, 1024, 2048),  # 384 is legal and no power of two
+        vector_lengths=(128, 256, 384, 512, 1024, 2048),  # 384 is legal and no power of two
     ),
 }
 """by the name that a kernel's declaration gives. 'any' is portable C; 'runtime' picks instructions when it runs, so

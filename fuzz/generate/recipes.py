@@ -1,4 +1,4 @@
-"""Recipes: the named ways in which a tensor's values are drawn.
+"""Recipes: the named ways in which a tensor's values are drawn, here those for rows. `menus` has those for weights.
 
 A recipe fills `rows` x `n` values for the reduction along n. `structured` recipes have rounding errors that are not
 random (constant, monotone, spiked rows): only the worst-case budget is sound for them.

@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from types import TracebackType
 
-from fuzz.judge.messages import CaseQueries, decode_answers, decode_queries, encode_answers, encode_queries
 from fuzz.judge.values import CaseOracle, Query
+from fuzz.judge.wire import CaseQueries, decode_answers, decode_queries, encode_answers, encode_queries
 from oracles.numerics import Numerics
 from oracles.truth import OutputCheck
 

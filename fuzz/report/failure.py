@@ -49,7 +49,7 @@ def failure_text(
     lines = [*_head(case, judgement, target)]
     if judgement.outcome is not None:
         lines += _values(case, judgement, judgement.outcome, target)
-    lines += _attribution(target.id, judgement.verdict.value, others)
+    lines += _other_targets(target.id, judgement.verdict.value, others)
     if path is not None:
         where = shlex.join([str(path), *origin.pack_option, "--target", target.id])
         lines.append(f"  reproduce     kernelfuzz repro {where}")
@@ -73,7 +73,10 @@ def bucket_text(bucket: Bucket, target: Target, origin: Provenance) -> str:
 
 
 def explanation_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The lines of an explanation, 'label: text', in the columns of a failure's text."""
+    """The lines of an explanation, 'label: text' as `fuzz.triage.explain` writes them, in the columns of a failure.
+
+    The nightly page finds lines by these labels again, also in texts of earlier nights: see `fuzz.report.page`.
+    """
     for label, _, rest in (line.partition(": ") for line in lines):
         yield f"  {label + ' ':<13} {rest}"
 
@@ -180,7 +183,7 @@ def allowance_lines(breakdown: Breakdown) -> Iterator[str]:
         yield f"  {'row' if number == 0 else '':<13} {name:<24} {text}"
 
 
-def _attribution(target: str, verdict: str, others: Mapping[str, str]) -> Iterator[str]:
+def _other_targets(target: str, verdict: str, others: Mapping[str, str]) -> Iterator[str]:
     """Who else fails on the case, who does not: what a kernel's author asks next."""
     same = [name for name, other in others.items() if other == verdict]
     passing = [name for name, other in others.items() if other == "PASS"]

@@ -182,6 +182,8 @@ def suite(_loaded: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    # What --hypothesis-seed sets in this process outlives the suite that it was given to.
+    monkeypatch.setattr("hypothesis.core.global_force_seed", None)
     plugins = [word for name in ("fuzz.pytest_plugin", "_hypothesis_pytestplugin", "xdist") for word in ("-p", name)]
 
     def run(*options: str, here: bool = False) -> pytest.RunResult:

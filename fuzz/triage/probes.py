@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from fuzz.adapters.isa import ISAS
 from fuzz.adapters.target import Target
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
 from fuzz.base.draw import EPS, Draw, Shift
@@ -23,6 +24,8 @@ _SWEPT_SLOWLY = 40
 _LONG_SLOWLY = (63, 64, 65, 127, 128, 129, 191, 192, 255, 256, 257, 1023, 1024, 1025)
 """ends and beginnings of blocks: without them `n mod 64 = 63` would be taken for `n >= 63`."""
 _LONG = (320, 383, 384, 385, 511, 512, 513, 575, 639, 640, 767, 768, 1023, 1024, 1025, 1087, 2047, 2048, 2049)
+_LANE_BITS = 32
+"""of f32, in which sums are formed."""
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
 _MIXED = 200
 """probes with several things changed at once."""
@@ -117,7 +120,7 @@ def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: 
 
 def elsewhere(base: Draw, failing: Sequence[int]) -> Iterator[Draw]:
     """Probes for the kernel's other targets: lengths around every width of a vector, and those that fail here."""
-    widths = (4, 8, 12, 16, 32, 64)
+    widths = {bits // _LANE_BITS for row in ISAS.values() for bits in row.vector_lengths}
     lengths = {1, 2, 3, *range(base.n, base.n + 3), *failing[:8], *failing[-4:]}
     lengths |= {k * width + d for width in widths for k in (1, 2, 4, 5) for d in (-1, 0, 1, width // 2)}
     yield from (replace(base, n=n) for n in sorted(lengths))

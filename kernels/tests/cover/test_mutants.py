@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz import Mutant
+from fuzz import CKernel, Mutant
 from fuzz.adapters.build import edited_source
 from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
@@ -79,7 +79,9 @@ def test_the_defect_shows_on_every_target_it_names(mutant: Mutant) -> None:
         if any(fnmatchcase(target.id, pattern) for pattern in mutant.targets) and target.unavailable() is None
     ]
     if not planted:
-        assert BASES[mutant.base].isa == "avx512", "tests need every compiler and emulator: kernelfuzz doctor --install"
+        base = BASES[mutant.base]
+        assert isinstance(base, CKernel)
+        assert base.isa == "avx512", "tests need every compiler and emulator: kernelfuzz doctor --install"
         pytest.skip("this processor has no AVX-512, and QEMU does not emulate it")
     (generic,) = [target for target in expand(PACK.kernels[:1], this_host()) if target.id == "c-generic@native:gcc-O2"]
     with WorkerPool([*planted, generic]) as pool:

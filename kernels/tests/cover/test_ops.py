@@ -57,7 +57,7 @@ def test_every_combination_of_optional_tensors(kernel: CKernel) -> None:
 def test_every_dtype_and_axis(kernel: CKernel) -> None:
     able = kernel.capabilities
     grids = (((5, 7, 3), 0), ((5, 7, 3), 1), ((5, 7, 3), 2), ((9,), 0), ((1, 6), 1), ((6, 1), 1), ((2, 300), 1))
-    judged(kernel, [a_case(kernel.op, able.takes, *grid, dtype) for dtype in able.dtypes for grid in grids])
+    judged(kernel, [a_case(kernel.op, able.takes, grid, axis, dtype) for dtype in able.dtypes for grid, axis in grids])
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)

@@ -16,7 +16,7 @@ from fuzz.adapters.pack import load
 from fuzz.adapters.python import spec_of
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
-from fuzz.transport.python.kernel import Kernel
+from fuzz.transport.python.kernel import LoadedKernel
 
 KERNELS = {k.name: k for k in load(Path(__file__).resolve().parents[2]).kernels if isinstance(k, PythonKernel)}
 BATCHES = {
@@ -32,7 +32,7 @@ BATCHES = {
 def _aligned(name: str, tensors: dict[str, torch.Tensor]) -> bool:
     """Whether the kernel would be launched as the program whose compiler is told that all is aligned."""
     [target] = expand([replace(KERNELS[name], devices=("cuda",))], this_host())
-    kernel = Kernel(spec_of(target, Builder())[0])
+    kernel = LoadedKernel(spec_of(target, Builder())[0])
     module: Any = kernel.module
     is_aligned = sys.modules[module.launch.__module__].is_aligned
     found: list[bool] = []

@@ -13,7 +13,7 @@ from fuzz.adapters.target import NotRun
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.op import OPS
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.book import FindingBook
+from fuzz.findings.book import book_in
 from fuzz.uses.search.runner import Limits, Runner
 
 KERNELS = [k for k in load(Path(__file__).resolve().parents[2]).kernels if isinstance(k, PythonKernel)]
@@ -29,7 +29,7 @@ def test_nothing_is_found(op: str, tmp_path: Path) -> None:
     with WorkerPool(targets) as pool:
         for target in targets:
             assert not isinstance(pool.statuses[target.id], NotRun), pool.statuses[target.id]
-        book = FindingBook(tmp_path, run_seed=7)
+        book = book_in(tmp_path, 7)
         runner = Runner(pool, targets, Limits(max_cases=MOST), book)
         runner.enough = lambda tally: tally.cases >= CASES and all(one.judged for one in tally.targets.values())
         tally = runner.run(op, 7)

@@ -80,6 +80,7 @@ def test_setup_from_wheels_asks_no_network_and_for_torch_only_where_there_is_non
     for folder in (checkout / ".ci", tools, tmp_path / "wheels"):
         folder.mkdir(parents=True)
     shutil.copy(CHECKOUT / ".ci" / "setup", checkout / ".ci")
+    (tmp_path / "wheels" / "numpy-2.3.5-cp312-cp312-manylinux_2_28_x86_64.whl").touch()
     for name in ("python3", "apt-get", "sudo"):
         (tools / name).write_text(_FAKE)
         (tools / name).chmod(0o755)
@@ -91,8 +92,8 @@ def test_setup_from_wheels_asks_no_network_and_for_torch_only_where_there_is_non
     subprocess.run(command, cwd=tmp_path, env=environment, check=True)
     called = (tmp_path / "record").read_text()
     [install] = re.findall(r"pip install (.*)", called)
-    assert f"--no-index --find-links {tmp_path}/wheels -e .[{extra}]" in install
-    assert "constraints" not in install, "the versions are those that lie in the folder"
+    assert f"--no-index --find-links {tmp_path}/wheels -c .venv/wheels.txt -e .[{extra}]" in install
+    assert (checkout / ".venv" / "wheels.txt").read_text() == "numpy==2.3.5\n", "what lies in the folder is wanted"
     assert "apt-get" not in called
     assert "--system-site-packages" in called
     assert (checkout / "site" / "machine.pth").read_text() == "site\n", "what python3 has is seen"

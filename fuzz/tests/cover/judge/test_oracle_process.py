@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from fuzz.base.case import Case
 from fuzz.base.dtypes import NUMPY_DTYPE, from_bits
 from fuzz.base.op import OPS
-from fuzz.judge.messages import CaseQueries, decode_answers, decode_queries, encode_answers, encode_queries
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import CaseOracle, Query, values_of
+from fuzz.judge.wire import CaseQueries, decode_answers, decode_queries, encode_answers, encode_queries
 from fuzz.tests.common.examples import any_case, plain
 from fuzz.tests.conftest import HANG_S
 from oracles.enclosure import Mask

@@ -11,7 +11,7 @@ from fuzz.findings.tally import Tally, TargetTally, WorstPass
 from fuzz.generate.aliasing import aliased_as
 from fuzz.judge.judge import Judgement
 from fuzz.report.console import PlainTable, markdown_table
-from fuzz.report.failure import _attribution, _head
+from fuzz.report.failure import _head, _other_targets
 from fuzz.report.progress import minutes, progress_line
 from fuzz.report.totals import run_notes
 from fuzz.tests.common.handmade import a_case, dense
@@ -63,7 +63,7 @@ def test_attribution_says_who_fails_too_and_who_does_not() -> None:
         "c-avx@a": "CRASH",
         "c-avx@b": "NOT_RUN",
     }
-    assert list(_attribution("c-sve@c", "FAIL_NUMERIC", others)) == [
+    assert list(_other_targets("c-sve@c", "FAIL_NUMERIC", others)) == [
         "  also fails    c-sve@a",
         "  otherwise     c-avx@a (CRASH)",
         "  passes on     c-sve@b; c-neon on all 2 targets",

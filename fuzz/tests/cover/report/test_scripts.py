@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,72 +10,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.errors import UsageError
-from fuzz.base.kernel import Kernel
-from fuzz.base.memory import shift
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.casefile import Found
 from fuzz.generate.aliasing import aliased_as
 from fuzz.generate.layouts import lay_out
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import GENERIC, PACK, TAIL_63, failing, failures, given_case, mutant, with_edits
+from fuzz.tests.common.programs import (
+    assert_overlap_is_shown,
+    run_c,
+    run_program,
+    shown_and_corrected,
+    target_on,
+    written,
+)
 from fuzz.uses.replay import ChosenCase, check_name, chosen_for_script, write_script
-
-_COMMANDS = re.compile(r"^ \*   (\S.*)$", re.MULTILINE)
-
-
-def _target(kernel: Kernel, ending: str) -> Target:
-    return next(t for t in expand([kernel], this_host()) if t.id.endswith(ending) and t.unavailable() is None)
-
-
-def _written(folder: Path, name: str, case: Case, judgement: Judgement, target: Target) -> Path:
-    law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
-    found = Found(target.id, judgement.verdict.value, 1, "0", law)
-    write_script(folder / name, ChosenCase(case, found, law), judgement, target)
-    return folder / name
-
-
-def _run(command: list[str], folder: Path) -> tuple[int, str]:
-    """In a folder that holds nothing but the program, with nothing of ours on any path."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TRITON"))}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
-
-
-def _run_c(path: Path) -> tuple[int, str]:
-    """By the two commands that stand in its first comment."""
-    assert 'kernelfuzz.h"' not in path.read_text(), "it must include nothing of ours"
-    build, run = _COMMANDS.findall(path.read_text())[:2]
-    code, said = _run(shlex.split(build), path.parent)
-    assert code == 0, said
-    return _run(shlex.split(run), path.parent)
-
-
-def _shown_and_corrected(folder: Path, wrong: Kernel, right: Kernel, ending: str, case: Case) -> str:
-    """What the program of the wrong kernel prints; that of the right one must pass."""
-    target = _target(wrong, ending)
-    with WorkerPool([target]) as pool:
-        _, judgement = failing(pool, target, case)
-    (folder / "wrong").mkdir()
-    (folder / "right").mkdir()
-    code, said = _run_c(_written(folder / "wrong", "repro.c", case, judgement, target))
-    assert code == 1, said
-    passing = Judgement(target.id, case.digest, Verdict.PASS)
-    write_script(folder / "right" / "repro.c", ChosenCase(case, None), passing, _target(right, ending))
-    assert _run_c(folder / "right" / "repro.c") == (0, "passed\n")
-    return said
 
 
 def test_a_wrong_value_is_shown_by_a_c_program(tmp_path: Path) -> None:
     case = given_case((2, 63), 1, "pitched")
-    said = _shown_and_corrected(tmp_path, with_edits(TAIL_63), GENERIC, "native:gcc-O2", case)
+    said = shown_and_corrected(tmp_path, with_edits(TAIL_63), GENERIC, "native:gcc-O2", case)
     assert re.search(r"FAILS: y\[0\] = \S+, allowed \S+ \S+ to \S+\n", said)
     assert "and 116 more" in said
     assert said.endswith("FAILED\n")
@@ -102,13 +57,13 @@ def test_the_program_includes_what_it_needs_whatever_the_kernel_does(tmp_path: P
     (tmp_path / "little.c").write_text(LITTLE)
     right = replace(GENERIC, name="little", source=tmp_path / "little.c")
     wrong = replace(right, edits=(("i < n; i++) total", "i < n - 1; i++) total"),))
-    said = _shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", given_case((1, 7), 1, "contiguous"))
+    said = shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", given_case((1, 7), 1, "contiguous"))
     assert said.endswith("FAILED\n")
 
 
 def test_an_sve_failure_is_shown_under_the_emulator_that_the_program_names(tmp_path: Path) -> None:
     kernel, base = mutant("sve-tail-dont-care"), PACK.kernel("sve")
-    said = _shown_and_corrected(tmp_path, kernel, base, "vl=256,gcc-O0", given_case((1, 13), 1, "contiguous"))
+    said = shown_and_corrected(tmp_path, kernel, base, "vl=256,gcc-O0", given_case((1, 13), 1, "contiguous"))
     assert "and 3 more" in said
     assert "sve-default-vector-length=32" in (tmp_path / "wrong" / "repro.c").read_text()
 
@@ -119,32 +74,19 @@ def test_a_write_past_a_row_is_shown_by_a_c_program(tmp_path: Path, shape: tuple
     # Before the guard page the write faults; with a gap after each row it is found afterwards.
     y = lay_out("pitched", shape, 1, 1, "before", 0) if shape[0] > 1 else lay_out("contiguous", shape, 1, 1, "after", 0)
     case = Case("rms_norm", {"eps": 0.25, "axis": 1}, {"x": x}, {"y": Output("f32", y)})
-    said = _shown_and_corrected(tmp_path, mutant("generic-writes-past-row"), GENERIC, "native:gcc-O2", case)
+    said = shown_and_corrected(tmp_path, mutant("generic-writes-past-row"), GENERIC, "native:gcc-O2", case)
     assert words in said
 
 
-@pytest.mark.parametrize("turn", [0, 1, 2, 3, 5, 6, 7, 8, 9])  # the others lie a row back, where nothing is read late
+@pytest.mark.parametrize("turn", [1, 4])  # y further on, and further back; the night has the other ways
 def test_an_overlap_lies_in_the_program_as_it_does_in_the_case(tmp_path: Path, turn: int) -> None:
-    """The planted kernel fails only where y is further on, the other one only where it is further back."""
-    case = aliased_as(a_case("rms_norm", ("weight",), (2, 9), layout=dense), "y over x", turn)
-    forward, backward = mutant("weighted-overlap-forgotten"), with_reading_backwards()
-    wrong = forward if shift(case.inputs["x"].layout, case.outputs["y"].layout) > 0 else backward
-    said = _shown_and_corrected(tmp_path, wrong, PACK.kernel("weighted"), "native:gcc-O2", case)
-    assert "FAILS: y[" in said
-
-
-def with_reading_backwards() -> Kernel:
-    """Forgets the overlap as the mutant does, and goes through a row from its end."""
-    loop = "for (int64_t i = 0; i < r->n; i++) {\n        real y ="
-    forgotten = next(k for k in PACK.mutated_kernels() if k.name == "weighted-overlap-forgotten").edits
-    edits = (*forgotten, (loop, "for (int64_t i = r->n - 1; i >= 0; i--) {\n        real y ="))
-    return replace(PACK.kernel("weighted"), name="planted", edits=edits)
+    assert_overlap_is_shown(tmp_path, turn)
 
 
 def test_one_buffer_for_two_inputs_is_one_in_the_program(tmp_path: Path) -> None:
     case = aliased_as(a_case("fused_add_rms_norm", (), (2, 5), layout=dense, eps=1.0), "residual is x", 0)
     wrong, right = mutant("add-same-buffer-added-once"), PACK.kernel("add-generic")
-    assert "FAILS: y[" in _shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
+    assert "FAILS: y[" in shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
 
 
 def test_rows_of_weights_are_rows_in_the_program(tmp_path: Path) -> None:
@@ -152,14 +94,14 @@ def test_rows_of_weights_are_rows_in_the_program(tmp_path: Path) -> None:
     weights = np.arange(1.0, 16.0, dtype="<f4").reshape(3, 5)
     case = replace(case, inputs={**case.inputs, "weight": Tensor("f32", dense((3, 5)), weights.tobytes())})
     wrong, right = mutant("weighted-first-row-of-weights"), PACK.kernel("weighted")
-    assert "FAILS: y[5] " in _shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
+    assert "FAILS: y[5] " in shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
 
 
 def test_earlier_calls_are_made_in_the_program(tmp_path: Path) -> None:
     counts = ("{ return each_row(", "{\n    static float last;\n    const float eps = last;\n    last = call->eps;\n"
               "    kf_rms_norm_call stale = *call;\n    stale.eps = eps ? eps : call->eps;\n    call = &stale;\n"
               "    return each_row(")  # fmt: skip
-    target = _target(with_edits(counts), "native:gcc-O2")
+    target = target_on(with_edits(counts), "native:gcc-O2")
     before, case = given_case((1, 9), 1, "contiguous", eps=4.0), given_case((1, 9), 1, "contiguous", eps=0.25)
     with WorkerPool([target]) as pool:
         first, second = pool.submit([before, case]).outcomes()
@@ -168,12 +110,12 @@ def test_earlier_calls_are_made_in_the_program(tmp_path: Path) -> None:
     assert judgement.verdict is Verdict.FAIL_NUMERIC
     for history, expected in (((before,), 1), ((), 0)):
         write_script(tmp_path / "repro.c", ChosenCase(case, None, history=history), judgement, target)
-        code, said = _run_c(tmp_path / "repro.c")
+        code, said = run_c(tmp_path / "repro.c")
         assert code == expected, said
 
 
 def test_what_a_python_program_cannot_lay_out_is_refused(tmp_path: Path) -> None:
-    target = _target(next(k for k in PACK.kernels if k.name == "vector-generic"), "@interpret")
+    target = target_on(next(k for k in PACK.kernels if k.name == "vector-generic"), "@interpret")
     case = aliased_as(a_case("rms_norm", (), (2, 9), layout=dense), "y over x", 0)
     judgement = Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC)
     with pytest.raises(UsageError, match=r"tensors that share memory in part .* a C kernel"):
@@ -181,33 +123,33 @@ def test_what_a_python_program_cannot_lay_out_is_refused(tmp_path: Path) -> None
 
 
 def test_a_broken_law_is_shown_by_its_two_calls(tmp_path: Path) -> None:
-    target = _target(mutant("generic-order-by-call"), "native:gcc-O2")
+    target = target_on(mutant("generic-order-by-call"), "native:gcc-O2")
     with WorkerPool([target]) as pool:
         case, judgement = failures(pool, target, 1)[0]
-    code, said = _run_c(_written(tmp_path, "repro.c", case, judgement, target))
+    code, said = run_c(written(tmp_path, "repro.c", case, judgement, target))
     assert code == 1
     assert "FAILS: the twin's y[" in said
 
 
 def test_a_triton_failure_is_shown_by_a_python_program(tmp_path: Path) -> None:
     kernel = mutant("triton-tail-not-summed")
-    target = _target(kernel, "@interpret")
+    target = target_on(kernel, "@interpret")
     case = given_case((2, 7), 1, "contiguous")
     with WorkerPool([target]) as pool:
         _, judgement = failing(pool, target, case)
-    path = _written(tmp_path, "repro.py", case, judgement, target)
+    path = written(tmp_path, "repro.py", case, judgement, target)
     assert not re.search(r"^(from|import) fuzz", path.read_text(), re.MULTILINE)
-    code, said = _run([sys.executable, "-I", "repro.py"], tmp_path)
+    code, said = run_program([sys.executable, "-I", "repro.py"], tmp_path)
     assert code == 1, said
     assert "FAILS: y[0] = " in said
     passing = Judgement(target.id, case.digest, Verdict.PASS)
     base = next(k for k in PACK.kernels if k.name == "vector-generic")
-    write_script(path, ChosenCase(case, None), passing, _target(base, "@interpret"))
-    assert _run([sys.executable, "-I", "repro.py"], tmp_path) == (0, "passed\n")
+    write_script(path, ChosenCase(case, None), passing, target_on(base, "@interpret"))
+    assert run_program([sys.executable, "-I", "repro.py"], tmp_path) == (0, "passed\n")
 
 
 def test_a_program_in_the_wrong_language_is_refused() -> None:
-    target = _target(GENERIC, "native:gcc-O2")
+    target = target_on(GENERIC, "native:gcc-O2")
     judgement = Judgement(target.id, "", Verdict.FAIL_NUMERIC)
     with pytest.raises(UsageError, match=r"end in \.c or \.py"):
         check_name(Path("repro.txt"))

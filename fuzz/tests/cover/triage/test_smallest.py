@@ -8,9 +8,8 @@ import pytest
 
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
-from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.tests.common.hunting import TAIL_63, failing, failures, given_case, mutant, target_of, with_edits
+from fuzz.tests.common.hunting import TAIL_63, failing, given_case, target_of, with_edits
 from fuzz.triage.family import CLEAR, Family
 from fuzz.triage.shrink import shrink
 from fuzz.triage.smallest import Swept, sweep
@@ -57,22 +56,6 @@ def test_what_passes_when_it_is_built_anew_proves_nothing() -> None:
     swept = _swept(at_pitch_11, given_case((2, 9), 1, "pitched"))
     assert not swept.smallest
     assert str(swept) == "unknown: built anew it passes"
-
-
-def test_orders_of_a_sum_that_differ_by_luck_are_shrunk_to_three_elements() -> None:
-    """The shrunk case breaks the law that the one before it broke."""
-    target = target_of(mutant("generic-order-by-place"))
-    with WorkerPool([target]) as pool:
-        case, judgement = failures(pool, target, 1)[0]
-        trials = Trials(pool, target, Family.of(judgement))
-        small = shrink(trials, case, judgement)
-        again = trials.judge([small])[0]
-        assert again is not None
-        assert (again.verdict, again.law and again.law.name) == (Verdict.FAIL_LAW, "in_place")
-        assert case.inputs["x"].layout.size > 4 * 3
-        assert small.inputs["x"].layout.shape == (1, 3), "two numbers have one order"
-        assert small.outputs["y"].alias == "x", "without it there is no law to break"
-        assert sweep(trials, small).smallest
 
 
 def test_shrinking_never_walks_to_a_case_that_fails_barely() -> None:

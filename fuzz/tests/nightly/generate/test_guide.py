@@ -12,11 +12,11 @@ PACK = load(built_in())
 
 
 def test_guidance_finds_a_root_that_is_a_bit_short_where_chance_does_not() -> None:
-    """What `bench guidance` shows at length: the same seeds, the same limit."""
+    """What `fuzz.quality guidance` shows at length: the same limit, and as late as a run hears of what was judged."""
     (mutant,) = [mutant for mutant in PACK.mutants if mutant.name == "weighted-root-in-23-bits"]
     targets = expand([mutant.apply(PACK.kernel(mutant.base))], this_host())[:1]
     with WorkerPool(targets) as pool:
-        hunt = Hunt(pool, targets, 500)
+        hunt = Hunt(pool, targets, 1000)
         found = [
             [search(seed)[targets[0].id] is not None for seed in range(101, 105)]
             for search in (hunt.unguided, hunt.guided)

@@ -32,6 +32,9 @@ def _ids(isa: str, host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [target.id for target in expand([_kernel(isa)], host) if target.name.opt == "O2"]
 
 
+SVE_LENGTHS = ISAS["sve"].vector_lengths
+
+
 @pytest.mark.parametrize(
     ("isa", "host", "ids"),
     [
@@ -44,8 +47,12 @@ def _ids(isa: str, host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("avx512", ARM, ["c-k@native:gcc-O2"]),
         ("neon", X86, ["c-k@qemu:gcc-O2"]),
         ("neon", ARM, ["c-k@native:gcc-O2"]),
-        ("sve", X86, [f"c-k@qemu:vl={bits},gcc-O2" for bits in ISAS["sve"].lengths]),
-        ("sve", ARM, ["c-k@native:vl=256,gcc-O2", *(f"c-k@qemu:vl={bits},gcc-O2" for bits in ISAS["sve"].lengths)]),
+        ("sve", X86, [f"c-k@qemu:vl={bits},gcc-O2" for bits in SVE_LENGTHS]),
+        (
+            "sve",
+            ARM,
+            ["c-k@native:vl=256,gcc-O2", *(f"c-k@qemu:vl={bits},gcc-O2" for bits in SVE_LENGTHS)],
+        ),
     ],
 )
 def test_the_matrix(isa: str, host: Host, ids: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +68,7 @@ def test_every_optimisation_level_and_compiler_is_there(monkeypatch: pytest.Monk
 def test_numerics_are_resolved_at_the_vector_length() -> None:
     targets = expand([_kernel("sve", Numerics(summation=VectorLanes(4, "predicated")))], X86)
     assert {target.numerics.summation for target in targets} == {
-        Lanes(bits // 32, 4, "predicated") for bits in ISAS["sve"].lengths
+        Lanes(bits // 32, 4, "predicated") for bits in SVE_LENGTHS
     }
 
 
@@ -150,7 +157,7 @@ def test_a_new_instruction_set_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None
         {"gcc": ("-march=rv64gcv",), "clang": ("-march=rv64gcv1p0",)},
         frozenset({"rvv"}),
         processor=("-cpu", "rv64,v=true,vlen={bits}"),
-        lengths=(128, 512),
+        vector_lengths=(128, 512),
     )
     monkeypatch.setitem(ISAS, "rvv", row)
     assert _ids("rvv", X86, monkeypatch) == ["c-k@qemu:vl=128,gcc-O2", "c-k@qemu:vl=512,gcc-O2"]
