@@ -230,6 +230,11 @@ class Case:
         return {**self.inputs, **self.outputs}
 
     @property
+    def elements(self) -> int:
+        """Number of logical elements of all inputs."""
+        return sum(tensor.layout.size for tensor in self.inputs.values())
+
+    @property
     def dtypes(self) -> frozenset[str]:
         """Of all tensors."""
         return frozenset(tensor.dtype for tensor in self.tensors.values())

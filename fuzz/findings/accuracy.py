@@ -51,13 +51,8 @@ def accuracy_of(case: Case, judgement: Judgement, numerics: Numerics) -> tuple[P
     if judgement.worst is None or n == 0:
         return None
     worst_case = case.structured or coarse(numerics, x.dtype)
-    point = Point(judgement.target, x.dtype, bin_of(n), worst_case)
+    point = Point(judgement.target, x.dtype, math.floor(BINS_PER_OCTAVE * math.log2(n)), worst_case)
     return point, WorstRun(n, judgement.ratio, climb(numerics, n, x.dtype), whereabouts(case))
-
-
-def bin_of(n: int) -> int:
-    """Quarter of an octave that n lies in."""
-    return math.floor(BINS_PER_OCTAVE * math.log2(n))
 
 
 @lru_cache(maxsize=4096)

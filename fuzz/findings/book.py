@@ -199,6 +199,6 @@ class FindingBook:
             self.store.release(path, self.batch)
 
 
-def book_in(folder: Path, seed: int, targets: Iterable[Target] = ()) -> FindingBook:
+def book_in(folder: Path, seed: int) -> FindingBook:
     """The book of one run, whose findings go to a folder of case files."""
-    return FindingBook(FileStore(folder), lambda: Source(seed), {target.id: target for target in targets})
+    return FindingBook(FileStore(folder), lambda: Source(seed))

@@ -125,7 +125,9 @@ class Desk:
         for other in others:
             self.book.merge(other, home)
         home.pile.findings.clear()
-        unexplained = self._unexplained(first) if self.bounds.later and self._cut_short else []
+        unexplained = []
+        if self.bounds.later and self._cut_short:  # some were put to the first cause only for lack of time
+            unexplained = [each for each in first.members if not first.explains(each, self._by_id)]
         home = self._placed(home, first, siblings)
         made = [home]
         for cause in causes[1:]:
@@ -215,7 +217,3 @@ class Desk:
             return dict(finding.verdicts)
         seen = replayed(self.pool, self._by_id, finding.case, finding.judgement.broken_law)
         return {name: each.judgement.verdict.value for name, each in seen.items()}
-
-    def _unexplained(self, cause: Cause) -> list[Finding]:
-        """What was put to a cause only because there was no time to look at it."""
-        return [each for each in cause.members if not cause.explains(each, self._by_id)]

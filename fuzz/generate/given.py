@@ -66,18 +66,6 @@ def stored(values: Values, dtype: str) -> Values:
 Like = Callable[[tuple[int, ...], float, str, Stream], Reals]
 
 
-def _ones(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
-    return np.full(shape, level)
-
-
-def _integers(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
-    return np.resize(np.arange(1.0, 8.0), shape) * level
-
-
-def _zeros(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
-    return np.zeros(shape)
-
-
 def _normal(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
     return stream.normal(int(np.prod(shape))).reshape(shape) * level
 
@@ -106,12 +94,12 @@ def _ending(last: Callable[[float], float]) -> Like:
 RANDOM = ("normal", "large", "tiny")
 """those of the recipes below whose rounding errors are random."""
 _LIKE_GIVEN: Mapping[str, Like] = {
-    "ones": _ones,
-    "integers": _integers,
+    "ones": lambda shape, level, dtype, stream: np.full(shape, level),
+    "integers": lambda shape, level, dtype, stream: np.resize(np.arange(1.0, 8.0), shape) * level,
     "normal": _normal,
     "large": _scaled(30, 6),
     "tiny": _scaled(-30, -6),
-    "zeros": _zeros,
+    "zeros": lambda shape, level, dtype, stream: np.zeros(shape),
     "one NaN": _ending(lambda level: np.nan),
     "one infinity": _ending(lambda level: np.inf),
     "spike": _ending(lambda level: level * 256.0),

@@ -155,8 +155,4 @@ def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgem
         for name, each in seen.items()
         if by_id[name].kernel == found.kernel and family.holds(each.judgement)
     ]
-    return min([found, *same], key=_cost)
-
-
-def _cost(target: Target) -> tuple[bool, bool, bool]:
-    return target.costly, target.emulated, target.name.opt == "O0"
+    return min([found, *same], key=lambda target: (target.costly, target.emulated, target.name.opt == "O0"))

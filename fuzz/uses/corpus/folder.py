@@ -53,9 +53,9 @@ def built_in() -> Path:
     raise CorpusError(f"no corpora found: name a folder with --corpora DIR (looked for {candidates[0]})")
 
 
-def file_name(case: Case, name: str = "") -> str:
-    """'DIGEST.json' or 'NAME-DIGEST.json'."""
-    return f"{name}-{case.digest[:NAMED]}.json" if name else f"{case.digest[:NAMED]}.json"
+def file_name(case: Case) -> str:
+    """The file of a case is named DIGEST.json; others may have called it NAME-DIGEST.json."""
+    return f"{case.digest[:NAMED]}.json"
 
 
 def kind_of(path: Path) -> str:
@@ -99,9 +99,9 @@ def load(path: Path) -> Kept:
     return Kept(path, case, found, about)
 
 
-def keep(kept: Kept, folder: Path, name: str = "") -> Path | None:
+def keep(kept: Kept, folder: Path) -> Path | None:
     """Write a case below `folder`; where it went, or None if the folder has it already."""
-    path = folder / file_name(kept.case, name)
+    path = folder / file_name(kept.case)
     if path.exists():
         return None
     record = casefile.to_json(kept.case, kept.found)
@@ -136,13 +136,9 @@ def in_batches(groups: Iterable[list[Entry]]) -> Iterator[list[Entry]]:
     elements = 0
     for group in groups:
         batch += group
-        elements += sum(_elements(entry.case) for entry in group)
+        elements += sum(entry.case.elements for entry in group)
         if len(batch) >= BATCH_ENTRIES or elements >= BATCH_ELEMENTS:
             yield batch
             batch, elements = [], 0
     if batch:
         yield batch
-
-
-def _elements(case: Case) -> int:
-    return sum(tensor.layout.size for tensor in case.inputs.values())

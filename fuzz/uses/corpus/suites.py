@@ -130,8 +130,8 @@ def load_suite(path: Path) -> Suite:
         raise SuiteError(f"{path}: not a suite: {error.args[0]} is missing") from error
 
 
-def expand(suite: Suite, most: int = MOST_ELEMENTS) -> Iterator[Published]:
-    """Every case of the suite, with rows cut to `most` elements. Rows longer than LONGEST_ROW are left out: no gate
+def expand(suite: Suite) -> Iterator[Published]:
+    """Every case of the suite, with rows cut to MOST_ELEMENTS. Rows longer than LONGEST_ROW are left out: no gate
     has the time for them."""
     for sweep in suite.sweeps:
         for shape in sweep.shapes:
@@ -139,7 +139,7 @@ def expand(suite: Suite, most: int = MOST_ELEMENTS) -> Iterator[Published]:
                 continue
             for dtype in sweep.dtypes:
                 for eps in sweep.eps:
-                    case = realise(_draw(suite.system, sweep, _cut(shape, sweep.axis, most), dtype, eps))
+                    case = realise(_draw(suite.system, sweep, _cut(shape, sweep.axis), dtype, eps))
                     yield Published(suite.system, sweep, case, shape)
 
 
@@ -160,13 +160,13 @@ def _sweep(record: Mapping[str, Any]) -> Sweep:
     return sweep
 
 
-def _cut(shape: tuple[int, ...], axis: int, most: int) -> tuple[int, ...]:
-    """Fewer rows, from the outermost axis on, until the tensor has at most `most` elements."""
+def _cut(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """Fewer rows, from the outermost axis on, until the tensor has at most MOST_ELEMENTS."""
     cut, kept = list(shape), axis % len(shape)
     for place in range(len(cut)):
         rest = int(np.prod([extent for other, extent in enumerate(cut) if other != place], dtype=np.int64))
         if place != kept and rest:
-            cut[place] = max(1, min(cut[place], most // rest)) if cut[place] else 0
+            cut[place] = max(1, min(cut[place], MOST_ELEMENTS // rest)) if cut[place] else 0
     return tuple(cut)
 
 

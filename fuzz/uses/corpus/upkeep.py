@@ -26,7 +26,7 @@ def subsumed(corpus: Iterable[Kept]) -> list[Subsumed]:
     """Files found as the same failure on the same kind of input as a smaller one. Documented cases always stay."""
     best: dict[tuple[object, ...], Kept] = {}
     dropped = []
-    for kept in sorted(corpus, key=lambda each: (_size(each.case), each.case.digest)):
+    for kept in sorted(corpus, key=lambda each: (each.case.elements, each.case.digest)):
         if kept.found is None or kept.about:
             continue
         first = best.setdefault(signature(kept), kept)
@@ -73,7 +73,3 @@ def _row_class(case: Case) -> tuple[object, ...]:
     shape = case.inputs["x"].layout.shape
     n = shape[int(case.params["axis"])]
     return n % _TAIL, n > _TAIL, case.inputs["x"].layout.size > n, case.params["eps"] == 0
-
-
-def _size(case: Case) -> int:
-    return sum(tensor.layout.size for tensor in case.inputs.values())

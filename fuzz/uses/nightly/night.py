@@ -50,6 +50,8 @@ from fuzz.uses.search.stopping import Stopping
 from fuzz.uses.search.turns import FairSchedule
 from fuzz.uses.starting import started
 
+_PATIENCE_S = 1.0
+"""Seconds for which the last save is tried: another process that reads is done by then. Chosen, not measured."""
 _REPLAY = ""
 """op of the slice in which known cases are replayed."""
 
@@ -236,9 +238,9 @@ class NightRun:
         return failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
 
 
-def last_save(night: NightRun, patience_s: float = 1.0) -> bool:
+def last_save(night: NightRun) -> bool:
     """Save what is left; tried again for a moment, since another process may just be reading. False: it cannot be."""
-    until = time.monotonic() + patience_s
+    until = time.monotonic() + _PATIENCE_S
     night.recorder.drop_batch()
     while not night.recorder.save():
         if time.monotonic() >= until:

@@ -15,7 +15,7 @@ from fuzz.base.case import CaseError, contiguous
 from fuzz.findings.casefile import Found
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.conftest import edited
-from fuzz.uses.corpus.folder import Kept, built_in, entries_of, in_batches, keep, kept_cases
+from fuzz.uses.corpus.folder import Kept, built_in, entries_of, file_name, in_batches, keep, kept_cases
 from fuzz.uses.corpus.suites import SuiteError, expand, load_suite, suites
 from fuzz.uses.corpus.upkeep import subsumed
 
@@ -77,9 +77,11 @@ def test_only_the_smallest_of_the_same_failure_on_the_same_kind_of_input_stays(t
 def test_cases_are_added_merged_and_pruned_by_their_digest(cli_here: Cli, tmp_path: Path) -> None:
     findings, corpora = tmp_path / "findings", tmp_path / "corpora"
     corpora.mkdir()
-    first = keep(_found(65), findings, "planted")
-    assert first is not None
-    assert keep(_found(129), findings, "planted") is not None
+    for n in (65, 129):
+        path = keep(_found(n), findings)
+        assert path is not None
+        path.rename(findings / f"planted-{path.name}")
+    first = findings / f"planted-{file_name(_found(65).case)}"
     added = cli_here("corpus", "add", str(first), "--corpora", "corpora", "--bug", "T1", "--why", "one sentence")
     assert (added.returncode, added.stderr) == (0, "")
     [kept] = kept_cases(corpora / "regressions")
