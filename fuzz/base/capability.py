@@ -47,12 +47,12 @@ class Capabilities:
     needs: tuple[str, ...] = ()
     """These optional tensors must be there."""
     mixed: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """dtypes of tensors other than x, where they may differ from the default, as (name, dtypes): "x" stands for the
+    """The dtypes of tensors other than x, where they may differ from the default, as (name, dtypes): "x" stands for the
     dtype of x. By default rstd is f32, dw has the dtype of weight, everything else that of x."""
     offset: bool = False
     """A non-zero offset may be added to the weight."""
     weight_rows: bool = False
-    """the weight may also have rank 2, as `Operand.stackable` says: row r of x takes its row r mod rows. Not of
+    """The weight may also have rank 2, as `Operand.stackable` says: row r of x takes its row r mod rows. Not of
     gradients, whose weight has rank 1."""
     max_n: int | None = None
     """The longest row has so many elements."""
@@ -62,7 +62,7 @@ class Capabilities:
     """The address of every row's first element must be a multiple of so many bytes; 1 means any element-aligned one."""
 
     outside: Literal["undefined", "rejects"] = "undefined"
-    """what happens with anything else: 'undefined', it is never tried; 'rejects', it is given to the kernel on purpose,
+    """What happens with anything else: 'undefined', it is never tried; 'rejects', it is given to the kernel on purpose,
     which must return KF_REJECTED."""
 
     def __post_init__(self) -> None:
