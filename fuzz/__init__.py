@@ -42,7 +42,7 @@ _HOME = {
     "Mutant": "fuzz.base.kernel",
     "PythonKernel": "fuzz.adapters.python",
 }
-"""the module of each name; those of the oracle's declarations otherwise."""
+"""The module of each name. A name that is not here is in the module of the oracle's declarations."""
 
 
 def __getattr__(name: str) -> object:

@@ -13,7 +13,7 @@ from oracles.precise import Bounds, conforms
 from oracles.rounding import bits, round_precise
 
 DIGITS = 30
-"""significant digits of exact values."""
+"""Exact values are given to this many significant digits."""
 
 
 @dataclass(frozen=True)
@@ -33,26 +33,26 @@ class Breakdown:
 
     output: str
     index: tuple[int, ...]
-    """into the output as the kernel returned it."""
+    """The index of the element in the output as the kernel returned it."""
     passes: bool
     exact: str
-    """the declaration without inexact steps, unrounded, to `DIGITS` digits."""
+    """The value of the declaration without inexact steps, unrounded, to `DIGITS` digits."""
     low: Number
     high: Number
-    """ends of the conformance set, signed."""
+    """Both `low` and `high` are ends of the conformance set, signed."""
     got: Number
     expected: Number
-    """the exact value rounded once."""
+    """The exact value rounded once."""
     ulp: float
-    """(got - exact) in units of the spacing of the output's dtype at the exact value."""
+    """The difference (got - exact) in units of the spacing of the output's dtype at the exact value."""
     ratio: float
-    """err/budget."""
+    """The err/budget of the element."""
     terms: tuple[Term, ...]
-    """the budget to first order; values in units of the output."""
+    """The budget to first order; its values are in units of the output."""
     facts: tuple[tuple[str, str], ...]
-    """about the row: name and text."""
+    """Each fact about the row is a name and a text."""
     remarks: tuple[str, ...] = ()
-    """special rules that apply to the element: NaN required, may be zero, ..."""
+    """Special rules that apply to the element are named here: NaN required, may be zero, ..."""
 
 
 def breakdown(

@@ -19,10 +19,10 @@ from oracles.numerics import Numerics, NumericsError
 from oracles.rounding import round_to
 
 Number = Any
-"""float, float64 array or mpmath number."""
+"""A float, a float64 array or an mpmath number."""
 
 CONFIDENCE = 6.0
-"""lambda of the statistical budget lambda sqrt(h) u.
+"""The lambda of the statistical budget lambda sqrt(h) u.
 
 Confidence: with mean-independent rounding errors bounded by u, a sum leaves it with probability at most
 2 exp(-lambda^2 / 2), 3e-8 a row (Connolly, Higham and Mary 2021, theorem 4.8; Higham and Mary 2019). Measured
@@ -31,7 +31,7 @@ any sum with a statistical budget needed was 1.28.
 """
 
 RANDOM_LIMIT = 2.0**-5
-"""largest h*u for which rounding errors count as random.
+"""The largest h*u for which rounding errors count as random.
 
 Beyond it, terms fall below the last bits of the partial sum (a bf16 or f16 sum stalls), the errors all have one sign,
 and only the worst case is sound.
@@ -45,7 +45,7 @@ class Term:
     name: str
     formula: str
     value: float
-    """relative in a `RowBudget`; in units of the output in an explanation."""
+    """The value is relative in a `RowBudget`, and in units of the output in an explanation."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,16 @@ class RowBudget:
     """
 
     form: Format
-    """of the accumulator."""
+    """The format of the accumulator."""
     count: float
-    """row length as the accumulator holds it."""
+    """The row length as the accumulator holds it."""
     eps: float
-    """eps as it is added: rounded to the accumulator, and to the input's dtype first where the contract says so."""
+    """The eps that is added: rounded to the accumulator, and to the input's dtype first where the contract says so."""
     quantum: float
-    """absolute error of an operation that underflows; 0 where the sum's range is exact."""
+    """The absolute error of an operation that underflows; 0 where the sum's range is exact."""
     exact_range: bool
     chain: int
-    """roundings that one square goes through: its own and those of the additions."""
+    """The number of roundings that one square goes through: its own and those of the additions."""
     statistical: bool
     sum_down: float
     sum_up: float
@@ -155,7 +155,7 @@ class GradientBudget:
     u: float
     first: int
     second: int
-    """roundings to the dtype of the multiplications."""
+    """Both `first` and `second` count roundings to the dtype of the multiplications."""
     sum: float
     mean: float
     quantum: float
@@ -213,7 +213,7 @@ class Rounding:
 
     relative: float
     absolute: float
-    """error where they underflow, in units of the result."""
+    """The error where they underflow, in units of the result."""
 
 
 def rounding(form: Format, numerics: Numerics, operations: int) -> Rounding:

@@ -34,7 +34,7 @@ STRUCTURES: dict[str, Summation] = {
     "tiles 256": Tiles(256),
     "pairwise 8": Pairwise(8),
 }
-"""those of the built-in kernels, with SVE at its shortest, odd and longest vectors, and those of GPU kernels."""
+"""The structures of the built-in kernels, with SVE at its shortest, odd and longest vectors, and of GPU kernels."""
 DTYPES = ("f32", "f16", "bf16")
 LENGTHS = (1, 7, 64, 65, 127, 512, 1024, 4097, 32768)
 RECIPES = ("normal", "uniform", "lognormal", "integers", "constant", "rising", "falling", "powers")
@@ -50,15 +50,15 @@ class Measurement:
     n: int
     structured: bool
     statistical: bool
-    """the sum had the statistical budget."""
+    """True: the sum had the statistical budget."""
     rows: int
     chain: int
     error: float
-    """largest |sum - exact| / (u exact)."""
+    """The largest |sum - exact| / (u exact)."""
     ratio: float
-    """largest err/budget of rstd."""
+    """The largest err/budget of rstd."""
     alarms: int
-    """judged outputs that did not pass; a false alarm, because the kernel is correct."""
+    """The number of judged outputs that did not pass; each is a false alarm, because the kernel is correct."""
 
     @property
     def constant(self) -> float:

@@ -28,7 +28,7 @@ from oracles.scaling import LOST, LOWEST, ScaledRows, Shift, scaled_rows, times,
 from oracles.steps import inexact, point
 
 _LEAST = -500
-"""smallest exponent by which dy is scaled: what is added for underflow then stays finite."""
+"""The smallest exponent by which dy is scaled: what is added for underflow then stays finite."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Columns:
     status: SpecialRows
     numerics: Numerics
     narrowed: int
-    """roundings of rstd before it is multiplied by."""
+    """The number of roundings of rstd before anything is multiplied by it."""
     structured: bool
 
     @property

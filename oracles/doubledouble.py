@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 F64 = NDArray[np.float64]
 
 ULP = 2.0**-101
-"""relative error bound of every operation."""
+"""The relative error bound of every operation."""
 
 SAFE = (2.0**-400, 2.0**480)
-"""magnitudes (zero apart) for which squares and their low parts neither underflow nor overflow."""
+"""The magnitudes (zero apart) for which squares and their low parts neither underflow nor overflow."""
 
 LOST = 2.0**-1070
-"""absolute error that underflow adds to a product: five partial products, each within half of 2^-1074. Sums have none,
-since what is added of subnormal numbers is exact."""
+"""The absolute error that underflow adds to a product: five partial products, each within half of 2^-1074. Sums have
+none, since what is added of subnormal numbers is exact."""
 
 SPLITTER = 2.0**27 + 1
 

@@ -16,13 +16,13 @@ class Format:
 
     name: str
     itemsize: int
-    """bytes."""
+    """The size of one number in bytes."""
     precision: int
-    """significant bits, the hidden one included."""
+    """The number of significant bits, the hidden one included."""
     emin: int
-    """exponent of the smallest normal number, 2^emin."""
+    """The exponent of the smallest normal number, 2^emin."""
     max: float
-    """largest finite number."""
+    """The largest finite number."""
     infinities: bool = True
     """False: the format has NaN but no infinity (e4m3), so what overflows becomes NaN."""
 

@@ -19,7 +19,7 @@ from oracles.dtypes import Format
 from oracles.rounding import half_gap, half_gap_of, round_to
 
 FORBIDDEN, ALLOWED, REQUIRED = 0, 1, 2
-"""whether an element may be NaN."""
+"""These say whether an element may be NaN."""
 
 ABOVE_ONE = float(np.nextafter(1.0, 2.0))
 
@@ -36,24 +36,26 @@ class Enclosure:
 
     form: Format
     centre: Real
-    """the declaration evaluated without inexact steps; the exact value where only the last step rounds."""
+    """The declaration evaluated without inexact steps; it is the exact value where only the last step rounds."""
     below: F64
     above: F64
-    """distance from the centre to the ends of the real interval, before the last rounding."""
+    """Both `below` and `above` are distances from the centre to the ends of the real interval, before the last
+    rounding."""
     inner: tuple[F64, F64]
     outer: tuple[F64, F64]
     negative: Mask | None = None
-    """sign bit required, zeros included; None where the sign of a zero is free."""
+    """The required sign bit, zeros included; None where the sign of a zero is free."""
     nan: Flags | None = None
     """None: no element may be NaN."""
     zero: Mask | None = None
-    """elements that may also be zero, because the sum of squares may overflow. None: none."""
+    """The elements that may also be zero, because the sum of squares may overflow. None: there are none."""
     nonfinite: Mask | None = None
-    """elements for which any NaN or infinity conforms too, because an intermediate result may overflow. None: none."""
+    """The elements for which any NaN or infinity conforms too, because an intermediate result may overflow.
+    None: there are none."""
     unjudged: Mask | None = None
-    """elements of which the contract says nothing: all conform. None: none."""
+    """The elements of which the contract says nothing: all conform. None: there are none."""
     unsure: Mask | None = None
-    """elements of which only the precise tier can say anything; their inner ends are NaN."""
+    """The elements of which only the precise tier can say anything; their inner ends are NaN."""
 
     def values(self, got: F64) -> F64:
         """What is compared: `got`, or its magnitude."""
@@ -67,7 +69,7 @@ class Comparison:
     failing: Mask
     unsure: Mask
     ratio: F64
-    """err/budget: above 1 exactly for failures; inf for NaN and inf in the wrong place."""
+    """The err/budget: above 1 exactly for failures; inf for NaN and inf in the wrong place."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,10 @@ class Worst:
     """The element of a passing output with the largest err/budget."""
 
     flat: int
-    """index into the canonical array."""
+    """The index into the canonical array."""
     ratio: float
     blunt: bool
-    """see `is_blunt`."""
+    """For its meaning see `is_blunt`."""
 
 
 def rounded(form: Format, stack: Real, saturate: bool = False, negative: Mask | None = None) -> Enclosure:

@@ -23,10 +23,10 @@ from oracles.rows import DOUBLE_DOUBLE, OWN, SIDE, Roots
 from oracles.scaling import LOST, LOWEST, ScaledRows, Shift, scaled_rows, times, times_float
 
 SAFE = (2.0**-250, 2.0**250)
-"""magnitudes for which products of a few numbers stay within the range of double-double arithmetic."""
+"""The magnitudes for which products of a few numbers stay within the range of double-double arithmetic."""
 
 SLACK = 2.0**-40
-"""relative error of the fast tier's budgets, which are calculated in float64."""
+"""The relative error of the fast tier's budgets, which are calculated in float64."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class SpecialRows:
     nan: Mask
     """All of the row is NaN."""
     infinite: Mask
-    """all of the row is NaN or infinite, because an input is infinite."""
+    """All of the row is NaN or infinite, because an input is infinite."""
     unjudged: Mask
     beyond: Mask
-    """beyond the fast tier's range."""
+    """The row is beyond the fast tier's range."""
     unsure: Mask
-    """the same, in rows that are nothing of the above."""
+    """The row is beyond that range and none of the above: not NaN, infinite or unjudged."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Gradient:
     dy: RowOperand
     weight: Weight | None
     extra: RowOperand | None
-    """gradient of the residual sum, added at the end."""
+    """The gradient of the residual sum, added at the end."""
     _sums: dict[tuple[int, str], tuple[mpf, ...]] = field(default_factory=dict, repr=False, compare=False)
     _facts: dict[tuple[object, ...], tuple[Mapping[str, mpf], mpf, mpf]] = field(
         default_factory=dict, repr=False, compare=False

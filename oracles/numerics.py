@@ -36,38 +36,40 @@ class Numerics:
     """The numeric contract of one kernel. Defaults are those of a plain float32 CPU kernel."""
 
     accumulate: str = "f32"
-    """dtype in which squares are summed and the reciprocal root is formed; 'input': that of x."""
+    """The dtype in which squares are summed and the reciprocal root is formed; 'input': that of x."""
     summation: Summation = SEQUENTIAL
-    """order of the additions along a row; its longest chain sets the budget."""
+    """The order of the additions along a row; its longest chain sets the budget."""
     mean: Literal["divide", "reciprocal"] = "divide"
-    """sum / n, or sum * (1/n) with 1/n rounded first."""
+    """The mean is sum / n, or sum * (1/n) with 1/n rounded first."""
     rsqrt_ulp: float | None = None
-    """error bound of the reciprocal square root in ulp; None means correctly rounded sqrt, then correct 1/x."""
+    """The error bound of the reciprocal square root in ulp; None means correctly rounded sqrt, then correct 1/x."""
     sum_range: Literal["ieee", "exact"] = "ieee"
-    """'ieee': the sum of squares overflows and underflows as the accumulator does; 'exact': it must not."""
+    """With 'ieee' the sum of squares overflows and underflows as the accumulator does; with 'exact' it must not."""
     multiply: str | None = None
-    """dtype in which elements are multiplied by rstd and weight; None: that of `accumulate`; 'input': that of x."""
+    """The dtype in which elements are multiplied by rstd and weight; None: that of `accumulate`; 'input': that of x."""
     cast: Literal["none", "llama", "gemma"] = "gemma"
-    """'gemma': one cast, at the end; 'llama': x*rstd is rounded to x's dtype before the weight; 'none': everything
-    is done in x's dtype, which needs accumulate='input'."""
+    """With 'gemma' there is one cast, at the end; with 'llama' x*rstd is rounded to x's dtype before the weight; with
+    'none' everything is done in x's dtype, which needs accumulate='input'."""
     offset: Literal["multiply", "weight"] = "multiply"
-    """dtype in which offset + weight is formed: that of the multiplications, or that of the weight."""
+    """The dtype in which offset + weight is formed: that of the multiplications, or that of the weight."""
     eps: Literal["accumulate", "input"] = "accumulate"
-    """dtype that eps is rounded to: the accumulator's, or x's (in f16, eps below 2^-25 is 0)."""
+    """The dtype that eps is rounded to: the accumulator's, or x's (in f16, eps below 2^-25 is 0)."""
     residual: Literal["rounded", "unrounded"] = "rounded"
-    """whether x + residual is rounded to the residual output's dtype before it is normalised."""
+    """This says whether x + residual is rounded to the residual output's dtype before it is normalised."""
     dx: Literal["x_hat", "rstd3"] = "x_hat"
-    """dx = rstd (m - x_hat mean(x_hat m)), or rstd m - rstd^3 mean(m x) x with the cube formed (it may overflow)."""
+    """The formula is dx = rstd (m - x_hat mean(x_hat m)), or rstd m - rstd^3 mean(m x) x with the cube formed (it may
+    overflow)."""
     dw_accumulate: str = "f32"
-    """dtype in which dw is summed over rows; 'input': that of x."""
+    """The dtype in which dw is summed over rows; 'input': that of x."""
     dw_summation: Summation = SEQUENTIAL
-    """order of the additions over rows."""
+    """The order of the additions over rows."""
     denormals: Literal["preserve", "flush"] = "preserve"
-    """'flush': a subnormal operand or result may be replaced by zero anywhere."""
+    """With 'flush' a subnormal operand or result may be replaced by zero anywhere."""
     nonfinite: Literal["ieee", "unspecified"] = "ieee"
-    """'ieee': NaN, inf and overflow do as IEEE arithmetic says; 'unspecified' (fast math): such rows are not judged."""
+    """With 'ieee' NaN, inf and overflow do as IEEE arithmetic says; with 'unspecified' (fast math) such rows are not
+    judged."""
     saturate: bool = False
-    """the last cast turns what overflows into the largest finite number."""
+    """True: the last cast turns what overflows into the largest finite number."""
 
     def __post_init__(self) -> None:
         for name, options in _CHOICES.items():
@@ -121,4 +123,4 @@ def _settled(numerics: Numerics, dtype: str) -> Numerics:
 
 
 _CHOICES = {name: get_args(hint) for name, hint in get_type_hints(Numerics).items() if get_origin(hint) is Literal}
-"""allowed values of the fields that have a closed list of them."""
+"""The allowed values of the fields that have a closed list of them."""

@@ -34,7 +34,7 @@ class RowOperand:
     values: F64
     dtype: Format
     wide: bool = False
-    """what is made of them is so exact that float64 cannot enclose it, whatever their dtype."""
+    """True: what is made of the rows is so exact that float64 cannot enclose it, whatever their dtype."""
     _totals: dict[int, mpf] = field(default_factory=dict, repr=False, compare=False)
     _underflows: dict[tuple[int, str], int] = field(default_factory=dict, repr=False, compare=False)
     _rows: dict[tuple[int, RowBudget, int], RowBounds] = field(default_factory=dict, repr=False, compare=False)
@@ -87,7 +87,7 @@ class Weight:
     """offset + weight, one per column, or one per element."""
 
     values: F64
-    """(n,) or (rows, n)."""
+    """The shape is (n,) or (rows, n)."""
     dtype: Format
     offset: float
 

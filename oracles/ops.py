@@ -19,14 +19,14 @@ MODULES: Mapping[str, tuple[str, str]] = {
     "rms_norm_backward": ("oracles.rms_norm_backward", "RmsNormBackward"),
     "fused_add_rms_norm_backward": ("oracles.rms_norm_backward", "FusedAddRmsNormBackward"),
 }
-"""op -> module and class."""
+"""The module and class of each op."""
 
 
 class OpProblem(Protocol):
     """One problem of one op. Canonical arrays are (rows, n), or flat for outputs without the normalised axis."""
 
     axis: int
-    """the normalised axis, counted from the front."""
+    """The normalised axis, counted from the front."""
 
     def shape(self, output: str) -> tuple[int, ...]:
         """Shape of an output as the kernel returns it."""

@@ -19,14 +19,14 @@ from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED
 from oracles.rounding import round_precise
 
 EXACT = 6600
-"""bits in which every sum of products of three float64 numbers is exact (3 * (1024 + 1074) and carries)."""
+"""With this many bits every sum of products of three float64 numbers is exact (3 * (1024 + 1074) and carries)."""
 
 START = 160
-"""bits of the first evaluation; the second one has twice as many. Twice the significand of f64 plus room."""
+"""The first evaluation has this many bits, twice the significand of f64 plus room; the second one has twice as many."""
 
 
 _WHOLE = 2.0**53
-"""makes a whole number of every significand."""
+"""Multiplication by this makes a whole number of every significand."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,14 @@ class Bounds:
     low: mpf
     high: mpf
     negative: bool | None
-    """sign bit required; the interval is then about magnitudes. None: signed interval, free sign of zero."""
+    """The required sign bit; the interval is then about magnitudes. None: the interval is signed, and the sign of
+    zero is free."""
     nan: int = FORBIDDEN
     zero: bool = False
     saturate: bool = False
-    """what overflows in the last rounding becomes the largest finite number."""
+    """True: what overflows in the last rounding becomes the largest finite number."""
     nonfinite: bool = False
-    """any NaN or infinity conforms too: an intermediate result may overflow."""
+    """True: any NaN or infinity conforms too, because an intermediate result may overflow."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -99,9 +100,9 @@ class RowBounds:
     """Exact facts about one row and the interval of its reciprocal root, at one precision."""
 
     total: mpf
-    """exact sum of squares."""
+    """The exact sum of squares."""
     underflowing: int
-    """non-zero elements whose square underflows in the accumulator."""
+    """The number of non-zero elements whose square underflows in the accumulator."""
     sum_low: mpf
     sum_high: mpf
     root: Interval

@@ -28,11 +28,11 @@ class Problem:
     params: Mapping[str, float | int]
     inputs: Mapping[str, NDArray[Any]]
     outputs: Mapping[str, str]
-    """output name -> dtype name."""
+    """The dtype name of each output, by the output's name."""
     structured: bool = False
-    """True: rounding errors are not random (constant, monotone, power-of-two rows), only the worst case is sound."""
+    """True: rounding errors are not random (constant, monotone, power-of-two rows), so only the worst case is sound."""
     key: str = field(default="", compare=False)
-    """caller's digest of the same data, if it has one; saves hashing the inputs again."""
+    """The caller's digest of the same data, if it has one; it saves hashing the inputs again."""
 
     def __post_init__(self) -> None:
         for name, array in self.inputs.items():

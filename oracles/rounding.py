@@ -22,7 +22,7 @@ STORAGE: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
     "f16": np.dtype(np.float16),
 }
-"""NumPy dtype in which values of each format are stored; without ml_dtypes only NumPy's own."""
+"""The NumPy dtype in which values of each format are stored; without ml_dtypes there are only NumPy's own."""
 
 with suppress(ImportError):
     import ml_dtypes
@@ -32,10 +32,10 @@ with suppress(ImportError):
     STORAGE["e5m2"] = np.dtype(ml_dtypes.float8_e5m2)
 
 NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in STORAGE.items()}
-"""Format name of each NumPy dtype."""
+"""The format name of each NumPy dtype."""
 
 _EXPONENT = np.int64(0x7FF0 << 48)
-"""exponent field of a float64; by itself it is the power of two at or below a normal number."""
+"""The exponent field of a float64; by itself it is the power of two at or below a normal number."""
 
 _NATIVE = {"f32": np.float32, "f16": np.float16}
 

@@ -24,20 +24,20 @@ from oracles.enclosure import Mask, any_of
 CENTRE, LOW_OUTER, LOW_INNER, HIGH_INNER, HIGH_OUTER = range(5)
 
 SIDE = np.array([[0.0], [-1.0], [-1.0], [1.0], [1.0]])
-"""which way a budget moves each array of a stack."""
+"""The signs say which way a budget moves each array of a stack."""
 
 OWN = np.array([[0.0], [-1.0], [1.0], [-1.0], [1.0]])
-"""which way the fast tier's own error moves each array of a stack."""
+"""The signs say which way the fast tier's own error moves each array of a stack."""
 
 _LEAST = -500
-"""smallest exponent by which rows are scaled: what underflow adds to a sum then stays far below 1."""
+"""The smallest exponent by which rows are scaled: what underflow adds to a sum then stays far below 1."""
 _FAINT = 2.0**-800
-"""smallest scaled mean whose relative error is that of the arithmetic: what underflows is below n 2^-1070."""
+"""The smallest scaled mean whose relative error is that of the arithmetic: what underflows is below n 2^-1070."""
 _LARGEST = 900
-"""largest exponent of a row whose root has both its parts in the normal range."""
+"""The largest exponent of a row whose root has both its parts in the normal range."""
 
 FALLING = [CENTRE, HIGH_OUTER, HIGH_INNER, LOW_INNER, LOW_OUTER]
-"""order of a stack after a decreasing function."""
+"""The order of a stack after a decreasing function."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Arithmetic:
     """What the fast tier calculates in."""
 
     ulp: float
-    """relative error bound of one operation."""
+    """The relative error bound of one operation."""
     lift: Callable[[F64], Real]
-    """makes an operand of an array, so that what follows is done in this arithmetic."""
+    """This makes an operand of an array, so that what follows is done in this arithmetic."""
 
     @lru_cache(maxsize=4096)  # noqa: B019 (there are two instances, both live as long as the module)
     def own(self, operations: float) -> Real:
@@ -69,17 +69,17 @@ class Roots:
     """Reciprocal roots of all rows, and what is special about some of them; the masks have shape (rows,)."""
 
     stack: Real
-    """(5, rows)."""
+    """The reciprocal roots, (5, rows)."""
     zero: Mask | None = None
-    """the sum may overflow, so that rstd may also be 0."""
+    """True where the sum may overflow, so that rstd may also be 0."""
     dead: Mask | None = None
-    """rstd is certainly 0: the sum must overflow, or an input is infinite."""
+    """True where rstd is certainly 0: the sum must overflow, or an input is infinite."""
     nan: Mask | None = None
-    """the row holds a NaN."""
+    """True where the row holds a NaN."""
     pole: Mask | None = None
-    """rstd may be infinite: eps is 0 and the mean of squares may be."""
+    """True where rstd may be infinite: eps is 0 and the mean of squares may be."""
     unsure: Mask | None = None
-    """the fast tier cannot tell which of these holds."""
+    """True where the fast tier cannot tell which of these holds."""
 
 
 @dataclass(frozen=True)

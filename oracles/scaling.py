@@ -17,17 +17,17 @@ from oracles.doubledouble import F64, DoubleDouble, Real, exponents, head, shift
 from oracles.enclosure import Mask
 
 Shift = np.ndarray[tuple[int, ...], np.dtype[np.int64]] | int
-"""exponents of powers of two; 0 where nothing is scaled."""
+"""The exponents of powers of two; 0 where nothing is scaled."""
 
 MOST = 200
-"""largest exponent of h = x r: sqrt(n) bounds it where r is the root of the row, nothing where it is an input."""
+"""The largest exponent of h = x r: sqrt(n) bounds it where r is the root of the row, nothing where it is an input."""
 
 LOST = 2.0**-600
-"""absolute error of what is calculated of scaled numbers, where it is not zero by itself: below 2^9 `doubledouble.LOST`
-for h mean(h m), times 2^(2 `MOST`), times budgets of at most 2^50."""
+"""The absolute error of what is calculated of scaled numbers, where it is not zero by itself: below
+2^9 `doubledouble.LOST` for h mean(h m), times 2^(2 `MOST`), times budgets of at most 2^50."""
 
 LOWEST = 2.0**-1072
-"""absolute error of a double-double number that is scaled back: both of its parts may be rounded to 2^-1074."""
+"""The absolute error of a double-double number that is scaled back: both of its parts may be rounded to 2^-1074."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class ScaledRows:
     """Rows of x with their reciprocal roots r."""
 
     x: F64
-    """(rows, n)"""
+    """The scaled rows, (rows, n)."""
     r: Real
-    """(5, rows)"""
+    """The scaled reciprocal roots, (5, rows)."""
     h: Shift
-    """(rows, 1): x r is 2^h times the product of `x` and `r`."""
+    """The exponents (rows, 1) of the products: x r is 2^h times the product of `x` and `r`."""
     root: Shift
-    """(rows, 1): r is 2^root times `r`."""
+    """The exponents (rows, 1) of the roots: r is 2^root times `r`."""
 
     @property
     def unsafe(self) -> Mask | bool:

@@ -23,9 +23,10 @@ from oracles.rounding import half_gap, half_gap_of, round_to
 from oracles.rows import FLOAT64, Squares
 
 _NOTHING = 2.0**-60
-"""what is smaller than this, for what it is added to, makes no difference to a float64 number."""
+"""What is smaller than this, relative to what it is added to, makes no difference to a float64 number."""
 _DISTINCT = 4.0
-"""times its own error by which a width must be larger than it, or the screen could not tell one from the other."""
+"""A width must be larger than this many times the screen's own error, or the screen could not tell one from the
+other."""
 
 
 def reaches(size: float, quantum: float) -> bool:
@@ -41,11 +42,12 @@ class Allowance:
     squares: Squares
     budgets: Sequence[RowBudget]
     own: float
-    """relative error of the screen's exact values, and of these widths."""
+    """The relative error of the screen's exact values, and of these widths."""
     overflow: Mask | None = None
-    """(rows,) whose sum overflows, or is infinite or NaN: there nothing may stray, and any width will do."""
+    """The mask (rows,) is true where the sum overflows, or is infinite or NaN: there nothing may stray, and any width
+    will do."""
     steps: tuple[float, ...] = ()
-    """relative errors of steps that follow, as `oracles.steps.inexact` takes them."""
+    """The relative errors of the steps that follow, as `oracles.steps.inexact` takes them."""
 
     @cached_property
     def widths(self) -> F64:
@@ -112,11 +114,11 @@ class Strays:
     """How far one output strays from the exact values beyond its own rounding, relative to them."""
 
     size: F64
-    """(rows, n) or (rows,) magnitudes of the output."""
+    """The magnitudes of the output, (rows, n) or (rows,)."""
     relative: F64 | None = None
-    """of that shape; None where nothing strays, as in most outputs of 16 bits."""
+    """How far each element strays, in the shape of `size`; None where nothing strays, as in most outputs of 16 bits."""
     low: Mask | None = None
-    """where the output is the smaller of the two."""
+    """True where the output is smaller in magnitude than the exact value."""
 
     @cached_property
     def sides(self) -> F64:
@@ -139,7 +141,7 @@ class Signed:
     """Values of one output that are known beforehand: magnitudes, and the sign bits that are required."""
 
     values: F64
-    """(rows, n) or (rows,)."""
+    """The magnitudes, (rows, n) or (rows,)."""
     negative: Mask
 
     @cached_property
@@ -161,7 +163,7 @@ class Centre(Signed):
     """Exact values of one output before its last rounding, within the own error of an allowance."""
 
     smallest: float
-    """lower bound of those that are not zero, and of the products on the way to them."""
+    """A lower bound of the values that are not zero, and of the products on the way to them."""
     form: Format
 
     @cached_property
@@ -192,9 +194,9 @@ class Compared:
     """One output beside what several contracts allow."""
 
     inside: Sequence[bool]
-    """(contracts,) whether every element certainly conforms."""
+    """Each entry, (contracts,), says of one contract whether every element certainly conforms."""
     at: Sequence[int]
-    """(contracts,) where the largest ratio is: side * rows + row."""
+    """Each entry, (contracts,), says for one contract where the largest ratio is: side * rows + row."""
     ratio: Sequence[float]
 
 
@@ -211,7 +213,7 @@ class Received:
 
     def __init__(self, values: Mapping[str, F64]) -> None:
         self.values = values
-        """float64, canonical shape."""
+        """The outputs are float64, in canonical shape."""
         self._strays: dict[tuple[str, Centre], Strays | None] = {}
         self._compared: dict[tuple[str, Allowance], Compared] = {}
 
@@ -238,7 +240,7 @@ class Screen(Protocol):
 
 
 Screens = tuple[int, Mapping[str, Screen]]
-"""of one contract: its place among those that they were made for, and by output the screens."""
+"""The screens of one contract: its place among those that they were made for, and the screens by output."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from oracles.rounding import round_to
 from oracles.rows import LOW_INNER, LOW_OUTER, SIDE, Arithmetic
 
 Live = F64 | float
-"""1.0 where a magnitude is not zero; zero times anything stays exactly zero."""
+"""The value is 1.0 where a magnitude is not zero; zero times anything stays exactly zero."""
 
 
 def inexact(stack: Real, rounding: Rounding, arithmetic: Arithmetic, live: Live) -> Real:

@@ -25,10 +25,10 @@ from oracles.screen import Received, Screens
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 
 _KEEP_ELEMENTS = 1 << 20
-"""of the largest x for which what serves more than one contract or kernel is held: enclosures, which take 40 bytes an
-element, screens and outputs."""
+"""The largest x, in elements, for which what serves more than one contract or kernel is held: enclosures, which take 40
+bytes an element, screens and outputs."""
 SAMPLE = 64
-"""one pass in SAMPLE + n is confirmed by the precise tier, whose cost is in proportion to the n elements it reads."""
+"""One pass in SAMPLE + n is confirmed by the precise tier, whose cost is in proportion to the n elements it reads."""
 
 
 class OracleDisagreement(RuntimeError):  # noqa: N818 (not an error of the caller)
@@ -46,19 +46,20 @@ class OutputCheck:
     output: str
     result: Result
     worst_index: tuple[int, ...] | None
-    """element with the largest err/budget; None for an empty output."""
+    """The element with the largest err/budget; None for an empty output."""
     worst_ratio: float
-    """its err/budget: at most 1 exactly for passes."""
+    """The err/budget of that element: at most 1 exactly for passes."""
     failing: int = 0
-    """number of failing elements."""
+    """The number of failing elements."""
     proven: bool = False
-    """the worst element lies outside the worst-case budget too: no correct implementation returns it."""
+    """True: the worst element lies outside the worst-case budget too, so no correct implementation returns it."""
     escalated: int = 0
-    """elements that only the precise tier could decide."""
+    """The number of elements that only the precise tier could decide."""
     blunt: bool = False
-    """of a pass: the rounding of the worst element hides more than what is allowed besides: its ratio means nothing."""
+    """True of a pass whose ratio means nothing: the rounding of the worst element hides more than what is allowed
+    besides."""
     mask: Mask | None = field(default=None, repr=False, compare=False)
-    """which elements fail, in the shape of the output; None where none does."""
+    """The mask says which elements fail, in the shape of the output; None where none does."""
 
 
 class Truth:

@@ -20,7 +20,7 @@ from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 
 NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
-"""C sources of the worker, and `kernelfuzz.h`."""
+"""The folder of the worker's C sources and of `kernelfuzz.h`."""
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 

@@ -33,12 +33,12 @@ class CKernel(Kernel):
     op: str
     source: Path
     isa: str = "any"
-    """instruction set that the source needs, as `fuzz/adapters/isa.py` names them; 'any' is portable C; 'runtime' picks
-    one when it runs, so that it is tried on every architecture."""
+    """The instruction set that the source needs, as `fuzz/adapters/isa.py` names it; 'any' is portable C; 'runtime'
+    picks one when it runs, so that it is tried on every architecture."""
     numerics: Numerics = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
     flags: tuple[str, ...] = ()
-    """compiler flags that the kernel is shipped with; they follow those of the target."""
+    """The compiler flags that the kernel is shipped with; they follow those of the target."""
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
@@ -195,7 +195,7 @@ class CProgram:
     target: Target
     path: Path
     digest: str
-    """of sources, headers, flags and compiler; also compiled into the executable."""
+    """The digest of sources, headers, flags and compiler; it is also compiled into the executable."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -245,20 +245,20 @@ class CAttestation(Attestation):
 
     arch: str
     features: frozenset[str]
-    """instruction sets that the processor has and the operating system enables."""
+    """The instruction sets that the processor has and the operating system enables."""
     needs: frozenset[str]
-    """instruction sets that the compiler was free to use in the kernel."""
+    """The instruction sets that the compiler was free to use in the kernel."""
     vector_bits: int
-    """width of its vector registers, read back from the hardware."""
+    """The width of its vector registers, read back from the hardware."""
     emulator: str
-    """'tcg' under QEMU's translator, 'none', or 'unknown'."""
+    """This is 'tcg' under QEMU's translator, 'none', or 'unknown'."""
     compiler: str
-    """of the kernel's own object."""
+    """The compiler of the kernel's own object."""
     flags: str
     page: int
-    """bytes."""
+    """The size of a page in bytes."""
     flushes: bool
-    """subnormals were flushed to zero when the worker started."""
+    """Whether subnormals were flushed to zero when the worker started."""
 
     @property
     def words(self) -> str:

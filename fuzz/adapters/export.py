@@ -17,7 +17,8 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
 
 MAGNITUDE, NEGATIVE, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO, MAY_BE_NONFINITE = 1, 2, 4, 8, 16, 32
-"""bits of a rule: the interval is of magnitudes, and the sign must be this one; special values that conform."""
+"""The bits of a rule: the interval is of magnitudes, and the sign must be this one; the others say which special values
+conform."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,13 @@ class Script:
 
     cases: tuple[Case, ...]
     allowed: Mapping[str, list[Allowed]] = field(default_factory=dict)
-    """by output of the last call."""
+    """What is allowed, by output of the last call."""
     invalid: bool = False
-    """the last call must be rejected."""
+    """Whether the last call must be rejected."""
     law: bool = False
-    """the last call is the twin, by a law, of the one before it."""
+    """Whether the last call is the twin, by a law, of the one before it."""
     origins: Mapping[str, list[int]] = field(default_factory=dict)
-    """for a law that picks rows: by output, which element of the case each of the twin's must equal."""
+    """For a law that picks rows, this says by output which element of the case each of the twin's must equal."""
 
     def wanted(self, number: int, name: str) -> tuple[list[Allowed], list[int] | None]:
         """What is allowed of an output of the call of that number, and its origins; nothing unless it is the last."""

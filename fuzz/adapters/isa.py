@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 Flags = Mapping[str, tuple[str, ...]]
-"""compiler flags by family of compilers."""
+"""Compiler flags by family of compilers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,14 +14,14 @@ class Emulator:
     """A program that runs the code of another processor."""
 
     place: str
-    """as targets' ids say it."""
+    """The place as targets' ids say it."""
     programs: tuple[str, ...]
-    """names that systems know it by; the first one that is installed is used."""
+    """The names that systems know it by; the first one that is installed is used."""
     package: str
     limits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """options by architecture that bound what the guest may do to its host."""
+    """The options by architecture that bound what the guest may do to its host."""
     attested: frozenset[str] = frozenset({"tcg", "unknown"})
-    """what a worker may observe of whom it runs on; 'none' is hardware."""
+    """What a worker may observe of what it runs on; 'none' is hardware."""
 
 
 QEMU = Emulator(
@@ -40,18 +40,19 @@ class InstructionSet:
     """What code for an instruction set asks of compilers, processors and emulators."""
 
     arch: str | None
-    """the architecture; None for portable code, which runs on any."""
+    """The architecture; None for portable code, which runs on any."""
     flags: Flags = field(default_factory=dict)
     features: frozenset[str] = frozenset()
-    """processor features that the flags let the compiler use. The worker must attest them all."""
+    """The processor features that the flags let the compiler use. The worker must attest them all."""
     emulator: Emulator | None = QEMU
-    """None where no emulator has it, or where to emulate it shows nothing new."""
+    """The emulator that has it; None where none does, or where to emulate it shows nothing new."""
     processor: tuple[str, ...] = ("-cpu", "max")
-    """options by which the emulator takes a processor that has it; {bytes} and {bits} stand for the vector length."""
+    """Options by which the emulator takes a processor that has it; {bytes} and {bits} stand for the vector length."""
     always_emulated: bool = False
-    """it is emulated also where the real processor is here, and not only in its place."""
+    """Whether it is emulated also where the real processor is here, and not only in its place."""
     vector_lengths: tuple[int, ...] = ()
-    """of scalable vectors, in bits: where it is emulated, once at each. The worker must attest the one asked for."""
+    """The lengths of scalable vectors in bits: where it is emulated, it is run once at each. The worker must attest the
+    one asked for."""
 
 
 def _alike(*flags: str) -> Flags:
@@ -80,8 +81,8 @@ ISAS: dict[str, InstructionSet] = {
         vector_lengths=(128, 256, 384, 512, 1024, 2048),  # 384 is legal and no power of two
     ),
 }
-"""by the name that a kernel's declaration gives. 'any' is portable C; 'runtime' picks instructions when it runs, so
-that it is tried on every architecture."""
+"""The instruction sets by the name that a kernel's declaration gives. 'any' is portable C; 'runtime' picks instructions
+when it runs, so that it is tried on every architecture."""
 
 
 def architectures() -> tuple[str, ...]:

@@ -35,9 +35,10 @@ class DevicePlacement:
 
     device: Device
     mode: str
-    """how their code must be seen to run there: 'interpreted' or 'compiled' by Triton, or by 'torch'."""
+    """How their code must be seen to run there: 'interpreted' or 'compiled' by Triton, or by 'torch'."""
     case_limit: float
-    """seconds. The first call of a compiled kernel compiles it, and a whole frame is in flight on a GPU."""
+    """The limit of a case in seconds. The first call of a compiled kernel compiles it, and a whole frame is in flight
+    on a GPU."""
     size_limit: SizeLimit | None = None
     slow: bool = False
 
@@ -49,7 +50,7 @@ class Framework:
     packages: tuple[str, ...]
     places: tuple[DevicePlacement, ...]
     threads: bool = False
-    """its kernels can be told how many threads to use."""
+    """Whether its kernels can be told how many threads to use."""
 
 
 FRAMEWORKS: dict[str, Framework] = {
@@ -82,19 +83,19 @@ class PythonKernel(Kernel):
     op: str
     source: Path
     framework: str
-    """'triton' or 'torch'."""
+    """The framework is 'triton' or 'torch'."""
     numerics: Numerics = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
     entry: str = ""
-    """name of the function; by default that of the op."""
+    """The name of the function; by default that of the op."""
     options: tuple[tuple[str, str | int | float | bool], ...] = ()
-    """more keyword arguments, such as (("mode", "multi_wave_cached"),)."""
+    """More keyword arguments, such as (("mode", "multi_wave_cached"),)."""
     devices: tuple[Device, ...] = ()
-    """where it runs; by default wherever its framework does."""
+    """The devices that it runs on; by default all that its framework does."""
     slow: bool = False
-    """it takes seconds now and then, as to compile for another dtype: a search gives it fewer cases than others."""
+    """Whether it takes seconds now and then, as to compile for another dtype: a search gives it fewer cases."""
     programs: tuple[str, ...] = ()
-    """what must be installed for it to run on a processor, such as the compiler that torch.compile calls."""
+    """What must be installed for it to run on a processor, such as the compiler that torch.compile calls."""
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
@@ -232,9 +233,9 @@ class PythonProgram:
     spec: Spec
     digest: str
     mode: str
-    """how its code must be seen to run."""
+    """How its code must be seen to run."""
     tool: tuple[str, ...] = ()
-    """command that the worker is run under, such as a memory checker."""
+    """The command that the worker is run under, such as a memory checker."""
 
     def process(self, limit: float) -> Process:
         interpreted = self.target.name.place == "interpret"
@@ -280,16 +281,16 @@ class PythonAttestation(Attestation):
     """What the worker of a Python kernel observed about itself."""
 
     mode: str
-    """'compiled' or 'interpreted' by Triton, or 'torch'."""
+    """How its code runs: 'compiled' or 'interpreted' by Triton, or 'torch'."""
     device: str
-    """of the target; `name` and the rest are of the hardware, where there is a CUDA device."""
+    """The device of the target; `name` and the rest are of the hardware, where there is a CUDA device."""
     versions: Mapping[str, str]
     name: str = ""
     capability: str = ""
     driver: str = ""
-    """newest CUDA version that the driver has."""
+    """The newest CUDA version that the driver has."""
     bf16: str = ""
-    """what is wrong with bf16 here; empty when nothing is."""
+    """What is wrong with bf16 here; empty when nothing is."""
 
     @property
     def words(self) -> str:

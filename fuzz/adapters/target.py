@@ -25,12 +25,12 @@ class TargetId:
     """Which kernel runs where, and how it was built: `c-sve@qemu:vl=256,gcc-O0`, `triton-persistent@interpret`."""
 
     kind: str
-    """kind of the kernel: the name of its adapter."""
+    """The kind of the kernel: the name of its adapter."""
     kernel: str
     place: str
-    """'native', an emulator, 'interpret' or a device."""
+    """The place is 'native', an emulator, 'interpret' or a device."""
     settings: tuple[tuple[str, str], ...] = ()
-    """of the place, such as ("vl", "256")."""
+    """The settings of the place, such as ("vl", "256")."""
     compiler: str = ""
     opt: str = ""
 
@@ -74,32 +74,32 @@ class Target:
     kernel: Kernel
     adapter: Adapter = field(repr=False)
     numerics: Numerics
-    """the kernel's, at this vector length."""
+    """The kernel's numerics at this vector length."""
     traits: tuple[tuple[str, str | int], ...]
-    """what may be said of it, in the words in which a rule of failing is stated."""
+    """What may be said of it, in the words in which a rule of failing is stated."""
     case_limit: float
-    """seconds; a busy machine is slow, an endless loop is endless."""
+    """The limit of a case in seconds: a busy machine is slow, an endless loop is endless."""
     size_limit: SizeLimit | None = None
-    """the largest case that a search dispatches to it."""
+    """The largest case that a search dispatches to it."""
     slow: bool = False
-    """a case takes it hundreds of times as long as other targets, so that a search spares it some."""
+    """Whether a case takes it hundreds of times as long as other targets, so that a search spares it some."""
     costly: bool = False
-    """a case takes it milliseconds, and not microseconds: explaining a failure probes it sparingly."""
+    """Whether a case takes it milliseconds, and not microseconds: explaining a failure probes it sparingly."""
     batched: bool = False
-    """cases of one frame are launched together, so that a death does not tell which of them caused it. Otherwise every
-    case is answered before the next one starts: silence names the culprit."""
+    """Whether cases of one frame are launched together, so that a death does not tell which of them caused it.
+    Otherwise every case is answered before the next one starts: silence names the culprit."""
     sanitizable: bool = False
-    """tools that check device memory are of use to it."""
+    """Whether tools that check device memory are of use to it."""
     arch: str = ""
-    """architecture that the code is compiled for. This and what follows is of code that is compiled ahead."""
+    """The architecture that the code is compiled for. This and what follows are for code that is compiled ahead."""
     emulator: Emulator | None = None
-    """None on a real processor."""
+    """The emulator that it runs under; None on a real processor."""
     vector_bits: int | None = None
-    """for scalable vectors only."""
+    """The vector length in bits, for scalable vectors only."""
     flags: tuple[str, ...] = ()
-    """compiler flags of the kernel's object."""
+    """The compiler flags of the kernel's object."""
     host: Host | None = None
-    """the machine that compiles it and starts its workers."""
+    """The machine that compiles it and starts its workers."""
 
     @cached_property
     def id(self) -> str:
@@ -129,7 +129,7 @@ class Attestation:
     """What a worker observed about itself when it started; each kind of kernel adds its own facts."""
 
     digest: str
-    """of the code that it runs: it must be what was built."""
+    """The digest of the code that it runs, which must be what was built."""
 
     @property
     def words(self) -> str:
@@ -169,9 +169,9 @@ class Adapter(ABC):
     """What is done with kernels of one kind. Nothing else asks of what kind a kernel is."""
 
     suffix: str
-    """of files in its language."""
+    """The suffix of files in its language."""
     kernel_per_source: bool = True
-    """a source is one kernel's; otherwise many may be in one file, so that to share it says nothing."""
+    """Whether a source is one kernel's; otherwise many may be in one file, so that to share it says nothing."""
 
     @abstractmethod
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:

@@ -20,13 +20,13 @@ class Compiler:
     program: str
     package: str
     cross: str
-    """the program that makes code for another architecture."""
+    """The program that makes code for another architecture."""
     cross_package: str
     cross_arguments: tuple[str, ...] = ()
     links_with: str = ""
-    """the family whose cross compiler's libraries it needs there."""
+    """The family whose cross compiler's libraries it needs there."""
     optional: bool = False
-    """where it is missing, nothing is built with it and nothing is said."""
+    """Whether it may be missing: then nothing is built with it and nothing is said."""
 
 
 COMPILERS: dict[str, Compiler] = {
@@ -45,7 +45,7 @@ class Tool:
     package: str
     path: str | None
     prefix: tuple[str, ...] = ()
-    """arguments that always follow the path."""
+    """The arguments that always follow the path."""
     optional: bool = False
 
     @property
@@ -72,7 +72,7 @@ class Host:
     arch: str
     features: frozenset[str]
     vector_bits: int = 0
-    """length of scalable vector registers, 0 without them."""
+    """The length of scalable vector registers in bits, or 0 without them."""
 
 
 def compiler(family: str, arch: str, host: Host) -> Tool:

@@ -24,11 +24,11 @@ class Exit(IntEnum):
     REQUIRED_NOT_RUN = 10
     ORACLE_GAVE_UP = 11
     CANNOT_JUDGE = 125
-    """for `git bisect run`: skip this commit."""
+    """It tells `git bisect run` to skip this commit."""
 
 
 _TYPER_INTERRUPTED = 130
-"""what typer returns for a KeyboardInterrupt."""
+"""Typer returns this for a KeyboardInterrupt."""
 
 
 def exit_of(tally: Tally, *, failing: bool, missing: bool, interrupted: bool = False) -> Exit:

@@ -132,9 +132,9 @@ class _Remarks:
     """What a gate says besides its findings."""
 
     complaints: list[str] = field(default_factory=list)
-    """fail it."""
+    """These remarks fail the gate."""
     missing: list[str] = field(default_factory=list)
-    """targets and kernels that should have run; they fail it with a code of their own."""
+    """The targets and kernels that should have run; they fail the gate with a code of their own."""
     notes: list[str] = field(default_factory=list)
 
 

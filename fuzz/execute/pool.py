@@ -22,7 +22,7 @@ from fuzz.transport.frames import encode_case
 
 _UNBOUNDED_LIMIT_S = 900.0
 FRAME_BYTES = 4 << 20
-"""cases are sent in frames of about this size, so that no worker holds a whole batch of large tensors."""
+"""Cases are sent in frames of about this size, so that no worker holds a whole batch of large tensors."""
 
 
 @dataclass
@@ -31,9 +31,9 @@ class Batch:
 
     cases: tuple[Case, ...]
     parts: list[tuple[str, list[int], Future[list[Outcome]]]] = field(default_factory=list, repr=False)
-    """target, indices into `cases`, and the outcomes of those cases."""
+    """Each part is a target, indices into `cases`, and the outcomes of those cases."""
     refused: list[tuple[str, int, Outcome]] = field(default_factory=list, repr=False)
-    """cases that a target's surroundings cannot run right."""
+    """The cases that a target's surroundings cannot run right."""
 
     def outcomes(self) -> list[dict[str, Outcome]]:
         """Wait for the batch. Per case, in order: the outcome of each target that it was dispatched to.

@@ -19,9 +19,9 @@ class Reach:
     """The corners of one op."""
 
     space: Space = field(default_factory=dict)
-    """what some target of the run can visit: what of it no case visits is a coverage gap."""
+    """What some target of the run can visit. Whatever part of it no case visits is a coverage gap."""
     beyond: Space = field(default_factory=dict)
-    """what the chosen kernels take, and no target that runs here accepts."""
+    """What the chosen kernels take, but no target that runs here accepts."""
 
 
 def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Reach:

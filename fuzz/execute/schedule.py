@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 Priority = tuple[float, ...]
-"""the smallest goes first."""
+"""The smallest priority goes first."""
 
 
 class Schedule:

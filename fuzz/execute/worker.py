@@ -11,10 +11,10 @@ from fuzz.transport.frames import FrameError, outcome_of
 from fuzz.transport.process import EndedError, Ending, Process
 
 Encoded = tuple[Case, bytes]
-"""a case and its bytes in the protocol."""
+"""A case and its bytes in the protocol."""
 
 ATTEMPTS = 3
-"""times that a worker is tried which is killed from outside."""
+"""A worker that is killed from outside is tried this many times."""
 
 
 class LostError(Exception):

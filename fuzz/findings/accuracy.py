@@ -15,7 +15,7 @@ from oracles.numerics import Numerics
 
 BINS_PER_OCTAVE = 4
 _REST = 4.0
-"""roundings besides those of the sum, in units of the unit roundoff: mean, eps, root and multiplications."""
+"""The roundings besides those of the sum, in units of the unit roundoff: mean, eps, root and multiplications."""
 
 
 @dataclass(frozen=True)

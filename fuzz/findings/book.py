@@ -19,10 +19,11 @@ from fuzz.triage.history import Need, Recognised, need_line
 from fuzz.triage.trial import traits_for
 
 TRIES = 3
-"""times that a bucket is explained where time ends first: what two more tries did not end needs more time than a night
-has for it. Chosen, not measured."""
+"""A bucket is explained this many times where time ends first: what two more tries did not finish needs more time than
+a night has for it. The number was chosen, not measured."""
 _MOST_CAUSES = 6
-"""buckets of one kernel and family: one that is wrong everywhere in a different way each time is not told in pieces."""
+"""The most buckets of one kernel and family: a kernel that is wrong everywhere, in a different way each time, is not
+reported in pieces."""
 
 
 @dataclass
@@ -32,21 +33,21 @@ class FindingBook:
 
     store: Store
     source: Callable[[], Source]
-    """the search that finds what is being found now."""
+    """Returns the search that finds what is being found now."""
     targets: Mapping[str, Target] = field(default_factory=dict)
-    """by id; those of an explained kernel are needed to tell its failures apart."""
+    """The targets by id. Those of an explained kernel are needed to tell its failures apart."""
     name_of: Callable[[str, Judgement], str] = by_verdict
-    """names the bucket in which a failure of a kernel waits."""
+    """Names the bucket in which a failure of a kernel waits."""
     buckets: dict[str, Bucket] = field(default_factory=dict)
-    """by name."""
+    """The buckets by name."""
     batch: Unsaved = field(default_factory=Unsaved)
-    """what the store was not told of yet."""
+    """What the store has not been told of yet."""
     replaying: dict[str, str] = field(default_factory=dict)
-    """while kept cases are replayed: the bucket that each case's digest stands for."""
+    """While kept cases are replayed, this maps each case's digest to the bucket that it stands for."""
     trouble: str = ""
-    """why some case file could not be written; the finding itself is kept."""
+    """The reason why some case file could not be written. The finding itself is kept."""
     _gone: set[str] = field(default_factory=set)
-    """names that are not given again in this session, since the batch may still speak of them."""
+    """These names are not given again in this session, since the batch may still speak of them."""
 
     def add(self, kernel: str, case: Case, judgement: Judgement, everyone: Mapping[str, str]) -> Bucket:
         """Count a failing run; keep its case if it is the first of its bucket or smaller than the one kept."""

@@ -25,7 +25,7 @@ class Source:
 
     seed: int
     command: str = ""
-    """searches the same cases again."""
+    """The command that searches the same cases again."""
 
 
 @dataclass
@@ -35,32 +35,34 @@ class Bucket:
     name: str
     kernel: str
     finding: Finding | None = None
-    """None for one of an earlier session that did not fail in this one yet."""
+    """The finding is None for a bucket of an earlier session that has not failed in this one yet."""
     size: tuple[int, int] = (0, 0)
-    """of the case that is kept; an explained one gives way to fewer elements only."""
+    """The size of the case that is kept. An explained case gives way only to one of fewer elements."""
     target: str = ""
-    """where the kept case fails."""
+    """The target on which the kept case fails."""
     source: Source = Source(0)
     path: Path | None = None
-    """its case file."""
+    """The path of its case file."""
     written: bool = False
-    """whether the case file holds this very finding: a full disk keeps the one before it."""
+    """Whether the case file holds this very finding. When the disk is full, it keeps the one before."""
     note: str = ""
-    """what is known of the finding beyond its judgement, where it is not explained."""
+    """What is known of the finding beyond its judgement, where it is not explained."""
     need: Need | None = None
-    """what its failures need to show again; None until that was tried."""
+    """What its failures need to show again. It is None until that has been tried."""
     core: Rule | None = None
-    """what tells its failures from others of its kernel and family; None too where there was no time to learn it."""
+    """The rule that tells its failures from others of its kernel and family. It is also None where there was no time to
+    learn it."""
     also: frozenset[str] = frozenset()
-    """other kernels of which the same fault in a shared source was seen: its rule holds of their failures too."""
+    """The other kernels in which the same fault in a shared source was seen. The bucket's rule holds of their failures
+    too."""
     tries: int = 0
-    """times that it was explained in part, for lack of time."""
+    """How many times it was explained only in part, for lack of time."""
     pending: bool = True
-    """not explained yet."""
+    """Whether it is still to be explained."""
     sightings: Counter[str] = field(default_factory=Counter)
-    """failing runs of this session, by target."""
+    """The number of failing runs of this session, by target."""
     pile: Pile = field(default_factory=Pile, repr=False)
-    """the same one by one, until they are sorted by their causes."""
+    """The same failing runs one by one, until they are sorted by their causes."""
 
     @property
     def found(self) -> Finding:

@@ -29,9 +29,9 @@ from fuzz.laws.registry import LAWS
 
 VERSION = 1
 WITH_HISTORY = 2
-"""format of a file with a history: a version that knew nothing of it would replay the case without."""
+"""The format of a file with a history. A version that knew nothing of the history would replay the case without it."""
 _SHORT_LIST = re.compile(r"\[\s*(-?\d+(?:,\s*-?\d+)*)\s*\]")
-"""lists of integers: shapes and strides, which json.dumps would spread over many lines."""
+"""Matches lists of integers: shapes and strides, which json.dumps would spread over many lines."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Found:
     run_seed: int
     version: str
     law: LawCheck | None = None
-    """for FAIL_LAW: the law that the case breaks together with its twin."""
+    """For FAIL_LAW, this is the law that the case breaks together with its twin."""
     explanation: tuple[str, ...] = ()
-    """what is known of the failure, in lines."""
+    """What is known of the failure, in lines."""
     original: str = ""
-    """digest of the case that this one was shrunk from."""
+    """The digest of the case that this one was shrunk from."""
     history: tuple[Case, ...] = ()
-    """the calls that must come before the case, in the same process, for it to fail."""
+    """The calls that must come before the case, in the same process, for it to fail."""
 
 
 def save(path: Path, case: Case, found: Found | None = None) -> None:

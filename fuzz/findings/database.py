@@ -105,7 +105,7 @@ _COPIED = {
     "bucket": 'id, signature, kernel, op, verdict, law, target, case_file, digest, size, "where", text, explanation, '
     "triaged, need, core, found_by, passed_night",
 }
-"""columns that are in both versions, of the tables that have others as well."""
+"""The columns that are in both versions, for each table that has other columns as well."""
 _COUNTED = {
     **{name: f"SELECT night_id, '{name}', name, '', '', {name} FROM old_target WHERE {name} > 0"
        for name in ("judged", "findings", "gave_up", "not_run")},

@@ -38,12 +38,12 @@ class Position:
     night: int
     session: int
     earlier_s: float
-    """seconds of the night that earlier sessions have used."""
+    """The seconds of the night that earlier sessions have used."""
     began: float
     slice: int = 0
     slice_began: float = 0.0
     triage_s: float = 0.0
-    """seconds of this session spent on shrinking and explaining."""
+    """The seconds of this session that were spent on shrinking and explaining."""
     earlier_triage_s: float = 0.0
 
     @property

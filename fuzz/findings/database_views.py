@@ -25,7 +25,7 @@ from fuzz.findings.tables import (
 )
 
 _Counts = dict[str, dict[tuple[str, str, str], int]]
-"""counters of a night, by what is counted and of what."""
+"""The counters of a night, by what is counted and of what."""
 
 
 class NightTotals(NamedTuple):
@@ -40,9 +40,9 @@ class NightTotals(NamedTuple):
     command: str
     environment: dict[str, Any]
     used_s: float
-    """seconds of all sessions, up to the last commit."""
+    """The seconds that all sessions used, up to the last commit."""
     triage_s: float
-    """of these, seconds spent on shrinking and explaining."""
+    """The part of these seconds that was spent on shrinking and explaining."""
 
 
 class SliceTotals(NamedTuple):
@@ -95,7 +95,7 @@ class LabelTotals(NamedTuple):
     kind: str
     value: str
     wanted: bool
-    """part of the space: a coverage gap where it was not visited."""
+    """Whether the label is part of the space, and so is a coverage gap where it was not visited."""
     visits: int
 
 
@@ -119,14 +119,15 @@ class BucketTotals:
 
     row: BucketRow
     sightings: dict[str, int]
-    """by target, in this night."""
+    """The number of failing runs in this night, by target."""
     status: str
-    """'new' or 'still fails' in this night; 'not seen' in it; 'passes now': its kept case was replayed and passed."""
+    """The status is 'new' or 'still fails' if it failed in this night, and 'not seen' if it did not. It is 'passes now'
+    if its kept case was replayed and passed."""
     count: int
-    """failing runs of all nights."""
+    """The number of failing runs in all nights."""
     first_night: int
     last_night: int
-    """latest night in which it failed."""
+    """The latest night in which it failed."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class Past:
     night: NightTotals
     judged: int
     buckets: int
-    """that failed in it."""
+    """The number of buckets that failed in the night."""
     new: int
 
 
@@ -150,7 +151,7 @@ class NightView:
     targets: Sequence[TargetTotals]
     laws: Sequence[LawTotals]
     twins: Mapping[str, Mapping[str, int]]
-    """comparisons by target and law."""
+    """The number of comparisons, by target and law."""
     coverage: Sequence[LabelTotals]
     accuracy: Sequence[Mark]
     pace: Sequence[MinuteTotals]

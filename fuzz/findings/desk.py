@@ -27,18 +27,19 @@ class TimeShares:
     """How the time for explaining is shared out."""
 
     least_s: float
-    """with fewer seconds left nothing is begun."""
+    """Seconds. Nothing is begun when fewer than this are left."""
     most_s: float = math.inf
-    """seconds for one finding, at most."""
+    """The most seconds that one finding may take."""
     queue: float = math.inf
-    """the time that is left is shared with so many of the piles that wait, at most."""
+    """The time that is left is shared among at most this many of the piles that wait."""
     one_cause: float = 1.0
-    """part of the time that one finding may take: another cause may be in the same pile."""
+    """The part of the time that one finding may take, since another cause may be in the same pile."""
     option: str = ""
-    """the option that gives more time; '' where there is none."""
+    """The option that gives more time, or '' where there is none."""
     later: bool = False
-    """what there is no time for now is looked at later, and failures go on coming. Half a rule tells nothing apart
-    then, for it would make further buckets of one bug; and a cause stays in the family by which failures are told."""
+    """Whether what there is no time for now is looked at later, while failures go on coming. If so, half a rule tells
+    nothing apart, for it would make further buckets of one bug; and a cause stays in the family by which failures are
+    told."""
 
 
 @dataclass
@@ -50,9 +51,9 @@ class Desk:
     book: FindingBook
     bounds: TimeShares
     stop: Callable[[], bool] = never
-    """asked often; once it is true, what is known by then is the answer."""
+    """This is asked often. Once it returns true, what is known by then is the answer."""
     say: Callable[[str], None] = silent
-    """told in a few words how it goes."""
+    """This is told in a few words how the work is going."""
     workers: Workers = new_workers
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from fuzz.base.case import ITEMSIZE, CaseError, Guard, Layout, Output, Tensor
 
 _READABLE_BYTES = 4096
-"""tensors up to this size are written as hex words, larger ones compressed."""
+"""Tensors up to this size are written as hex words, and larger ones are compressed."""
 _WORDS_PER_LINE = 16
 
 

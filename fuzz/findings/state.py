@@ -16,7 +16,7 @@ class StateError(UsageError):
 
 
 DATABASE, FINDINGS, PAGE = "state.sqlite", "findings", "report.html"
-"""what a state folder holds."""
+"""The names of what a state folder holds."""
 
 
 def make_state(state: Path) -> None:

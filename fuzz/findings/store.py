@@ -23,25 +23,27 @@ class Unsaved:
     what cannot be saved, because the disk is full, waits in memory without growing with the run."""
 
     cases: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """by slice of the night, and minute of its own time."""
+    """The number of cases, by slice of the night and minute of the night's own time."""
     judged: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """judged runs, by the same."""
+    """The number of judged runs, by the same slice and minute."""
     counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    """by what is counted and of what: ('judged', target), ('compared', law), ('twin', target, law),
+    """The counts, by what is counted and of what: ('judged', target), ('compared', law), ('twin', target, law),
     ('visit', op, kind, value)."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """the latest reason why a target did not run a case."""
+    """The latest reason why a target did not run a case, by target."""
     accuracy: dict[Point, WorstRun] = field(default_factory=dict)
     sightings: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """failing runs by bucket and target; fewer than none where they turned out to be of another bucket."""
+    """The number of failing runs, by bucket and target. It is negative where runs turned out to be of another
+    bucket."""
     buckets: dict[str, Bucket] = field(default_factory=dict)
-    """those that keep another case than before, or know more of it, as they were at that time."""
+    """The buckets that keep another case than before, or know more of it, as they were at that time."""
     merged: list[tuple[str, str]] = field(default_factory=list)
-    """buckets that are gone, and those that have their findings of every night; in their order, after `sightings`."""
+    """Each pair is a bucket that is gone and the bucket that has its findings of every night. The pairs apply in their
+    order, after `sightings`."""
     passed: set[str] = field(default_factory=set)
-    """buckets whose kept case was replayed and passed."""
+    """The buckets whose kept case was replayed and passed."""
     released: list[Path] = field(default_factory=list)
-    """case files that no bucket names any longer."""
+    """The case files that no bucket names any longer."""
 
     def note(self, point: Point, worst: WorstRun) -> None:
         """A passing run."""
@@ -67,7 +69,7 @@ class Store(Protocol):
     """Keeps what a book of findings tells it."""
 
     folder: Path
-    """where the case files are."""
+    """The folder where the case files are."""
 
     def write(self, bucket: Bucket, path: Path) -> None:
         """Write the bucket's case file, whole or not at all. Raises OSError."""

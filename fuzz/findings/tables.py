@@ -13,7 +13,7 @@ from sqlalchemy import JSON, ForeignKey
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 SCHEMA = 3
-"""version of the tables. Versions 1 and 2, which kept totals, are read: see `fuzz.findings.database`."""
+"""The version of the tables. Versions 1 and 2, which kept totals, can be read: see `fuzz.findings.database`."""
 
 
 class Base(DeclarativeBase):
@@ -28,12 +28,13 @@ class NightRow(Base):
     __tablename__ = "night"
     id: Mapped[int] = mapped_column(primary_key=True)
     seed: Mapped[int]
-    """of which the seeds of all slices are made; fresh each night."""
+    """The seeds of all slices are made from this one, which is fresh each night."""
     started: Mapped[datetime]
-    """in UTC, without a zone: SQLite knows none."""
+    """The time is in UTC, without a zone, since SQLite knows none."""
     limit_s: Mapped[float]
     ended: Mapped[str] = mapped_column(default="")
-    """'limit', 'signal', 'next night' where another one was begun instead of resuming it; '' while it can go on."""
+    """How it ended: 'limit', 'signal', or 'next night' where another one was begun instead of resuming it. It is ''
+    while the night can go on."""
     version: Mapped[str]
     command: Mapped[str]
     environment: Mapped[dict[str, Any]]
@@ -47,11 +48,11 @@ class SessionRow(Base):
     night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), index=True)
     started: Mapped[datetime]
     used_s: Mapped[float] = mapped_column(default=0.0)
-    """seconds, up to the last commit."""
+    """The seconds used, up to the last commit."""
     triage_s: Mapped[float] = mapped_column(default=0.0)
-    """of these, seconds spent on shrinking and explaining."""
+    """The part of these seconds that was spent on shrinking and explaining."""
     ended: Mapped[str] = mapped_column(default="")
-    """'limit' or 'signal'; '' for the one that runs, and for one that was killed."""
+    """How it ended: 'limit' or 'signal'. It is '' for the session that is running, and for one that was killed."""
 
 
 class SliceRow(Base):
@@ -62,7 +63,7 @@ class SliceRow(Base):
     night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), index=True)
     number: Mapped[int]
     op: Mapped[str]
-    """'' for the replay."""
+    """The op is '' for the replay."""
     seed: Mapped[int]
     seconds: Mapped[float] = mapped_column(default=0.0)
     done: Mapped[bool] = mapped_column(default=False)
@@ -75,10 +76,10 @@ class BatchRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     slice_id: Mapped[int] = mapped_column(ForeignKey("slice.id"), index=True)
     minute: Mapped[int]
-    """of the night's own time."""
+    """The minute of the night's own time."""
     cases: Mapped[int]
     judged: Mapped[int]
-    """judged runs: one case on one target."""
+    """The number of judged runs. A judged run is one case on one target."""
 
 
 class CounterRow(Base):
@@ -88,14 +89,15 @@ class CounterRow(Base):
     __tablename__ = "counter"
     night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), primary_key=True)
     what: Mapped[str] = mapped_column(primary_key=True)
-    """'judged', 'findings', 'gave_up' and 'not_run' of a target; 'compared' by a law; 'twin' of a target, by a law;
-    'visit' of a label of an op's space, and 'space', always 0, where the label is one that should be visited."""
+    """What is counted: 'judged', 'findings', 'gave_up' and 'not_run' of a target; 'compared' by a law; 'twin' of a
+    target, by a law; 'visit' of a label of an op's space, and 'space', always 0, where the label is one that should be
+    visited."""
     subject: Mapped[str] = mapped_column(primary_key=True)
-    """the target, the law or the op."""
+    """The target, the law or the op."""
     kind: Mapped[str] = mapped_column(primary_key=True, default="")
-    """the law of a twin; the kind of a label."""
+    """The law of a twin, or the kind of a label."""
     value: Mapped[str] = mapped_column(primary_key=True, default="")
-    """the value of a label."""
+    """The value of a label."""
     count: Mapped[int]
 
 
@@ -109,7 +111,7 @@ class TargetRow(Base):
     op: Mapped[str]
     runs: Mapped[bool]
     reason: Mapped[str] = mapped_column(default="")
-    """why it did not run, or not every time."""
+    """The reason why it did not run, or did not run every time."""
     attested: Mapped[dict[str, Any]]
 
 
@@ -121,13 +123,13 @@ class AccuracyRow(Base):
     target: Mapped[str] = mapped_column(primary_key=True)
     dtype: Mapped[str] = mapped_column(primary_key=True)
     bin: Mapped[int] = mapped_column(primary_key=True)
-    """quarters of octaves: 4 log2(n), rounded down."""
+    """The row length in quarters of octaves: 4 log2(n), rounded down."""
     worst_case: Mapped[bool] = mapped_column(primary_key=True)
-    """judged by the worst-case budget, because the values' rounding errors are not random."""
+    """Whether the runs were judged by the worst-case budget, because the values' rounding errors are not random."""
     n: Mapped[int]
     ratio: Mapped[float]
     climb: Mapped[float]
-    """worst-case budget over sqrt(n) budget at this n."""
+    """The worst-case budget divided by the sqrt(n) budget at this n."""
     where: Mapped[str]
     runs: Mapped[int]
 
@@ -142,29 +144,30 @@ class BucketRow(Base):
     op: Mapped[str]
     verdict: Mapped[str]
     law: Mapped[str] = mapped_column(default="")
-    """name of the broken law, for FAIL_LAW."""
+    """The name of the broken law, for FAIL_LAW."""
     target: Mapped[str]
-    """where the kept case fails."""
+    """The target on which the kept case fails."""
     case_file: Mapped[str] = mapped_column(default="")
-    """its name in the folder of findings; that file is complete before a row names it."""
+    """The name of its case file in the folder of findings. That file is complete before a row names it."""
     digest: Mapped[str]
     size: Mapped[int]
-    """elements of all its inputs."""
+    """The number of elements of all inputs of its case."""
     where: Mapped[str]
     text: Mapped[str]
-    """the failure as it is printed."""
+    """The failure as it is printed."""
     explanation: Mapped[str] = mapped_column(default="")
-    """when it fails and when not, as triage states it."""
+    """When it fails and when it does not, as triage states it."""
     triaged: Mapped[str] = mapped_column(default="")
-    """digest of the case that triage has seen."""
+    """The digest of the case that triage has seen."""
     need: Mapped[str] = mapped_column(default="")
-    """what its failures need to show again, such as earlier calls; '' until it was tried."""
+    """What its failures need to show again, such as earlier calls. It is '' until that has been tried."""
     core: Mapped[str] = mapped_column(default="")
-    """the rule that tells its failures from others of its kernel, as `rule_to_text` writes it; '' for none."""
+    """The rule that tells its failures from others of its kernel, as `rule_to_text` writes it. It is '' where there is
+    no rule."""
     found_by: Mapped[str]
-    """command that searches the same cases again."""
+    """The command that searches the same cases again."""
     passed_night: Mapped[int | None] = mapped_column(ForeignKey("night.id"), default=None)
-    """latest night in which its case was replayed and passed."""
+    """The latest night in which its case was replayed and passed."""
 
 
 class SightingRow(Base):

@@ -40,12 +40,13 @@ class TargetTally:
     target: str
     kernel: str
     judged: int = 0
-    """runs with a verdict other than NOT_RUN."""
+    """The number of runs with a verdict other than NOT_RUN."""
     findings: int = 0
     gave_up: int = 0
     not_run: int = 0
     worst: dict[str, WorstPass] = field(default_factory=dict)
-    """by dtype: a 16-bit output is dominated by its own rounding, so its err/budget is always close to 1."""
+    """The worst passing runs by dtype, since a 16-bit output is dominated by its own rounding, so that its err/budget
+    is always close to 1."""
     not_run_reason: str = ""
 
     def add(self, case: Case, judgement: Judgement) -> None:
@@ -76,11 +77,11 @@ class Tally:
     targets: dict[str, TargetTally] = field(default_factory=dict)
     cases: int = 0
     laws: dict[str, int] = field(default_factory=dict)
-    """by law that some target declares: how often outputs were compared by it."""
+    """How often outputs were compared by each law that some target declares."""
     coverage: dict[str, Ledger] = field(default_factory=dict)
-    """by op: what judged cases have visited."""
+    """What judged cases have visited, by op."""
     reach: Mapping[str, Reach] = field(default_factory=dict)
-    """by op: what the targets can visit, and so what is a coverage gap."""
+    """What the targets can visit, by op, and so what is a coverage gap."""
 
     def cover(self, case: Case, targets: Sequence[str]) -> None:
         """Count what a case visits that was judged on these targets, and them."""

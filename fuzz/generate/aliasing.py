@@ -15,7 +15,7 @@ from fuzz.generate.capabilities import may_share
 from fuzz.generate.realise import draw_of, layout_of, realise
 
 ONE_IN = 12
-"""drawn cases of which one is aliased."""
+"""One drawn case in this many is aliased."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class _Sharing:
     name: str
     other: str
     kind: str
-    """'overlap' of an output with an input, or 'shared', by two inputs."""
+    """The kind is 'overlap' where an output overlaps an input, and 'shared' where two inputs share memory."""
 
     @property
     def label(self) -> str:

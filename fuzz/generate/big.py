@@ -32,14 +32,14 @@ class Big:
 
     name: str
     after: int
-    """batches of the search that come before it."""
+    """The number of batches of the search that come before it."""
     rows: int
     n: int
     pitch: int | None = None
-    """elements between rows, of tensors of x's shape; each tensor has one of its own, a few elements more."""
+    """The elements between rows, in tensors of x's shape; each tensor has a pitch of its own, a few elements more."""
     dtype: str = "f32"
     ops: tuple[str, ...] = tuple(OPS)
-    """the oracle of the other ops would need too much memory."""
+    """The ops that it is for: the oracle of the others would need too much memory."""
 
     def place(self, operand: Operand, number: int) -> Placement:
         """Where the op's tensor of that number lies."""

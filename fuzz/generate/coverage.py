@@ -15,7 +15,7 @@ from fuzz.generate.menus import PLACED
 from fuzz.generate.sketch import BLOCKS
 
 Label = tuple[str, str]
-"""a kind, such as 'tail of 48', and one of its values, such as '17'."""
+"""A kind, such as 'tail of 48', and one of its values, such as '17'."""
 
 
 class Ledger:
@@ -82,7 +82,7 @@ class Ledger:
 
 
 POSITIONS = ("first", "last", "tail", "body")
-"""of a placed element in its row; 'tail' is what 64-element blocks leave over."""
+"""The positions of a placed element in its row; 'tail' is what 64-element blocks leave over."""
 
 
 def length_labels(n: int) -> Iterator[Label]:

@@ -92,7 +92,7 @@ def _ending(last: Callable[[float], float]) -> Like:
 
 
 RANDOM = ("normal", "large", "tiny")
-"""those of the recipes below whose rounding errors are random."""
+"""The recipes below whose rounding errors are random."""
 _LIKE_GIVEN: Mapping[str, Like] = {
     "ones": lambda shape, level, dtype, stream: np.full(shape, level),
     "integers": lambda shape, level, dtype, stream: np.resize(np.arange(1.0, 8.0), shape) * level,
@@ -104,16 +104,16 @@ _LIKE_GIVEN: Mapping[str, Like] = {
     "one infinity": _ending(lambda level: np.inf),
     "spike": _ending(lambda level: level * 256.0),
 }
-"""of about the size of the given values."""
+"""Recipes for values of about the size of the given ones."""
 VALUES = (GIVEN, *_LIKE_GIVEN)
-"""all recipes that start from given values."""
+"""All recipes that start from given values."""
 UNEVEN = ("normal", "large", "tiny", "one NaN", "one infinity", "spike")
-"""values of which no two neighbours are alike: one that is written over shows."""
+"""Recipes for values of which no two neighbours are alike, so that one that is written over shows."""
 
 
 Plainer = Callable[[Reals], Reals]
 _OUTLIER = 16.0
-"""times the median magnitude, or one part of it: an element that a row is about."""
+"""An element of this many times the median magnitude, or of one part in so many of it, is one that a row is about."""
 
 
 def _levels(values: Reals) -> Reals:
@@ -157,7 +157,7 @@ PLAIN: Mapping[str, Plainer] = {
 }
 """Ways to make values plain, the plainest first."""
 DRAWN = "drawn"
-"""values as they were drawn."""
+"""This kind leaves values as they were drawn."""
 KINDS = (*PLAIN, DRAWN)
 
 

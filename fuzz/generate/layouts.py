@@ -34,7 +34,7 @@ LAYOUT_CLASSES: Mapping[str, LayoutClass] = {
     for layout in (CONTIGUOUS, PITCHED, PADDED, COLUMN_STEP, TRANSPOSED, REVERSED, EXPANDED, EXPANDED_ROW, EXPANDED_ALL)
 }
 OVERLAPPING = frozenset({EXPANDED.name, EXPANDED_ROW.name, EXPANDED_ALL.name})
-"""classes in which elements share memory: for inputs only."""
+"""The classes in which elements share memory; they are for inputs only."""
 
 
 def lay_out(name: str, shape: tuple[int, ...], axis: int, spread: int, guard: Guard, offset: int) -> Layout:

@@ -14,7 +14,7 @@ from fuzz.generate import hard_recipes
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
 
 WEIGHTS: dict[str, Recipe] = {}
-"""by name, from the plainest to the oddest."""
+"""The recipes for weights by name, from the plainest to the oddest."""
 
 
 @recipe("another number in each of 251 columns", structured=False, registry=WEIGHTS)
@@ -120,7 +120,7 @@ class Related:
 
 
 RELATED: dict[str, Related] = {}
-"""by name."""
+"""The ways to draw values that depend on others', by name."""
 
 
 def _related(summary: str, *, structured: bool) -> Callable[[Relate], Relate]:
@@ -171,10 +171,10 @@ def _unrelated(scene: Scene, stream: Stream) -> Reals:
 
 
 LIKE_X = "like x"
-"""the recipe that x has, with values of its own."""
+"""The recipe that x has, with values of its own."""
 
 PLACED = ("spike", "one_nan", "one_inf")
-"""recipes that place one element per row; where, is counted."""
+"""These recipes place one element per row; where they place it is counted."""
 
 assert hard_recipes.__name__, "imported for the recipes that it registers"
 
@@ -189,7 +189,7 @@ _OFTEN: Mapping[Menu, tuple[str, ...]] = {
     "gradient": ("normal", "normal", "normal", "uniform", "ones", "one_hot", "along", "along"),
     "rstd": ("true", "true", "true", "true", "true", "nearly_true", "unrelated"),
 }
-"""what is drawn often; the rest of the menu is drawn now and then."""
+"""The recipes that are drawn often, by menu; the rest of the menu is drawn now and then."""
 
 MENUS: Mapping[Menu, tuple[str, ...]] = {
     "any": tuple(RECIPES),
@@ -198,7 +198,7 @@ MENUS: Mapping[Menu, tuple[str, ...]] = {
     "weight": tuple(WEIGHTS),
     "rstd": tuple(dict.fromkeys(_OFTEN["rstd"])),
 }
-"""by menu: the recipes to be visited."""
+"""The recipes to be visited, by menu."""
 
 
 def often(menu: Menu) -> tuple[str, ...]:

@@ -16,23 +16,23 @@ from fuzz.generate.menus import MENUS, often
 from fuzz.generate.sketch import Sketch, fitting_n
 
 Wish = Mapping[str, str]
-"""what is not left to the dice, such as {"weight": "yes", "weight dtype": "f16", "x layout": "padded"}."""
+"""What is not left to the dice, such as {"weight": "yes", "weight dtype": "f16", "x layout": "padded"}."""
 
 OFFSETS = (0.0, 1.0, 0.5, -1.0)
-"""added to the weight; the others than 0 where a kernel takes them."""
+"""The offsets that are added to the weight; those other than 0 only where a kernel takes them."""
 
 EVEN = 16
-"""what compilers specialise on: addresses in bytes and distances in elements that this divides allow vectors."""
+"""Compilers specialise on this: addresses in bytes and distances in elements that it divides allow vectors."""
 EVEN_ONE_IN = 8
-"""draws of which one is even in every tensor, as most real tensors are and hardly any drawn ones would be."""
+"""One draw in this many is even in every tensor, as most real tensors are and hardly any drawn ones would be."""
 
 STACKS = ("one", "many")
-"""of a weight of rank 2."""
+"""The numbers of rows of a weight of rank 2, in words."""
 
 _GUARDS: tuple[Guard, ...] = ("after", "before")
 _ROW_WISE = ("contiguous", "pitched")
 _GAPPED = ("pitched", "padded")
-"""layouts whose spread is the gap between rows."""
+"""The layouts whose spread is the gap between rows."""
 
 
 @lru_cache(maxsize=1024)

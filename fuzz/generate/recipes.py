@@ -51,7 +51,7 @@ class Recipe:
 
 
 RECIPES: dict[str, Recipe] = {}
-"""recipes for rows by name, those of this module first; see `fuzz.generate.menus.recipes`."""
+"""The recipes for rows by name, those of this module first; see `fuzz.generate.menus.recipes`."""
 
 
 def recipe(summary: str, *, structured: bool, registry: dict[str, Recipe] = RECIPES) -> Callable[[Fill], Fill]:

@@ -23,13 +23,13 @@ from fuzz.generate.realise import realise
 from fuzz.generate.sketch import LARGEST_CASE, fitting_n
 
 RELATIVES = 2
-"""calls between the first call and its repetition."""
+"""The number of calls between the first call and its repetition."""
 LENGTH = RELATIVES + 2
 _TRIES = 4
-"""of a relative that the kernel takes, before another thing is varied."""
+"""The number of tries at a relative that the kernel takes, before another thing is varied."""
 
 Vary = Callable[[Draw, Capability, Dice], Draw | None]
-"""a relative that differs in one thing; None where the kernel takes no other."""
+"""A function that makes a relative that differs in one thing; it returns None where the kernel takes no other."""
 
 
 def _offset(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
@@ -88,7 +88,7 @@ VARIED: Mapping[str, Vary] = {
     ),
     "offset": _offset,
 }
-"""what the relatives in a sequence vary, in turn."""
+"""What the relatives in a sequence vary, in turn."""
 
 
 def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
@@ -121,12 +121,14 @@ def _relative(draw: Draw, first: Case, capability: Capability, name: str, turn: 
 
 
 Change = Callable[[Draw, Capability, Dice], Draw]
-"""one step in one direction, besides other values."""
+"""A change is one step in one direction, besides other values."""
 
 _FILLED = 4096
-"""elements of a case with as many rows as fit: several times those of most cases, and still cheap to judge."""
+"""A case with as many rows as fit has up to this many elements: several times those of most cases, and still cheap to
+judge."""
 _MOST_ROWS = 256
-"""of such a case: an emulator takes as long for each row, however short, as for a hundred elements."""
+"""Such a case has at most this many rows: an emulator takes as long for each row, however short, as for a hundred
+elements."""
 
 
 def filled(draw: Draw) -> Draw:
@@ -181,4 +183,4 @@ CHANGES: Mapping[str, Change] = {
     "recipe": _recipe,
     "less": _less,
 }
-"""what guidance changes, by name."""
+"""What guidance changes, by name."""

@@ -26,15 +26,16 @@ from fuzz.generate.space import space_of
 from fuzz.generate.steering import nudged, steer
 
 BATCH = 16
-"""cases in one batch: enough to amortise a draw and a message, few enough to keep the progress line moving."""
+"""The number of cases in one batch: enough to amortise a draw and a message, few enough to keep the progress line
+moving."""
 FAN = 4
-"""cases that one draw fans out to."""
+"""The number of cases that one draw fans out to."""
 RELATIVES = 8
-"""most cases that a guide may add to a batch."""
+"""A guide may add at most this many cases to a batch."""
 STEERED = 10
-"""cases of a batch that fill coverage gaps, while there are any; the others only go near them."""
+"""So many cases of a batch fill coverage gaps, while there are any; the others only go near them."""
 SEQUENCE_EVERY = 2
-"""batches of which one begins with a call sequence in place of its first fan."""
+"""One batch in this many begins with a call sequence in place of its first fan."""
 _BATCHES_PER_ROUND = 1000
 
 

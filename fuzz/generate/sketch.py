@@ -14,7 +14,7 @@ from fuzz.base.stream import Stream
 from fuzz.generate.menus import recipes
 
 BACKEND = "kernelfuzz"
-"""its name, for `hypothesis.settings`."""
+"""The backend's name, for `hypothesis.settings`."""
 
 
 class SeedProvider(HypothesisProvider):
@@ -32,22 +32,23 @@ AVAILABLE_PROVIDERS[BACKEND] = SeedProvider
 
 
 LARGEST_ROW = 2**16 + 2
-"""elements; the longest row that is drawn."""
+"""The longest row that is drawn has this many elements."""
 SWEPT_ROWS = 70
-"""every row length from 1 to this is visited in turn, not left to chance."""
+"""Every row length from 1 to this is visited in turn, not left to chance."""
 LARGEST_CASE = 16384
-"""elements of one tensor, unless a single row is longer."""
+"""One tensor has at most this many elements, unless a single row is longer."""
 USUAL_CASE = 1536
-"""elements of one tensor, unless two rows are longer, or many rows are wanted."""
+"""One tensor has at most this many elements, unless two rows are longer, or many rows are wanted."""
 
 BLOCKS = (4, 8, 12, 16, 32, 48, 64, 128, 256)
-"""elements that a vector or an unrolled group of vectors takes in one step: 4 lanes of NEON to 4 x 64 lanes of SVE."""
+"""The numbers of elements that a vector or an unrolled group of vectors takes in one step: 4 lanes of NEON to 4 x 64
+lanes of SVE."""
 MODEL_WIDTHS = (768, 1024, 1536, 2048, 2560, 2880, 3072, 4096, 5120, 6144, 7168, 8192)
 
 
 _LONGEST_ONE_IN = 4
-"""draws of one kind in two of model widths, of which one is among the longest instead: a few of these take the oracle
-as long as all others together, and the ones that matter, `THRESHOLDS`, are visited anyway."""
+"""Model widths are drawn in two ways. In one of them, one draw in this many is among the longest rows instead: a few of
+these take the oracle as long as all others together, and the ones that matter, `THRESHOLDS`, are visited anyway."""
 
 _NEAR = st.sampled_from([0, -1, 1, -2, 2])
 
@@ -71,16 +72,17 @@ def row_lengths() -> st.SearchStrategy[int]:
 
 
 MANY_ROWS = (131, 132, 133, 255, 256, 257, 263, 264, 265)
-"""around the sizes of blocks, and once and twice the processors of a large GPU, which persistent kernels stride by."""
+"""These are around the sizes of blocks, and once and twice the processors of a large GPU, which persistent kernels
+stride by."""
 SHORT = 32
-"""elements of a row of which there are many."""
+"""The number of elements of a row where there are many rows."""
 THRESHOLDS = tuple(2**k + d for k in (9, 11, 13, 16) for d in (-1, 0, 1))
-"""row lengths around which kernels are known to change their ways; each is visited."""
+"""The row lengths around which kernels are known to change their ways; each is visited."""
 
 _FEW_ROWS = st.one_of(st.integers(1, 4), st.integers(1, 17))
 _ROW_COUNTS = st.integers(0, 31).flatmap(lambda i: st.sampled_from(MANY_ROWS) if i == 31 else _FEW_ROWS)
 _ENOUGH_ROWS = 2
-"""rows of a case that is large by its row length alone."""
+"""A case that is large by its row length alone has at most this many rows."""
 
 
 def row_counts(n: int) -> st.SearchStrategy[int]:
@@ -98,7 +100,7 @@ def offsets(itemsize: int) -> st.SearchStrategy[int]:
 
 
 _LARGEST_CAPACITY = 2**17
-"""elements of the longest row that a kernel's declared limit may ask for."""
+"""A kernel's declared limit may ask for a longest row of at most this many elements."""
 
 
 @dataclass(frozen=True)
@@ -106,16 +108,16 @@ class Sketch:
     """One drawn input in outline."""
 
     capability: Capability
-    """what it is meant for: it is within these capabilities."""
+    """What the input is meant for: it is within this capability."""
     n: int
     rows: int
     rank: int
     axis: int
     odd: bool
-    """goes where only stride-aware kernels can follow."""
+    """Whether the input goes where only stride-aware kernels can follow."""
     eps: float
     recipe: str
-    """of x."""
+    """The recipe of x."""
     seed: int
 
 

@@ -16,7 +16,7 @@ from fuzz.generate.plan import OFFSETS, STACKS, layouts_of
 from fuzz.generate.sketch import BLOCKS, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS
 
 Space = Mapping[str, tuple[str, ...]]
-"""the values of each kind."""
+"""The values of each kind."""
 
 
 def space_of(capabilities: Iterable[Capability]) -> Space:

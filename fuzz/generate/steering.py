@@ -14,17 +14,17 @@ from fuzz.generate.plan import plan
 from fuzz.generate.sketch import LARGEST_CASE, MANY_ROWS, SHORT, USUAL_CASE, Sketch, fitting_n
 
 Wish = dict[str, str]
-"""what a coverage gap asks for: what `fuzz.generate.plan.Wish` knows, and "n", "rows", "axis" and "eps"."""
+"""What a coverage gap asks for: what `fuzz.generate.plan.Wish` knows, and "n", "rows", "axis" and "eps"."""
 
 _LONG = 300
-"""elements of a row that need not be longer for a coverage gap's sake."""
+"""A row need not have more elements than this for a coverage gap's sake."""
 _ROWS = SMALL.rows
 _GRID_ROWS = 6
-"""rows of a tensor whose layout is asked for: 2 by 3, or fewer where so many would not be small."""
+"""A tensor whose layout is asked for has this many rows: 2 by 3, or fewer where so many would not be small."""
 _NEARBY = 8
-"""how much longer or shorter a row may become for a coverage gap's sake."""
+"""How much longer or shorter a row may become for a coverage gap's sake."""
 _TAILS = 5
-"""row lengths with the wanted tail to choose from."""
+"""The number of row lengths with the wanted tail to choose from."""
 
 
 def steer(sketch: Sketch, capability: Capability, ledger: Ledger, gaps: Sequence[Label], turn: int) -> Draw:

@@ -28,9 +28,9 @@ from fuzz.uses.search.guide import Guide
 from fuzz.uses.search.runner import UNJUDGED_BATCHES
 
 Found = Mapping[str, int | None]
-"""by target: the number of the first case that finds it; None where none does."""
+"""The number of the first case that finds the bug, by target; None where no case does."""
 _EXAMPLES = 200
-"""of a round: Hypothesis draws half of them, then climbs from the best for each label."""
+"""The number of examples of a round: Hypothesis draws half of them, then climbs from the best for each label."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Hunt:
     pool: WorkerPool
     targets: Sequence[Target]
     limit: int
-    """cases that are tried."""
+    """One search tries at most this many cases."""
 
     def unguided(self, seed: int) -> Found:
         """All of them in one search: its cases do not depend on what was judged."""

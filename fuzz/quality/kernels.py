@@ -26,7 +26,7 @@ from fuzz.report.totals import not_run_lines
 from fuzz.transport.fork_server import worker_environment
 
 _BASELINE = "composed"
-"""the C kernel that the others are compared with."""
+"""The C kernel that the others are compared with."""
 _COMPILERS = 16
 
 

@@ -30,7 +30,7 @@ from oracles.summation import Lanes
 from oracles.truth import Truth
 
 _ROWS, _LENGTHS = 4, (7, 70, 1041, 4097)
-"""of the rows whose escalations are counted."""
+"""The number and the lengths of the rows whose escalations are counted."""
 _EPS = 2.0**-17
 LENGTHS = (64, 1024, 4096, 32768)
 
@@ -42,12 +42,12 @@ class TierTimes:
     n: int
     dtype: str
     fast: float
-    """for a contract seen for the first time, inputs included."""
+    """The time for a contract that is seen for the first time, inputs included."""
     again: float
-    """for another kernel with the same contract."""
+    """The time for another kernel with the same contract."""
     precise: float
     escalated: float
-    """share of elements that the fast tier left open."""
+    """The share of elements that the fast tier left open."""
 
     @property
     def ratio(self) -> float:

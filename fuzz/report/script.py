@@ -21,9 +21,10 @@ from oracles.precise import Bounds
 from oracles.truth import Truth
 
 _ROW_LAWS = ("row_permutation", "batch_subset", "batch_append")
-"""laws by which the twin's elements are some of the case's."""
+"""By these laws the twin's elements are some of the case's."""
 _MOST = 2048
-"""elements of one output that are compared, the failing ones first: each is calculated with high precision."""
+"""At most this many elements of one output are compared, the failing ones first: each is calculated with high
+precision."""
 
 
 def script_of(

@@ -52,7 +52,7 @@ _SAID = {
     WRONG_SHAPE: Status.WRONG_SHAPE,
     WRONG_DTYPE: Status.WRONG_DTYPE,
 }
-"""ends of a call that words explain."""
+"""The ends of a call that words explain."""
 
 
 class FrameError(InternalError):

@@ -20,16 +20,17 @@ from fuzz.transport import frames, records
 from fuzz.transport.frames import FrameError, Response
 
 MEMORY_LIMIT = 4 << 30
-"""bytes of private writable memory. Not RLIMIT_AS: an emulator reserves its guest's whole address space."""
+"""The limit of private writable memory in bytes. It is not RLIMIT_AS: an emulator reserves its guest's whole address
+space."""
 FILE_LIMIT = 64 << 20
-"""bytes; what a kernel prints goes to a temporary file, which must not fill the disk."""
+"""The limit of a file in bytes: what a kernel prints goes to a temporary file, which must not fill the disk."""
 
 _PIPE_BYTES = 1 << 20
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 2000
 _LAST_BREATH_S = 2.0
 _HELLO_LIMIT_S = 120.0
-"""starting is no case: a Python kernel is imported first."""
+"""A worker has at least this many seconds to start. Starting is no case: a Python kernel is imported first."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ class Ending:
 
     hung: bool
     code: int
-    """exit code, or minus the number of the signal, as in subprocess."""
+    """The exit code, or minus the number of the signal, as in subprocess."""
     said: str
-    """end of what it wrote to stderr."""
+    """The end of what it wrote to stderr."""
 
     @property
     def from_outside(self) -> bool:
@@ -75,7 +76,7 @@ class Child(Protocol):
 
 
 Start = Callable[[int, int, int], Child]
-"""starts a worker on three descriptors: its stdin, stdout and stderr. Raises OSError."""
+"""A function that starts a worker on three descriptors: its stdin, stdout and stderr. It raises OSError."""
 
 
 def command(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Start:

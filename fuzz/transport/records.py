@@ -36,7 +36,7 @@ KF_REJECTED = 1
 UNKNOWN_BYTE = -(1 << 63)
 
 RAN, REJECTED, FAULT, NO_MEMORY, RAISED, WRONG_SHAPE, WRONG_DTYPE = range(7)
-"""how a call ended. The last three only a Python worker sends; they and its REJECTED carry words."""
+"""How a call ended. The last three only a Python worker sends; they and its REJECTED carry words."""
 
 BROKEN_FRAME_EXIT = 70
-"""exit code of a worker that was sent what is no frame of its op."""
+"""The exit code of a worker that was sent what is no frame of its op."""

@@ -17,9 +17,9 @@ _CAUSES: Mapping[str, str] = {
     "vector length": "vector length",
     "device": "the device",
 }
-"""what a trait of a target is about."""
+"""What each trait of a target is about."""
 WHERE_IT_RUNS = frozenset(_CAUSES)
-"""traits of targets."""
+"""The traits of targets."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Attribution:
     """One sentence, and the short name of what is to blame."""
 
     cause: str
-    """'the kernel's source', 'compiler and flags', 'vector length', ..."""
+    """The short name of what is to blame: 'the kernel's source', 'compiler and flags', 'vector length', ..."""
     evidence: str
 
     def __str__(self) -> str:

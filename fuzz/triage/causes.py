@@ -20,11 +20,13 @@ from fuzz.triage.trial import traits_for
 
 _MOST_FINDINGS = 5_000
 _MOST_BYTES = 64 << 20
-"""of the values of one pile: what comes after that is counted, and not sorted. Chosen, not measured."""
+"""The values of one pile may take this many bytes: what comes after that is counted, and not sorted. The limit was
+chosen, not measured."""
 _MOST_CAUSES = 6
-"""causes of one pile: a kernel that is wrong everywhere in a different way each time is not explained in pieces."""
+"""One pile has at most this many causes: a kernel that is wrong everywhere in a different way each time is not
+explained in pieces."""
 _STRAYS = 0.03
-"""of a pile: so few failures outside a rule that nearly fits are no cause of their own."""
+"""Failures outside a rule that nearly fits are no cause of their own where they are at most this share of a pile."""
 
 
 @dataclass
@@ -60,7 +62,8 @@ class Cause:
 
 
 Diagnose = Callable[[Finding, Sequence[Rule]], Finding | None]
-"""Diagnoses a finding, given the rules of other causes; None where there is no time for it any more."""
+"""A function that diagnoses a finding, given the rules of other causes; it returns None where no time is left for
+it."""
 
 
 def causes_of(findings: Sequence[Finding], targets: Mapping[str, Target], diagnose: Diagnose) -> list[Cause]:

@@ -15,11 +15,11 @@ from fuzz.triage.reduction import PLACES, PLAIN_EPS, STACKS, STRIDES, WAYS, Redu
 
 Vector = tuple[int, ...]
 Label = tuple[str, str]
-"""what is chosen, and of which tensor or axis."""
+"""What is chosen, and of which tensor or axis."""
 
 
 SHARING = ("over", "shared", "stack")
-"""choices of what tensors have in common."""
+"""The choices of what tensors have in common."""
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from fuzz.triage.rule import Atom, Learned, Rule, Trait, Traits, learn, number_c
 from fuzz.triage.traits import is_about_values
 
 _WIDTH = 24
-"""conjunctions that are kept of each length."""
+"""This many conjunctions of each length are kept."""
 _MOST_ATOMS = 4
 _LIMITS = 6
-"""thresholds that are tried of one trait, those next to the given failure first."""
+"""This many thresholds of one trait are tried, those next to the given failure first."""
 _MOST_CAUSES = 3
 _LEAST_FAILURES = 3
-"""failures that a second cause must explain: with fewer any coincidence would be one."""
+"""A second cause must explain at least this many failures: with fewer, any coincidence would be one."""
 
 
 def explained_by(probes: Sequence[Traits], failed: Sequence[bool], given: int = 0) -> Learned:
@@ -62,9 +62,10 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
 
 
 _PURE = 0.85
-"""of the probes that a loosened rule holds of, those that fail."""
+"""Of the probes that a loosened rule holds of, at least this share must fail."""
 _ATOM_WORTH, _RULE_WORTH = 0.0025, 0.01
-"""of all probes: how many more must agree for another condition, and for another rule, to be worth reading."""
+"""The shares of all probes by which more must agree for another condition, and for another rule, to be worth
+reading."""
 
 
 def _shorter(rule: Rule) -> list[Rule]:

@@ -22,13 +22,14 @@ from fuzz.triage.shrink import shrink
 from fuzz.triage.trial import KeepsStateError, Seen, Trials, replayed
 
 SECONDS = 45.0
-"""for one finding, where nobody asks for something else. Chosen, not measured."""
+"""The seconds for one finding, where nobody asks for something else. The number was chosen, not measured."""
 _SHRINKING = 0.5
-"""of the time, at most, is for shrinking, so that as much is left for the rule. Chosen, not measured."""
+"""Shrinking gets at most this share of the time, so that as much is left for the rule. Chosen, not measured."""
 _MOST_RUNS = 20_000
-"""runs of shrinking: it ends by count where it can, so that a seed gives one answer on fast and slow machines."""
+"""Shrinking may take this many runs: it ends by count where it can, so that a seed gives one answer on fast and slow
+machines."""
 _HANGING_S = 0.5
-"""seconds that a case may take while a hang is shrunk: every case that hangs costs that much."""
+"""The seconds that a case may take while a hang is shrunk: every case that hangs costs that much."""
 
 
 def never() -> bool:
@@ -46,11 +47,11 @@ class TimeAllowance:
 
     seconds: float = SECONDS
     stop: Callable[[], bool] = never
-    """asked before each batch; once it is true, what is known by then is the answer."""
+    """This is asked before each batch; once it is true, what is known by then is the answer."""
     say: Callable[[str], None] = silent
-    """told in a few words, such as 'n 4097 -> 65'."""
+    """This is told in a few words how it goes, such as 'n 4097 -> 65'."""
     option: str = "--explain-time"
-    """the option that gives it more time; '' where there is none."""
+    """The option that gives a finding more time; '' where there is none."""
 
 
 @dataclass
@@ -73,7 +74,7 @@ class _Clock:
 
 
 Workers = Callable[[Sequence[Target], float | None], AbstractContextManager[Pool]]
-"""Starts workers of targets, with a limit of each case in seconds or the targets' own."""
+"""A function that starts workers of targets, with a limit of each case in seconds or the targets' own."""
 
 
 def new_workers(targets: Sequence[Target], limit: float | None) -> AbstractContextManager[Pool]:

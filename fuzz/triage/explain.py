@@ -21,21 +21,21 @@ from fuzz.triage.variations import base_of, made, with_eps, with_values
 
 _BATCH = 16
 _VARIANTS = (3, 9)
-"""how many other values a law is tried on besides the case's own, in two goes: whether two orders of a sum differ is a
+"""A law is tried on this many other values besides the case's own, in two goes: whether two orders of a sum differ is a
 matter of luck."""
 _STEADY = 8
-"""row lengths in a row that all fail: there a law's other conditions are probed, where it is no matter of luck."""
+"""Where this many row lengths in a row all fail, a law's other conditions are probed: there it is no matter of luck."""
 _SURE = 320
-"""elements of a row of which two orders of a sum hardly ever round alike: where that fails, it is probed around."""
+"""Two orders of a sum hardly ever round alike over this many elements: where such a row fails, it is probed around."""
 _CONFIRMED = 6
-"""probes that failed, at most, are tried again in new processes: a kernel that keeps state would give a rule of what it
-was called with before."""
+"""At most this many of the probes that failed are tried again in new processes: a kernel that keeps state would give a
+rule of what it was called with before."""
 _LARGEST = 1 << 16
-"""elements of a probe."""
+"""No probe may have more elements than this."""
 _CLEARLY = 100.0
-"""err/budget of a failure that is not hidden by a row a few times as long."""
+"""A failure with at least this err/budget is not hidden by a row a few times as long."""
 _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
-"""values with which a failure may be clearer."""
+"""A failure may be clearer with these values."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ class Explanation:
     """When it fails, and where in the output."""
 
     learned: Learned | None
-    """None where there was no time for a single probe, or nothing that could be varied."""
+    """What the probes taught; None where there was no time for a single one, or nothing that could be varied."""
     places: Places | None
-    """None where no element is known to be bad: a fault, a broken law."""
+    """Where the bad elements are; None where no element is known to be bad, as after a fault or a broken law."""
     law: str = ""
-    """the law that is broken."""
+    """The law that is broken."""
     core: Rule | None = None
-    """what tells this failure from others: the rule without the conditions that only hide it; None without a rule."""
+    """What tells this failure from others: the rule without the conditions that only hide it; None without a rule."""
     cores: tuple[Rule, ...] = ()
-    """of the rule that was learned, sound or not, and of each of its alternatives, the same."""
+    """The same for the rule that was learned, sound or not, and for each of its alternatives."""
 
     @property
     def rule(self) -> Rule | None:
@@ -94,7 +94,8 @@ class _Evidence:
     failed: list[bool] = field(default_factory=list)
     bad: list[tuple[Case, Judgement]] = field(default_factory=list)
     probed: set[tuple[str, str]] = field(default_factory=set)
-    """target and digest: no probe counts twice. What shrinking has judged counts too: it knows what passes."""
+    """The target and digest of each probe: no probe counts twice. What shrinking has judged counts too: it knows what
+    passes."""
 
     def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
         """Those of the cases that were not probed yet."""

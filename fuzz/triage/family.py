@@ -10,7 +10,7 @@ from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 
 CLEAR = 2.0
-"""err/budget of a failure that is no boundary case."""
+"""A failure with at least this err/budget is no boundary case."""
 
 _FAMILIES: Mapping[Verdict, str] = {
     Verdict.FAIL_NUMERIC: "values",
@@ -38,9 +38,10 @@ class Family:
     name: str
     law: LawCheck | None = None
     wide: bool = False
-    """wrong values, stray accesses and crashes are one way of failing: which of them a wrong index shows is chance."""
+    """True where wrong values, stray accesses and crashes are one way of failing: which one a wrong index shows is
+    chance."""
     clear: float = 0.0
-    """least err/budget of a failure that is told by its values."""
+    """The least err/budget of a failure that is told by its values."""
 
     @classmethod
     def of(cls, judgement: Judgement) -> Family:

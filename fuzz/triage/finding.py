@@ -21,15 +21,15 @@ class Diagnosis:
     """What shrinking and probing found out about a failure."""
 
     original: Case
-    """the case as it was seen, before it was shrunk."""
+    """The case as it was seen, before it was shrunk."""
     attribution: Attribution | None
     explanation: Explanation
     runs: int = 0
-    """cases run to find that out."""
+    """The number of cases that were run to find that out."""
     whole: bool = True
-    """False where time ran out first, or somebody wanted to stop."""
+    """This is False where time ran out first, or somebody wanted to stop."""
     option: str = ""
-    """the option that would have given it more time; '' where there is none."""
+    """The option that would have given the diagnosis more time; '' where there is none."""
 
     @property
     def rule(self) -> Rule | None:
@@ -55,15 +55,18 @@ class Finding:
     """A failing case. It is seen first; then it may be known to need earlier calls; then it is shrunk and explained."""
 
     case: Case
-    """the smallest that fails in the same way, once it is explained; the one that was seen where that needs calls."""
+    """The smallest case that fails in the same way, once it is explained; the one that was seen where that needs
+    calls."""
     judgement: Judgement
     verdicts: Mapping[str, str] = field(default_factory=dict)
-    """by target: what the others said of the same case; once it is explained, what all of them say of the small one."""
+    """The verdicts by target: what the others said of the same case; once it is explained, what all of them say of the
+    small one."""
     history: tuple[Case, ...] = ()
-    """the calls that must come before the case, in one process."""
+    """The calls that must come before the case, in one process."""
     diagnosis: Diagnosis | None = None
     told: tuple[str, ...] = ()
-    """what is said of it in place of a diagnosis: that it needs calls, or what an earlier session has explained."""
+    """What is said of the finding in place of a diagnosis: that it needs calls, or what an earlier session has
+    explained."""
 
     @property
     def target(self) -> str:

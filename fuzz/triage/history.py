@@ -19,9 +19,9 @@ from fuzz.triage.reduction import Reduction, reduced_case
 Fails = Callable[[Sequence[Case]], bool]
 
 _TRIALS = 200
-"""new processes that the search for the smallest history may take."""
+"""The search for the smallest history may take this many new processes."""
 _SECONDS = 60.0
-"""that it may take: a slow target gets a history that is larger than it must be."""
+"""The search may take this many seconds: a slow target gets a history that is larger than it must be."""
 
 
 class Need(Enum):
@@ -39,7 +39,7 @@ class Recognised:
     need: Need
     history: tuple[Case, ...] = ()
     calls: int = 0
-    """calls before the failure that were known."""
+    """The number of calls before the failure that were known."""
 
 
 @dataclass

@@ -15,7 +15,7 @@ from fuzz.triage.rule import Learned, Traits, learn
 
 _BLOCKS = (4, 8, 16, 32, 64, 128)
 _CASES = 4
-"""failing cases that the rule must hold for."""
+"""The rule must hold for up to this many failing cases."""
 _MOST_ELEMENTS = 6000
 _PLAIN_ROWS = 2
 

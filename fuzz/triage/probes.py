@@ -18,17 +18,17 @@ from fuzz.triage import variations as vary
 from fuzz.triage.variations import Memory
 
 _SWEPT = 260
-"""every n up to this is probed: twice each block of 128, and one of 256."""
+"""Every n up to this is probed: each place in a block of 128 twice, and each in a block of 256 once."""
 _SWEPT_SLOWLY = 40
-"""of a target that needs milliseconds for each case."""
+"""The same limit for a target that needs milliseconds for each case."""
 _LONG_SLOWLY = (63, 64, 65, 127, 128, 129, 191, 192, 255, 256, 257, 1023, 1024, 1025)
-"""ends and beginnings of blocks: without them `n mod 64 = 63` would be taken for `n >= 63`."""
+"""These are ends and beginnings of blocks: without them `n mod 64 = 63` would be taken for `n >= 63`."""
 _LONG = (320, 383, 384, 385, 511, 512, 513, 575, 639, 640, 767, 768, 1023, 1024, 1025, 1087, 2047, 2048, 2049)
 _LANE_BITS = 32
-"""of f32, in which sums are formed."""
+"""The bits of f32, in which sums are formed."""
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
 _MIXED = 200
-"""probes with several things changed at once."""
+"""The number of probes with several things changed at once."""
 
 _SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (3, 0), (-3, 0), (0, 1), (0, -1))
 

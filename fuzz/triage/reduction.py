@@ -19,17 +19,17 @@ from fuzz.generate.realise import draw_of, layout_of, realise
 from fuzz.laws.placement import placed
 
 Span = tuple[int, int]
-"""first and count."""
+"""The first position and the count."""
 
 APART, IN_PLACE, BY_ONE, BY_A_ROW, KEPT = "apart", "in place", "by one", "by a row", "kept"
 WAYS = (APART, IN_PLACE, BY_ONE, BY_A_ROW, KEPT)
-"""how an output that overlaps an input may lie to it, the plainest first; 'kept': as far from it as it does."""
+"""How an output that overlaps an input may lie to it, the plainest first; 'kept' leaves it as far away as it is."""
 STRIDES = ("contiguous", "pitched", "kept")
 PLACES = ("aligned", "flush", "kept")
 STACKS = ("one row", "stack of one", "kept")
-"""what a stack of weights may become: of rank 1, of rank 2 with a single row."""
+"""What a stack of weights may become: of rank 1, or of rank 2 with a single row."""
 PLAIN_EPS = tuple(float(np.float32(eps)) for eps in (1e-5, 0.0, 1.0))
-"""what eps may become; past the last one it is kept."""
+"""The values that eps may become; past the last one it is kept."""
 
 
 @dataclass(frozen=True)
@@ -40,20 +40,20 @@ class Reduction:
     columns: Span
     dropped: frozenset[str] = frozenset()
     memory: Mapping[str, str] = field(default_factory=dict)
-    """by output that lies in the memory of an input, one of WAYS; what is not named is kept."""
+    """By name, one of WAYS for each output that lies in the memory of an input; an output that is not named is kept."""
     unshared: frozenset[str] = frozenset()
-    """inputs that get memory of their own."""
+    """The inputs that get memory of their own."""
     stacks: Mapping[str, str] = field(default_factory=dict)
     collapsed: bool = False
-    """rows as one axis, the normalised one last."""
+    """True if the rows become one axis and the normalised axis is the last."""
     strides: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
-    """by tensor; what is not named is kept."""
+    """What the values become, by tensor; what is not named is kept."""
     eps: float | None = None
-    """None: kept."""
+    """The new eps; None if eps is kept."""
     unshifted: bool = False
-    """the offset of the weight is 0."""
+    """True if the offset of the weight becomes 0."""
 
 
 def reduced(draw: Draw, how: Reduction) -> Draw:

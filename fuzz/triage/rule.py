@@ -14,12 +14,12 @@ from itertools import combinations
 
 Trait = float | int | str
 Traits = Mapping[str, Trait]
-"""of one probe: numbers, residues (named 'a mod b') and words."""
+"""The traits of one probe: numbers, residues (named 'a mod b') and words."""
 
 _MOST_ATOMS = 3
 _SOUND = 0.97
 _PATIENCE = 40_000
-"""combinations of atoms that are looked at, the simplest first."""
+"""At most this many combinations of atoms are looked at, the simplest first."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Atom:
 
     trait: str
     relation: str
-    """'=', '!=', '>=', '<=' or 'in'."""
+    """The relation is '=', '!=', '>=', '<=' or 'in'."""
     values: tuple[Trait, ...]
     cost: float
 
@@ -90,7 +90,7 @@ _MEMORY = tuple(
         (r"shift of (\w+) over (\w+)", *["{0} overlaps {1} in part, {limit} elements further on"] * 2),
     )
 )
-"""traits of memory that tensors share: how they are said where they hold, and where not."""
+"""The traits of memory that tensors share: how they are said where they hold, and where they do not."""
 _POWERS = {
     "log2 of eps in ulp of the mean square": "eps {} ulp of the mean square",
     "log2 of the change of eps in the dtype of x in ulp": (
@@ -98,7 +98,7 @@ _POWERS = {
     ),
     "log2 of the mean square": "mean square {}",
 }
-"""how a trait is said that is a power of two."""
+"""How a trait that is a power of two is said."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Learned:
     agreeing: int
     probes: int
     others: tuple[Rule, ...] = ()
-    """of failures that have another cause, where there are several."""
+    """The rules of failures that have another cause, where there are several."""
 
     def holds(self, traits: Traits) -> bool:
         """True where one of the rules says that it fails."""
@@ -180,7 +180,7 @@ def _by_what_they_exclude(atoms: Iterable[Atom], passes: Sequence[Traits]) -> di
 
 
 _WIDEST = 60
-"""atoms that are combined: all threes of them are still looked at in a fraction of a second."""
+"""At most this many atoms are combined: all threes of them are still looked at in a fraction of a second."""
 
 
 def _atoms(failures: Sequence[Traits], passes: Sequence[Traits]) -> Iterator[Atom]:

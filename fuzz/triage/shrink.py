@@ -19,9 +19,9 @@ from fuzz.triage.trial import OutOfTimeError, Trials
 
 _KEY = b"case"
 _BATCH = 32
-"""cases of a sweep that are run at once."""
+"""The number of cases of a sweep that are run at once."""
 _ROUNDS = 3
-"""a sweep that finds a smaller case gives Hypothesis another look at what is left."""
+"""The most rounds: a sweep that finds a smaller case gives Hypothesis another look at what is left."""
 
 
 def shrink(trials: Trials, case: Case, judgement: Judgement) -> Case:

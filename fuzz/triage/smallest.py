@@ -20,20 +20,22 @@ from fuzz.triage.variations import base_of, made, sized, with_values
 
 _T = TypeVar("_T")
 Values = tuple[str, int]
-"""a recipe that starts from given values, and its seed."""
+"""A recipe that starts from given values, and its seed."""
 _VALUES: tuple[Values, ...] = (
     (GIVEN, 0), ("ones", 0), ("integers", 0), ("spike", 1), ("large", 1), ("tiny", 1),
     *(("normal", seed) for seed in range(1, 9)),
 )  # fmt: skip
-"""that each size is tried with."""
+"""Each size is tried with these values."""
 LUCKY: tuple[Values, ...] = tuple(("normal", seed) for seed in range(100, 132))
-"""other ones, for what depends on luck: whether two orders of a sum of three numbers differ."""
+"""Other values, for what depends on luck: whether two orders of a sum of three numbers differ."""
 _LONG = 64
-"""fewer rows than the case has are tried with rows of up to so many elements, if not more."""
+"""Fewer rows than the case has are tried with rows of up to this many elements, or of up to the case's own length if it
+is more."""
 _FIRST, _LAST = 1536, 64
-"""numbers that are tried of more than that: the first, and the last below the smallest that is known to fail."""
+"""Where there are more numbers than these, only so many first ones are tried, and so many last ones below the smallest
+that is known to fail."""
 _SHORT, _FEW = 260, 3
-"""longer rows than that are tried with so few draws: they take their time."""
+"""Rows longer than the first number are tried with only as many draws as the second: they take their time."""
 _BATCH = 64
 
 
@@ -43,9 +45,9 @@ class Swept:
 
     runs: int
     smaller: Case | None
-    """fewer rows, or as many that are shorter; None where no such case fails."""
+    """A case with fewer rows, or with as many that are shorter; None where no such case fails."""
     shown: bool = True
-    """False where the case itself does not fail when it is built anew: then those that pass prove nothing."""
+    """This is False where the case itself does not fail when it is built anew: then those that pass prove nothing."""
 
     @property
     def smallest(self) -> bool:

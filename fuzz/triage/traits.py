@@ -22,7 +22,7 @@ MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256)
 _ADDRESSES = (8, 16, 32, 64)
 _SMALL_INDEX = 2**15 - 1
 _LANE_BITS = 32
-"""kernels compute in float32, whatever they store."""
+"""Kernels compute in float32, whatever they store."""
 
 
 def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
@@ -150,9 +150,9 @@ _SIDES = {(True, True): "both", (False, False): "neither", (True, False): "one s
 
 
 _PRECISION: Mapping[str, int] = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
-"""bits of the mantissa, the implicit one included."""
+"""The bits of the mantissa by dtype, the implicit one included."""
 _NEVER, _ALWAYS = -999, 999
-"""powers of two that stand for 0 and for infinity."""
+"""The powers of two that stand for 0 and for infinity."""
 _LARGEST_SQUARE = float(np.finfo(np.float32).max)
 
 

@@ -89,15 +89,15 @@ class Trials:
     family: Family
     out_of_time: Callable[[], bool] = lambda: False
     explained: tuple[Rule, ...] = ()
-    """rules of other findings: where one holds, failing says nothing about this one."""
+    """The rules of other findings: where one holds, failing says nothing about this one."""
     watch: Callable[[Case], None] = lambda case: None
-    """told of each smaller case that fails too."""
+    """This is told of each smaller case that fails too."""
     fresh: bool = False
-    """each case is the first call of a new process: where a kernel keeps state from call to call, an earlier case could
-    make a later one fail, or hide that it does."""
+    """True where each case is the first call of a new process: where a kernel keeps state from call to call, an earlier
+    case could make a later one fail, or hide that it does."""
     runs: int = 0
     known: dict[str, Judgement | None] = field(default_factory=dict)
-    """by digest of the case; None for a case that the target was not given."""
+    """The judgements by digest of the case; None for a case that the target was not given."""
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement | None]:
         """The judgement of each case, by the family's law too; None where the kernel is not to be given the case.

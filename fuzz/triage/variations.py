@@ -15,7 +15,8 @@ from fuzz.generate.layouts import OVERLAPPING, layout_class
 from fuzz.generate.realise import draw_of, layout_of, realise
 
 Memory = Mapping[str, tuple[str, Shift | None]]
-"""by output in the memory of an input: which, and how far it lies from being exactly in its place."""
+"""For each output in the memory of an input, by name: which input, and how far the output lies from being exactly in
+its place."""
 
 
 def base_of(case: Case) -> Draw:

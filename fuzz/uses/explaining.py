@@ -17,9 +17,10 @@ from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.stopping import Interruption
 
 _FINDINGS = 4
-"""findings that get all the time they may have; with more of them each gets less. Chosen, not measured."""
+"""This many findings get all the time they may have; with more of them each gets less. The number is chosen, not
+measured."""
 _LEAST_S = 2.0
-"""with fewer seconds left than that a finding is shown as it is. Chosen, not measured."""
+"""With fewer seconds left than this a finding is shown as it is. The number is chosen, not measured."""
 
 
 def note_histories(

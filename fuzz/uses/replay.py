@@ -32,7 +32,7 @@ from fuzz.uses.starting import select_targets
 
 _PLACE = re.compile(r"(\d+):(\w+):(\d+)")
 _SHORTEST = 4
-"""characters of an id."""
+"""An id has at least this many characters."""
 _LISTED = 5
 
 
@@ -43,9 +43,9 @@ class ChosenCase:
     case: Case
     found: Found | None
     law: LawCheck | None = None
-    """by which the case is followed by its twin."""
+    """The case is followed by its twin by this law."""
     history: tuple[Case, ...] = ()
-    """calls before it."""
+    """The calls before the case."""
 
 
 def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:

@@ -23,7 +23,7 @@ from fuzz.report.formats import unwritable
 from fuzz.report.totals import not_run_lines
 
 _TOOLKIT = "/usr/local/cuda/bin"
-"""where the CUDA toolkit installs itself, often without being on the PATH."""
+"""The CUDA toolkit installs itself here, often without being on the PATH."""
 
 
 def select_targets(

@@ -28,7 +28,7 @@ _SUMS = ("rerun", "surroundings")
 _WEIGHT = ("weight", ("x", "f32"))
 _LONGEST, _KEPT = 131072, 16384
 _LONGEST_F16 = 32768
-"""where f16 has to hold the length too."""
+"""The longest row where f16 has to hold the length too."""
 _FORWARD = Capabilities(
     dtypes=("f32", "f16", "bf16"), strides="pitched", aliases=(("y", "x"),), takes=("weight", "rstd"),
     mixed=(_WEIGHT, ("y", ("x", "f32"))), offset=True, max_n=_LONGEST,

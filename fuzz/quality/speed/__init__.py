@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 MOVED = {"rms_norm": 2, "fused_add_rms_norm": 4, "rms_norm_backward": 3, "fused_add_rms_norm_backward": 4}
-"""tensors of the shape of x that a call must read or write at least once."""
+"""The number of tensors of the shape of x that a call must read or write at least once, by op."""
 ITEMSIZES = {"f32": 4, "f16": 2, "bf16": 2}
 EPS = 2.0**-17
 
@@ -32,7 +32,7 @@ class Timing:
     shape: Shape
     who: str
     seconds: float
-    """median of many calls."""
+    """The median of many calls."""
 
     @property
     def gigabytes_per_second(self) -> float:

@@ -24,14 +24,14 @@ ROWS = (4096, 32768)
 LENGTHS = (1024, 2048, 2880, 4096, 8192, 16384)
 EAGER, COMPILED = "torch eager", "torch.compile"
 _WORKING_SET = 400 << 20
-"""bytes that are gone through before a tensor is used again: several times what the cache of a GPU holds."""
+"""This many bytes are gone through before a tensor is used again: several times what the cache of a GPU holds."""
 _SETS = 24
 _BUDGET_S = 0.012
 _REPLAYS = 5
 _WIPED_PER_S = 200e9
-"""bytes of memory that was given back, of which the device is surely rid after a second. An H200 wipes 500 GB/s."""
+"""The device is surely rid of this many bytes of returned memory after a second. An H200 wipes 500 GB/s."""
 _WRONG = 0.02
-"""relative error, over all of an output, beyond which a result is not worth a time."""
+"""A result whose relative error, over all of an output, is beyond this is not worth timing."""
 
 Called = Callable[[Mapping[str, Any]], object]
 

@@ -23,9 +23,9 @@ from fuzz.transport.records import DTYPES
 _LOOP = Path(__file__).with_name("loop.c")
 LENGTHS = (1024, 2048, 4096)
 ROWS = 16
-"""of one call."""
+"""The number of rows of one call."""
 _WORKING_SET = 64 << 20
-"""bytes of inputs that are gone through before one is used again: more than the caches nearest to a core hold."""
+"""This many bytes of inputs are gone through before one is used again: more than the caches nearest to a core hold."""
 _ROUNDS = 7
 
 

@@ -10,7 +10,7 @@ from fuzz.quality.speed import EPS
 
 Tensors = Mapping[str, Any]
 Peer = Callable[[Tensors], tuple[Any, ...]]
-"""of the inputs; returns the outputs in the order of the op."""
+"""A function of the inputs that returns the outputs in the order of the op."""
 
 
 def eager(op: str, torch: Any) -> Peer:

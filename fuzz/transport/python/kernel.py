@@ -15,9 +15,10 @@ from types import ModuleType
 from typing import Any
 
 MARGIN_BYTES = 16 * 1024
-"""poisoned and checked on both sides of every tensor: wide, so that a kernel that strays by a row still lands in it."""
+"""So many bytes are poisoned and checked on both sides of every tensor. The margin is wide, so that a kernel that
+strays by a row still lands in it."""
 _WORDS_LIMIT = 1500
-"""characters of an error message that are kept: compilers repeat the whole source."""
+"""The number of characters of an error message that are kept: compilers repeat the whole source."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +26,16 @@ class Spec:
     """The kernel to run, and where."""
 
     source: str
-    """file with the text to run: the kernel's own, with its edits applied."""
+    """The file with the text to run: the kernel's own, with its edits applied."""
     folder: str
-    """where the kernel's source is, for its relative imports."""
+    """The folder where the kernel's source is, for its relative imports."""
     op: str
     entry: str
     framework: str
     device: str
     options: Mapping[str, str | int | float | bool]
     environment: Mapping[str, str]
-    """variables that frameworks read: where to keep what they compile."""
+    """The variables that frameworks read: where to keep what they compile."""
     margin: int = MARGIN_BYTES
 
     @property
@@ -67,7 +68,7 @@ class Raised:
     """A call that did not return: it raised."""
 
     rejected: bool
-    """by ValueError or NotImplementedError: the kernel does not take this input."""
+    """Whether it raised ValueError or NotImplementedError: the kernel does not take this input."""
     words: str
 
 

@@ -15,11 +15,11 @@ from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, Layout, Output, Tensor
 Bytes = npt.NDArray[np.uint8]
 
 OUTPUT_POISONS = (0x7FFD, 0x7FFA)
-"""of the first and of the second run: quiet NaNs in every dtype, and none of the poisons used for gaps."""
+"""The poisons of the first and of the second run: quiet NaNs in every dtype, and none of the poisons used for gaps."""
 STORAGE_LIMIT = 1 << 28
-"""bytes of one tensor."""
+"""One tensor may take at most this many bytes."""
 _FIRST_GAP_POISON = 0x7FC1
-"""a quiet NaN as f16, bf16, f32 and f64; another one for every tensor."""
+"""The poison is a quiet NaN as f16, bf16, f32 and f64; every tensor has another one."""
 
 
 class Slab:

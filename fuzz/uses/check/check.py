@@ -34,7 +34,7 @@ __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
 
 __tracebackhide__ = told
 _AFTER_FINDING = 64
-"""cases that a check goes on for once it has found something: a smaller one is easier to understand."""
+"""A check goes on for this many cases once it has found something: a smaller case is easier to understand."""
 _EXPLAINING = TimeShares(least_s=0.5, queue=2, option="--kernelfuzz-explain-time")
 """The time that the command line of the tests gives is for all findings: the first may take half of what is left."""
 

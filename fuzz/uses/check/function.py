@@ -33,7 +33,8 @@ __tracebackhide__ = told
 Arrays = Literal["torch", "numpy"]
 
 ANY_ORDER = forms.Numerics(summation=forms.Any(), rsqrt_ulp=2.0)
-"""what a library's reductions promise: the sum in any order, a root that is not the correctly rounded one."""
+"""This is what a library's reductions promise: the sum in any order, and a root that is not the correctly rounded
+one."""
 _WORDS_LIMIT = 1500
 
 

@@ -24,9 +24,9 @@ class Options:
     seed: int | None = None
     targets: tuple[str, ...] = ()
     output: Path = Path("findings")
-    """where case files of failures go."""
+    """The case files of failures go here."""
     explain_s: float = EXPLAIN_S
-    """for shrinking and explaining the failures of one check."""
+    """This many seconds are for shrinking and explaining the failures of one check."""
 
 
 @dataclass
@@ -47,11 +47,11 @@ class Plan:
     max_cases: int | None
     max_time: float | None
     database: ExampleDatabase | None
-    """of the Hypothesis profile: failing cases of earlier checks, which are run first."""
+    """The database of the Hypothesis profile. It has the failing cases of earlier checks, which are run first."""
     key: bytes
-    """under which that database has them."""
+    """The database has those cases under this key."""
     command: str
-    """how to run the same check again."""
+    """This command runs the same check again."""
 
 
 def plan(label: str, seed: int | None, max_cases: int | None, max_time: float | None) -> Plan:

@@ -51,9 +51,9 @@ class Checked:
 
     folder: Path
     kinds: Counter[str] = field(default_factory=Counter)
-    """files by what they are."""
+    """The number of files by what they are."""
     groups: list[list[Entry]] = field(default_factory=list)
-    """a case, with its twin where it has one."""
+    """Each group is a case, with its twin where it has one."""
 
     def __str__(self) -> str:
         files = ", ".join(f"{self.kinds[kind]} {kind.removeprefix('kernelfuzz ')}" for kind in (CASE, SUITE, ACCURACY))

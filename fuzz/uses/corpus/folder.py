@@ -19,13 +19,14 @@ from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS, Entry, twin_of
 
 CASE, SUITE, ACCURACY = "kernelfuzz case", "kernelfuzz suite", "kernelfuzz accuracy"
-"""the member that says what a JSON file is."""
+"""The member of one of these names says what a JSON file is."""
 NAMED = 12
-"""leading digits of the digest in a file's name."""
+"""A file's name has this many leading digits of the digest."""
 BATCH_ENTRIES = 16
-"""as many as a search hands over at a time."""
+"""A batch has as many entries as a search hands over at a time."""
 BATCH_ELEMENTS = 1 << 17
-"""of a batch's inputs: a batch of long rows would keep every worker waiting for the slowest."""
+"""A batch is full once its inputs have this many elements: a batch of long rows would keep every worker waiting for the
+slowest."""
 _NAMED_BY_DIGEST = re.compile(rf"(?:.*-)?([0-9a-f]{{{NAMED}}})")
 
 
@@ -41,7 +42,8 @@ class Kept:
     case: Case
     found: Found | None = None
     about: Mapping[str, str] = field(default_factory=dict)
-    """why it is kept: the documented bug, its source, what went wrong; 'law' names one to check on it."""
+    """Why it is kept: the documented bug, its source and what went wrong. The entry 'law' names a law to check on
+    it."""
 
 
 def built_in() -> Path:

@@ -24,14 +24,15 @@ from fuzz.uses.corpus.folder import SUITE
 
 VERSION = 1
 MOST_ELEMENTS = 8192
-"""of one tensor in a gate: rows are cut to this, since rows beyond the first few repeat what was seen."""
+"""The rows of a tensor in a gate are cut until it has this many elements, since rows beyond the first few repeat what
+was seen."""
 LONGEST_ROW = 32768
 
 Fill = Mapping[str, Any]
-"""such as {"fill": "uniform", "low": -2.3, "high": -1.8}."""
+"""A fill is such as {"fill": "uniform", "low": -2.3, "high": -1.8}."""
 _NORMAL: Fill = {"fill": "normal"}
 _STRUCTURED = frozenset({"constant", "integers", "values"})
-"""fills whose rounding errors are not random, so that only the worst-case budget is sound."""
+"""The rounding errors of these fills are not random, so that only the worst-case budget is sound."""
 
 
 def _wave(function: Callable[[Any], Any]) -> Callable[[Fill, int, Stream], Reals]:
@@ -83,17 +84,17 @@ class Sweep:
     axis: int = -1
     offset: float = 0.0
     optional: tuple[str, ...] = ()
-    """optional tensors that are there."""
+    """These optional tensors are there."""
     fills: Mapping[str, Fill] = field(default_factory=dict)
-    """by input; standard normal where nothing is said."""
+    """The fills by input; an input of which nothing is said is standard normal."""
     mixed: Mapping[str, str] = field(default_factory=dict)
-    """dtypes of tensors that do not follow x."""
+    """The dtypes of tensors that do not follow x."""
     pitch: int = 0
-    """elements between two rows of x, where they are not packed."""
+    """The number of elements between two rows of x, where they are not packed."""
     shift: int = 0
-    """elements by which x is off its alignment."""
+    """The number of elements by which x is off its alignment."""
     tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
-    """by output, or by dtype of x."""
+    """The tolerances by output, or by dtype of x."""
     facts: str = ""
 
 
@@ -114,7 +115,7 @@ class Published:
     sweep: Sweep
     case: Case
     shape: tuple[int, ...]
-    """as published; the case may have fewer rows."""
+    """The shape as published; the case may have fewer rows."""
 
 
 def load_suite(path: Path) -> Suite:

@@ -11,7 +11,7 @@ from fuzz.base.case import ITEMSIZE, Case, Layout
 from fuzz.uses.corpus.folder import Kept, keep, kept_cases
 
 _TAIL = 64
-"""elements of the widest common block: rows of one residue and one class of length go the same way."""
+"""The widest common block has this many elements: rows of one residue and one class of length go the same way."""
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from fuzz.uses.corpus.folder import ACCURACY
 
 VERSION = 1
 WORSE = 1.25
-"""times as large, and the change is reported."""
+"""A change is reported where the value is more than this many times as large."""
 FLOOR = 0.05
-"""err/budget, and ulp, below which a change is nobody's business."""
+"""Below this err/budget, and below this ulp, a change is nobody's business."""
 
 Key = tuple[str, str, str]
-"""kernel, target, dtype."""
+"""The key is kernel, target and dtype."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Accuracy:
     """The worst passing element of one kernel on one target in one dtype."""
 
     ratio: float
-    """err/budget."""
+    """The err/budget of that element."""
     ulp: float
-    """error of that element in units of the last place."""
+    """The error of that element in units of the last place."""
     case: str
-    """leading digits of the digest of its case."""
+    """The leading digits of the digest of its case."""
 
 
 Table = Mapping[Key, Accuracy]
@@ -59,7 +59,7 @@ class Ratchet:
     """What the file holds."""
 
     machine: str
-    """the architecture that it was measured on: elsewhere the same target rounds otherwise."""
+    """The architecture that it was measured on: elsewhere the same target rounds otherwise."""
     worst: Table
 
 

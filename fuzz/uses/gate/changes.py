@@ -27,9 +27,9 @@ class Changes:
     base: str
     files: frozenset[Path] | None
     note: str = ""
-    """why it cannot be told."""
+    """Why it cannot be told which files differ."""
     root: Path = Path("/")
-    """of the repository: what lies above it says nothing of a file."""
+    """The root of the repository: what lies above it says nothing of a file."""
 
 
 def changes_since(base: str | None, folder: Path) -> Changes:

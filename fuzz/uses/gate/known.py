@@ -29,15 +29,15 @@ class Known:
     kernel: str
     verdict: str
     issue: str
-    """where it is worked on: a link."""
+    """A link to where it is worked on."""
     expires: date
-    """the first day on which it fails the gate again."""
+    """The first day on which it fails the gate again."""
     law: str = ""
-    """for FAIL_LAW; empty: any law."""
+    """The law that fails, for FAIL_LAW. When it is empty, any law is meant."""
     target: str = "*"
-    """a glob of the targets on which it is expected."""
+    """A glob of the targets on which it is expected."""
     case: Path | None = None
-    """a case file that shows it; the gate replays it, so that a fixed failure is noticed."""
+    """A case file that shows it. The gate replays it, so that a fixed failure is noticed."""
 
     def covers(self, kernel: str, verdict: str, law: str, target: str) -> bool:
         """Whether a finding is this failure."""

@@ -11,14 +11,16 @@ from fuzz.uses.corpus.folder import Kept, entries_of, kept_cases, load
 from fuzz.uses.corpus.suites import expand, suites
 
 SEED = 0
-"""of every gate's search: the same commit is given the same cases."""
+"""Every gate's search has this seed: the same commit is given the same cases."""
 AFTER_FINDING = 200
-"""cases that a search goes on for once it has found something: a red gate should be red soon."""
+"""A search goes on for this many cases once it has found something: a red gate should be red soon."""
 
 SLOW_CASES = 256
-"""of a search, about, that slow targets are given: an interpreter would otherwise take most of a gate's time."""
+"""Slow targets are given about this many cases of a search: an interpreter would otherwise take most of a gate's
+time."""
 _SLOW_SUITES = 4
-"""one batch in so many of the published suites is for slow targets too; all of what is kept because it failed is."""
+"""Slow targets too are given one batch in this many of the published suites, and all of what is kept because it
+failed."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Phase:
     name: str
     groups: tuple[list[Entry], ...]
     slow_every: int = 1
-    """slow targets are given one batch in so many."""
+    """Slow targets are given one batch in this many."""
 
 
 def phases(corpora: Path, known: Sequence[Path]) -> tuple[Phase, ...]:

@@ -52,22 +52,22 @@ class GateRun:
     watch: Watch
     laws: Sequence[str]
     max_cases: int
-    """of the search."""
+    """The search has at most this many cases."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """by kernel that the change touches: the file that does it."""
+    """For each kernel that the change touches, the file that does it."""
     observers: Sequence[Observer] = ()
     oracle: OracleProcess | None = None
-    """see `Runner`."""
+    """See `Runner`."""
     interruption: Interruption = field(default_factory=Interruption)
     tally: Tally = field(default_factory=Tally)
     counts: dict[str, int] = field(default_factory=dict)
-    """cases by phase."""
+    """The number of cases of each phase."""
     searched: set[str] = field(default_factory=set)
-    """kernels whose search was done in full."""
+    """The kernels whose search was done in full."""
     notes: list[str] = field(default_factory=list)
-    """what was left out, and why."""
+    """What was left out, and why."""
     cut: bool = False
-    """what was not changed was not run, since what was changed fails."""
+    """True where what was not changed was not run, since what was changed fails."""
 
     def run(self, pool: WorkerPool, plan: Sequence[Phase]) -> dict[Key, Accuracy]:
         """The corpora, then a search, of what the change touches; unless it failed, the corpora on everything else.

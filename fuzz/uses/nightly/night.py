@@ -51,9 +51,10 @@ from fuzz.uses.search.turns import FairSchedule
 from fuzz.uses.starting import started
 
 _PATIENCE_S = 1.0
-"""Seconds for which the last save is tried: another process that reads is done by then. Chosen, not measured."""
+"""The last save is tried for this many seconds: another process that reads is done by then. The number is chosen, not
+measured."""
 _REPLAY = ""
-"""op of the slice in which known cases are replayed."""
+"""The slice in which known cases are replayed has this op."""
 
 
 class CannotSave(Exception):  # noqa: N818 (not a mistake of the caller)
@@ -72,9 +73,9 @@ class NightSession:
     opened: Opened
     stopping: Stopping
     limit_s: float
-    """of the whole night."""
+    """The whole night has this many seconds."""
     oracle: OracleProcess | None = None
-    """see `Runner`."""
+    """See `Runner`."""
     case_limit: float | None = None
     jobs: int = 0
 

@@ -21,13 +21,14 @@ from fuzz.findings.tables import CounterRow, NightRow, SessionRow, SliceRow, Tar
 from fuzz.generate.space import space_of
 
 RESUMABLE = ("", "signal")
-"""how a night may have ended that `--resume` goes on with."""
+"""A night that ended in one of these ways is one that `--resume` goes on with."""
 REPLAY_SHARE = 0.25
-"""of a night, at most, for what is known: earlier findings and corpora."""
+"""At most this share of a night is for what is known: earlier findings and corpora."""
 TRIAGE_SHARE = 0.2
-"""of a night, at most, for shrinking and explaining."""
+"""At most this share of a night is for shrinking and explaining."""
 _FIRST_S, _LONGEST_S = 30.0, 600.0
-"""of a slice: short ones first, so that every op is visited early; long ones later, since each begins anew."""
+"""The seconds of an op's first slice and of its longest: short slices come first, so that every op is visited early,
+and long ones later, since each begins anew."""
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ class Recorder(Observer):
     position: Position
     stopping: Stopping
     say: Callable[[str], None]
-    """prints one line for the user."""
+    """It prints one line for the user."""
     trouble: str = ""
-    """why the latest batches are not saved; '' when everything is."""
+    """Why the latest batches are not saved; '' when everything is."""
 
     def __post_init__(self) -> None:
         self._laws = dict(self.tally.laws)

@@ -29,9 +29,9 @@ class NightEnd:
     """How a night ended, as far as there was time to look."""
 
     tally: Tally | None = None
-    """of the whole night, whatever session saw it."""
+    """The tally of the whole night, whatever session saw it."""
     missing: Sequence[str] = ()
-    """required targets that did not run."""
+    """The required targets that did not run."""
     saved: bool = False
 
 
@@ -44,7 +44,7 @@ class NightResults:
     json: Path | None
     reports: Sequence[Wanted]
     kernels: Sequence[Kernel]
-    """of the pack."""
+    """The kernels of the pack."""
     out: Console
     err: Console
 

@@ -27,11 +27,11 @@ from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.stopping import Stopping
 
 _LEAST_S = 2.0
-"""with fewer seconds for a bucket than that nothing is begun. Chosen, not measured."""
+"""Nothing is begun with fewer seconds for a bucket than this. The number is chosen, not measured."""
 _BOUNDS = TimeShares(least_s=_LEAST_S * 2 / 3, one_cause=0.75, later=True)
 _TRYING_ALONE = 0.3
-"""of the time that is left for a bucket, at most, is for trying its findings alone, where the one that is kept needs
-earlier calls: another bug may be among them."""
+"""At most this share of the time that is left for a bucket is for trying its findings alone, where the one that is kept
+needs earlier calls: another bug may be among them."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class NightTriage:
     position: Position
     stopping: Stopping
     limit_s: float
-    """of the whole night."""
+    """The whole night has this many seconds."""
 
     def __post_init__(self) -> None:
         self.calls = CallLog(self._waiting)

@@ -13,10 +13,11 @@ from fuzz.findings.tally import Observer
 from fuzz.judge.judge import Judgement
 
 FIRST, LATEST = 8, 120
-"""calls of a process that are kept: the first ones, which a kernel may remember for ever, and the latest."""
+"""The numbers of calls of a process that are kept: the first ones, which a kernel may remember for ever, and the
+latest."""
 
 FindingId = tuple[str, str]
-"""target, and digest of the failing case."""
+"""The target, and the digest of the failing case."""
 
 
 @dataclass

@@ -26,27 +26,28 @@ from fuzz.generate.relatives import CHANGES, filled
 from fuzz.judge.judge import Judgement
 
 _REMEMBERED = 512
-"""cases whose draw is kept until they are judged: more than are ever on their way."""
+"""The draws of this many cases are kept until they are judged: more than are ever on their way."""
 _TRIES = 4
-"""of a relative that its kernel takes."""
+"""This many tries are made at a relative that its kernel takes."""
 _PATIENCE = 8
-"""relatives without a better one after which a case counts half."""
+"""After this many relatives without a better one, a case counts half."""
 _LEAST = 2
-"""relatives in a batch, however seldom they are worse than what they were made of."""
+"""A batch has at least this many relatives, however seldom they are worse than what they were made of."""
 _MEMORY = 32
-"""relatives over which their success is averaged."""
+"""The success of relatives is averaged over this many of them."""
 _HOPE = 0.25
-"""share of successes from which on there are as many relatives as there may be; also what is taken for it at first."""
+"""From this share of successes on there are as many relatives as there may be. The share is also taken to be this at
+first."""
 
 _SHARPNESS = 4
-"""power of its promise by which a case is chosen: twice as near to a failure, sixteen times as often."""
+"""A case is chosen by this power of its promise: one twice as near to a failure is chosen sixteen times as often."""
 _ASIDE = 4
-"""relatives of which one is of a size class taken blindly."""
+"""One relative in this many is of a size class taken blindly."""
 
 _T = TypeVar("_T")
 
 Cell = tuple[str, ...]
-"""what cases of one kind have in common: size class, dtype, recipe and the output that is worst. A case of a new kind
+"""Cases of one kind have this in common: size class, dtype, recipe and the output that is worst. A case of a new kind
 is kept however accurate it is."""
 
 
@@ -58,7 +59,7 @@ class _Elite:
     draw: Draw
     capability: Capability
     failures: int = 0
-    """relatives made of it since it is the worst."""
+    """The number of relatives made of it since it became the worst."""
 
     @property
     def promise(self) -> float:
@@ -72,7 +73,7 @@ class _Climb:
     elites: dict[Cell, _Elite] = field(default_factory=dict)
     wins: dict[str, int] = field(default_factory=dict)
     tries: dict[str, int] = field(default_factory=dict)
-    """by the name of a change: relatives that were worse than their elite, and all."""
+    """By the name of a change, `wins` counts the relatives that were worse than their elite, and `tries` counts all."""
 
     def change(self, dice: Dice) -> str:
         """One of the changes, the more likely the more often it made a case worse."""
@@ -87,7 +88,7 @@ class _Made:
     draw: Draw
     capability: Capability
     kernel: str = ""
-    """of a relative: whose elite it was made of, by which change."""
+    """A relative was made of an elite of this kernel, by `change`."""
     ratio: float = 0.0
     change: str = ""
 
@@ -98,14 +99,14 @@ class Guide(Observer):
 
     seed: int
     _made: OrderedDict[str, _Made] = field(default_factory=OrderedDict)
-    """by digest of the case."""
+    """How cases were made, by the digest of the case."""
     _proposed: dict[int, _Made] = field(default_factory=dict)
-    """relatives that the search was given, by the seed of their draw."""
+    """The relatives that the search was given, by the seed of their draw."""
     _climbs: dict[str, _Climb] = field(default_factory=dict)
-    """by kernel."""
+    """What is known, by kernel."""
     _turns: int = 0
     _success: float = _HOPE
-    """share of relatives that were worse than what they were made of, of late."""
+    """The share of relatives that were worse than what they were made of, of late."""
 
     def drawn(self, case: Case, draw: Draw, capability: Capability) -> None:
         """Remember how a case was made that will be judged."""

@@ -27,10 +27,10 @@ from fuzz.uses.search.stopping import Interruption
 from oracles.truth import OracleDisagreement
 
 _IN_FLIGHT = 2
-"""batches that the workers hold while another is judged: enough to keep the processors busy."""
+"""The workers hold this many batches while another is judged: enough to keep the processors busy."""
 UNJUDGED_BATCHES = _IN_FLIGHT + 1
-"""batches that are drawn and not judged yet when another is drawn: those in flight, and one of which the oracle's own
-process judges the values. The guide learns nothing from them in time, so there are no more than needed."""
+"""This many batches are drawn and not judged yet when another is drawn: those in flight, and one of which the oracle's
+own process judges the values. The guide learns nothing from them in time, so there are no more than needed."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Limits:
     """When a run ends; whichever comes first. With neither set it runs until it is interrupted."""
 
     max_time: float | None = None
-    """seconds."""
+    """The run ends after this many seconds."""
     max_cases: int | None = None
 
     def less(self, seconds: float, cases: int) -> Limits:
@@ -56,22 +56,23 @@ class Runner:
     limits: Limits
     book: FindingBook
     laws: Sequence[str] = ()
-    """laws by which cases get twins: those of the whole pack, so that the choice of targets does not change the cases.
-    """
+    """Cases get twins by these laws: those of the whole pack, so that the choice of targets does not change the
+    cases."""
     kernels: Sequence[Kernel] = ()
-    """the kernels that cases are made for: those of the whole pack, so that the choice of targets does not change the
-    cases. By default those of the targets."""
+    """Cases are made for these kernels: those of the whole pack, so that the choice of targets does not change the
+    cases. By default they are those of the targets."""
     observers: Sequence[Observer] = ()
     guided: bool = True
-    """there are some cases more, which follow from what was judged before: these depend on which targets run."""
+    """True where there are some cases more, which follow from what was judged before: these depend on which targets
+    run."""
     enough: Callable[[Tally], bool] = lambda tally: False
-    """asked before each batch of a search: whether to stop early."""
+    """It is asked before each batch of a search whether to stop early."""
     skipped: Callable[[], Collection[str]] = lambda: ()
-    """asked before each batch: targets that are not given it, such as slow ones that had their share."""
+    """It is asked before each batch which targets are not given it, such as slow ones that had their share."""
     for_all: Callable[[Sequence[Case]], Collection[int]] = lambda cases: ()
-    """asked before each batch: indices of the cases that skipped targets are given all the same."""
+    """It is asked before each batch for the indices of the cases that skipped targets are given all the same."""
     oracle: OracleProcess | None = None
-    """where values are judged while this process does something else; without it they are judged here."""
+    """Values are judged there while this process does something else; without it they are judged here."""
     interruption: Interruption = field(default_factory=Interruption)
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 GRACE_S = 1.5
-"""seconds between the wish to stop and the end of what is still running: batches, a build, a shrink."""
+"""This many seconds lie between the wish to stop and the end of what is still running: batches, a build, a shrink."""
 LAST_S = 4.0
-"""seconds between the wish to stop and the end of everything else that may be left out, such as the page."""
+"""This many seconds lie between the wish to stop and the end of everything else that may be left out, such as the
+page."""
 _AGAIN_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -61,11 +62,11 @@ class Stopping(Interruption):
     def __init__(self, limit_s: float) -> None:
         super().__init__()
         self._until = time.monotonic() + limit_s
-        """the limit, or when a signal came before it."""
+        """The time of the limit, or of a signal that came before it."""
         self._allowed = math.inf
-        """seconds after that for what is running; inf where it may not be cut off."""
+        """The seconds after that for what is running; inf where it may not be cut off."""
         self._at_once = False
-        """a further signal came for what is running."""
+        """True once a further signal came for what is running."""
         self.signalled = False
 
     def __enter__(self) -> Stopping:

@@ -23,11 +23,12 @@ from fuzz.generate.sketch import Sketch, fitting_n
 from fuzz.uses.search.runner import Runner
 
 _SLOW_EVERY = 24
-"""slow targets are given one batch of a search in so many, where quicker ones would have to wait for them."""
+"""Slow targets are given one batch of a search in this many, where quicker ones would have to wait for them."""
 _FOR_ALL = 3
-"""batches of each op that every target is given first: some kernels take few cases."""
+"""Every target is given this many batches of each op first: some kernels take few cases."""
 _HEAD_START_S = 2.0
-"""seconds of work that every target may do, however short the night is so far. Chosen, not measured."""
+"""Every target may do this many seconds of work, however short the night is so far. The number is chosen, not
+measured."""
 
 
 @dataclass
@@ -38,7 +39,7 @@ class EndsSoonAfter:
     found: Callable[[Tally], object]
     cases: int
     last: float = math.inf
-    """cases at which it ends."""
+    """The number of cases at which it ends."""
 
     def __call__(self, tally: Tally) -> bool:
         if self.last == math.inf and self.found(tally):
@@ -57,7 +58,7 @@ class CountedSchedule:
     slow: frozenset[str]
     slow_every: int
     first: int = 1
-    """batches that slow targets are given to begin with."""
+    """Slow targets are given this many batches to begin with."""
     batches: int = 0
 
     def __call__(self) -> frozenset[str]:
@@ -81,9 +82,9 @@ class FairSchedule:
     """
 
     busy_s: Callable[[], Mapping[str, float]]
-    """seconds that each target has been at work."""
+    """It returns the seconds that each target has been at work."""
     jobs: int = 0
-    """targets that run at a time; 0: one per processor."""
+    """This many targets run at a time; 0 means one per processor."""
     clock: Callable[[], float] = time.monotonic
     began: float = field(init=False)
 

@@ -28,9 +28,9 @@ class ExplainedMutant:
     mutant: Mutant
     finding: Finding
     seconds: float
-    """from the first case to the last probe."""
+    """The seconds from the first case to the last probe."""
     swept: Swept
-    """whether the shrunk case is the smallest."""
+    """It says whether the shrunk case is the smallest."""
 
     @property
     def stated(self) -> str:

@@ -28,7 +28,7 @@ from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
 from fuzz.uses.starting import not_running, started
 
 _TWIN_ONE_IN = 2
-"""cases of which one is checked by a law: more than in a run, since a mutant has few cases to be found in."""
+"""One case in this many is checked by a law: more than in a run, since a mutant has few cases to be found in."""
 
 
 @dataclass
@@ -39,16 +39,16 @@ class MutantRun:
     target: Target
     base: Target
     cases: int = 0
-    """cases run until it was killed, or in all."""
+    """The number of cases run until it was killed, or in all."""
     killed_by: Judgement | None = None
     evidence: Case | None = None
-    """the case that killed it."""
+    """The case that killed it."""
     calls: CallLog = field(default_factory=lambda: CallLog(tuple))
     guide: Guide | None = None
-    """told of what is judged, where the mutant is a loss of accuracy."""
+    """It is told of what is judged, where the mutant is a loss of accuracy."""
     where: str = ""
     trouble: str = ""
-    """why the mutant does not count as killed here."""
+    """Why the mutant does not count as killed here."""
 
     @property
     def ok(self) -> bool:
@@ -104,7 +104,7 @@ class MutantResult:
     mutant: Mutant
     runs: list[MutantRun] = field(default_factory=list)
     not_run: str = ""
-    """why one of its targets did not run."""
+    """Why one of its targets did not run."""
     explained: ExplainedMutant | None = None
 
     @property

@@ -6,10 +6,10 @@ from fuzz import Mutant
 
 _VALUE = ("FAIL_NUMERIC", "FAIL_NONFINITE")
 _PLACE = (*_VALUE, "FAIL_MEMORY")
-"""of reads at a wrong place: what lies there is another element, poison, or nothing."""
+"""Reads at a wrong place are caught as one of these: what lies there is another element, poison, or nothing."""
 
 _MISSING = ("FAIL_UNWRITTEN", *_VALUE)
-"""of an output that is not written: in the memory of an input it still holds that input."""
+"""An output that is not written is caught as one of these: in the memory of an input it still holds that input."""
 
 
 def _planted(

@@ -15,10 +15,10 @@ from .rows import INTERPRETED_PROGRAMS, UNSPECIALIZED, block_of, dense, launch, 
 
 CASTS = ("gemma", "llama", "none")
 MAX_ROW = 16384
-"""elements of a row that registers hold; longer ones are chunked, unless a path is asked for."""
+"""Registers hold a row of at most this many elements; longer ones are chunked, unless a path is asked for."""
 CHUNK = 8192
 PROGRAMS = 65536
-"""most programs that are started; beyond them rows are strided over."""
+"""At most this many programs are started; beyond them rows are strided over."""
 
 
 @triton.jit

@@ -14,15 +14,15 @@ from .rows import UNSPECIALIZED, block_of, dense, launch, pitch, reciprocal_rms,
 
 VECTOR_BYTES = 16
 TILE = 2048
-"""elements of the smallest tile."""
+"""The smallest tile has this many elements."""
 TILES = (8192, 4096, TILE)
-"""the first that divides the row is taken."""
+"""The first of these sizes that divides the row is taken."""
 SMALL_N = 2048
-"""elements of the longest row that may share a program."""
+"""The longest row that may share a program has this many elements."""
 SMALL_BYTES = 4096
-"""of the rows that share one."""
+"""The rows that share a program have at most this many bytes together."""
 CACHED_N = 4096
-"""16-bit rows of up to so many elements stay in registers between the two passes."""
+"""Rows of up to this many 16-bit elements stay in registers between the two passes."""
 PATHS = ("small", "tile_fast", "vector_generic")
 
 

@@ -25,12 +25,13 @@ from .rows import (
 )  # fmt: skip
 
 MAX_ROW = 16384
-"""elements of a row that registers hold."""
+"""Registers hold a row of at most this many elements."""
 INTERPRETED_COLUMNS = 1024
-"""columns of dw that a program adds in the interpreter, where the 16 of a GPU take long rows seconds. Columns do not
-mix: it is the same sum."""
+"""In the interpreter a program adds this many columns of dw, since with the 16 of a GPU long rows take seconds there.
+Columns do not mix: it is the same sum."""
 MOST_AHEAD = 32768
-"""bytes of a weight that is loaded ahead beside the rows; of a longer one, shared memory is left to the rows."""
+"""A weight of up to this many bytes is loaded ahead beside the rows; with a longer one, shared memory is left to the
+rows."""
 DESIGNS = ("persistent", "row_temporary")
 
 

@@ -24,11 +24,11 @@ from .rows import (
 )  # fmt: skip
 
 MAX_ROW = 16384
-"""elements of a row that registers hold."""
+"""Registers hold a row of at most this many elements."""
 KEPT = 8192
-"""elements of a row up to which that is the quickest way."""
+"""Holding a row in registers is the quickest way up to this many elements."""
 WAVES = 8
-"""persistent programs per multiprocessor."""
+"""There are at most this many persistent programs per multiprocessor."""
 MODES = ("static_persistent", "multi_wave_reload", "multi_wave_cached")
 
 

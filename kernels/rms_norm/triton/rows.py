@@ -11,17 +11,17 @@ import triton
 import triton.language as tl
 
 INTERPRETED_PROGRAMS = 3
-"""programs of a persistent kernel in the interpreter, which runs one after the other."""
+"""A persistent kernel has at most this many programs in the interpreter, which runs one after the other."""
 _SPARE = 4096
-"""bytes of shared memory that reductions need beside the rows in flight."""
+"""Reductions need this many bytes of shared memory beside the rows in flight."""
 _MOST_KEPT = 8192
 _COMPILED: dict[tuple[Any, ...], Any] = {}
 _MULTIPLE = 16
-"""what the compiler may be told that an address or a distance is a multiple of: a vector's load needs no more."""
+"""The compiler may be told that an address or a distance is a multiple of this: a vector's load needs no more."""
 LEAST_BLOCK = 128
-"""elements of the smallest block: shorter rows have no program of their own to be compiled."""
+"""The smallest block has this many elements: shorter rows have no program of their own to be compiled."""
 UNSPECIALIZED = ("rows", "eps", "offset", "rstd_ptr")
-"""arguments of which the compiler is told nothing: no program is the better for it."""
+"""The compiler is told nothing about these arguments: no program is the better for it."""
 
 
 @triton.jit
