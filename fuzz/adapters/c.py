@@ -42,6 +42,7 @@ class CKernel(Kernel):
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
+    keeps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

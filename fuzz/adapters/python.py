@@ -99,6 +99,7 @@ class PythonKernel(Kernel):
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
+    keeps: tuple[str, ...] = ()
 
     shares_memory: ClassVar[bool] = False  # torch has none of it
 

@@ -28,6 +28,9 @@ class Verdict(Enum):
     """An output element was never written."""
     FAIL_ACCEPTED_INVALID = "FAIL_ACCEPTED_INVALID"
     """An input that must be rejected was taken."""
+    FAIL_PROCESS = "FAIL_PROCESS"
+    """The values are right, and the kernel left its process changed: its floating-point environment, its memory in use,
+    its descriptors, a child, ..."""
     CRASH = "CRASH"
     """A signal that is no memory error near a tensor, an exception, or the process ended."""
     TIMEOUT = "TIMEOUT"

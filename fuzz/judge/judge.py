@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
-from fuzz.base.outcome import Damage, Fault, Outcome, Status, Unwritten
+from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
 from fuzz.judge.values import Bits, CaseOracle, Query, values_of
 from fuzz.laws.law import LawCheck, first_difference
@@ -78,6 +78,11 @@ class Judge:
             return Judgement(outcome.target, self.case.digest, verdict, reason=reason, outcome=outcome)
         worst = self.oracle.check((numerics, self._bits(outcome)))
         verdict = _BY_CHECK[worst.result]
+        if verdict is Verdict.PASS and outcome.changes:
+            reason = _changes_text(outcome.changes)
+            return Judgement(
+                outcome.target, self.case.digest, Verdict.FAIL_PROCESS, worst.worst_ratio, reason=reason, outcome=outcome
+            )
         kept = outcome if verdict is not Verdict.PASS else None
         return Judgement(outcome.target, self.case.digest, verdict, worst.worst_ratio, worst, outcome=kept)
 
@@ -90,6 +95,8 @@ class Judge:
         verdict, reason = self._apart_from_values(outcome)
         if outcome.status is Status.REJECTED and not outcome.damage:
             verdict, reason = Verdict.PASS, f"rejected, as it must ({why})"
+            if outcome.changes:
+                verdict, reason = Verdict.FAIL_PROCESS, _changes_text(outcome.changes)
         elif outcome.status is Status.RAN:
             verdict, reason = Verdict.FAIL_ACCEPTED_INVALID, f"returned KF_OK for what it must reject ({why})"
         assert verdict is not None, "only RAN leaves the verdict to the values"
@@ -230,6 +237,11 @@ def _unwritten_text(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
         f"never wrote {unwritten.count} of {math.prod(shape)} elements of {unwritten.output}, "
         f"first {unwritten.output}[{index}]"
     )
+
+
+def _changes_text(changes: Iterable[Change]) -> str:
+    """For example 'left its process changed: signals: another handler of SIGSEGV'."""
+    return f"left its process changed: {'; '.join(map(str, changes))}"
 
 
 def _place(byte: int, tensor: str) -> str:

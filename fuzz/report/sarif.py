@@ -33,6 +33,7 @@ _RULES = {
     Verdict.CRASH: "the kernel crashed",
     Verdict.TIMEOUT: "the kernel did not return in time",
     Verdict.REJECTED: "the kernel refused an input that it is declared to accept",
+    Verdict.FAIL_PROCESS: "the kernel left its process changed",
 }
 """What each verdict that is a finding says, in an order that never changes: rules are numbered by it."""
 _NUMBER = {verdict: number for number, verdict in enumerate(_RULES)}

@@ -95,6 +95,10 @@ class _Forked:
             raise OSError("the server of Python workers ended before it started one")
         self.pid = int(message[1])
 
+    def terminate(self) -> None:
+        if self._code is None:
+            self._notify.send(b"term")
+
     def kill(self) -> None:
         if self._code is None:
             self._notify.send(b"kill")

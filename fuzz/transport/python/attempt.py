@@ -191,7 +191,7 @@ def respond(position: int, case: Case, first: Answer, second: Answer | None) -> 
     code = records.KF_REJECTED if answer.status == records.REJECTED else 0
     return records.RESPONSE.pack(
         records.RESPONSE_MAGIC, position, len(payload), answer.status, 0, 0, -1, -1, records.UNKNOWN_BYTE,
-        len(answer.damages), len(missed), code,
+        len(answer.damages), len(missed), code, 0, 0,
     ) + payload  # fmt: skip
 
 
