@@ -94,9 +94,8 @@ class Change:
 
     @property
     def lasts(self) -> bool:
-        """Whether later calls meet it too. The worker puts the floating-point environment right after every call, and
-        memory that is lost does not change what a call computes."""
-        return self.kind not in ("floating-point environment", "memory")
+        """Whether later calls meet it too: memory that is lost does not change what a call computes."""
+        return self.kind != "memory"
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.words}"

@@ -77,14 +77,12 @@ class Judge:
         if verdict is not None:
             return Judgement(outcome.target, self.case.digest, verdict, reason=reason, outcome=outcome)
         worst = self.oracle.check((numerics, self._bits(outcome)))
-        verdict = _BY_CHECK[worst.result]
+        verdict, ratio = _BY_CHECK[worst.result], worst.worst_ratio
         if verdict is Verdict.PASS and outcome.changes:
-            reason = _changes_text(outcome.changes)
-            return Judgement(
-                outcome.target, self.case.digest, Verdict.FAIL_PROCESS, worst.worst_ratio, reason=reason, outcome=outcome
-            )
+            verdict, reason = Verdict.FAIL_PROCESS, _changes_text(outcome.changes)
+        shown = None if verdict is Verdict.FAIL_PROCESS else worst
         kept = outcome if verdict is not Verdict.PASS else None
-        return Judgement(outcome.target, self.case.digest, verdict, worst.worst_ratio, worst, outcome=kept)
+        return Judgement(outcome.target, self.case.digest, verdict, ratio, shown, reason, outcome=kept)
 
     def query(self, outcome: Outcome, numerics: Numerics) -> Query | None:
         """What `judge` will ask the oracle; None where no value is compared."""

@@ -1,6 +1,8 @@
-"""The process above a worker, as `native/keeper.c` is for C kernels. No kernel runs in it: it waits for the worker, ends
-whatever the kernel started that outlived it, and ends the way the worker did. A kernel that signals its parent signals
-this one, and not the server of all workers."""
+"""The process above a worker, as `native/keeper.c` is for C kernels.
+
+No kernel runs in it: it waits for the worker, ends whatever the kernel started that outlived it, and ends the way the
+worker did. A kernel that signals its parent signals this one, and not the server of all workers.
+"""
 
 from __future__ import annotations
 

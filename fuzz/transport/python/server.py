@@ -32,7 +32,8 @@ _NOTICE_BYTES = 64
 
 def serve(control: socket.socket) -> None:
     """Fork workers until the parent closes `control`. A request is a spec and four descriptors: the worker's stdin,
-    stdout and stderr, and a socket. On that go notices of its process id and of its end; 'term' and 'kill' ask for it."""
+    stdout and stderr, and a socket. On that go notices of its process id and of its end; 'term' and 'kill' ask for
+    it."""
     _import()
     waker, woken = os.pipe()
     os.set_blocking(woken, False)

@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import warnings
+from functools import partial
 from typing import NoReturn
 
 from fuzz.transport.python.attempt import Runs, respond
 from fuzz.transport.python.attest import attested
 from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec
 from fuzz.transport.python.protocol import Channel, broken_frame
+from fuzz.transport.python.state import MemoryWatch, ProcessState
 
 _LOST_DEVICE_EXIT = 71
 
@@ -31,24 +33,34 @@ def work(spec: Spec) -> None:
         return
     channel.hello(attested(spec, kernel, torch))
     runs = Runs(kernel, torch, spec.torch_device, spec.margin)
+    state = memory = None
+    self = os.getpid()
     for request in channel.requests():
+        if state is None or memory is None:  # not before: limits are set once the worker has said who it is
+            state, memory = ProcessState(torch), MemoryWatch(torch, spec.torch_device)
         for case, _ in request.cases:
             if case.op != spec.op:
                 broken_frame(f"this worker runs {spec.op}, not {case.op}")
             if not case.apart:
                 broken_frame("tensors that share memory in part")
         # Together on a GPU, where they wait for one synchronisation; elsewhere each is answered at once.
-        size = len(request.cases) if spec.device == "cuda" else 1
+        size = len(request.cases) if spec.device == "cuda" and not request.one_by_one else 1
         for start in range(0, len(request.cases), size or 1):
             signal.alarm(request.limit_s)  # a hung kernel must not outlive a parent that was killed
             try:
                 answers = runs.answers(request.cases[start : start + size])
+                if os.getpid() != self:
+                    os._exit(0)  # a copy that the kernel forked: two would answer
+                changes = state.changes()
+                if start + size >= len(request.cases):
+                    changes += memory.leak(partial(runs.answers, request.cases[-1:]))
             except Exception as error:  # a device that was lost is lost for whatever comes next
                 if spec.device == "cuda":
                     _lose_device(error)
                 raise
             for position, answered in enumerate(answers, start):
-                channel.write(respond(position, *answered))
+                last = position == start + len(answers) - 1
+                channel.write(respond(position, *answered, changes if last else ()))
             signal.alarm(0)
 
 
