@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fuzz.adapters import toolchain
@@ -16,7 +17,8 @@ from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target,
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
-from fuzz.transport.process import Process, command
+from fuzz.transport.child import MarkedChild, command
+from fuzz.transport.process import Process
 from oracles.numerics import Numerics
 
 OPTS = ("O0", "O2")
@@ -203,7 +205,7 @@ class CProgram:
         return (*prefix_of(self.target), str(self.path))
 
     def process(self, limit: float) -> Process:
-        return Process(command(self.command), limit)
+        return Process(partial(MarkedChild, self.command) if self.target.emulated else command(self.command), limit)
 
     def attested(self, hello: str) -> CAttestation:
         lines = dict(line.split("=", 1) for line in hello.splitlines())

@@ -19,8 +19,9 @@ from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target,
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
+from fuzz.transport.child import Child, command
 from fuzz.transport.fork_server import fork_server, worker_environment
-from fuzz.transport.process import MEMORY_LIMIT, Child, Process, command
+from fuzz.transport.process import MEMORY_LIMIT, Process
 from fuzz.transport.python.kernel import MARGIN_BYTES, Spec, source_digest
 from oracles.numerics import Numerics
 

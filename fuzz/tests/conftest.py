@@ -122,9 +122,9 @@ def place(request: pytest.FixtureRequest) -> str:
 def make_target(tmp_path: Path, place: str) -> Callable[[str], Target]:
     """A target for the body of `kf_rms_norm(c)`, native or emulated."""
 
-    def make(body: str) -> Target:
+    def make(body: str, before: str = "") -> Target:
         source = tmp_path / "planted.c"
-        source.write_text(f"{HEAD}{body}\n    return KF_OK;\n}}\n")
+        source.write_text(f"{before}{HEAD}{body}\n    return KF_OK;\n}}\n")
         target = c_target(CKernel("planted", "rms_norm", source, "runtime", capabilities=ANYTHING), place)
         assert target.unavailable() is None, "tests need every compiler and emulator: kernelfuzz doctor --install"
         return target

@@ -15,7 +15,7 @@ import sys
 import threading
 from pathlib import Path
 
-from fuzz.transport.process import Child
+from fuzz.transport.child import Child
 
 _START_LIMIT_S = 180.0
 """Seconds that a server may take to start its first worker: it imports torch, perhaps on a busy machine from a cold

@@ -13,12 +13,13 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from fuzz.transport import frames, records
+from fuzz.transport.child import Start
 from fuzz.transport.frames import AnswerError, Response
 
 MEMORY_LIMIT = 4 << 30
@@ -76,40 +77,6 @@ class EndedError(Exception):
     def __init__(self, ending: Ending) -> None:
         super().__init__(str(ending))
         self.ending = ending
-
-
-class Child(Protocol):
-    """A process that was started; a Popen is one."""
-
-    pid: int
-
-    def terminate(self) -> None:
-        """End the worker, and whatever it started; from then on `wait` does not take long."""
-        ...
-
-    def kill(self) -> None:
-        """End it where it does not end otherwise."""
-        ...
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Exit code, or minus the number of the signal. Raises subprocess.TimeoutExpired."""
-        ...
-
-
-Start = Callable[[int, int, int], Child]
-"""A function that starts a worker on three descriptors: its stdin, stdout and stderr. It raises OSError."""
-
-
-def command(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Start:
-    """How to start a worker that is a program of its own."""
-
-    def start(stdin: int, stdout: int, stderr: int) -> Child:
-        # A session of its own: an interrupt from the keyboard is ours to handle, not the workers'.
-        return subprocess.Popen(
-            words, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, start_new_session=True
-        )
-
-    return start
 
 
 class Process:

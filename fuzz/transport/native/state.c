@@ -28,7 +28,7 @@ typedef struct {
     uint64_t handlers[SIGNALS], descriptors[DESCRIPTORS];
     uint64_t blocked, signal_stack, folder, environment, locale, affinity;
     struct rlimit limits[RLIM_NLIMITS];
-    struct itimerval timers[2];
+    struct itimerval timers[3];
     mode_t mask;
     int threads, nice;
 } snapshot;
@@ -141,6 +141,7 @@ static void look(snapshot *now) {
     for (int i = 0; i < RLIM_NLIMITS; i++) getrlimit((__rlimit_resource_t)i, &now->limits[i]);
     getitimer(ITIMER_VIRTUAL, &now->timers[0]);
     getitimer(ITIMER_PROF, &now->timers[1]);
+    getitimer(ITIMER_REAL, &now->timers[2]);
     now->mask = umask(0);
     umask(now->mask);
     now->threads = count_threads();
@@ -191,7 +192,8 @@ void audit_state(void) {
     if (now.locale != known.locale) note("environment: the locale is %s", setlocale(LC_ALL, NULL));
     if (now.mask != known.mask) note("environment: the file mode mask is %03o", now.mask);
     if (memcmp(now.limits, known.limits, sizeof now.limits) != 0) note("limits: resource limits differ");
-    if (memcmp(now.timers, known.timers, sizeof now.timers) != 0) note("timers: a timer is set");
+    for (int i = 0; i < 3; i++)
+        if (now.timers[i].it_value.tv_sec != 0 || now.timers[i].it_value.tv_usec != 0) note("timers: a timer is set");
     if (now.threads != known.threads) note("threads: %d where there was %d", now.threads, known.threads);
     if (now.affinity != known.affinity || now.nice != known.nice) note("scheduling: processors or priority differ");
 }

@@ -9,6 +9,7 @@ import warnings
 from functools import partial
 from typing import NoReturn
 
+from fuzz.base.outcome import Change
 from fuzz.transport.python.attempt import Runs, respond
 from fuzz.transport.python.attest import attested
 from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec
@@ -52,6 +53,8 @@ def work(spec: Spec) -> None:
                 if os.getpid() != self:
                     os._exit(0)  # a copy that the kernel forked: two would answer
                 changes = state.changes()
+                if signal.alarm(0) == 0:
+                    changes += (Change("timers", "the alarm is another one"),)
                 if start + size >= len(request.cases):
                     changes += memory.leak(partial(runs.answers, request.cases[-1:]))
             except Exception as error:  # a device that was lost is lost for whatever comes next
@@ -61,7 +64,6 @@ def work(spec: Spec) -> None:
             for position, answered in enumerate(answers, start):
                 last = position == start + len(answers) - 1
                 channel.write(respond(position, *answered, changes if last else ()))
-            signal.alarm(0)
 
 
 def _lose_device(error: Exception) -> NoReturn:
