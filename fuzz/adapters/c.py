@@ -25,6 +25,8 @@ OPTS = ("O0", "O2")
 """A real shipped SVE kernel was wrong at -O0 only."""
 WORKER_FLAGS = ("-O2", "-std=gnu11")
 _CASE_LIMIT_S = 5.0
+_START_LIMIT_S = 30.0
+"""A worker takes milliseconds to start, an emulated one tenths of a second: this is for machines that are busy."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,8 @@ class CProgram:
         return (*prefix_of(self.target), str(self.path))
 
     def process(self, limit: float) -> Process:
-        return Process(partial(MarkedChild, self.command) if self.target.emulated else command(self.command), limit)
+        start = partial(MarkedChild, self.command) if self.target.emulated else command(self.command)
+        return Process(start, limit, start_limit=_START_LIMIT_S)
 
     def attested(self, hello: str) -> CAttestation:
         lines = dict(line.split("=", 1) for line in hello.splitlines())

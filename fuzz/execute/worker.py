@@ -10,7 +10,7 @@ from fuzz.adapters.target import Attestation, AttestationError, Program, Target,
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome, Status
 from fuzz.transport import records
-from fuzz.transport.frames import AnswerError, Response, outcome_of
+from fuzz.transport.frames import AnswerError, FrameError, Response, outcome_of
 from fuzz.transport.process import EndedError, Ending, Process
 
 Encoded = tuple[Case, bytes]
@@ -93,7 +93,8 @@ class Worker:
             raise LostError(self._lost) from error
 
     def run(self, cases: Sequence[Encoded]) -> list[Outcome]:
-        """One outcome per case, in order, whatever the kernel does."""
+        """One outcome per case, in order, whatever the kernel does. Raises FrameError, an internal error, where we sent
+        what is no case of its op."""
         outcomes: list[Outcome] = []
         try:
             while len(outcomes) < len(cases):
@@ -232,6 +233,8 @@ class Worker:
             again = self._continue([culprit], alone)
             if again is None or not again.from_outside:
                 break
+        if again is not None and again.refuses_frame:
+            raise FrameError(again.said)  # by a process whose kernel was not called yet
         if again is not None:
             said = f"no answer within {self._limit:g} s, and again alone in a fresh worker (see --case-limit)"
             return Outcome(self.target.id, _status(again), detail=said if again.hung else str(again))

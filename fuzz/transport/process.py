@@ -41,8 +41,8 @@ _FIRST_TO_GO = "1000"
 """The highest value of oom_score_adj, in proc(5)."""
 _HELLO_BYTES = 1 << 16
 """A hello takes less: it is some lines of text."""
-_HELLO_LIMIT_S = 120.0
-"""A worker has at least this many seconds to start. Starting is no case: a Python kernel is imported first."""
+START_LIMIT_S = 120.0
+"""The time that a Python kernel may take to be imported, perhaps with libraries from a cold disk."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,11 @@ class Ending:
     def from_outside(self) -> bool:
         """True for the signals that others send: an operator, or the system when memory runs out."""
         return not self.hung and not self.ended and self.code in (-signal.SIGKILL, -signal.SIGTERM)
+
+    @property
+    def refuses_frame(self) -> bool:
+        """True where the worker could not read what it was sent."""
+        return self.code == records.BROKEN_FRAME_EXIT and "kernelfuzz worker: broken frame" in self.said
 
     def __str__(self) -> str:
         if self.hung:
@@ -81,10 +86,13 @@ class EndedError(Exception):
 
 class Process:
     """A running worker. `limit` is the longest silence in seconds that is taken for work; `memory` bounds what it may
-    allocate, in bytes."""
+    allocate, in bytes; it has at least `start_limit` seconds to start, which is no case."""
 
-    def __init__(self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT) -> None:
+    def __init__(
+        self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT, start_limit: float = START_LIMIT_S
+    ) -> None:
         self._limit = limit
+        self._start_limit = max(limit, start_limit)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         stdin, self._to = os.pipe()
         self._from, stdout = os.pipe()
@@ -105,7 +113,7 @@ class Process:
 
     def hello(self) -> str:
         """The text of the hello frame. Raises EndedError."""
-        magic, size = records.HELLO.unpack(self._take(records.HELLO.size, max(self._limit, _HELLO_LIMIT_S)))
+        magic, size = records.HELLO.unpack(self._take(records.HELLO.size, self._start_limit))
         if magic != records.HELLO_MAGIC or size > _HELLO_BYTES:
             self.refuse_answer(f"it is no worker: it starts with {magic:08x}")
         text = self._take(size).decode(errors="replace")

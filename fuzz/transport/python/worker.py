@@ -41,9 +41,9 @@ def work(spec: Spec) -> None:
             state, memory = ProcessState(torch), MemoryWatch(torch, spec.torch_device)
         for case, _ in request.cases:
             if case.op != spec.op:
-                broken_frame(f"this worker runs {spec.op}, not {case.op}")
+                broken_frame(f"broken frame: this worker runs {spec.op}, not {case.op}")
             if not case.apart:
-                broken_frame("tensors that share memory in part")
+                broken_frame("broken frame: tensors that share memory in part")
         # Together on a GPU, where they wait for one synchronisation; elsewhere each is answered at once.
         size = len(request.cases) if spec.device == "cuda" and not request.one_by_one else 1
         for start in range(0, len(request.cases), size or 1):

@@ -148,7 +148,7 @@ def test_memory_that_every_call_keeps_is_a_leak(
     ("act", "said"),
     [
         ("char b[64] = {0}; for (int f = 1; f < 1024; f++) if (write(f, b, 64) < 0) continue;", "a broken answer"),
-        ("char b[64]; memset(b, 65, 64); for (int f = 1; f < 1024; f++) if (write(f, b, 64) < 0) continue;", "a broken"),
+        ("char b[64]; memset(b, 65, 64); for (int f = 1; f < 999; f++) if (write(f, b, 64) < 0) continue;", "a broken"),
         ("for (int f = 0; f < 1024; f++) close(f);", "alone in a fresh worker it returned"),
     ],
 )  # fmt: skip
