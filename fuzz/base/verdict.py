@@ -29,7 +29,8 @@ class Verdict(Enum):
     FAIL_ACCEPTED_INVALID = "FAIL_ACCEPTED_INVALID"
     """An input that must be rejected was taken."""
     CRASH = "CRASH"
-    """A signal that is no memory error near a tensor, an exception, or the process ended."""
+    """A signal that is no memory error near a tensor, an exception, the process ended, or it could not be built or
+    started."""
     TIMEOUT = "TIMEOUT"
     """No answer within the time limit."""
     REJECTED = "REJECTED"

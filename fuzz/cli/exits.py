@@ -32,8 +32,9 @@ _TYPER_INTERRUPTED = 130
 
 
 def exit_of(tally: Tally, *, failing: bool, missing: bool, interrupted: bool = False) -> Exit:
-    """Findings first, then what was required and did not run, then what could not be judged."""
-    if failing:
+    """Findings first, among them kernels that cannot be built or started; then what was required and did not run, then
+    what could not be judged."""
+    if failing or tally.broken:
         return Exit.FINDINGS
     if missing:
         return Exit.REQUIRED_NOT_RUN

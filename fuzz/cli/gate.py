@@ -75,6 +75,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.uses.gate.plan import SEED, phases
     from fuzz.uses.gate.session import GateRun
     from fuzz.uses.search.calls import CallLog
+    from fuzz.uses.search.stopping import Interruption
     from fuzz.uses.starting import note_not_running, restarted, started, writable
 
     out, err = console.results(), console.progress()
@@ -101,10 +102,12 @@ def gate(options: GateOptions) -> Exit:
         session.observers = [progress, twins, calls, log]
         with session.interruption:
             measured = session.run(pool, plan)
-        note_histories(book, session.target, calls, options.case_limit)
-        if session.unknown and seconds is not None and not session.interruption.wanted:
-            progress.stop()
-            explain_findings(book, pool, targets, seconds, err)
+        progress.stop()
+        if not session.interruption.wanted:
+            with Interruption("what is known of the findings is shown") as skip:
+                note_histories(book, session.target, calls, options.case_limit, skip)
+                if session.unknown and seconds is not None:
+                    explain_findings(book, pool, targets, seconds, err, skip)
         restarts = restarted(pool, oracle)
         remarks = _remarks(options, session, measured, corpora, pack)
         outline = replace(

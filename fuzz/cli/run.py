@@ -61,6 +61,7 @@ def run(options: RunOptions) -> Exit:
     from fuzz.uses.explaining import explain_findings, note_histories
     from fuzz.uses.search.calls import CallLog
     from fuzz.uses.search.runner import Limits, Runner
+    from fuzz.uses.search.stopping import Interruption
     from fuzz.uses.search.turns import search_ops
     from fuzz.uses.starting import missing_targets, note_not_running, restarted, started, unmatched, writable
 
@@ -92,10 +93,12 @@ def run(options: RunOptions) -> Exit:
         with runner.interruption:
             search_ops(runner, seed)
         elapsed = time.monotonic() - began
-        note_histories(book, runner.target, calls, options.case_limit)
-        if seconds is not None:
-            progress.stop()
-            explain_findings(book, pool, targets, seconds, err)
+        progress.stop()
+        if not runner.interruption.terminated:
+            with Interruption("what is known of the findings is shown") as skip:
+                note_histories(book, runner.target, calls, options.case_limit, skip)
+                if seconds is not None:
+                    explain_findings(book, pool, targets, seconds, err, skip)
         outline = run_outline("run", book, targets, tally, twins, origin)
         log.findings(book, [failure.text for failure in outline.failures])
         log.summary(tally, elapsed)

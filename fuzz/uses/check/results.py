@@ -10,6 +10,7 @@ from fuzz.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
+from fuzz.report.broken import broken_kernels
 from fuzz.report.failure import Provenance, explanation_lines, failure_text
 from fuzz.uses.check.plan import Plan
 
@@ -46,6 +47,13 @@ def report(
         origin = Provenance(todo.seed, todo.command, pack_option)
         texts = [_text(bucket, by_id[bucket.judgement.target], origin) for bucket in book.buckets.values()]
         return "\n\n".join([*texts, *([book.trouble] if book.trouble else [])])
+    broken = broken_kernels(
+        (target.kernel.name, target.id, status.reason, status.broken)
+        for target in targets
+        if isinstance(status := pool.statuses.get(target.id), NotRun)
+    )
+    if broken:
+        return "\n\n".join(each.text("", whole=True) for each in broken)
     if tally.gave_up:
         return f"ORACLE_GAVE_UP: {tally.gave_up} runs cannot be judged; {todo.command}"
     if not tally.judged:

@@ -134,7 +134,7 @@ class NightRun:
         kernels = session.pack.kernels  # all of them, whatever targets were chosen: they decide the cases
         self.runner = Runner(
             self.pool, session.targets, Limits(), book, declared(kernels), kernels, oracle=session.oracle,
-            interruption=session.stopping,
+            interruption=session.stopping, patient=True,
         )  # fmt: skip
         self.recorder = Recorder(book.targets, book, self.runner.tally, position, session.stopping, self.say)
         self.triage = NightTriage(self.pool, session.targets, book, position, session.stopping, session.limit_s)

@@ -13,6 +13,7 @@ from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
+from fuzz.execute.lane import Wait
 from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.reach import reach_of
 from fuzz.findings.book import FindingBook
@@ -23,7 +24,7 @@ from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import CaseOracle, Query
 from fuzz.laws.registry import Entry, declared, with_twins
 from fuzz.uses.search.guide import Guide
-from fuzz.uses.search.stopping import Interruption
+from fuzz.uses.search.stopping import GRACE_S, Interruption, late
 from oracles.truth import OracleDisagreement
 
 _IN_FLIGHT = 2
@@ -74,6 +75,8 @@ class Runner:
     oracle: OracleProcess | None = None
     """Values are judged there while this process does something else; without it they are judged here."""
     interruption: Interruption = field(default_factory=Interruption)
+    patient: bool = False
+    """True where what still runs is waited for although the time of a search is over: there is a next search."""
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
 
@@ -94,6 +97,7 @@ class Runner:
         self._sent = 0
         self._ends = (math.inf, math.inf)
         self._started = self.clock()
+        self.pool.watch = self._while_waiting
 
     def target(self, name: str) -> Target:
         """The target of that id."""
@@ -113,6 +117,7 @@ class Runner:
         self._laws = tuple(law for law in self.laws if law in of_op)
         search(op, run_seed, self._take, self.kernels, guide=self._guide if self.guided else None)
         self._drain()
+        self._ends = (math.inf, math.inf)
         return self.tally
 
     def replay(self, batches: Iterable[list[Entry]]) -> Tally:
@@ -142,6 +147,16 @@ class Runner:
         self._sent += len(entries)
         while len(self._waiting) > _IN_FLIGHT:
             self._judge_oldest()
+
+    def _while_waiting(self, waits: Sequence[Wait]) -> Collection[str]:
+        """Tells the observers, and returns the targets that hold up the end of the search."""
+        for observer in self.observers:
+            observer.waiting(waits, self.clock() - self._started)
+        return late(self._is_overdue)(waits)
+
+    def _is_overdue(self) -> bool:
+        """True where a stop was wanted, or the time was over, some moments ago."""
+        return self.interruption.overdue or (not self.patient and self.clock() >= self._ends[0] + GRACE_S)
 
     def _submit(self, entries: list[Entry]) -> None:
         cases = [entry.case for entry in entries]

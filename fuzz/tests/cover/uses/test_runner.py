@@ -18,6 +18,7 @@ from fuzz.base.case import Case
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load as load_case
+from fuzz.findings.tally import Observer
 from fuzz.generate.search import search
 from fuzz.judge.judge import Judgement
 from fuzz.judge.oracle_process import OracleProcess
@@ -80,7 +81,7 @@ def _judged(
         sent.extend(cases)
         return ()
 
-    class Watch:
+    class Watch(Observer):
         def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
             seen.append((case.digest, [(j.target, j.verdict, j.ratio, repr(j.worst), j.law) for j in judgements]))
             if oracle is not None and oracle.pid is not None and len(seen) == ends_after:
