@@ -26,6 +26,8 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 _ERROR = re.compile(r"error:|undefined reference|multiple definition", re.IGNORECASE)
+_OFFSET = re.compile(r":\(\.\S+?\)")
+"""Where a linker's error is in the code, which depends on flags."""
 _OBJECT = re.compile(r"\S*/cc\w{6}\.o\b:? ?")
 """An object of the compiler's own."""
 
@@ -38,7 +40,7 @@ class BuildError(UsageError):
         """The message in one line: of a compiler's, the first that is an error."""
         first, *more = str(self).splitlines()
         wrong = next((line.strip() for line in more if _ERROR.search(line)), "")
-        return f"it does not compile: {wrong}" if wrong else first
+        return f"it does not compile: {_OFFSET.sub('', wrong)}" if wrong else first
 
 
 class CacheError(UsageError):

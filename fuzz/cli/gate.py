@@ -115,18 +115,22 @@ def gate(options: GateOptions) -> Exit:
             complaints=(*remarks.complaints, *remarks.missing),
             notes=(*([changes.note] if changes.note else ()), *session.notes, *remarks.notes),
         )
-        log.findings(book, [failure.text for failure in outline.failures])
+        log.findings(book, [failure.text for failure in outline.failures if not failure.broken])
         facts = {"base": options.base, "touched": reasons, "cases": session.counts}
         log.note("gate", {"ok": outline.ok, **facts, "complaints": outline.complaints, "notes": outline.notes})
         log.summary(session.tally, time.monotonic() - began)
     failing, interrupted = bool(outline.failing or remarks.complaints), session.interruption.wanted
-    code = exit_of(session.tally, failing=failing, missing=bool(remarks.missing), interrupted=interrupted)
+    code = exit_of(
+        session.tally, failing=failing, missing=bool(remarks.missing), interrupted=interrupted, errors=bool(book.errors)
+    )
     passed, elapsed = code is Exit.OK, time.monotonic() - began
     print_gate(out, outline, session.tally, session.counts, options.base, reasons, elapsed, passed=passed)
     write_reports(outline, wanted)
     troubles = [each for each in (book.trouble, log.trouble) if each]
     for line in (*restarts, *troubles):
         err.print(line, style="yellow", soft_wrap=True)
+    for line in book.errors:
+        err.print(line, style="bold red", soft_wrap=True)
     return Exit.INTERNAL if troubles and passed else code
 
 

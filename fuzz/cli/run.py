@@ -100,7 +100,7 @@ def run(options: RunOptions) -> Exit:
                 if seconds is not None:
                     explain_findings(book, pool, targets, seconds, err, skip)
         outline = run_outline("run", book, targets, tally, twins, origin)
-        log.findings(book, [failure.text for failure in outline.failures])
+        log.findings(book, [failure.text for failure in outline.failures if not failure.broken])
         log.summary(tally, elapsed)
         restarts = restarted(pool, oracle)
     print_run(out, outline, tally, book, elapsed)
@@ -112,5 +112,10 @@ def run(options: RunOptions) -> Exit:
         err.print(line, style="yellow")
     for line in missing:
         err.print(line, style="bold red")
-    code = exit_of(tally, failing=tally.findings > 0, missing=bool(missing), interrupted=runner.interruption.wanted)
+    for line in book.errors:
+        err.print(line, style="bold red")
+    code = exit_of(
+        tally, failing=tally.findings > 0, missing=bool(missing), interrupted=runner.interruption.wanted,
+        errors=bool(book.errors),
+    )  # fmt: skip
     return Exit.INTERNAL if troubles and code is Exit.OK else code

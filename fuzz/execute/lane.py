@@ -63,7 +63,10 @@ class _ObservedWorker(Worker):
         """As of a worker, but raises LostError whatever is wrong: what was run before is not lost with it."""
         try:
             return super().start()
-        except (BuildError, AttestationError, FrameError) as error:
+        except FrameError as error:
+            said = str(error).replace(f"process {self.pid} ", "what it starts ")  # the number is another every time
+            raise self._given_up(said) from error
+        except (BuildError, AttestationError) as error:
             raise self._given_up(str(error)) from error
         except (LookupError, ValueError) as error:
             raise self._given_up(f"its worker says of itself what cannot be read: {error!r}") from FrameError(error)

@@ -42,6 +42,8 @@ def report(
     tally: Tally, book: FindingBook, pool: Pool, targets: Sequence[Target], todo: Plan, pack_option: tuple[str, ...]
 ) -> str:
     """What is wrong, in full; '' where everything that ran has passed, and something ran."""
+    if book.errors:
+        return "\n".join(book.errors)
     if book.buckets:
         by_id: Mapping[str, Target] = {target.id: target for target in targets}
         origin = Provenance(todo.seed, todo.command, pack_option)

@@ -19,13 +19,12 @@ from fuzz.execute.reach import reach_of
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Tally, TargetTally
 from fuzz.generate.search import StopSearch, search
-from fuzz.judge.judge import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import CaseOracle, Query
 from fuzz.laws.registry import Entry, declared, with_twins
 from fuzz.uses.search.guide import Guide
 from fuzz.uses.search.stopping import GRACE_S, Interruption, late
-from oracles.truth import OracleDisagreement
 
 _IN_FLIGHT = 2
 """The workers hold this many batches while another is judged: enough to keep the processors busy."""
@@ -207,12 +206,18 @@ class Runner:
             asked.setdefault(judge.oracle, {}).update(dict.fromkeys(judge.queries(targets)))
         return {oracle: tuple(queries) for oracle, queries in asked.items()}
 
+    def _judgement(self, judge: EntryJudge, target: Target) -> Judgement:
+        """An error of ours over one target's outcome loses nothing of the others; the book says it at the end."""
+        try:
+            return judge.judge(target)
+        except Exception as error:
+            case = judge.entry.case
+            reason = self.book.note_error(error, case)
+            return Judgement(target.id, case.digest, Verdict.ORACLE_GAVE_UP, reason=reason)
+
     def _judge(self, judge: EntryJudge) -> None:
         entry, case = judge.entry, judge.entry.case
-        try:
-            judgements = [judge.judge(self._by_id[target]) for target in judge.outcomes]
-        except OracleDisagreement as error:
-            raise OracleDisagreement(f"{error}; the case is kept as {self.book.keep_evidence(case)}") from error
+        judgements = [self._judgement(judge, self._by_id[target]) for target in judge.outcomes]
         self.tally.cases += 1
         if entry.check is not None and judge.checked:
             self.tally.laws[entry.check.name] += len(judge.checked)
