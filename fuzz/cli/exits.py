@@ -31,11 +31,9 @@ _TYPER_INTERRUPTED = 130
 """Typer returns this for a KeyboardInterrupt."""
 
 
-def exit_of(
-    tally: Tally, *, failing: bool, missing: bool, interrupted: bool = False, errors: bool = False
-) -> Exit:
-    """Errors of ours first, for they shake everything else. Then findings, among them kernels that cannot be built or started; then what was required and did not run, then
-    what could not be judged."""
+def exit_of(tally: Tally, *, failing: bool, missing: bool, interrupted: bool = False, errors: bool = False) -> Exit:
+    """Errors of ours first, for they shake everything else; then findings, among them kernels that cannot be built or
+    started; then what was required and did not run; then what could not be judged."""
     if errors:
         return Exit.INTERNAL
     if failing or tally.broken:

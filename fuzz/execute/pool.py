@@ -86,8 +86,8 @@ class WorkerPool:
     kernels run under; with `bounded`, only small cases are dispatched to slow targets; with `most_hangs`, a target is
     given no more cases after so many that hung.
 
-    A target that cannot run here has a NotRun in `statuses` and no outcomes, and so has one whose kernel cannot be built
-    or loaded, or whose worker is not what the target asks for. Entering raises CacheError.
+    A target that cannot run here has a NotRun in `statuses` and no outcomes, and so has one whose kernel cannot be
+    built or loaded, or whose worker is not what the target asks for. Entering raises CacheError.
     """
 
     def __init__(
