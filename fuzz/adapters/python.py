@@ -204,7 +204,10 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     kernel = python_kernel(target.kernel)
     tool = builder.tool if target.sanitizable else ()
     text = edited_source(kernel)
-    digest = source_digest(text, kernel.source.parent)
+    try:
+        digest = source_digest(text, kernel.source.parent)
+    except OSError as error:  # of a module beside it, such as a symbolic link that leads nowhere
+        raise BuildError(f"{kernel.name}: cannot read {error.filename}: {error.strerror}") from error
     spec = Spec(
         source=str(builder.text(f"python-{digest[:32]}", kernel.source.name, text)),
         folder=str(kernel.source.resolve().parent),

@@ -14,7 +14,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.judge.values import Bits, CaseOracle, Query, values_of
 from fuzz.laws.law import LawCheck, first_difference
 from fuzz.laws.registry import Entry
-from oracles.numerics import Numerics
+from oracles.numerics import Numerics, NumericsError
 from oracles.truth import OutputCheck
 
 _BY_CHECK: Mapping[str, Verdict] = {
@@ -76,7 +76,11 @@ class Judge:
         verdict, reason = self._apart_from_values(outcome)
         if verdict is not None:
             return Judgement(outcome.target, self.case.digest, verdict, reason=reason, outcome=outcome)
-        worst = self.oracle.check((numerics, self._bits(outcome)))
+        try:
+            worst = self.oracle.check((numerics, self._bits(outcome)))
+        except NumericsError as error:
+            reason = f"what its kernel declares contradicts the case: {error}"
+            return Judgement(outcome.target, self.case.digest, Verdict.NOT_RUN, reason=reason, outcome=outcome)
         verdict, ratio = _BY_CHECK[worst.result], worst.worst_ratio
         if verdict is Verdict.PASS and outcome.changes:
             verdict, reason = Verdict.FAIL_PROCESS, _changes_text(outcome.changes)
