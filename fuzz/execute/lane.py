@@ -13,6 +13,7 @@ from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.schedule import Schedule
 from fuzz.execute.worker import Encoded, LostError, Worker
+from fuzz.transport import records
 from fuzz.transport.frames import FrameError
 from fuzz.transport.process import EndedError, Ending
 
@@ -81,10 +82,12 @@ class _ObservedWorker(Worker):
         self._lost = reason
         return LostError(reason)
 
-    def _continue(self, cases: Sequence[Encoded], outcomes: list[Outcome]) -> Ending | None:
+    def _continue(
+        self, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int = records.AUDIT_LAST
+    ) -> Ending | None:
         self._running = cases, outcomes, len(outcomes)
         try:
-            return super()._continue(cases, outcomes)
+            return super()._continue(cases, outcomes, audits)
         finally:
             self._running = (), [], 0
 
