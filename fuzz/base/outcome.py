@@ -78,8 +78,8 @@ class Unwritten:
 
 
 CHANGES = (
-    "floating-point environment", "memory", "signals", "descriptors", "children", "threads", "folder", "environment",
-    "limits", "timers", "scheduling", "library state",
+    "floating-point environment", "calling convention", "memory", "signals", "descriptors", "children", "threads",
+    "folder", "environment", "limits", "timers", "scheduling", "library state",
 )  # fmt: skip
 """What of its process a kernel can leave changed behind it; a kernel may declare that it keeps some of it."""
 
@@ -94,8 +94,9 @@ class Change:
 
     @property
     def lasts(self) -> bool:
-        """Whether later calls meet it too: memory that is lost does not change what a call computes."""
-        return self.kind != "memory"
+        """Whether later calls meet it too. The worker itself gives registers back, and memory that is lost does not
+        change what a call computes."""
+        return self.kind not in ("calling convention", "memory")
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.words}"

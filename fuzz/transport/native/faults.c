@@ -101,6 +101,7 @@ void call_guarded(const test_case *c, response_header *response) {
         inside_kernel = 0;
         if (getpid() != self) _exit(0);
         check_floating_point();
+        check_registers();
         if (measures_memory) after_call = measured_memory();
         response->status = response->code == KF_OK ? RAN : RETURNED_REJECTED;
     } else {

@@ -98,6 +98,11 @@ void check_floating_point(void) {
 }
 #endif
 
+void check_registers(void) {
+    const char *lost = lost_register();
+    if (lost != NULL) note("calling convention: %s is not as it was before the call", lost);
+}
+
 static int count_threads(void) {
     DIR *tasks = opendir("/proc/self/task");
     int count = -2; /* "." and ".." */

@@ -180,6 +180,11 @@ int find_damage(const test_case *c, bool rejected, buffer *response);
 /* keeper.c */
 void keep_worker(void);
 
+/* convention.c */
+int kf_enter(int (*kernel)(const void *), const void *call);
+#define enter(kernel, call) kf_enter((int (*)(const void *))(void (*)(void))(kernel), (call))
+const char *lost_register(void);
+
 /* state.c */
 typedef struct {
     size_t heap, mapped;
@@ -187,6 +192,7 @@ typedef struct {
 void remember_state(void);
 void audit_state(void);
 void check_floating_point(void);
+void check_registers(void);
 void forget_changes(void);
 const char *noted_changes(size_t *bytes);
 memory_use measured_memory(void);

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.kernel import PLAIN
 from fuzz.base.outcome import CHANGES, Change, Outcome, Status
@@ -67,6 +68,20 @@ static void *forever(void *unused) { for (;;) pause(); return unused; }
 """
 
 
+CARELESS = r"""
+#define kf_rms_norm worked
+#if defined(__x86_64__)
+#define ENTRY "subq $8, %rsp\n\tcall worked\n\taddq $8, %rsp\n\t"
+#define FORGETS "movq $7, %r14\n\t"
+#else
+#define ENTRY "stp x29, x30, [sp, #-16]!\n\tbl worked\n\tldp x29, x30, [sp], #16\n\t"
+#define FORGETS "fmov d9, xzr\n\t"
+#endif
+__asm__(".text\n.globl kf_rms_norm\nkf_rms_norm:\n\t" ENTRY PART "ret\n");
+"""
+"""An entry in assembler."""
+
+
 def cued(place: int) -> Case:
     """The case that asks for the act of that place."""
     return a_case(bits=(np.arange(12, dtype="<f4") + 1000 + place).tobytes())
@@ -116,6 +131,16 @@ def test_right_values_and_a_changed_process_are_a_verdict_of_their_own() -> None
         Verdict.PASS, Verdict.FAIL_PROCESS, Verdict.FAIL_NUMERIC,
     )  # fmt: skip
     assert failed.reason == "left its process changed: folder: the current folder is another one"
+
+
+def test_registers_that_belong_to_the_caller_come_back(
+    make_target: Callable[..., Target], cache: Path, place: str
+) -> None:
+    (kept,) = ran(make_target("copy(c);", before=f'#define PART ""\n{CARELESS}'), cache, a_case())
+    (lost,) = ran(make_target("copy(c);", before=f"#define PART FORGETS\n{CARELESS}"), cache, a_case())
+    register = "d9" if place == "qemu" or this_host().arch == "aarch64" else "r14"
+    assert (kept.status, kept.changes) == (Status.RAN, ())
+    assert list(map(str, lost.changes)) == [f"calling convention: {register} is not as it was before the call"]
 
 
 def test_a_kernel_may_declare_what_it_keeps(target: Callable[[str], Target], cache: Path) -> None:
