@@ -245,7 +245,7 @@ class Worker:
             elif self._is_excused(first):
                 return alone[0]
             else:
-                why += f"; this came {_UNEXPLAINED} times"
+                why += f"; this came {_UNEXPLAINED + 1} times"
         return Outcome(self.target.id, _status(first), detail=f"{first} ({why})")
 
     def _comes_again(self, calls: Sequence[Encoded], first: Ending) -> bool:
