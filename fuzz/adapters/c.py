@@ -17,7 +17,7 @@ from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target,
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
-from fuzz.transport.child import MarkedChild, command
+from fuzz.transport.child import CompiledWorker
 from fuzz.transport.process import Process
 from oracles.numerics import Numerics
 
@@ -207,8 +207,7 @@ class CProgram:
         return (*prefix_of(self.target), str(self.path))
 
     def process(self, limit: float) -> Process:
-        start = partial(MarkedChild, self.command) if self.target.emulated else command(self.command)
-        return Process(start, limit, start_limit=_START_LIMIT_S)
+        return Process(partial(CompiledWorker, self.command, self.target.emulated), limit, start_limit=_START_LIMIT_S)
 
     def attested(self, hello: str) -> CAttestation:
         lines = dict(line.split("=", 1) for line in hello.splitlines())

@@ -50,18 +50,25 @@ _MARK = "KERNELFUZZ_WORKER"
 _MARKS = itertools.count()
 
 
-class MarkedChild(subprocess.Popen[bytes]):
-    """A program whose descendants are ended with it, by a mark in their environment. An emulated worker's keeper cannot
-    do it: QEMU does not let a process be the reaper of its descendants."""
+class CompiledWorker(subprocess.Popen[bytes]):
+    """The program of a C worker. The protocol is not on its stdin and stdout: libraries greet there before `main`.
 
-    def __init__(self, words: Sequence[str], stdin: int, stdout: int, stderr: int) -> None:
-        self._mark = f"{_MARK}={os.getpid()}.{next(_MARKS)}"
-        environment = {**os.environ, _MARK: self._mark.partition("=")[2]}
-        super().__init__(words, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, start_new_session=True)
+    Where it is emulated, whatever it starts is ended with it by a mark in its environment. Its keeper cannot do that:
+    QEMU does not let a process be the reaper of its descendants.
+    """
+
+    def __init__(self, words: Sequence[str], emulated: bool, requests: int, answers: int, stderr: int) -> None:
+        self._mark = f"{_MARK}={os.getpid()}.{next(_MARKS)}" if emulated else ""
+        super().__init__(
+            [*words, str(requests), str(answers)], stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
+            pass_fds=(requests, answers), start_new_session=True,
+            env={**os.environ, _MARK: self._mark.partition("=")[2]} if emulated else None,
+        )  # fmt: skip
 
     def wait(self, timeout: float | None = None) -> int:
         code = super().wait(timeout)
-        self._end_descendants()
+        if self._mark:
+            self._end_descendants()
         return code
 
     def _end_descendants(self) -> None:

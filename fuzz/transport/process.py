@@ -31,6 +31,8 @@ FILE_LIMIT = 64 << 20
 _PIPE_BYTES = 1 << 20
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 2000
+_PRINTED_BYTES = 1 << 20
+"""What a kernel printed is dropped between two frames where it is more than this. Only its end is ever shown."""
 _LAST_BREATH_S = 2.0
 _LOOK_S = 0.2
 """The memory of a process that is waited for is looked at so often, in seconds: it cannot write much more than a GiB in
@@ -94,6 +96,7 @@ class Process:
         self._limit = limit
         self._start_limit = max(limit, start_limit)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        fcntl.fcntl(self._errors, fcntl.F_SETFL, fcntl.fcntl(self._errors, fcntl.F_GETFL) | os.O_APPEND)
         stdin, self._to = os.pipe()
         self._from, stdout = os.pipe()
         try:
@@ -125,6 +128,8 @@ class Process:
 
     def exchange(self, cases: Sequence[bytes], audits: int = records.AUDIT_LAST) -> Iterator[Response]:
         """Send the encoded cases as one frame, yield the responses as they come. Raises EndedError."""
+        if os.fstat(self._errors.fileno()).st_size > _PRINTED_BYTES:
+            self._errors.truncate(0)  # it is appended to: what comes next starts at its beginning
         # The worker's own alarm is only for when we are gone; ours comes first.
         self._send(frames.encode_frame(cases, math.ceil(self._limit) + 1, audits))
         for index in range(len(cases)):

@@ -27,14 +27,17 @@ _Noreturn void broken_frame(const char *format, ...) {
     _exit(EXIT_BROKEN_FRAME);
 }
 
-/* Moves the protocol away from stdin and stdout: a kernel that prints must not corrupt it. */
-void open_protocol(void) {
-    requests = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 64);
-    responses = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 64);
-    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+/* Moves the protocol to where no kernel expects it, away from stdin and stdout. */
+void open_protocol(int in, int out) {
+    requests = fcntl(in, F_DUPFD_CLOEXEC, 64);
+    responses = fcntl(out, F_DUPFD_CLOEXEC, 64);
+    close(in);
+    close(out);
+    const int nothing = open("/dev/null", O_RDONLY);
     if (requests < 0 || responses < 0 || nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 ||
         dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         broken_frame("cannot open the protocol: %s", strerror(errno));
+    if (nothing != STDIN_FILENO) close(nothing);
 }
 
 /* Room for `bytes` more at the end of b; NULL when there is no memory. Earlier addresses into b become invalid. */

@@ -46,7 +46,7 @@ static void end_orphans(void) {
 }
 
 /* Returns in the worker; the keeper stays here until the worker has ended. */
-void keep_worker(void) {
+void keep_worker(int in, int out) {
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     const pid_t keeper = getpid();
     worker = fork();
@@ -59,8 +59,8 @@ void keep_worker(void) {
     }
     const struct sigaction stop = {.sa_handler = on_stop};
     sigaction(SIGTERM, &stop, NULL);
-    close(STDIN_FILENO); /* or nobody would see that the worker has closed its ends */
-    close(STDOUT_FILENO);
+    close(in); /* or nobody would see that the worker has closed its ends */
+    close(out);
     int status = 0;
     while (waitpid(worker, &status, 0) < 0 && errno == EINTR) {}
     worker = 0;

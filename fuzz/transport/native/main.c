@@ -140,11 +140,13 @@ static void set_guard(uint32_t seconds) {
     timer_settime(timer, 0, &limit, NULL);
 }
 
-int main(void) {
+/* Arguments: the descriptors of requests and of answers; stdin and stdout without. */
+int main(int count, char **arguments) {
     buffer frame = {0};
     test_case current;
-    keep_worker();
-    open_protocol();
+    const int in = count > 2 ? atoi(arguments[1]) : STDIN_FILENO, out = count > 2 ? atoi(arguments[2]) : STDOUT_FILENO;
+    keep_worker(in, out);
+    open_protocol(in, out);
     catch_faults();
     attest();
     for (bool first = true; read_frame(&frame); first = false) {

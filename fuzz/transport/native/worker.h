@@ -141,7 +141,7 @@ typedef struct {
 
 /* frames.c */
 _Noreturn void broken_frame(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void open_protocol(void);
+void open_protocol(int in, int out);
 bool read_frame(buffer *frame);
 void parse_case(const uint8_t *record, test_case *out);
 void write_all(const void *data, size_t bytes);
@@ -178,7 +178,7 @@ int64_t nearest_element(const tensor *t, int64_t byte);
 int find_damage(const test_case *c, bool rejected, buffer *response);
 
 /* keeper.c */
-void keep_worker(void);
+void keep_worker(int in, int out);
 
 /* convention.c */
 int kf_enter(int (*kernel)(const void *), const void *call);

@@ -187,6 +187,23 @@ def test_a_worker_that_its_kernel_broke_is_a_crash_of_its_target(
     assert {outcome.status for outcome in found} <= {Status.DIED, Status.RAN}
 
 
+def test_a_library_may_greet_before_main(make_target: Callable[..., Target], cache: Path) -> None:
+    greet = (
+        '#include <stdio.h>\n__attribute__((constructor)) static void greet(void) { puts("KFHE"); fflush(stdout); }\n'
+    )
+    (found,) = ran(make_target("copy(c);", before=greet), cache, a_case())
+    assert (found.status, found.changes) == (Status.RAN, ())
+
+
+def test_what_is_printed_fills_no_file(target: Callable[[str], Target], cache: Path) -> None:
+    """Each frame prints a quarter of what the file of it may hold."""
+    printing = target("static char text[1 << 24]; if (write(2, text, sizeof text) < 0) abort(); copy(c);")
+    with WorkerPool([printing], limit=600.0, cache=cache) as pool:
+        for _ in range(6):
+            [found] = pool.submit([a_case()]).outcomes()
+            assert found[printing.id].status is Status.RAN
+
+
 def test_a_copy_of_the_worker_answers_nothing(target: Callable[[str], Target], cache: Path) -> None:
     found = ran(target("static int calls; copy(c); if (++calls % 4 == 0) fork();"), cache, *[a_case()] * 12)
     assert [outcome.outputs for outcome in found] == [{"y": a_case().inputs["x"].bits}] * 12
