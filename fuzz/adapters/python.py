@@ -8,17 +8,19 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from fuzz.adapters.build import Builder, BuildError, edited_source
 from fuzz.adapters.export import Script, python_script
+from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, signature_in
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
+from fuzz.base.op import OPS
 from fuzz.transport.fork_server import fork_server, worker_environment
 from fuzz.transport.process import MEMORY_LIMIT, Child, Process, command
 from fuzz.transport.python.kernel import MARGIN_BYTES, Spec, source_digest
@@ -116,6 +118,19 @@ class PythonKernel(Kernel):
     @property
     def takes_threads(self) -> bool:
         return FRAMEWORKS[self.framework].threads
+
+    @cached_property
+    def able(self) -> Capabilities:
+        return completed(self.capabilities, OPS[self.op], self.signature, dict(self.options))
+
+    @property
+    def signature(self) -> Signature:
+        """That of its function, as its source says."""
+        try:
+            text = self.source.read_text("utf-8", "replace")
+        except OSError:
+            return NOTHING_KNOWN
+        return signature_in(text, self.function)
 
     @property
     def function(self) -> str:
@@ -221,6 +236,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
             **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if tool else {}),
         },
         margin=0 if tool else MARGIN_BYTES,
+        outputs=[o.name for o in OPS[kernel.op].outputs if not o.optional or o.name in kernel.able.optional],
     )
     return spec, digest
 

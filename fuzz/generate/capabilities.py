@@ -15,7 +15,7 @@ def presence(capability: Capability, operand: Operand) -> tuple[str, ...]:
     able, name = capability.able, operand.name
     if not operand.optional or name in able.needs:
         return ("yes",)
-    if name not in able.takes or (operand.only_with and operand.only_with not in (*able.takes, *able.needs)):
+    if name not in able.optional or (operand.only_with and operand.only_with not in able.optional):
         return ("no",)
     return ("yes", "no")
 
@@ -25,7 +25,7 @@ def dtype_pairs(capability: Capability, name: str) -> tuple[tuple[str, str], ...
     able = capability.able
     if name == "x":
         return tuple((dtype, dtype) for dtype in able.dtypes)
-    weighted = {"weight"} & {*able.takes, *able.needs}
+    weighted = "weight" in able.optional
     pairs = {
         (dtype, x): None
         for x in able.dtypes
@@ -60,7 +60,7 @@ def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, .
     """
     strict = [each for each in capabilities if each.able.outside == "rejects"]
     found = [replace(each, able=_boundless(each.op, each.able)) for each in strict]
-    flat = [each for each in strict if "weight" in each.able.takes and not each.able.weight_rows]
+    flat = [each for each in strict if "weight" in (each.able.takes or ()) and not each.able.weight_rows]
     found += [replace(each, able=replace(each.able, weight_rows=True)) for each in flat]
     return tuple(each for each in dict.fromkeys(found) if each not in capabilities)
 

@@ -24,7 +24,7 @@ def kernels_table(path: Path | None) -> PlainTable:
     """One line per kernel, with the targets it runs on: the table of the README."""
     pack = load(path)
     rows = [
-        (kernel.name, kernel.op, " ".join(kernel.capabilities.dtypes), _takes(kernel), _places(kernel), kernel.summary)
+        (kernel.name, kernel.op, " ".join(kernel.able.dtypes), _takes(kernel), _places(kernel), kernel.summary)
         for kernel in pack.kernels
     ]
     return PlainTable(("kernel", "op", "dtypes", "takes", "targets", "what it is"), rows)
@@ -39,7 +39,7 @@ _STRIDES = {
 
 
 def _takes(kernel: Kernel) -> str:
-    able = kernel.capabilities
+    able = kernel.able
     parts = [f"{able.axis} axis", _STRIDES[able.strides]]
     if able.aliases:
         parts.append("in place")
