@@ -60,6 +60,8 @@ class Capabilities:
     """The longest row has so many elements."""
     multiple_of: int = 1
     """The row length n must be a multiple of this."""
+    empty: bool = True
+    """Tensors may have no elements: rows of length 0, or no rows."""
     alignment: int = 1
     """The address of every row's first element must be a multiple of so many bytes; 1 means any element-aligned one."""
 
@@ -156,20 +158,22 @@ class Capability:
     def is_dispatched(self, case: Case) -> bool:
         """True when `case` is to be run: within the capabilities, or invalid input that is promised to be rejected.
 
-        Empty tensors are never invalid: a kernel that returns at once does no harm.
+        Where a kernel takes empty tensors, nothing else about them is invalid: one that returns at once does no harm.
         """
         foreign, invalid = _refusals(self, case)
         if foreign is not None:
             return False
         if invalid is None:
             return True
-        return self.able.outside == "rejects" and all(tensor.layout.size > 0 for tensor in case.tensors.values())
+        return self.able.outside == "rejects" and not (self.able.empty and _is_empty(case))
 
     def invalid(self, case: Case) -> str | None:
         """Why `case`, which is not foreign, is to be rejected."""
         for output, source, relation in case.meetings():
             if (output, source) not in (self.able.aliases if relation == "same" else self.able.overlap):
                 return f"{output} {'in the memory of' if relation == 'same' else 'overlapping'} {source}"
+        if not self.able.empty and _is_empty(case):
+            return "no elements"
         x = case.inputs["x"]
         for name, tensor in case.tensors.items():
             reason = self._dtype_refusal(case, name, tensor.dtype) or self._layout_refusal(name, tensor)
@@ -247,6 +251,10 @@ class Dispatch:
     def accepts(self, case: Case) -> bool:
         """True when `case` is to be run."""
         return (self.size_limit is None or self.size_limit.holds(case)) and self.capability.is_dispatched(case)
+
+
+def _is_empty(case: Case) -> bool:
+    return any(tensor.layout.size == 0 for tensor in case.tensors.values())
 
 
 @lru_cache(maxsize=256)

@@ -53,8 +53,8 @@ def anything(op: str) -> Capability:
 
 def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, ...]:
     """For each kernel that promises to reject what it does not take, a capability of every dtype, axis, shape and
-    layout. Where a kernel's weight has rank 1, also one of nothing more than weights of rank 2: cases for the first are
-    hardly ever wrong in that alone.
+    layout. Where a kernel's weight has rank 1, also one of nothing more than weights of rank 2, and where it takes no
+    empty tensors, one of nothing else: cases for the first are hardly ever wrong in that alone.
 
     What such a kernel cannot hear of, such as a weight that it has no argument for, is not invalid: it is impossible.
     """
@@ -62,6 +62,8 @@ def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, .
     found = [replace(each, able=_boundless(each.op, each.able)) for each in strict]
     flat = [each for each in strict if "weight" in (each.able.takes or ()) and not each.able.weight_rows]
     found += [replace(each, able=replace(each.able, weight_rows=True)) for each in flat]
+    full = [each for each in strict if not each.able.empty]
+    found += [replace(each, able=replace(each.able, empty=True, max_n=0)) for each in full]
     return tuple(each for each in dict.fromkeys(found) if each not in capabilities)
 
 
@@ -77,6 +79,7 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
         aliases=spec.aliases,
         mixed=tuple((operand.name, _DTYPES) for operand in spec.operands if operand.name != "x"),
         weight_rows=True,
+        empty=True,
         max_n=None,
         multiple_of=1,
         alignment=1,
