@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fuzz.base.capability import Capabilities, Capability
@@ -43,6 +43,31 @@ def may_share(capability: Capability, output: str, source: str) -> bool:
 
 
 _DTYPES = ("f32", "f16", "bf16", "f64")
+
+Undeclared = Mapping[str, Sequence[str]]
+"""What an op allows and a kernel does not declare, by the field of `Capabilities` that would declare it."""
+
+
+def undeclared(capability: Capability) -> Undeclared:
+    """What no case for this kernel can have, since it does not declare it. A bound that it does declare is no part of
+    it, such as the longest row."""
+    able, op = capability.able, OPS[capability.op]
+    weighted = "weight" in able.optional
+    mixed = [dtype for x in able.dtypes for dtype in able.dtypes_of("weight", x) if dtype != x]
+    stackable = any(operand.stackable for operand in op.operands)
+    found = {
+        "takes": tuple(each.name for each in op.operands if each.optional and each.name not in able.optional),
+        "dtypes": tuple(dtype for dtype in _DTYPES if dtype not in able.dtypes),
+        "mixed": ("a weight of another dtype than x",) if weighted and not mixed else (),
+        "strides": (f"any but {able.strides}",) if able.strides != "any" else (),
+        "axis": ("any but the last",) if able.axis != "any" else (),
+        "aliases": ("in place",) if not able.aliases else (),
+        "overlap": ("an output over an input in part",) if capability.shares_memory and not able.overlap else (),
+        "offset": ("added to the weight",) if weighted and not able.offset else (),
+        "weight_rows": ("a weight of rank 2",) if weighted and stackable and not able.weight_rows else (),
+        "outside": ("invalid input, to be rejected",) if able.outside != "rejects" else (),
+    }
+    return {field: values for field, values in found.items() if values}
 
 
 def anything(op: str) -> Capability:

@@ -20,6 +20,7 @@ from fuzz.base.errors import UsageError
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import to_json
 from fuzz.findings.tally import Observer, Tally
+from fuzz.generate.capabilities import Undeclared
 from fuzz.generate.coverage import Ledger
 from fuzz.judge.judge import Judgement
 
@@ -113,8 +114,8 @@ class RecordLog(Observer):
                 }
             )
 
-    def summary(self, tally: Tally, elapsed: float) -> None:
-        """The totals, last."""
+    def summary(self, tally: Tally, undeclared: Mapping[str, Mapping[str, Undeclared]], elapsed: float) -> None:
+        """The totals, last; `undeclared` is what kernels do not declare, by op and kernel."""
         self._write(
             {
                 "kind": "summary",
@@ -126,6 +127,7 @@ class RecordLog(Observer):
                 "laws": tally.laws,
                 "coverage": {op: _coverage(ledger) for op, ledger in tally.coverage.items()},
                 "unreachable": {op: dict(reach.beyond) for op, reach in tally.reach.items() if reach.beyond},
+                "undeclared": undeclared,
                 "targets": [
                     {
                         "target": target.target,
