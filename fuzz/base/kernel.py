@@ -4,7 +4,7 @@ exactly one planted defect, by which the tool proves that it can find it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +49,14 @@ class Kernel:
     def kind(self) -> str:
         """The name of its adapter, with which the ids of its targets begin."""
         raise NotImplementedError
+
+    packages: tuple[str, ...] = ()
+    """Its worker says which versions of these it has."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The environment variables that its worker has for its sake."""
+        return {}
 
     @property
     def takes_threads(self) -> bool:

@@ -47,12 +47,13 @@ def _takes(kernel: Kernel) -> str:
 
 
 def _places(kernel: Kernel) -> str:
-    """'native; qemu vl=128, 256': where it runs, whatever the compiler and its flags."""
+    """'native; qemu vl=128, 256': where it runs, whatever the compiler and its flags; and with which variables."""
     widths: dict[str, list[str]] = {}
     for target in expand([kernel]):
         known = widths.setdefault(target.name.place, [])
         known += [part for part in target.name.set_there if part not in known]
-    return "; ".join(" ".join([where, ", ".join(_grouped(parts))]).strip() for where, parts in widths.items())
+    places = "; ".join(" ".join([where, ", ".join(_grouped(parts))]).strip() for where, parts in widths.items())
+    return ", ".join([places, *(f"{name}={value!r}" for name, value in kernel.variables.items())])
 
 
 def _grouped(parts: list[str]) -> list[str]:

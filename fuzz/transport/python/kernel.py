@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import inspect
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,8 +37,12 @@ class Spec:
     device: str
     options: Mapping[str, str | int | float | bool]
     environment: Mapping[str, str]
-    """The variables that frameworks read: where to keep what they compile."""
+    """The variables that frameworks read, where to keep what they compile, and those that the kernel asks for."""
     margin: int = MARGIN_BYTES
+    variables: Sequence[str] = ()
+    """The names of the variables that the kernel asks for."""
+    packages: Sequence[str] = ()
+    """The packages that the kernel names."""
     outputs: Sequence[str] = ()
     """The outputs that its op has and it declares to have."""
 
@@ -86,6 +91,11 @@ class LoadedKernel:
             self.module = _load(text, spec, f"_kernelfuzz_{self.digest[:12]}")
         except BaseException as error:
             raise KernelError(f"{Path(spec.source).name}: {self._words(error)}") from error
+        for name in spec.variables:
+            wanted, found = spec.environment[name], os.environ.get(name)
+            if found != wanted:
+                said = f"it is declared with {name}={wanted!r}, and its source makes that {found!r}"
+                raise KernelError(f"{Path(spec.source).name}: {said}")
         self._entry: Callable[..., Any] = getattr(self.module, spec.entry, None)  # type: ignore[assignment]
         if not callable(self._entry):
             raise KernelError(f"{Path(spec.source).name}: it has no function {spec.entry!r}")
