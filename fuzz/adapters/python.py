@@ -76,10 +76,13 @@ class PythonKernel(Kernel):
     """A kernel written in Python, with Triton or torch: a function of tensors in the file `source`.
 
     The function is called as `entry(**inputs, **params, **outputs, **options)` with torch tensors that have exactly the
-    case's shapes, dtypes and strides. Optional tensors that the case does not have are not passed, `offset` where there
-    is a parameter for it. Its siblings it imports relatively. It either writes
-    its outputs in place, or, where it has no parameters of their names, returns them: one tensor, or a dict by name.
-    It may raise ValueError or NotImplementedError, having written nothing, for what it does not take.
+    case's shapes, dtypes and strides. Optional tensors that the case does not have are not passed, `axis` and `offset`
+    where there are parameters for them. Its siblings it imports relatively. It either writes its outputs in place, or,
+    where it has no parameters of their names, returns them: one tensor, or a dict by name. To return another tensor for
+    an output that is a parameter is a crash.
+
+    It may itself raise ValueError or NotImplementedError, having written nothing, for what it does not take: by a
+    `raise` in its own file or one below its folder. What a library raises is a crash.
     """
 
     name: str
