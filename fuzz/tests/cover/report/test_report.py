@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from fuzz.generate.aliasing import aliased_as
 from fuzz.judge.judge import Judgement
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _head, _other_targets
+from fuzz.report.listings import listing
 from fuzz.report.progress import minutes, progress_line
 from fuzz.report.totals import run_notes
 from fuzz.tests.common.handmade import a_case, dense
@@ -109,3 +111,14 @@ def test_attribution_says_who_fails_too_and_who_does_not() -> None:
 
 def test_markdown_escapes_what_would_break_the_table() -> None:
     assert markdown_table(PlainTable(("a", "b"), [("x|y", "z")])) == "| a | b |\n| --- | --- |\n| x\\|y | z |"
+
+
+def test_the_environment_of_a_kernel_is_listed_with_where_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text("def rms_norm(x, eps): return x\n")
+    (tmp_path / "pack.py").write_text(
+        "from pathlib import Path\nfrom fuzz import PythonKernel\n"
+        "KERNELS = (PythonKernel('k', 'rms_norm', Path(__file__).parent / 'k.py', 'torch', devices=('cpu',),\n"
+        "                        environment={'BACKEND': 'torch'}),)\n"
+    )
+    [row] = listing("kernels", tmp_path).rows
+    assert "cpu, BACKEND='torch'" in row
