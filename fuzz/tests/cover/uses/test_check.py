@@ -163,3 +163,18 @@ def test_what_a_library_raises_is_no_rejection_of_the_function(n: int) -> None:
     _, function = declared(choosy, "rms_norm", None, None, (), (), "numpy", "cpu", "")
     found = function.call({"x": torch.zeros(n)}, {"eps": 0.0})
     assert [isinstance(found, Raised), isinstance(found, Raised) and found.rejected] == [n != 2, n == 3]
+
+
+def test_a_check_in_no_test_says_at_once_and_once_what_it_did_not_exercise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], profile: settings
+) -> None:
+    monkeypatch.setattr(GIVEN, "undeclared", {})
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    for _ in range(2):
+        fuzz.check(_normalised, op="rms_norm", arrays="numpy", numerics=_WIDE, max_cases=3)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(
+        "not exercised, as _normalised does not declare it: weight, rstd (takes); f16, bf16, f64 "
+    )
+    assert said.err.count("\n") == 1
