@@ -24,7 +24,7 @@ def _kernel(**able: object) -> Kernel:
     return CKernel("k", "rms_norm", Path("k.c"), capabilities=capabilities)
 
 
-def _cases(*kernels: Kernel, count: int = 500) -> list[Case]:
+def _cases(*kernels: Kernel, count: int = 300) -> list[Case]:
     seen: list[Case] = []
 
     def consume(batch: list[Case]) -> None:
