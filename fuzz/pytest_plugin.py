@@ -5,6 +5,8 @@ It is loaded in every suite of an environment that has it, so it imports nothing
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 _FIXTURE = "kernelfuzz_target"
 _MARKER = "kernelfuzz_pack"
+_UNDECLARED = "kernelfuzz_undeclared"
+"""The property of a test's report with what the kernels that it checks do not declare."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -77,6 +81,39 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     except CheckError as error:
         raise pytest.UsageError(str(error)) from error
     metafunc.parametrize(_FIXTURE, found, ids=[each.id for each in found], indirect=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """What its checks did not exercise goes with the test's report, from whatever process ran it."""
+    yield
+    from fuzz.uses.check.plan import GIVEN
+
+    if GIVEN.undeclared:
+        item.user_properties.append((_UNDECLARED, json.dumps(GIVEN.undeclared)))
+        GIVEN.undeclared.clear()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What no check exercised, since the kernels do not declare it."""
+    reports = [report for several in terminalreporter.stats.values() for report in several]
+    told = [
+        json.loads(str(value))
+        for report in reports
+        if getattr(report, "when", "") == "call"
+        for name, value in report.user_properties
+        if name == _UNDECLARED
+    ]
+    if told:
+        from fuzz.report.totals import not_exercised
+
+        terminalreporter.section("kernelfuzz")
+        found: dict[str, dict[str, dict[str, list[str]]]] = {}
+        for by_op in told:
+            for op, kernels in by_op.items():
+                found.setdefault(op, {}).update(kernels)
+        for line in not_exercised(found):
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture

@@ -205,9 +205,10 @@ def python_script(
     return "\n".join(
         [
             *(f"# {line}".rstrip() for line in about),
-            "import importlib", "import inspect", "import math", "import os", "import sys", "import tempfile",
-            "from pathlib import Path", "",
+            "import dis", "import importlib", "import inspect", "import math", "import os", "import sys",
+            "import tempfile", "from pathlib import Path", "",
             *(['os.environ["TRITON_INTERPRET"] = "1"', ""] if device == "interpret" else []),
+            *(f"os.environ[{name!r}] = {value!r}" for name, value in kernel.variables.items()),
             "import numpy as np", "import torch", "",
             f"DEVICE = {'cuda' if device == 'cuda' else 'cpu'!r}",
             f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {function!r}",

@@ -73,6 +73,10 @@ def load(path: Path | None) -> Pack:
     for kernel in kernels:
         if not kernel.source.is_file():
             raise PackError(f"{entry}: kernel {kernel.name}: source: {kernel.source} does not exist")
+        try:
+            _ = kernel.able
+        except DeclarationError as error:
+            raise PackError(f"{entry}: kernel {kernel.name}: {error}") from error
     _require_unique([kernel.name for kernel in kernels], entry)
     _require_known_laws(kernels, entry)
     _require_unique([mutant.name for mutant in mutants], entry)

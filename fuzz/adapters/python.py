@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from fuzz.adapters.build import Builder, BuildError, edited_source
 from fuzz.adapters.export import Script, python_script
+from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, signature_in
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
 from fuzz.adapters.toolchain import Host, Tool, program
-from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, SizeLimit, one_of
+from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, DeclarationError, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
+from fuzz.base.op import OPS
 from fuzz.transport.child import Child, command
 from fuzz.transport.fork_server import fork_server, worker_environment
 from fuzz.transport.process import MEMORY_LIMIT, Process
@@ -74,10 +77,13 @@ class PythonKernel(Kernel):
     """A kernel written in Python, with Triton or torch: a function of tensors in the file `source`.
 
     The function is called as `entry(**inputs, **params, **outputs, **options)` with torch tensors that have exactly the
-    case's shapes, dtypes and strides. Optional tensors that the case does not have are not passed, `offset` where there
-    is a parameter for it. Its siblings it imports relatively. It either writes
-    its outputs in place, or, where it has no parameters of their names, returns them: one tensor, or a dict by name.
-    It may raise ValueError or NotImplementedError, having written nothing, for what it does not take.
+    case's shapes, dtypes and strides. Optional tensors that the case does not have are not passed, `axis` and `offset`
+    where there are parameters for them. Its siblings it imports relatively. It either writes its outputs in place, or,
+    where it has no parameters of their names, returns them: one tensor, or a dict by name. To return another tensor for
+    an output that is a parameter is a crash.
+
+    It may itself raise ValueError or NotImplementedError, having written nothing, for what it does not take: by a
+    `raise` in its own file or one below its folder. What a library raises is a crash.
     """
 
     name: str
@@ -97,6 +103,12 @@ class PythonKernel(Kernel):
     """Whether it takes seconds now and then, as to compile for another dtype: a search gives it fewer cases."""
     programs: tuple[str, ...] = ()
     """What must be installed for it to run on a processor, such as the compiler that torch.compile calls."""
+    packages: tuple[str, ...] = ()
+    """The packages besides its framework's that it imports, such as ("keras",), as it imports them. Where one is not
+    installed it does not run; their versions are attested and reported."""
+    environment: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
+    """The environment variables that its worker has when its source is imported, such as {"KERAS_BACKEND": "torch"}.
+    The framework itself is imported before."""
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
@@ -105,7 +117,11 @@ class PythonKernel(Kernel):
     shares_memory: ClassVar[bool] = False  # torch has none of it
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "environment", _pairs(self.environment))
         super().__post_init__()
+        for package in self.packages:
+            if not package.isidentifier():
+                raise DeclarationError(f"packages: {package!r} is no name that can be imported: leave out the version")
         one_of("framework", self.framework, tuple(FRAMEWORKS))
         known = tuple(place.device for place in FRAMEWORKS[self.framework].places)
         for device in self.devices:
@@ -116,13 +132,45 @@ class PythonKernel(Kernel):
         return self.framework
 
     @property
+    def variables(self) -> Mapping[str, str]:
+        return dict(self.environment)
+
+    @property
     def takes_threads(self) -> bool:
         return FRAMEWORKS[self.framework].threads
+
+    @cached_property
+    def able(self) -> Capabilities:
+        return completed(self.capabilities, OPS[self.op], self.signature, dict(self.options))
+
+    @property
+    def signature(self) -> Signature:
+        """That of its function, as its source says."""
+        try:
+            text = self.source.read_text("utf-8", "replace")
+        except OSError:
+            return NOTHING_KNOWN
+        return signature_in(text, self.function)
 
     @property
     def function(self) -> str:
         """The name of its function."""
         return self.entry or self.op
+
+
+def _pairs(environment: object) -> tuple[tuple[str, str], ...]:
+    """The variables as pairs, which have a hash. Raises DeclarationError."""
+    example = '{"NAME": "value"}'
+    try:
+        pairs = tuple(sorted(dict(environment).items()))  # type: ignore[call-overload]
+    except (TypeError, ValueError) as error:
+        raise DeclarationError(f"environment: write {example}") from error
+    for name, value in pairs:
+        if not (isinstance(name, str) and isinstance(value, str)) or "\0" in name + value or not name or "=" in name:
+            raise DeclarationError(f"environment: {name!r} = {value!r}: names and values are strings: write {example}")
+        if name == "TRITON_INTERPRET":
+            raise DeclarationError("environment: TRITON_INTERPRET follows from the target: declare devices=")
+    return pairs
 
 
 @dataclass(frozen=True)
@@ -147,6 +195,8 @@ class PythonAdapter(Adapter):
         missing = self._missing_package()
         if missing is None and target.name.place == "cuda":
             missing = no_cuda_device()
+        lacking = [each for each in python_kernel(target.kernel).packages if not _is_installed(each)]
+        missing = missing or (f"{lacking[0]} is not installed" if lacking else None)
         return missing or next((tool.missing for tool in self.tools(target) if tool.missing), None)
 
     def tools(self, target: Target) -> tuple[Tool, ...]:
@@ -177,6 +227,13 @@ class PythonAdapter(Adapter):
     def _missing_package(self) -> str | None:
         missing = next((package for package in self.framework.packages if find_spec(package) is None), None)
         return None if missing is None else f"{missing} is not installed: {INSTALL}"
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # a module that was made by hand has no spec
+        return True
 
 
 def python_kernel(kernel: Kernel) -> PythonKernel:
@@ -224,8 +281,12 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
             "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
             # Under a tool every tensor is an allocation of its own, whose very end it watches.
             **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if tool else {}),
+            **kernel.variables,
         },
         margin=0 if tool else MARGIN_BYTES,
+        variables=list(kernel.variables),
+        packages=kernel.packages,
+        outputs=[o.name for o in OPS[kernel.op].outputs if not o.optional or o.name in kernel.able.optional],
     )
     return spec, digest
 
@@ -264,8 +325,11 @@ class PythonProgram:
         if "missing" in said:
             raise Unavailable(said["missing"])
         versions: dict[str, str] = {name: said[name] for name in ("torch", "triton", "python") if name in said}
+        versions |= json.loads(said["packages"])
         facts = {name: said[name] for name in ("name", "capability", "driver", "bf16") if name in said}
-        found = PythonAttestation(said["digest"], said["mode"], said["device"], versions, **facts)
+        found = PythonAttestation(
+            said["digest"], said["mode"], said["device"], versions, json.loads(said["variables"]), **facts
+        )
         self._check(found)
         return found
 
@@ -277,6 +341,8 @@ class PythonProgram:
             wrong.append(f"{self.mode} code was requested, the worker runs {found.mode} code")
         if found.digest != self.digest:
             wrong.append(f"code {self.digest[:16]} was requested, the worker runs {found.digest[:16]}")
+        if found.variables != self.target.kernel.variables:
+            wrong.append(f"{self.target.kernel.variables} was requested, the worker has {found.variables}")
         if wrong:
             raise AttestationError(f"{self.target.id}: {'; '.join(wrong)}")
 
@@ -290,6 +356,9 @@ class PythonAttestation(Attestation):
     device: str
     """The device of the target; `name` and the rest are of the hardware, where there is a CUDA device."""
     versions: Mapping[str, str]
+    """The versions of its framework and of the packages that its kernel names."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The environment variables that its kernel asks for."""
     name: str = ""
     capability: str = ""
     driver: str = ""
@@ -300,7 +369,9 @@ class PythonAttestation(Attestation):
     @property
     def words(self) -> str:
         where = f"on {self.name}, capability {self.capability}, driver {self.driver}" if self.name else "on the CPU"
-        return f"{self.mode} {where}, {', '.join(f'{name} {version}' for name, version in self.versions.items())}"
+        versions = (f"{name} {version}" for name, version in self.versions.items())
+        variables = (f"{name}={value!r}" for name, value in self.variables.items())
+        return f"{self.mode} {where}, {', '.join((*versions, *variables))}"
 
     @property
     def wrong_dtypes(self) -> Mapping[str, str]:

@@ -42,15 +42,17 @@ class Capabilities:
     """These (output, input) pairs may be one and the same memory, such as (("y", "x"),): in place."""
     overlap: tuple[tuple[str, str], ...] = ()
     """The memory of these (output, input) pairs may also overlap in part, as memmove takes it and memcpy does not."""
-    takes: tuple[str, ...] = ()
-    """These optional tensors may be there, such as ("weight", "rstd"); others never are."""
+    takes: tuple[str, ...] | None = None
+    """These optional tensors may be there, such as ("weight", "rstd"); others never are. None says what the source
+    does: of a Python kernel those that are parameters with a default, of a C kernel none."""
     needs: tuple[str, ...] = ()
-    """These optional tensors must be there."""
+    """These optional tensors must be there; of a Python kernel also those that are parameters without a default."""
     mixed: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The dtypes of tensors other than x, where they may differ from the default, as (name, dtypes): "x" stands for the
     dtype of x. By default rstd is f32, dw has the dtype of weight, everything else that of x."""
-    offset: bool = False
-    """A non-zero offset may be added to the weight."""
+    offset: bool | None = None
+    """A non-zero offset may be added to the weight. None says what the source does: a Python kernel takes one where it
+    has the parameter, a C kernel does not."""
     weight_rows: bool = False
     """The weight may also have rank 2, as `Operand.stackable` says: row r of x takes its row r mod rows. Not of
     gradients, whose weight has rank 1."""
@@ -58,6 +60,8 @@ class Capabilities:
     """The longest row has so many elements."""
     multiple_of: int = 1
     """The row length n must be a multiple of this."""
+    empty: bool = True
+    """Tensors may have no elements: rows of length 0, or no rows."""
     alignment: int = 1
     """The address of every row's first element must be a multiple of so many bytes; 1 means any element-aligned one."""
 
@@ -79,6 +83,11 @@ class Capabilities:
         one_of("capabilities.outside", self.outside, ("undefined", "rejects"))
         if self.alignment < 1 or self.alignment & (self.alignment - 1):
             raise DeclarationError(f"capabilities.alignment: {self.alignment} is not a power of two")
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The optional tensors that may be there or must be."""
+        return (*(self.takes or ()), *self.needs)
 
     def dtypes_of(self, tensor: str, x: str, weight: str | None = None) -> tuple[str, ...]:
         """The dtypes that `tensor` may have, given those of x and of the weight, if there is one."""
@@ -126,7 +135,7 @@ class Capability:
             return f"op {case.op}"
         there = case.tensors.keys()
         optional = {operand.name for operand in OPS[self.op].operands if operand.optional}
-        for name in sorted(there & optional - {*self.able.takes, *self.able.needs}):
+        for name in sorted(there & optional - {*self.able.optional}):
             return f"{name} is not taken"
         for name in self.able.needs:
             if name not in there:
@@ -149,20 +158,22 @@ class Capability:
     def is_dispatched(self, case: Case) -> bool:
         """True when `case` is to be run: within the capabilities, or invalid input that is promised to be rejected.
 
-        Empty tensors are never invalid: a kernel that returns at once does no harm.
+        Where a kernel takes empty tensors, nothing else about them is invalid: one that returns at once does no harm.
         """
         foreign, invalid = _refusals(self, case)
         if foreign is not None:
             return False
         if invalid is None:
             return True
-        return self.able.outside == "rejects" and all(tensor.layout.size > 0 for tensor in case.tensors.values())
+        return self.able.outside == "rejects" and not (self.able.empty and _is_empty(case))
 
     def invalid(self, case: Case) -> str | None:
         """Why `case`, which is not foreign, is to be rejected."""
         for output, source, relation in case.meetings():
             if (output, source) not in (self.able.aliases if relation == "same" else self.able.overlap):
                 return f"{output} {'in the memory of' if relation == 'same' else 'overlapping'} {source}"
+        if not self.able.empty and _is_empty(case):
+            return "no elements"
         x = case.inputs["x"]
         for name, tensor in case.tensors.items():
             reason = self._dtype_refusal(case, name, tensor.dtype) or self._layout_refusal(name, tensor)
@@ -240,6 +251,10 @@ class Dispatch:
     def accepts(self, case: Case) -> bool:
         """True when `case` is to be run."""
         return (self.size_limit is None or self.size_limit.holds(case)) and self.capability.is_dispatched(case)
+
+
+def _is_empty(case: Case) -> bool:
+    return any(tensor.layout.size == 0 for tensor in case.tensors.values())
 
 
 @lru_cache(maxsize=256)

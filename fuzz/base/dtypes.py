@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import ml_dtypes
@@ -41,3 +42,15 @@ def quantise(values: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:
 def from_bits(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
     """The logical array that little-endian `bits` encode."""
     return np.frombuffer(bits, dtype=NUMPY_DTYPE[dtype]).reshape(shape)
+
+
+def decimal(value: float, dtype: str) -> str:
+    """The shortest decimal number that is `value` again where it is rounded to `dtype`."""
+    if dtype == "f64" or not math.isfinite(value):
+        return repr(value).removesuffix(".0")
+    shown = (f"{value:.{digits}g}" for digits in range(1, _MOST_DIGITS + 1))
+    return next(text for text in shown if round_to(np.array([float(text)]), form(dtype))[0] == value)
+
+
+_MOST_DIGITS = 9
+"""So many digits tell any two numbers of f32 apart, and of what has fewer bits."""

@@ -4,7 +4,7 @@ exactly one planted defect, by which the tool proves that it can find it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -54,15 +54,29 @@ class Kernel:
         """The name of its adapter, with which the ids of its targets begin."""
         raise NotImplementedError
 
+    packages: tuple[str, ...] = ()
+    """Its worker says which versions of these it has."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The environment variables that its worker has for its sake."""
+        return {}
+
     @property
     def takes_threads(self) -> bool:
         """It can be told how many threads to use."""
         return False
 
     @cached_property
+    def able(self) -> Capabilities:
+        """What it accepts: as declared, and as its source says where that is left to the source."""
+        declared = self.capabilities
+        return replace(declared, takes=declared.takes or (), offset=bool(declared.offset))
+
+    @cached_property
     def capability(self) -> Capability:
         """What it takes."""
-        return Capability(self.op, self.capabilities, self.shares_memory, self.takes_threads)
+        return Capability(self.op, self.able, self.shares_memory, self.takes_threads)
 
     def __post_init__(self) -> None:
         """Raise DeclarationError for what is wrong whatever the kind."""
@@ -86,7 +100,7 @@ def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...
 def _check_tensors(able: Capabilities, op: Op) -> None:
     """Raise DeclarationError for a tensor that the op does not have: misspelt, it would never be given."""
     optional = tuple(operand.name for operand in op.operands if operand.optional)
-    for name in able.takes:
+    for name in able.takes or ():
         one_of("capabilities.takes", name, optional)
     for name in able.needs:
         one_of("capabilities.needs", name, optional)

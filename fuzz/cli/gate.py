@@ -67,7 +67,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.report.outline import TwinCount, run_outline
     from fuzz.report.progress import Progress
     from fuzz.report.records import RecordLog
-    from fuzz.report.totals import print_gate
+    from fuzz.report.totals import kernels_judged, print_gate, undeclared_by_op
     from fuzz.uses.corpus import folder as corpus
     from fuzz.uses.explaining import explain_findings, note_histories
     from fuzz.uses.gate.changes import changes_since, touched
@@ -118,13 +118,14 @@ def gate(options: GateOptions) -> Exit:
         log.findings(book, [failure.text for failure in outline.failures if not failure.broken])
         facts = {"base": options.base, "touched": reasons, "cases": session.counts}
         log.note("gate", {"ok": outline.ok, **facts, "complaints": outline.complaints, "notes": outline.notes})
-        log.summary(session.tally, time.monotonic() - began)
+        undeclared = undeclared_by_op(kernels_judged(targets, session.tally))
+        log.summary(session.tally, undeclared, time.monotonic() - began)
     failing, interrupted = bool(outline.failing or remarks.complaints), session.interruption.wanted
     code = exit_of(
         session.tally, failing=failing, missing=bool(remarks.missing), interrupted=interrupted, errors=bool(book.errors)
     )
     passed, elapsed = code is Exit.OK, time.monotonic() - began
-    print_gate(out, outline, session.tally, session.counts, options.base, reasons, elapsed, passed=passed)
+    print_gate(out, outline, session.tally, session.counts, options.base, reasons, undeclared, elapsed, passed=passed)
     write_reports(outline, wanted)
     troubles = [each for each in (book.trouble, log.trouble) if each]
     for line in (*restarts, *troubles):

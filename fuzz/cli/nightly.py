@@ -88,7 +88,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
         engine = open_state(state / DATABASE)
         seed = secrets.randbelow(2**32) if options.seed is None else options.seed
         command = options.selection.repeated("nightly", "--max-time", f"{limit_s:g}s", *pack_words(options.pack))
-        opened = open_night(engine, seed, limit_s, command, environment(), options.resume)
+        opened = open_night(engine, seed, limit_s, command, environment(pack.kernels), options.resume)
         err.print(_announced(opened, options.resume), soft_wrap=True)
         with Stopping(opened.left_s) as stopping, ExitStack() as workers:
             session = NightSession(

@@ -57,7 +57,7 @@ def run(options: RunOptions) -> Exit:
     from fuzz.report.outline import TwinCount, run_outline
     from fuzz.report.progress import Progress
     from fuzz.report.records import RecordLog
-    from fuzz.report.totals import print_coverage, print_run
+    from fuzz.report.totals import kernels_judged, print_coverage, print_run, undeclared_by_op
     from fuzz.uses.explaining import explain_findings, note_histories
     from fuzz.uses.search.calls import CallLog
     from fuzz.uses.search.runner import Limits, Runner
@@ -101,9 +101,10 @@ def run(options: RunOptions) -> Exit:
                     explain_findings(book, pool, targets, seconds, err, skip)
         outline = run_outline("run", book, targets, tally, twins, origin)
         log.findings(book, [failure.text for failure in outline.failures if not failure.broken])
-        log.summary(tally, elapsed)
+        undeclared = undeclared_by_op(kernels_judged(targets, tally))
+        log.summary(tally, undeclared, elapsed)
         restarts = restarted(pool, oracle)
-    print_run(out, outline, tally, book, elapsed)
+    print_run(out, outline, tally, book, undeclared, elapsed)
     write_reports(outline, wanted)
     if options.coverage:
         print_coverage(out, tally)

@@ -88,7 +88,7 @@ def _without(capability: Capability, wrong: Collection[str]) -> Capability:
     mixed = tuple((name, tuple(d for d in dtypes if d not in wrong)) for name, dtypes in able.mixed)
     impossible = {name for name, dtypes in mixed if not dtypes}
     left = tuple(d for d in able.dtypes if d not in wrong) if impossible.isdisjoint(able.needs) else ()
-    takes = tuple(name for name in able.takes if name not in impossible)
+    takes = tuple(name for name in able.takes or () if name not in impossible)
     return replace(capability, able=replace(able, dtypes=left, mixed=mixed, takes=takes))
 
 

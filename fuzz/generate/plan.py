@@ -100,7 +100,7 @@ class _Planner:
             return True
         if operand.role == "rows" and operand in self.op.outputs and self.sketch.n == 0:
             return False  # what the mean of nothing is, nobody promises
-        if operand.name not in self.able.takes or (operand.only_with and operand.only_with not in self.parts):
+        if operand.name not in self.able.optional or (operand.only_with and operand.only_with not in self.parts):
             return False
         wished = self.wish.get(operand.name)
         return not self.dice.one_in(3) if wished is None else wished == "yes"

@@ -165,7 +165,7 @@ def fitting_n(capability: Capability, n: int) -> int:
     """The nearest row length that the kernel takes. What is longer than its longest row goes to about that one."""
     most, step = capability.able.max_n, capability.able.multiple_of
     if most is not None and n > most:
-        n = most - (n - most) % min(most, 3)
+        n = most - (n - most) % min(most, 3) if most else 0
     if step > 1 and n % step:
         n += step - n % step
         n = n if most is None or n <= most else n - step

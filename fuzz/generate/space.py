@@ -15,6 +15,8 @@ from fuzz.generate.menus import MENUS, PLACED
 from fuzz.generate.plan import OFFSETS, STACKS, layouts_of
 from fuzz.generate.sketch import BLOCKS, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS
 
+_ROWS = (0, 1, 2, 17, *MANY_ROWS)
+
 Space = Mapping[str, tuple[str, ...]]
 """The values of each kind."""
 
@@ -38,7 +40,7 @@ def _labels(capability: Capability) -> Iterator[Label]:
     for block in BLOCKS:
         yield from ((f"tail of {block}", str(residue)) for residue in _tails(capability, block))
     most = LARGEST_CASE // max(SHORT, able.multiple_of)
-    yield from (("rows", str(rows)) for rows in (0, 1, 2, 17, *MANY_ROWS) if rows <= max(most, 17))
+    yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or able.empty))
     axes = [(axis, rank) for rank in range(1, 6) for axis in range(rank) if able.axis == "any" or axis == rank - 1]
     yield from (("axis", f"{axis} of rank {rank}") for axis, rank in axes)
     yield from (("eps", repr(eps)) for eps in EPS)
@@ -82,6 +84,6 @@ def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
 
 def _takes_n(capability: Capability, n: int) -> bool:
     of_rows = {operand.name for operand in OPS[capability.op].outputs if operand.role == "rows"}
-    if n == 0 and of_rows & {*capability.able.needs}:
-        return False  # what the mean of nothing is, nobody promises
+    if n == 0 and (of_rows & {*capability.able.needs} or not capability.able.empty):
+        return False  # of rstd: what the mean of nothing is, nobody promises
     return n % capability.able.multiple_of == 0 and (capability.able.max_n is None or n <= capability.able.max_n)

@@ -73,7 +73,7 @@ def kernels(options: KernelsOptions) -> Exit:
 
 def _is_measured(target: Target) -> bool:
     native = (target.name.kind, target.name.place, target.name.opt) == ("c", "native", "O2")
-    return native and target.kernel.op == "rms_norm" and "f32" in target.kernel.capabilities.dtypes
+    return native and target.kernel.op == "rms_norm" and "f32" in target.kernel.able.dtypes
 
 
 def _native(targets: Sequence[Target], lengths: Sequence[int]) -> list[dict[str, Any]]:

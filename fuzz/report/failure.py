@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from fuzz.adapters.target import Target, TargetId
-from fuzz.base.case import ITEMSIZE, Case, Layout, Output
-from fuzz.base.dtypes import from_bits
+from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.base.dtypes import decimal, from_bits
 from fuzz.base.memory import shift
 from fuzz.base.outcome import Outcome
 from fuzz.findings.bucket import Bucket
@@ -20,6 +23,8 @@ from fuzz.laws.law import LawCheck
 from oracles.breakdown import Breakdown
 from oracles.truth import GaveUp, OutputCheck, Truth
 
+_SHOWN = 16
+"""The elements of a tensor of up to so many are printed: in short decimals they take about a line."""
 _LISTED = 4
 """Targets of one kernel that are listed before 'and N more': about what a line of a terminal holds."""
 
@@ -89,12 +94,28 @@ def _head(case: Case, judgement: Judgement, target: Target) -> Iterator[str]:
     for name, tensor in case.inputs.items():
         shared = f", one buffer with {tensor.alias}" if tensor.alias else ""
         yield f"  {name:<13} {_tensor(tensor.dtype, tensor.layout)}{shared}"
+        yield from _shown_values(tensor)
     for name, output in case.outputs.items():
         yield f"  {name:<13} {_output(case, output)}"
     if judgement.broken_law is not None:
         yield from _twin_lines(case, judgement.broken_law)
     structured = "structured: worst-case budget" if case.structured else "random rounding: statistical budget"
     yield f"  values        recipe {case.origin.recipe} ({structured})"
+
+
+def _shown_values(tensor: Tensor) -> Iterator[str]:
+    """A line with all elements in decimal, each bit of them, of a tensor small enough to be read off the screen."""
+    if 0 < tensor.layout.size <= _SHOWN:
+        with np.errstate(invalid="ignore"):  # of a signalling NaN
+            values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64).tolist()
+        yield f"  {'':<13} {_nested(values, tensor.dtype)}"
+
+
+def _nested(values: list[Any] | float, dtype: str) -> str:
+    """As Python writes lists of lists."""
+    if isinstance(values, list):
+        return f"[{', '.join(_nested(each, dtype) for each in values)}]"
+    return decimal(values, dtype)
 
 
 def _twin_lines(case: Case, check: LawCheck) -> Iterator[str]:
@@ -108,6 +129,7 @@ def _twin_lines(case: Case, check: LawCheck) -> Iterator[str]:
         if tensor != before:
             values = "the same values" if tensor.bits == before.bits else "other values"
             yield f"  twin's {name:<6} {_tensor(tensor.dtype, tensor.layout)}, {values}"
+            yield from _shown_values(tensor) if tensor.bits != before.bits else ()
     for name, output in twin.outputs.items():
         if output != case.outputs[name]:
             yield f"  twin's {name:<6} {_output(twin, output)}"

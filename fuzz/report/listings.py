@@ -24,7 +24,7 @@ def kernels_table(path: Path | None) -> PlainTable:
     """One line per kernel, with the targets it runs on: the table of the README."""
     pack = load(path)
     rows = [
-        (kernel.name, kernel.op, " ".join(kernel.capabilities.dtypes), _takes(kernel), _places(kernel), kernel.summary)
+        (kernel.name, kernel.op, " ".join(kernel.able.dtypes), _takes(kernel), _places(kernel), kernel.summary)
         for kernel in pack.kernels
     ]
     return PlainTable(("kernel", "op", "dtypes", "takes", "targets", "what it is"), rows)
@@ -39,7 +39,7 @@ _STRIDES = {
 
 
 def _takes(kernel: Kernel) -> str:
-    able = kernel.capabilities
+    able = kernel.able
     parts = [f"{able.axis} axis", _STRIDES[able.strides]]
     if able.aliases:
         parts.append("in place")
@@ -47,12 +47,13 @@ def _takes(kernel: Kernel) -> str:
 
 
 def _places(kernel: Kernel) -> str:
-    """'native; qemu vl=128, 256': where it runs, whatever the compiler and its flags."""
+    """'native; qemu vl=128, 256': where it runs, whatever the compiler and its flags; and with which variables."""
     widths: dict[str, list[str]] = {}
     for target in expand([kernel]):
         known = widths.setdefault(target.name.place, [])
         known += [part for part in target.name.set_there if part not in known]
-    return "; ".join(" ".join([where, ", ".join(_grouped(parts))]).strip() for where, parts in widths.items())
+    places = "; ".join(" ".join([where, ", ".join(_grouped(parts))]).strip() for where, parts in widths.items())
+    return ", ".join([places, *(f"{name}={value!r}" for name, value in kernel.variables.items())])
 
 
 def _grouped(parts: list[str]) -> list[str]:

@@ -17,11 +17,11 @@ from fuzz.report.broken import Broken, broken_kernels
 from fuzz.report.console import bare_table
 from fuzz.report.outline import Failure, Location, Outline, TargetLine, broken_failures, location_of
 from fuzz.report.progress import minutes
-from fuzz.report.totals import findings_cell, not_run_lines
+from fuzz.report.totals import UndeclaredByOp, findings_cell, not_exercised, not_run_lines, undeclared_by_op
 
 
-def print_night(console: Console, seen: NightView, page: Path) -> None:
-    """A line per kernel of which something ran, a paragraph per bucket, and the totals."""
+def print_night(console: Console, seen: NightView, kernels: Iterable[Kernel], page: Path) -> None:
+    """A line per kernel of which something ran, a paragraph per bucket, what was not exercised, and the totals."""
     console.print(_table(seen))
     for line in not_run_lines(idle_reasons(seen)):
         console.print(line, style="yellow", soft_wrap=True)
@@ -33,6 +33,8 @@ def print_night(console: Console, seen: NightView, page: Path) -> None:
         console.print()
         console.print(each.text(f"{page}", whole=len(broken) == 1), soft_wrap=True)
     console.print()
+    for line in not_exercised(_undeclared(seen, kernels)):
+        console.print(line, soft_wrap=True)
     failing = len(seen.failing)
     found = f"{failing} bucket{'s' if failing != 1 else ''} failing" if failing else "nothing found"
     found = found if seen.judged else "NOTHING RAN"  # never to be taken for a clean night
@@ -58,7 +60,13 @@ def idle_reasons(seen: NightView) -> dict[str, str]:
     return {name: reason or "no case fitted it in the time that there was" for name, reason in reasons.items()}
 
 
-def night_record(seen: NightView) -> dict[str, Any]:
+def _undeclared(seen: NightView, kernels: Iterable[Kernel]) -> UndeclaredByOp:
+    """What the kernels that ran in the night do not declare; of those that the pack still has."""
+    judged = {row.kernel for row in seen.targets if row.judged}
+    return undeclared_by_op(kernel for kernel in kernels if kernel.name in judged)
+
+
+def night_record(seen: NightView, kernels: Iterable[Kernel]) -> dict[str, Any]:
     """The night as one JSON object."""
     night = seen.night
     return {
@@ -96,6 +104,7 @@ def night_record(seen: NightView) -> dict[str, Any]:
             for row in seen.targets
         ],
         "laws": {row.name: row.compared for row in seen.laws},
+        "undeclared": _undeclared(seen, kernels),
         "gaps": [[row.op, row.kind, row.value] for row in seen.coverage if row.wanted and row.visits == 0],
         "slices": [
             {"number": p.number, "op": p.op, "seed": p.seed, "seconds": round(p.seconds, 3), "cases": p.cases}

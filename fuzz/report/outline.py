@@ -168,7 +168,9 @@ def run_outline(
         failures.append(_failure(bucket, target, bucket_text(bucket, target, origin), known(bucket)))
     failures += broken_failures(tally_broken(tally), {target.kernel.name: target.kernel for target in targets}, origin)
     lines = target_lines(targets, tally, twins)
-    return Outline(verb, origin.seed, environment(), tally.cases, lines, tuple(failures))
+    return Outline(
+        verb, origin.seed, environment(target.kernel for target in targets), tally.cases, lines, tuple(failures)
+    )
 
 
 def _failure(bucket: Bucket, target: Target, text: str, known: str) -> Failure:

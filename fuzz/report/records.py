@@ -17,11 +17,14 @@ from fuzz.adapters.target import Attestation, NotRun
 from fuzz.base import __version__
 from fuzz.base.case import Case
 from fuzz.base.errors import UsageError
+from fuzz.base.kernel import Kernel
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import to_json
 from fuzz.findings.tally import Observer, Tally
+from fuzz.generate.capabilities import Undeclared
 from fuzz.generate.coverage import Ledger
 from fuzz.judge.judge import Judgement
+from fuzz.transport.python.attest import installed_version
 
 _DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch", "triton")
 """The distributions on which cases, values or kernels rest."""
@@ -113,8 +116,8 @@ class RecordLog(Observer):
                 }
             )
 
-    def summary(self, tally: Tally, elapsed: float) -> None:
-        """The totals, last."""
+    def summary(self, tally: Tally, undeclared: Mapping[str, Mapping[str, Undeclared]], elapsed: float) -> None:
+        """The totals, last; `undeclared` is what kernels do not declare, by op and kernel."""
         self._write(
             {
                 "kind": "summary",
@@ -126,6 +129,7 @@ class RecordLog(Observer):
                 "laws": tally.laws,
                 "coverage": {op: _coverage(ledger) for op, ledger in tally.coverage.items()},
                 "unreachable": {op: dict(reach.beyond) for op, reach in tally.reach.items() if reach.beyond},
+                "undeclared": undeclared,
                 "targets": [
                     {
                         "target": target.target,
@@ -181,8 +185,9 @@ def _finite(value: float) -> float | str:
     return value if math.isfinite(value) else repr(value)
 
 
-def environment() -> dict[str, Any]:
-    """Versions and machine facts. No host name, no user, no paths."""
+def environment(kernels: Iterable[Kernel] = ()) -> dict[str, Any]:
+    """Versions, also of the packages that these kernels name, and machine facts. No host name, no user, no paths."""
+    named = {package: installed_version(package) for kernel in kernels for package in kernel.packages}
     return {
         "kernelfuzz": __version__,
         "python": platform.python_version(),
@@ -190,7 +195,7 @@ def environment() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "cpu": _cpu_model(),
         "processors": os.cpu_count(),
-        "packages": {name: _version(name) for name in _DISTRIBUTIONS},
+        "packages": {**{name: _version(name) for name in _DISTRIBUTIONS}, **named},
     }
 
 

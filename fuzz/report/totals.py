@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fuzz.adapters.target import TargetId
+from fuzz.adapters.target import Target, TargetId
+from fuzz.base.kernel import Kernel
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Tally, TargetTally
+from fuzz.generate.capabilities import Undeclared, undeclared
 from fuzz.generate.coverage import Ledger
 from fuzz.report.console import PlainTable, bare_table, print_table
 from fuzz.report.outline import Outline
@@ -18,6 +20,8 @@ from fuzz.report.progress import minutes
 
 _SHORT = 3
 """So many corners of one kind that no target accepts are named; of more, only the number: an op takes about a line."""
+_GROUPS = 3
+"""So many groups of kernels that declare less than others of their op are named: the end of a run stays short."""
 _NAMED = 12
 """So many gaps of one kind are named before '... and N more': a table has room for them. The records name all."""
 
@@ -91,6 +95,48 @@ def and_more(names: Sequence[str]) -> str:
     return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
 
 
+UndeclaredByOp = Mapping[str, Mapping[str, Undeclared]]
+"""What kernels do not declare, by op and kernel."""
+
+
+def undeclared_by_op(kernels: Iterable[Kernel]) -> UndeclaredByOp:
+    """What each of these kernels does not declare."""
+    found: dict[str, dict[str, Undeclared]] = {}
+    for kernel in kernels:
+        found.setdefault(kernel.op, {})[kernel.name] = undeclared(kernel.capability)
+    return found
+
+
+def kernels_judged(targets: Iterable[Target], tally: Tally) -> list[Kernel]:
+    """The kernels of which something was judged, in order."""
+    return list(dict.fromkeys(target.kernel for target in targets if tally.targets[target.id].judged))
+
+
+def not_exercised(by_op: UndeclaredByOp) -> list[str]:
+    """For each op what none of its kernels declares, and so no case had; then what only some of them declare."""
+    lines, groups = list[str](), dict[str, list[str]]()
+    for op, kernels in by_op.items():
+        first, *others = kernels.values()
+        common = {
+            field: tuple(v for v in first[field] if all(v in o.get(field, ()) for o in others)) for field in first
+        }
+        who = f"no kernel of {op} declares" if others else f"{next(iter(kernels))} does not declare"
+        lines += [f"not exercised, as {who} it: {words}"] if (words := _undeclared_words(common)) else []
+        for name, own in kernels.items():
+            more = {field: tuple(v for v in values if v not in common.get(field, ())) for field, values in own.items()}
+            if words := _undeclared_words(more):
+                groups.setdefault(words, []).append(name)
+    # A forgotten tensor is missed the most.
+    ordered = sorted(groups.items(), key=lambda group: "(takes)" not in group[0])
+    lines += [f"not exercised of {and_more(names)}: {words}" for words, names in ordered[:_GROUPS]]
+    rest = sum(len(names) for _, names in ordered[_GROUPS:])
+    return [*lines, *([f"and {rest} more kernels declare less than others of their op do"] if rest else [])]
+
+
+def _undeclared_words(found: Undeclared) -> str:
+    return "; ".join(f"{', '.join(values)} ({field})" for field, values in found.items() if values)
+
+
 def print_coverage(console: Console, tally: Tally) -> None:
     """A table per op: how many values of each kind were visited, how often the rarest, and the gaps by name."""
     for op, ledger in tally.coverage.items():
@@ -124,8 +170,10 @@ def _coverage_rows(ledger: Ledger) -> Iterator[tuple[str, ...]]:
         yield kind, str(len(values) - len(missing)), str(len(values)), str(rarest), named
 
 
-def print_run(out: Console, outline: Outline, tally: Tally, book: FindingBook, elapsed: float) -> None:
-    """The table with its notes, each finding, and the totals."""
+def print_run(
+    out: Console, outline: Outline, tally: Tally, book: FindingBook, undeclared: UndeclaredByOp, elapsed: float
+) -> None:
+    """The table with its notes, each finding, what was not exercised, and the totals."""
     out.print(run_table(tally))
     for note in run_notes(tally):
         out.print(note, style="yellow", soft_wrap=True)
@@ -135,6 +183,8 @@ def print_run(out: Console, outline: Outline, tally: Tally, book: FindingBook, e
     out.print()
     if tally.laws:
         out.print(law_line(tally), soft_wrap=True)
+    for line in not_exercised(undeclared):
+        out.print(line, soft_wrap=True)
     rate = tally.judged / elapsed if elapsed else 0.0
     told = "cause" if any(bucket.is_explained for bucket in book.buckets.values()) else "kernel and verdict"
     buckets = f"{len(book.buckets)} bucket{'s' if len(book.buckets) != 1 else ''} (one per {told})"
@@ -156,11 +206,13 @@ def print_gate(
     counts: Mapping[str, int],
     base: str | None,
     reasons: Mapping[str, str],
+    undeclared: UndeclaredByOp,
     elapsed: float,
     *,
     passed: bool,
 ) -> None:
-    """The table with its notes, each finding, what else fails the gate, what was changed, and how it ended."""
+    """The table with its notes, each finding, what else fails the gate, what was changed and what was not exercised,
+    and how it ended."""
     out.print(run_table(tally))
     for note in (*run_notes(tally), *outline.notes):
         out.print(note, style="yellow", soft_wrap=True)
@@ -178,6 +230,8 @@ def print_gate(
     expected = len(outline.failures) - len(outline.failing)
     named = sorted({f"{failure.kernel} {failure.verdict.value}" for failure in outline.failing})
     more = (f": {', '.join(named)}" if named else "") + (f"; {expected} known failures" if expected else "")
+    for line in not_exercised(undeclared):
+        out.print(line, soft_wrap=True)
     out.print(f"cases: {counted or 'none'}", soft_wrap=True)
     ending = "passed" if passed else "FAILED"
     out.print(f"gate {ending}{more}: {outline.judged:,} judged runs in {minutes(elapsed)}", soft_wrap=True)

@@ -50,7 +50,7 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     grids = {name: base.part(name).place.layout for name in vary.grids(base)}
     names = [part.name for part in base.parts]
     yield from (vary.sized(base, rows) for rows in _ROWS if rows == 1 or base.rank > 1)
-    yield from (vary.of_dtype(base, dtype) for dtype in target.kernel.capabilities.dtypes)
+    yield from (vary.of_dtype(base, dtype) for dtype in target.kernel.able.dtypes)
     for layout in LAYOUT_CLASSES:
         yield from (vary.laid_out(draw, dict.fromkeys(grids, layout)) for draw in (base, *several))
         yield from (vary.laid_out(draw, {name: layout}) for name in grids for draw in several)
@@ -82,7 +82,7 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
 def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: bool = False) -> Iterator[Draw]:
     """Several things changed at once; half of the time to one of the row lengths that are known to fail."""
     stream, x = Stream(key), base.part("x")
-    able = target.kernel.capabilities
+    able = target.kernel.able
     memories, shared, stacks = _memories(base, target, law=few), _shared(base, law=few), _stacks(base, target)
     dropped = [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
     steps = _steps(base)
@@ -131,7 +131,7 @@ def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
 
     A law is about tensors that lie apart, or exactly in place.
     """
-    able, there, own = target.kernel.capabilities, {part.name for part in base.parts}, vary.memory_of(base)
+    able, there, own = target.kernel.able, {part.name for part in base.parts}, vary.memory_of(base)
 
     def of(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         return [pair for pair in dict.fromkeys(pairs) if {*pair} <= there]
@@ -153,14 +153,14 @@ def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:
 
 def _stacks(base: Draw, target: Target) -> list[dict[str, str]]:
     """A weight of rank 1, and of rank 2 with one row and with many."""
-    able, known = target.kernel.capabilities, vary.stacks_of(base)
+    able, known = target.kernel.able, vary.stacks_of(base)
     names = [part.name for part in base.parts if OPS[base.op].operand(part.name).stackable]
     return [{}, *({name: how} for name in names if able.weight_rows or known for how in ("one", "many"))]
 
 
 def _dtypes(base: Draw, target: Target) -> list[dict[str, str]]:
     """One tensor other than x in each dtype that it may have."""
-    able, there = target.kernel.capabilities, {part.name for part in base.parts}
+    able, there = target.kernel.able, {part.name for part in base.parts}
     own = base.part("x").dtype
     return [
         {name: own if dtype == "x" else dtype} for name, allowed in able.mixed for dtype in allowed if name in there

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -39,6 +39,11 @@ class Answer:
 class Callee(Protocol):
     """What is called: a kernel in its worker, or a function of a test suite."""
 
+    @property
+    def returns(self) -> Collection[str]:
+        """The outputs, some of which a case may not have, that it has no parameters for."""
+        ...
+
     def takes(self, name: str) -> bool: ...
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any: ...
@@ -58,7 +63,7 @@ class Attempt:
     def launch(self) -> None:
         """Call the kernel."""
         dtypes = torch_dtypes(self._torch)
-        tensors = {
+        self._given = tensors = {
             name: self._slabs[name].view(self._torch, dtypes[tensor.dtype])
             for name, tensor in self._case.tensors.items()
             if name in self._case.inputs or self._kernel.takes(name)
@@ -75,6 +80,8 @@ class Attempt:
         if isinstance(self._returned, Raised):
             status = records.REJECTED if self._returned.rejected else records.RAISED
             return Answer(status, {}, damages, {}, self._returned.words)
+        if (words := self._returned_twice()) is not None:
+            return Answer(records.RAISED, {}, damages, {}, words)
         outputs: dict[str, bytes] = {}
         unwritten: dict[str, Any] = {}
         returned = [name for name in self._case.outputs if not self._kernel.takes(name)]
@@ -96,6 +103,23 @@ class Attempt:
     def _own(self) -> Iterator[Slab]:
         """Every slab once."""
         return iter({slab.index: slab for slab in self._slabs.values()}.values())
+
+    def _returned_twice(self) -> str | None:
+        """What is wrong where it returned a tensor for an output that it has a parameter for. To return the output
+        itself is usual; of another tensor nobody can tell which of the two is the result."""
+        written = [name for name in self._case.outputs if self._kernel.takes(name)]
+        if isinstance(self._returned, dict):
+            beside = [(name, [self._returned[name]]) for name in written if name in self._returned]
+        elif written and not self._kernel.returns:
+            several = isinstance(self._returned, (tuple, list))
+            beside = [(written[0], list(self._returned) if several else [self._returned])]
+        else:
+            beside = []
+        for name, returned in beside:
+            tensors = [each for each in returned if isinstance(each, self._torch.Tensor)]
+            if tensors and not any(_same_place(each, self._given[other]) for each in tensors for other in written):
+                return f"it takes {name} and also returned a tensor for it: return nothing, or drop the parameter"
+        return None
 
     def _returned_tensor(self, name: str, expected: list[str]) -> Any:
         if isinstance(self._returned, dict):
@@ -169,6 +193,14 @@ def _with_threads(torch: Any, wanted: float | int | None) -> Iterator[None]:
 def torch_dtypes(torch: Any) -> Mapping[str, Any]:
     """By the names of `fuzz.base.case`."""
     return {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+
+
+def _same_place(one: Any, other: Any) -> bool:
+    """Whether they are one tensor, perhaps seen in two ways."""
+    try:
+        return bool(one.numel() == 0 or one.data_ptr() == other.data_ptr())
+    except RuntimeError:  # a tensor without memory of its own
+        return False
 
 
 def bits_of(torch: Any, tensor: Any) -> bytes:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import sys
 from collections.abc import Iterator
+from importlib import metadata
 from typing import Any
 
 from fuzz.transport.python.kernel import LoadedKernel, Spec
@@ -37,6 +40,8 @@ def _facts(spec: Spec, kernel: LoadedKernel, torch: Any) -> Iterator[tuple[str, 
     yield "pid", str(os.getpid())
     yield "python", platform.python_version()
     yield "torch", str(torch.__version__)
+    yield "packages", json.dumps({name: _version(name) for name in spec.packages})
+    yield "variables", json.dumps({name: os.environ.get(name) for name in spec.variables})
     yield "device", spec.device
     if spec.device == "cuda":
         yield "name", torch.cuda.get_device_name()
@@ -47,6 +52,21 @@ def _facts(spec: Spec, kernel: LoadedKernel, torch: Any) -> Iterator[tuple[str, 
         yield from _triton_facts(spec, kernel)
     else:
         yield "mode", "torch"
+
+
+def _version(package: str) -> str:
+    """What the package says of itself where it was imported; else what is installed."""
+    found = getattr(sys.modules.get(package), "__version__", None)
+    return found if isinstance(found, str) else installed_version(package) or "of no known version"
+
+
+def installed_version(package: str) -> str | None:
+    """The version of the distribution that a package, by the name of its import, comes with."""
+    names = metadata.packages_distributions().get(package, [package])
+    try:
+        return metadata.version(names[0])
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _triton_facts(spec: Spec, kernel: LoadedKernel) -> Iterator[tuple[str, str]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import importlib.util
 import inspect
 import json
+import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -35,8 +37,14 @@ class Spec:
     device: str
     options: Mapping[str, str | int | float | bool]
     environment: Mapping[str, str]
-    """The variables that frameworks read: where to keep what they compile."""
+    """The variables that frameworks read, where to keep what they compile, and those that the kernel asks for."""
     margin: int = MARGIN_BYTES
+    variables: Sequence[str] = ()
+    """The names of the variables that the kernel asks for."""
+    packages: Sequence[str] = ()
+    """The packages that the kernel names."""
+    outputs: Sequence[str] = ()
+    """The outputs that its op has and it declares to have."""
 
     @property
     def torch_device(self) -> str:
@@ -68,7 +76,7 @@ class Raised:
     """A call that did not return: it raised."""
 
     rejected: bool
-    """Whether it raised ValueError or NotImplementedError: the kernel does not take this input."""
+    """Whether the kernel itself raised ValueError or NotImplementedError: it does not take this input."""
     words: str
 
 
@@ -76,13 +84,18 @@ class LoadedKernel:
     """The entry function of a kernel's source."""
 
     def __init__(self, spec: Spec) -> None:
-        self._path = spec.source
+        self._path, self._folder = spec.source, spec.folder
         text = Path(spec.source).read_text(encoding="utf-8")
         self.digest = source_digest(text, Path(spec.folder))
         try:
             self.module = _load(text, spec, f"_kernelfuzz_{self.digest[:12]}")
         except BaseException as error:
             raise KernelError(f"{Path(spec.source).name}: {self._words(error)}") from error
+        for name in spec.variables:
+            wanted, found = spec.environment[name], os.environ.get(name)
+            if found != wanted:
+                said = f"it is declared with {name}={wanted!r}, and its source makes that {found!r}"
+                raise KernelError(f"{Path(spec.source).name}: {said}")
         self._entry: Callable[..., Any] = getattr(self.module, spec.entry, None)  # type: ignore[assignment]
         if not callable(self._entry):
             raise KernelError(f"{Path(spec.source).name}: it has no function {spec.entry!r}")
@@ -90,6 +103,7 @@ class LoadedKernel:
         self._takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
         self._names = {p.name for p in parameters}
         self._options = dict(spec.options)
+        self.returns = [name for name in spec.outputs if not self.takes(name)]
 
     def takes(self, name: str) -> bool:
         """True when the function has a parameter of that name: an output that it has none for is returned."""
@@ -97,14 +111,15 @@ class LoadedKernel:
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
         """What the function returns, or what it raised, as `Raised`."""
-        if self.takes("offset"):  # cases without an offset do not have this parameter, nor need such kernels
-            params = {"offset": 0.0, **params}
+        # A case without an offset has no such parameter. Without the axis it is the last one, as the kernel declares.
+        params = {"offset": 0.0, **params}
+        given = {name: value for name, value in params.items() if self.takes(name) or name not in ("offset", "axis")}
         try:
-            return self._entry(**tensors, **params, **self._options)
+            return self._entry(**tensors, **given, **self._options)
         except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
                 raise
-            return Raised(isinstance(error, (ValueError, NotImplementedError)), self._words(error))
+            return Raised(is_rejection(error, (self._path, self._folder)), self._words(error))
 
     def _words(self, error: BaseException) -> str:
         """The error in one line, with the last line of the kernel's file that was reached."""
@@ -115,6 +130,29 @@ class LoadedKernel:
         lines = [frame for frame in _frames(error) if frame.filename == self._path]
         where = f" ({Path(self._path).name} line {lines[-1].lineno}: {lines[-1].line})" if lines else ""
         return f"{type(shown).__name__}{': ' if said else ''}{said}{where}"
+
+
+_REJECTIONS = (ValueError, NotImplementedError)
+_INSTALLED = {"site-packages", "dist-packages"}
+_RAISES = dis.opmap["RAISE_VARARGS"]
+
+
+def is_rejection(error: BaseException, own: Collection[str]) -> bool:
+    """Whether `error` is a ValueError or NotImplementedError that a `raise` statement of the kernel's own files raised:
+    those in `own`, files and folders, but no package that is installed below them.
+
+    What a library raises, in Python or in its own machine code, is a crash of the kernel that called it.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or not isinstance(error, _REJECTIONS):
+        return False
+    code = trace.tb_frame.f_code
+    path, places = Path(code.co_filename).resolve(), [Path(place).resolve() for place in own]
+    below = [path.relative_to(place).parts for place in places if path.is_relative_to(place)]
+    is_own = any(_INSTALLED.isdisjoint(parts) for parts in below)
+    return is_own and trace.tb_lasti >= 0 and code.co_code[trace.tb_lasti] == _RAISES
 
 
 def _frames(error: BaseException) -> list[traceback.FrameSummary]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -20,10 +21,11 @@ from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.desk import Desk, TimeShares
 from fuzz.laws.registry import declared as declared_laws
+from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
 from fuzz.triage.diagnosis import Workers, new_workers
 from fuzz.uses.check.function import Arrays, OwnProcess, declared
 from fuzz.uses.check.known import kept, remember, remembered
-from fuzz.uses.check.plan import GIVEN, plan
+from fuzz.uses.check.plan import GIVEN, plan, running_test
 from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, report, told
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.search.runner import Limits, Runner
@@ -133,9 +135,20 @@ def _judged(
     if GIVEN.options.explain_s:
         Desk(pool, targets, book, _EXPLAINING, workers=workers).explain_all(GIVEN.options.explain_s)
     remember(todo, book, earlier)
+    _tell_undeclared(runner)
     said = report(runner.tally, book, pool, targets, todo, pack_option)
     if said:
         raise CheckFailed(said)
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):
             warnings.warn(NotRunWarning(f"{target} did not run: {status.reason}"), stacklevel=4)
+
+
+def _tell_undeclared(runner: Runner) -> None:
+    """What was not exercised, since the kernel does not declare it. In a test suite its end says it once for all."""
+    found = undeclared_by_op(kernels_judged(runner.targets, runner.tally))
+    new = {op: kernels for op, kernels in found.items() if not {*kernels} <= {*GIVEN.undeclared.get(op, ())}}
+    for op, kernels in new.items():
+        GIVEN.undeclared.setdefault(op, {}).update(kernels)
+    if not running_test():
+        print(*not_exercised(new), sep="\n", end="\n" if new else "", file=sys.stderr)

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fuzz.adapters.python import Device, PythonKernel
+from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, signature_of
 from fuzz.adapters.target import Attestation, NotRun, Target
-from fuzz.base.capability import Capabilities, Dispatch
+from fuzz.base.capability import Capabilities, DeclarationError, Dispatch
 from fuzz.base.case import Case
 from fuzz.base.op import OPS, Op
 from fuzz.base.outcome import Outcome
@@ -25,7 +26,7 @@ from fuzz.execute.pool import Batch, Watch, patient
 from fuzz.transport import records
 from fuzz.transport.frames import decode_response, outcome_of
 from fuzz.transport.python.attempt import Answer, Runs, respond
-from fuzz.transport.python.kernel import MARGIN_BYTES, Raised
+from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, is_rejection
 from fuzz.uses.check.results import CheckError, told
 from oracles import numerics as forms
 
@@ -46,6 +47,8 @@ class Function:
     names: frozenset[str]
     returns: tuple[str, ...]
     arrays: Arrays
+    folder: str
+    """The folder of its file, which with those beside it is its own."""
 
     def takes(self, name: str) -> bool:
         """True when there is a parameter of that name; an output that has none is returned."""
@@ -61,7 +64,7 @@ class Function:
                 warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
                 returned = self.function(**tensors, **given)
         except Exception as error:  # not what stops a test run: KeyboardInterrupt, and pytest's own outcomes
-            return Raised(isinstance(error, (ValueError, NotImplementedError)), _words(error))
+            return Raised(is_rejection(error, (self.folder,)), _words(error))
         if isinstance(returned, (tuple, list)) and len(returned) == len(self.returns):
             returned = dict(zip(self.returns, returned, strict=True))
         return _as_tensors(returned) if self.arrays == "numpy" else returned
@@ -75,7 +78,8 @@ def _as_tensors(returned: Any) -> Any:
     if isinstance(returned, dict):
         return {name: _as_tensors(each) for name, each in returned.items()}
     if isinstance(returned, np.ndarray) and returned.dtype.kind in "fiu":
-        return torch.from_numpy(np.ascontiguousarray(returned).reshape(returned.shape))
+        plain = returned.flags.writeable and min(returned.strides, default=0) >= 0
+        return torch.from_numpy(returned if plain else np.ascontiguousarray(returned).reshape(returned.shape))
     return returned
 
 
@@ -101,13 +105,20 @@ def declared(
 ) -> tuple[PythonKernel, Function]:
     """The declaration of a function, and how it is called. Raises CheckError for one that cannot be called so."""
     of_op = OPS[op]
-    names = _parameters(function, of_op)
+    signature = _signature(function, of_op)
+    names = {name for name in signature.parameters if name in {*of_op.params, *(o.name for o in of_op.operands)}}
     returned = tuple(returns) or tuple(o.name for o in of_op.outputs if not o.optional and o.name not in names)
     unknown = [each for each in returned if each not in {o.name for o in of_op.outputs}]
     if unknown:
         raise CheckError(f"returns: {op} has no output {unknown[0]!r}: {', '.join(o.name for o in of_op.outputs)}")
-    able = _within(capabilities or Capabilities(), of_op, names, returned)
-    kernel = PythonKernel(
+    written = [each for each in returned if each in names]
+    if written:
+        raise CheckError(f"returns: {written[0]!r} is a parameter too, which it would write: drop one of them")
+    try:
+        able = completed(capabilities or Capabilities(), of_op, signature, returns=returned)
+    except DeclarationError as error:
+        raise CheckError(str(error)) from error
+    kernel = _HereKernel(
         name=name or re.sub(r"[^A-Za-z0-9_.-]", "", getattr(function, "__name__", "")) or op,
         op=op,
         source=_source(function),
@@ -118,45 +129,35 @@ def declared(
         devices=(device,),
         laws=laws,
     )
-    return kernel, Function(function, frozenset(names), returned, arrays)
+    return kernel, Function(function, frozenset(names), returned, arrays, str(kernel.source.parent.resolve()))
 
 
-def _parameters(function: Callable[..., Any], op: Op) -> dict[str, bool]:
-    """Every parameter by name, and whether it may be left out."""
+class _HereKernel(PythonKernel):
+    """Its function is here: what it takes was read from that, and not from a source."""
+
+    @property
+    def signature(self) -> Signature:
+        return NOTHING_KNOWN
+
+
+def _signature(function: Callable[..., Any], op: Op) -> Signature:
+    """The function's signature, by which it can be called as a kernel of the op."""
     known = [*(operand.name for operand in op.operands), *op.params]
     advice = f"{op.name} has {', '.join(known)}; wrap it: fuzz.check(lambda x, eps: mine(x, eps), op={op.name!r})"
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters, found = inspect.signature(function).parameters.values(), signature_of(function)
     except (TypeError, ValueError) as error:
         raise CheckError(f"{function!r} has no signature to read; {advice}") from error
-    found = {}
     for parameter in parameters:
-        by_keyword = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        optional = parameter.default is not parameter.empty
-        if by_keyword and parameter.name in known:
-            found[parameter.name] = optional
-        elif not optional and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        needed = parameter.default is parameter.empty
+        needed = needed and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if needed and (parameter.name not in known or parameter.name not in found.parameters):
             raise CheckError(f"parameter {parameter.name!r} is nothing that it can be called with: {advice}")
-    missing = [o.name for o in op.inputs if not o.optional and o.name not in found]
-    missing += [] if "eps" in found else ["eps"]
+    missing = [o.name for o in op.inputs if not o.optional and o.name not in found.parameters]
+    missing += [] if "eps" in found.parameters else ["eps"]
     if missing:
         raise CheckError(f"it has no parameter {missing[0]!r}: {advice}")
-    return found
-
-
-def _within(able: Capabilities, op: Op, names: Mapping[str, bool], returned: Sequence[str]) -> Capabilities:
-    """The capabilities with what the signature says of optional tensors, the axis and the offset."""
-    optional = [operand.name for operand in op.operands if operand.optional]
-    if able.axis == "any" and "axis" not in names:
-        raise CheckError("capabilities.axis: 'any' needs a parameter 'axis'")
-    needs = [name for name in optional if name in returned or names.get(name) is False]
-    takes = [name for name in optional if names.get(name) is True and name not in needs]
-    return replace(
-        able,
-        needs=able.needs or tuple(needs),
-        takes=able.takes or tuple(takes),
-        offset=able.offset or "offset" in names,
-    )
+    return replace(found, takes_all=False)  # what it has no parameter for, it is not given
 
 
 def _source(function: Callable[..., Any]) -> Path:

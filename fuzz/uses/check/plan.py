@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,9 +32,11 @@ class Options:
 
 @dataclass
 class _Given:
-    """The options in force. The plugin sets them once, before any test is collected."""
+    """The options in force, which the plugin sets once, before any test is collected; and what checks leave for it."""
 
     options: Options = field(default_factory=Options)
+    undeclared: dict[str, dict[str, Mapping[str, Sequence[str]]]] = field(default_factory=dict)
+    """What the kernels of checks do not declare, by op and kernel, until the plugin takes it to the end of the run."""
 
 
 GIVEN = _Given()
@@ -60,7 +63,7 @@ def plan(label: str, seed: int | None, max_cases: int | None, max_time: float | 
 
     profile, options = settings.default, GIVEN.options
     assert profile is not None, "Hypothesis always has a profile"
-    test = _running_test()
+    test = running_test()
     if options.max_time is not None:
         max_cases, max_time = None, options.max_time
     elif max_cases is None and max_time is None:
@@ -77,7 +80,7 @@ def plan(label: str, seed: int | None, max_cases: int | None, max_time: float | 
     return Plan(seed, max_cases, max_time, profile.database, f"kernelfuzz {test} {label}".encode(), command)
 
 
-def _running_test() -> str:
+def running_test() -> str:
     """Node id of the test that pytest is running; '' outside it."""
     return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
 

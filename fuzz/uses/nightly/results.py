@@ -89,10 +89,10 @@ class NightResults:
 
     def _write(self, seen: NightView, ended: NightEnd) -> bool:
         """Summary, record, reports, page; False, with a word why, where one of the files cannot be written."""
-        print_night(self.out, seen, self.state / PAGE)
+        print_night(self.out, seen, self.kernels, self.state / PAGE)
         try:
             if self.json:
-                self.json.write_text(json.dumps(night_record(seen), indent=1) + "\n", encoding="utf-8")
+                self.json.write_text(json.dumps(night_record(seen, self.kernels), indent=1) + "\n", encoding="utf-8")
             write_reports(outline_of(seen, self.kernels, ended.missing), self.reports)
             write_page(self.state / PAGE, seen)
         except OSError as error:

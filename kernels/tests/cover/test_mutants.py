@@ -25,7 +25,7 @@ from fuzz.laws.registry import LAWS, Entry, twin_of
 PACK = load(Path(__file__).resolve().parents[2])
 BASES = {kernel.name: kernel for kernel in PACK.kernels}
 ONLY_BY_LAW = [mutant for mutant in PACK.mutants if mutant.caught_as == ("FAIL_LAW",)]
-PLAIN = [mutant for mutant in PACK.mutants if not BASES[mutant.base].capabilities.takes]
+PLAIN = [mutant for mutant in PACK.mutants if not BASES[mutant.base].able.optional]
 """the others have cases of their own, in test_isolation.py."""
 BY_VALUE = [m for m in PLAIN if m.caught_as != ("FAIL_LAW",) and "FAIL_ACCEPTED_INVALID" not in m.caught_as]
 BY_LAW = {

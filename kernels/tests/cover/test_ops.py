@@ -22,7 +22,7 @@ from fuzz.judge.judge import Judge
 from fuzz.tests.common.handmade import a_case, dense
 
 PACK = load(Path(__file__).resolve().parents[2])
-KERNELS = [kernel for kernel in PACK.kernels if isinstance(kernel, CKernel) and kernel.capabilities.takes]
+KERNELS = [kernel for kernel in PACK.kernels if isinstance(kernel, CKernel) and kernel.able.optional]
 NAMES = [kernel.name for kernel in KERNELS]
 
 
@@ -31,7 +31,7 @@ def targets_of(kernel: CKernel) -> Mapping[str, Target]:
 
 
 def subsets(kernel: CKernel) -> Iterator[tuple[str, ...]]:
-    takes = kernel.capabilities.takes
+    takes = kernel.able.optional
     for size in range(len(takes) + 1):
         yield from combinations(takes, size)
 
@@ -55,24 +55,26 @@ def test_every_combination_of_optional_tensors(kernel: CKernel) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)
 def test_every_dtype_and_axis(kernel: CKernel) -> None:
-    able = kernel.capabilities
+    able = kernel.able
     grids = (((5, 7, 3), 0), ((5, 7, 3), 1), ((5, 7, 3), 2), ((9,), 0), ((1, 6), 1), ((6, 1), 1), ((2, 300), 1))
-    judged(kernel, [a_case(kernel.op, able.takes, grid, axis, dtype) for dtype in able.dtypes for grid, axis in grids])
+    judged(
+        kernel, [a_case(kernel.op, able.optional, grid, axis, dtype) for dtype in able.dtypes for grid, axis in grids]
+    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)
 def test_every_declared_alias(kernel: CKernel) -> None:
-    able = kernel.capabilities
+    able = kernel.able
     sets = [dict(pairs) for size in (1, 2) for pairs in combinations(able.aliases, size)]
     disjoint = [pairs for pairs in sets if len(set(pairs.values())) == len(pairs)]
-    judged(kernel, [a_case(kernel.op, able.takes, alias=pairs) for pairs in disjoint])
+    judged(kernel, [a_case(kernel.op, able.optional, alias=pairs) for pairs in disjoint])
 
 
 @pytest.mark.parametrize("tensor", ["weight", "rstd"])
 def test_kernels_that_take_no_optional_tensor_reject_it(tensor: str) -> None:
     """Given one all the same: ignoring a weight would be a wrong result that nobody notices."""
     able = replace(KERNELS[0].capabilities, dtypes=("f32",))
-    plain = [k for k in PACK.kernels if k.op == "rms_norm" and not k.capabilities.takes]
+    plain = [k for k in PACK.kernels if k.op == "rms_norm" and not k.able.optional]
     targets = [t for t in expand([replace(k, capabilities=able) for k in plain], this_host()) if t.name.opt == "O2"]
     case = a_case("rms_norm", (tensor,), layout=dense)
     with WorkerPool(targets) as pool:

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
 import struct
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fuzz.adapters.python import DevicePlacement, Framework, PythonAdapter, PythonKernel, no_cuda_device
+from fuzz.adapters.build import BuildError
+from fuzz.adapters.python import (
+    DevicePlacement,
+    Framework,
+    PythonAdapter,
+    PythonAttestation,
+    PythonKernel,
+    no_cuda_device,
+)
 from fuzz.adapters.registry import expand
-from fuzz.adapters.target import NotRun
+from fuzz.adapters.target import Attestation, NotRun
 from fuzz.adapters.toolchain import this_host
+from fuzz.base.capability import DeclarationError
 from fuzz.base.kernel import Mutant
 from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
+from fuzz.report.records import environment
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import TORCH_HEAD, TRITON, TRITON_HEAD, indented, outcomes, python_target
 from fuzz.tests.conftest import HANG_S
@@ -154,3 +168,60 @@ def test_the_server_ends_without_a_word() -> None:
         ours.close()
         _, said = server.communicate(timeout=HANG_S)
     assert (server.returncode, said) == (0, b"")
+
+
+def test_a_kernel_has_the_environment_that_it_asks_for(tmp_path: Path, cache: Path) -> None:
+    text = "import os\nFACTOR = float(os.environ['FACTOR'])\n" + TORCH_HEAD + indented("y.copy_(x * FACTOR)")
+    twice, thrice = ({"FACTOR": factor, "AT_SIGN": "a=b\nc"} for factor in ("2", "3"))
+    targets = [
+        replace(target, kernel=kernel, name=replace(target.name, kernel=kernel.name))
+        for name, variables in (("twice", twice), ("thrice", thrice))
+        for target in [python_target(tmp_path, text)]
+        for kernel in [replace(target.kernel, name=name, environment=variables)]
+    ]
+    assert len({target.kernel for target in targets}) == 2, "a kernel with variables has a hash"
+    with WorkerPool(targets, cache=cache) as pool:
+        (found,) = pool.submit([a_case()]).outcomes()
+        said = [pool.statuses[target.id] for target in targets]
+    assert [memoryview(found[target.id].outputs["y"]).cast("f")[0] for target in targets] == [2, 3]
+    assert [isinstance(each, PythonAttestation) and each.variables for each in said] == [twice, thrice]
+    assert isinstance(said[0], Attestation)
+    assert said[0].words.endswith(", AT_SIGN='a=b\\nc', FACTOR='2'")
+    assert "FACTOR" not in os.environ
+
+
+def test_a_source_that_changes_what_it_is_declared_with_is_refused(tmp_path: Path, cache: Path) -> None:
+    text = "import os\nos.environ['BACKEND'] = 'numpy'\n" + TORCH_HEAD + indented("y.copy_(x)")
+    target = python_target(tmp_path, text, environment={"BACKEND": "torch"})
+    said = "planted.py: it is declared with BACKEND='torch', and its source makes that 'numpy'"
+    with pytest.raises(BuildError, match=re.escape(said)), WorkerPool([target], cache=cache):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"environment": "BACKEND=torch"}, 'environment: write {"NAME": "value"}'),
+        ({"environment": {"OMP_NUM_THREADS": 1}}, "environment: 'OMP_NUM_THREADS' = 1: names and values are strings"),
+        ({"environment": (("A=B", "c"),)}, "environment: 'A=B' = 'c'"),
+        ({"environment": {"TRITON_INTERPRET": "1"}}, "environment: TRITON_INTERPRET follows from the target"),
+        ({"packages": ("keras>=3",)}, "packages: 'keras>=3' is no name that can be imported"),
+    ],
+)
+def test_a_wrong_environment_or_package_is_refused(declared: dict[str, Any], said: str) -> None:
+    with pytest.raises(DeclarationError, match=re.escape(said)):
+        PythonKernel("k", "rms_norm", Path("k.py"), "torch", **declared)
+
+
+def test_the_packages_that_a_kernel_names_are_attested_or_missing(tmp_path: Path, cache: Path) -> None:
+    text = "import mpmath\n" + TORCH_HEAD + indented("y.copy_(x)")
+    target = python_target(tmp_path, text, packages=("mpmath", "yaml"))
+    with WorkerPool([target], cache=cache) as pool:
+        status = pool.statuses[target.id]
+    assert isinstance(status, PythonAttestation)
+    here = {"mpmath": metadata.version("mpmath"), "yaml": metadata.version("PyYAML")}
+    assert {name: status.versions[name] for name in here} == here
+    assert f"mpmath {here['mpmath']}" in status.words
+    assert environment([target.kernel])["packages"].items() >= here.items()
+    lacking = replace(target, kernel=replace(target.kernel, packages=("no_such_package",)))
+    assert lacking.unavailable() == "no_such_package is not installed"

@@ -14,7 +14,7 @@ from fuzz.base.outcome import Status
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judge
-from fuzz.tests.common.planted import a_case
+from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import (
     BAD,
     CUE,
@@ -55,6 +55,60 @@ def test_a_returned_output_that_does_not_fit(
     assert outcome.status is status
     assert said in outcome.detail
     assert Judge(a_case()).judge(outcome, PLAIN).verdict is verdict
+
+
+_NO_RSTD = replace(ANYTHING, takes=("weight",))
+
+
+@pytest.mark.parametrize("body", ["return x * 1", "return {'y': x * 1}", "return x * 1, x", "y.copy_(x)\nreturn x * 1"])
+def test_a_tensor_returned_beside_its_parameter_is_refused(tmp_path: Path, cache: Path, body: str) -> None:
+    """To take either for the result would drop the other in silence."""
+    target = python_target(tmp_path, TORCH_HEAD + indented(body), capabilities=_NO_RSTD)
+    found = outcomes(target, cache, a_case(), a_case(PITCHED))
+    assert [outcome.status for outcome in found] == [Status.RAISED] * 2
+    said = "it takes y and also returned a tensor for it: return nothing, or drop the parameter"
+    assert [outcome.detail for outcome in found] == [said] * 2
+    assert Judge(a_case()).judge(found[0], PLAIN).verdict is Verdict.CRASH
+
+
+@pytest.mark.parametrize(
+    "back", ["y", "y.copy_(x)", "y.view(-1)", "{'y': y}", "(y, x.sum())", "None", "0", "y.numpy()"]
+)
+def test_an_output_may_be_returned_by_itself(tmp_path: Path, cache: Path, back: str) -> None:
+    target = python_target(tmp_path, TORCH_HEAD + indented(f"y.copy_(x)\nreturn {back}"), capabilities=_NO_RSTD)
+    found = outcomes(target, cache, a_case(), a_case(alias="x"))
+    assert [outcome.outputs for outcome in found] == [{"y": a_case().inputs["x"].bits}] * 2
+
+
+def test_an_output_that_the_case_lacks_may_be_returned_all_the_same(run_python: RunPython) -> None:
+    """It has no parameter for rstd, which is declared: the tensor is that one, asked for or not."""
+    (found,) = run_python("y.copy_(x)\nreturn x.square().mean(-1)", a_case())
+    assert found.status is Status.RAN
+
+
+@pytest.mark.parametrize(
+    ("raising", "status"),
+    [
+        ("raise ValueError('mine')", Status.REJECTED),
+        ("unsupported()", Status.REJECTED),
+        ("try: int('a')\nexcept ValueError as error: raise NotImplementedError('mine') from error", Status.REJECTED),
+        ("int('a')", Status.RAISED),
+        ("try: int('a')\nexcept ValueError: raise", Status.RAISED),
+        ("np.zeros(3) + np.zeros(4)", Status.RAISED),
+        ("np.array([1.0]).reshape(1, 2)", Status.RAISED),
+        ("torch.distributions.Normal(0.0, -1.0)", Status.RAISED),
+        ("torch.zeros(2, dtype=torch.float8_e5m2) + 1", Status.RAISED),
+        ("json.loads('{')", Status.RAISED),
+    ],
+)
+def test_only_what_the_kernel_itself_raises_rejects_an_input(
+    run_python: RunPython, tmp_path: Path, raising: str, status: Status
+) -> None:
+    """A library's own ValueError, from its Python or its machine code, is a crash of the kernel that called it."""
+    (tmp_path / "helper.py").write_text("def unsupported():\n    raise ValueError('mine')\n")
+    head = "import json\nimport numpy as np\nfrom .helper import unsupported\n" + TORCH_HEAD
+    (found,) = run_python(raising, a_case(), head=head)
+    assert found.status is status, found.detail
 
 
 @pytest.mark.parametrize(

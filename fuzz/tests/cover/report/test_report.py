@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fuzz.base.case import ITEMSIZE, Case
+from fuzz.base.dtypes import LARGEST, NUMPY_DTYPE, SMALLEST_NORMAL, decimal, from_bits
 from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import Tally, TargetTally, WorstPass
 from fuzz.generate.aliasing import aliased_as
 from fuzz.judge.judge import Judgement
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _head, _other_targets
+from fuzz.report.listings import listing
 from fuzz.report.progress import minutes, progress_line
 from fuzz.report.totals import run_notes
 from fuzz.tests.common.handmade import a_case, dense
@@ -31,6 +37,39 @@ def test_memory_that_tensors_share_is_told(op: str, label: str, line: str) -> No
     said = "\n".join(_head(case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC), target))
     assert re.search(line, said), said
     assert "in place of" not in said
+
+
+def _said(case: Case) -> list[str]:
+    target = target_of(PACK.kernel("generic"))
+    return list(_head(case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC), target))
+
+
+def test_the_values_of_small_tensors_can_be_read_off_the_screen() -> None:
+    case = a_case("rms_norm", ("weight",), (2, 3))
+    bits = {"x": [1.0, -0.0, 0.1, float("inf"), float("nan"), 2.0**-149], "weight": [3.0, 1e-4, 16777215.0]}
+    inputs = {name: replace(tensor, bits=np.array(bits[name], "<f4").tobytes()) for name, tensor in case.inputs.items()}
+    lines = _said(replace(case, inputs=inputs))
+    at = {name: next(i for i, line in enumerate(lines) if line.startswith(f"  {name} ")) for name in inputs}
+    assert lines[at["x"] + 1] == "                [[1, -0, 0.1], [inf, nan, 1e-45]]"
+    assert lines[at["weight"] + 1] == "                [3, 0.0001, 16777215]"
+    for shape, more in (((4, 4), 1), ((1, 17), 0), ((3, 0), 0)):
+        lines = _said(a_case("rms_norm", (), shape))
+        assert sum(line.startswith("                [") for line in lines) == more, shape
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
+def test_a_decimal_is_the_number_again_in_its_dtype(dtype: str) -> None:
+    words = f"<u{ITEMSIZE[dtype]}"
+    bits = np.random.default_rng(5).integers(0, 2 ** (8 * ITEMSIZE[dtype]), 3000, np.uint64, endpoint=False)
+    known = np.array([LARGEST[dtype], SMALLEST_NORMAL[dtype], 0.1, 1 / 3]).astype(NUMPY_DTYPE[dtype])
+    values = np.concatenate([from_bits(bits.astype(words).tobytes(), dtype, bits.shape), known])
+    with np.errstate(invalid="ignore"):
+        wide = values.astype(np.float64)
+    shown = [decimal(value, dtype) for value in wide.tolist()]
+    again = np.array([float(text) for text in shown]).astype(NUMPY_DTYPE[dtype])
+    number = ~np.isnan(wide)
+    assert (again.view(words)[number] == values.view(words)[number]).all()
+    assert max(map(len, shown)) <= {"f16": 11, "bf16": 11, "f32": 15, "f64": 24}[dtype]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (65.9, "1:05"), (3599, "59:59"), (3661, "1:01:01")])
@@ -72,3 +111,14 @@ def test_attribution_says_who_fails_too_and_who_does_not() -> None:
 
 def test_markdown_escapes_what_would_break_the_table() -> None:
     assert markdown_table(PlainTable(("a", "b"), [("x|y", "z")])) == "| a | b |\n| --- | --- |\n| x\\|y | z |"
+
+
+def test_the_environment_of_a_kernel_is_listed_with_where_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text("def rms_norm(x, eps): return x\n")
+    (tmp_path / "pack.py").write_text(
+        "from pathlib import Path\nfrom fuzz import PythonKernel\n"
+        "KERNELS = (PythonKernel('k', 'rms_norm', Path(__file__).parent / 'k.py', 'torch', devices=('cpu',),\n"
+        "                        environment={'BACKEND': 'torch'}),)\n"
+    )
+    [row] = listing("kernels", tmp_path).rows
+    assert "cpu, BACKEND='torch'" in row

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fuzz import Any, Numerics, PythonKernel
 from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
@@ -155,3 +156,52 @@ def test_a_program_in_the_wrong_language_is_refused() -> None:
         check_name(Path("repro.txt"))
     with pytest.raises(UsageError, match="written in that language"):
         chosen_for_script(Path("repro.py"), [judgement], {target.id: target}, None)
+
+
+_ALL = """
+import contextlib, runpy
+for rows in range(2, 6):
+    with contextlib.suppress(SystemExit):
+        runpy.run_path(f"repro{rows}.py", run_name="__main__")
+"""
+"""one process for all of them: torch takes seconds to start."""
+
+_PASSING = Judgement("", "", Verdict.PASS)
+_SCALED = """
+import os
+import torch
+
+
+def rms_norm(x, *, eps, y):
+    if x.shape[0] == 3:
+        raise ValueError("not three rows")
+    if x.shape[0] == 4:
+        torch.distributions.Normal(0.0, -1.0)
+    result = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * float(os.environ["FACTOR"])
+    if x.shape[0] == 5:
+        return result
+    y.copy_(result)
+"""
+
+
+def test_a_python_program_calls_the_kernel_as_its_worker_does(tmp_path: Path) -> None:
+    """With its environment; and what a library raises is no rejection, nor a returned tensor an output."""
+    (tmp_path / "scaled.py").write_text(_SCALED)
+    numerics = Numerics(summation=Any(), mean="reciprocal", rsqrt_ulp=2.0)
+    kernel = PythonKernel(
+        "scaled", "rms_norm", tmp_path / "scaled.py", "torch", numerics,
+        devices=("cpu",), environment={"FACTOR": "1"},
+    )  # fmt: skip
+    target = target_on(kernel, "@cpu")
+    for rows in range(2, 6):
+        written(tmp_path, f"repro{rows}.py", given_case((rows, 7), 1, "contiguous"), _PASSING, target)
+    (tmp_path / "all.py").write_text(_ALL)
+    code, said = run_program([sys.executable, "-I", "all.py"], tmp_path)
+    assert code == 0, said
+    told = [line.partition(" (")[0] for line in said.splitlines() if re.match(r"passed|FAILS: (?!y)", line)]
+    assert told == [
+        "passed",
+        "FAILS: rejected the input: not three rows",
+        "FAILS: raised ValueError: Expected parameter scale",
+        "FAILS: it takes its outputs and also returned a tensor for one",
+    ]

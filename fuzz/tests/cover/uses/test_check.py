@@ -6,13 +6,18 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import settings
 from hypothesis.database import InMemoryExampleDatabase
 
 import fuzz
 from fuzz.tests.conftest import CHECKOUT, edited
+from fuzz.transport.python.kernel import Raised
+from fuzz.uses.check.function import declared
 from fuzz.uses.check.plan import GIVEN, Options, plan
 
 _DROPS_EPS = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)")
@@ -122,3 +127,54 @@ def test_a_check_that_cannot_be_made_says_what_to_do(
     with pytest.raises(fuzz.CheckError) as error:
         fuzz.check(function, **{"op": "rms_norm", **options})  # type: ignore[arg-type]
     assert expected in str(error.value)
+
+
+_WIDE = fuzz.Numerics(accumulate="f64", summation=fuzz.Any())
+
+
+def _normalised(x: Any, eps: float) -> Any:
+    wide = x.astype("f8")
+    return (wide / np.sqrt((wide * wide).mean(-1, keepdims=True) + eps)).astype(x.dtype)
+
+
+def test_a_function_may_return_what_it_wrote_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: settings
+) -> None:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
+    able = fuzz.Capabilities(strides="any")
+
+    def writes(x: Any, eps: float, y: Any) -> Any:
+        y[...] = _normalised(x, eps)
+        return y
+
+    asked = {"op": "rms_norm", "arrays": "numpy", "capabilities": able, "numerics": _WIDE, "max_cases": 40}
+    fuzz.check(writes, **asked)  # type: ignore[arg-type]
+    with pytest.raises(fuzz.CheckFailed, match=r"CRASH .*\n.*it takes y and also returned a tensor for it: "):
+        fuzz.check(lambda x, eps, y: writes(x, eps, y) + 1, **asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_what_a_library_raises_is_no_rejection_of_the_function(n: int) -> None:
+    def choosy(x: Any, eps: float) -> Any:
+        if len(x) == 3:
+            raise ValueError("not three")
+        return x + np.zeros(2, x.dtype)
+
+    _, function = declared(choosy, "rms_norm", None, None, (), (), "numpy", "cpu", "")
+    found = function.call({"x": torch.zeros(n)}, {"eps": 0.0})
+    assert [isinstance(found, Raised), isinstance(found, Raised) and found.rejected] == [n != 2, n == 3]
+
+
+def test_a_check_in_no_test_says_at_once_and_once_what_it_did_not_exercise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], profile: settings
+) -> None:
+    monkeypatch.setattr(GIVEN, "undeclared", {})
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    for _ in range(2):
+        fuzz.check(_normalised, op="rms_norm", arrays="numpy", numerics=_WIDE, max_cases=3)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(
+        "not exercised, as _normalised does not declare it: weight, rstd (takes); f16, bf16, f64 "
+    )
+    assert said.err.count("\n") == 1

@@ -1,0 +1,94 @@
+"""The signature of a Python kernel's function, and what it says of the kernel beside its declaration.
+
+A pack is loaded in this process and its kernels in their workers: there the source is read and not executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from fuzz.base.capability import Capabilities, DeclarationError
+from fuzz.base.op import Op
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters that a function can be given by keyword."""
+
+    parameters: Mapping[str, bool]
+    """Every parameter by name, and whether it may be left out."""
+    takes_all: bool = False
+    """Whether it also takes keywords by other names."""
+
+    def takes(self, name: str) -> bool:
+        """True when the function can be given `name`."""
+        return self.takes_all or name in self.parameters
+
+
+NOTHING_KNOWN = Signature({}, takes_all=True)
+"""The signature of what cannot be read: it says nothing of the kernel."""
+
+
+def signature_of(function: Callable[..., Any]) -> Signature:
+    """The signature of a function that is here. Raises TypeError or ValueError where it has none."""
+    kinds = inspect.Parameter
+    parameters = inspect.signature(function).parameters.values()
+    by_keyword = [each for each in parameters if each.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)]
+    found = {each.name: each.default is not each.empty for each in by_keyword}
+    return Signature(found, any(each.kind is kinds.VAR_KEYWORD for each in parameters))
+
+
+@lru_cache(maxsize=1024)
+def signature_in(source: str, function: str) -> Signature:
+    """The signature of the function that a module of this text defines by a `def`, below no other."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return NOTHING_KNOWN  # its worker says what is wrong
+    found = [each for each in _functions(body) if each.name == function]
+    if not found:
+        return NOTHING_KNOWN
+    given = found[-1].args
+    first_default = len(given.posonlyargs) + len(given.args) - len(given.defaults)
+    plain = {each.arg: len(given.posonlyargs) + at >= first_default for at, each in enumerate(given.args)}
+    named = {each.arg: default is not None for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)}
+    return Signature({**plain, **named}, given.kwarg is not None)
+
+
+def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef):
+            yield statement
+        elif not isinstance(statement, (ast.AsyncFunctionDef, ast.ClassDef)):
+            for field in ("body", "orelse", "finalbody", "handlers"):
+                yield from _functions(getattr(statement, field, []))
+
+
+def completed(
+    declared: Capabilities, op: Op, signature: Signature, given: Collection[str] = (), returns: Collection[str] = ()
+) -> Capabilities:
+    """The capabilities with what the signature says of optional tensors and the offset, where they leave it open.
+
+    What has no default the function cannot be called without: it needs that, besides what is declared. What has one it
+    takes, unless `takes` is declared: that may be less, and () is nothing. `given` are parameters that it is given by
+    other ways, and `returns` optional outputs that it returns. Raises DeclarationError.
+    """
+    if declared.axis == "any" and not signature.takes("axis"):
+        raise DeclarationError("capabilities.axis: 'any' needs a parameter 'axis'")
+    optional = [operand.name for operand in op.operands if operand.optional and operand.name not in given]
+    known = {name: signature.parameters[name] for name in optional if name in signature.parameters}
+    needs = [name for name in optional if known.get(name) is False or name in returns]
+    needs = [*declared.needs, *(name for name in needs if name not in declared.needs)]
+    takes = tuple(name for name in optional if known.get(name) and name not in needs)
+    offset = "offset" in signature.parameters and "offset" not in given
+    return replace(
+        declared,
+        needs=tuple(needs),
+        takes=takes if declared.takes is None else declared.takes,
+        offset=offset if declared.offset is None else declared.offset,
+    )
