@@ -33,6 +33,7 @@ def selftest(options: SelftestOptions) -> Exit:
     """Plant every known bug in a correct kernel and see it caught, for the right reason, with its base clean."""
     from fuzz.report import console
     from fuzz.report.records import write_record
+    from fuzz.uses.search.stopping import Interruption
     from fuzz.uses.selftest.explained import explained_lines
     from fuzz.uses.selftest.hunt import chosen_mutants, hunt
     from fuzz.uses.selftest.report import mutant_facts, mutant_table
@@ -40,18 +41,26 @@ def selftest(options: SelftestOptions) -> Exit:
     out, err = console.results(), console.progress()
     pack = loaded(options.pack)
     mutants, results = chosen_mutants(pack, options.keyword), []
-    for number, mutant in enumerate(mutants, start=1):
-        err.print(f"[{number}/{len(mutants)}] {mutant.name}: {mutant.trigger}")
-        results.append(
-            hunt(pack, mutant, options.seed, options.max_cases, options.jobs, err, explain=options.explain)
-        )  # fmt: skip
+    with Interruption("what was hunted for is shown") as stop:
+        for number, mutant in enumerate(mutants, start=1):
+            err.print(f"[{number}/{len(mutants)}] {mutant.name}: {mutant.trigger}")
+            result = hunt(
+                pack, mutant, options.seed, options.max_cases, options.jobs, err, stop, explain=options.explain
+            )
+            if stop.wanted:  # it may just not have been found yet
+                break
+            results.append(result)
     out.print(mutant_table(results))
     killed = sum(result.passed for result in results)
     out.print(f"{killed} of {len(results)} mutants killed for the right reason, their bases clean")
+    if len(results) < len(mutants):
+        out.print(f"interrupted: {len(mutants) - len(results)} more mutants were not hunted for")
     explained = [result.explained for result in results if result.explained is not None]
     for line in explained_lines(explained) if options.explain else ():
         out.print(line, soft_wrap=True)
     write_record(options.json, mutant_facts(results))
     if any(result.failed for result in results) or not all(each.named and each.swept.smallest for each in explained):
         return Exit.FINDINGS
+    if len(results) < len(mutants):
+        return Exit.INTERRUPTED
     return Exit.OK if killed == len(results) else Exit.REQUIRED_NOT_RUN

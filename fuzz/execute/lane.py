@@ -14,10 +14,9 @@ from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.schedule import Schedule
 from fuzz.execute.worker import Encoded, LostError, Worker
 from fuzz.transport import records
-from fuzz.transport.frames import FrameError
 from fuzz.transport.process import EndedError, Ending
 
-_AT_FAULT = (BuildError, AttestationError, FrameError, EndedError)
+_AT_FAULT = (BuildError, AttestationError, EndedError)
 """What ends the start of a worker by its kernel's own doing. A missing device or process is not."""
 
 
@@ -64,23 +63,21 @@ class _ObservedWorker(Worker):
         """As of a worker, but raises LostError whatever is wrong: what was run before is not lost with it."""
         try:
             return super().start()
-        except FrameError as error:
-            said = str(error).replace(f"process {self.pid} ", "what it starts ")  # the number is another every time
-            raise self._given_up(said) from error
         except (BuildError, AttestationError) as error:
-            raise self._given_up(str(error)) from error
+            raise self._given_up(error) from error
         except (LookupError, ValueError) as error:
-            raise self._given_up(f"its worker says of itself what cannot be read: {error!r}") from FrameError(error)
+            wrong = AttestationError(f"its worker says of itself what cannot be read: {error!r}")
+            raise self._given_up(wrong) from wrong
 
     def cut(self, reason: str) -> None:
         """As `stop`, with a reason for the cases that are not run."""
         self.stop()
         self._lost = reason
 
-    def _given_up(self, reason: str) -> LostError:
+    def _given_up(self, error: Exception) -> LostError:
         self.renew()
-        self._lost = reason
-        return LostError(reason)
+        self._lost = str(error)
+        return LostError(self._lost)
 
     def _continue(
         self, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int = records.AUDIT_LAST

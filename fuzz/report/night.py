@@ -23,7 +23,7 @@ from fuzz.report.totals import UndeclaredByOp, findings_cell, not_exercised, not
 def print_night(console: Console, seen: NightView, kernels: Iterable[Kernel], page: Path) -> None:
     """A line per kernel of which something ran, a paragraph per bucket, what was not exercised, and the totals."""
     console.print(_table(seen))
-    for line in not_run_lines(idle_reasons(seen)):
+    for line in (*not_run_lines(idle_reasons(seen)), *not_run_lines(partly_run(seen))):
         console.print(line, style="yellow", soft_wrap=True)
     for bucket in seen.buckets:
         console.print()
@@ -58,6 +58,11 @@ def idle_reasons(seen: NightView) -> dict[str, str]:
     """Why targets judged nothing, by target; without those whose kernel is to blame."""
     reasons = {row.name: row.reason for row in seen.targets if row.judged == 0 and not row.attested.get("broken")}
     return {name: reason or "no case fitted it in the time that there was" for name, reason in reasons.items()}
+
+
+def partly_run(seen: NightView) -> dict[str, str]:
+    """Why some cases were not run on targets that did judge others, such as of a kernel that hangs, by target."""
+    return {row.name: row.reason for row in seen.targets if row.judged and row.not_run and row.reason}
 
 
 def _undeclared(seen: NightView, kernels: Iterable[Kernel]) -> UndeclaredByOp:

@@ -175,6 +175,7 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
 
 def _probe_elsewhere(trials: Trials, others: Sequence[Target], draws: Sequence[Draw], evidence: _Evidence) -> None:
     with WorkerPool(others, limit=trials.target.case_limit) as pool:
+        pool.watch = trials.pool.watch
         for target in others:
             if not isinstance(pool.statuses[target.id], NotRun):
                 _probe_all(replace(trials, target=target, pool=pool, known={}), draws, evidence)

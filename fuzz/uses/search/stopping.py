@@ -16,6 +16,8 @@ from fuzz.execute.pool import Watch
 
 GRACE_S = 1.5
 """This many seconds lie between the wish to stop and the end of what is still running: batches, a build, a shrink."""
+_HUNG_S = 0.25
+"""This many seconds lie between the wish to stop a night and the end of a case that hangs."""
 LAST_S = 4.0
 """This many seconds lie between the wish to stop and the end of everything else that may be left out, such as the
 page."""
@@ -97,6 +99,11 @@ class Stopping(Interruption):
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         sys.unraisablehook = self._unraisable
+
+    @property
+    def overdue(self) -> bool:
+        """True early enough that what a hang holds up, and did run, is judged and saved before OutOfTime comes."""
+        return time.monotonic() >= self._until + _HUNG_S
 
     @property
     def left(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fuzz.adapters.registry import expand
@@ -12,7 +12,7 @@ from fuzz.base.kernel import Kernel, Mutant
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts
 from fuzz.judge.judge import Judgement
-from fuzz.triage.diagnosis import TimeAllowance, diagnose
+from fuzz.triage.diagnosis import TimeAllowance, diagnose, never
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding
 from fuzz.triage.smallest import Swept, sweep
@@ -49,12 +49,14 @@ class ExplainedMutant:
         return not self.missing
 
 
-def explained_on(base: Kernel, target: Target, case: Case, judgement: Judgement) -> Finding:
+def explained_on(
+    base: Kernel, target: Target, case: Case, judgement: Judgement, stop: Callable[[], bool] = never
+) -> Finding:
     """The finding with its diagnosis, by the base and by all targets, those included where it need not be
     killed."""
     everywhere = [each for each in expand([target.kernel, base]) if each.unavailable() is None]
     with WorkerPool(everywhere) as pool:
-        return diagnose(pool, everywhere, Finding(case, judgement), TimeAllowance(_EXPLAIN_S))
+        return diagnose(pool, everywhere, Finding(case, judgement), TimeAllowance(_EXPLAIN_S, stop))
 
 
 def swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:

@@ -24,6 +24,7 @@ from fuzz.triage.history import Need, history_line, recognise
 from fuzz.triage.trial import FreshProcess
 from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.guide import Guide
+from fuzz.uses.search.stopping import Interruption, late
 from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
 from fuzz.uses.starting import is_broken, not_running, started
 
@@ -132,10 +133,18 @@ def chosen_mutants(pack: Pack, expression: str | None) -> Sequence[Mutant]:
 
 
 def hunt(
-    pack: Pack, mutant: Mutant, seed: int, max_cases: int, jobs: int, err: Console, *, explain: bool = False
+    pack: Pack,
+    mutant: Mutant,
+    seed: int,
+    max_cases: int,
+    jobs: int,
+    err: Console,
+    stop: Interruption,
+    *,
+    explain: bool = False,
 ) -> MutantResult:
-    """Search until every target of the mutant has killed it, or the case limit is reached; with `explain`, shrink and
-    explain what killed it first."""
+    """Search until every target of the mutant has killed it, the case limit is reached or a stop is wanted; with
+    `explain`, shrink and explain what killed it first."""
     base = pack.kernel(mutant.base)
     pairs = zip(expand([mutant.apply(base)]), expand([base]), strict=True)
     runs = [
@@ -152,10 +161,13 @@ def hunt(
         result = MutantResult(mutant, [run for run in runs if run.trouble or run.target.id not in missing])
         result.not_run = next((reason for name, reason in missing.items() if name not in broken), "")
         began = time.monotonic()
-        _search(pool, base.op, result.runs, seed, max_cases)
-        shown = next((run for run in result.runs if run.ok), None)
+        pool.watch = late(lambda: stop.overdue)
+        _search(pool, base.op, result.runs, seed, max_cases, stop)
+        shown = None if stop.wanted else next((run for run in result.runs if run.ok), None)
         if explain and shown is not None and shown.evidence is not None and shown.killed_by is not None:
-            explained = explained_on(base, shown.target, shown.evidence, shown.killed_by)
+            explained = explained_on(base, shown.target, shown.evidence, shown.killed_by, lambda: stop.wanted)
+            if stop.wanted:
+                return result
             seconds, smallest = time.monotonic() - began, swept(explained, shown.target.kernel, shown.killed_by)
             result.explained = ExplainedMutant(mutant, explained, seconds, smallest)
     for run in result.runs:
@@ -166,7 +178,9 @@ def hunt(
     return result
 
 
-def _search(pool: WorkerPool, op: str, runs: Sequence[MutantRun], seed: int, max_cases: int) -> None:
+def _search(
+    pool: WorkerPool, op: str, runs: Sequence[MutantRun], seed: int, max_cases: int, stop: Interruption
+) -> None:
     sent = 0
     laws = declared(run.target.kernel for run in runs)
     guide = Guide(seed) if runs and runs[0].mutant.of_size else None
@@ -175,7 +189,7 @@ def _search(pool: WorkerPool, op: str, runs: Sequence[MutantRun], seed: int, max
 
     def consume(cases: list[Case]) -> None:
         nonlocal sent
-        if sent >= max_cases or all(run.killed_by or run.trouble for run in runs):
+        if stop.wanted or sent >= max_cases or all(run.killed_by or run.trouble for run in runs):
             raise StopSearch
         entries = with_twins(cases, laws, _TWIN_ONE_IN)
         sent += len(entries)

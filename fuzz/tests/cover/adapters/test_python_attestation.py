@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from fuzz.adapters.build import BuildError
 from fuzz.adapters.python import (
     DevicePlacement,
     Framework,
@@ -194,8 +193,10 @@ def test_a_source_that_changes_what_it_is_declared_with_is_refused(tmp_path: Pat
     text = "import os\nos.environ['BACKEND'] = 'numpy'\n" + TORCH_HEAD + indented("y.copy_(x)")
     target = python_target(tmp_path, text, environment={"BACKEND": "torch"})
     said = "planted.py: it is declared with BACKEND='torch', and its source makes that 'numpy'"
-    with pytest.raises(BuildError, match=re.escape(said)), WorkerPool([target], cache=cache):
-        pass
+    with WorkerPool([target], cache=cache) as pool:
+        status = pool.statuses[target.id]
+    assert isinstance(status, NotRun)
+    assert said in status.reason
 
 
 @pytest.mark.parametrize(

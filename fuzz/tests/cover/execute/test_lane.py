@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.adapters import c
 from fuzz.adapters.c import CKernel
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case, contiguous
@@ -17,10 +18,13 @@ from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, HEAD, a_case, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, indented, python_target
-from fuzz.transport import process
+from fuzz.transport import records
 
 FOREVER = 3600.0
 _HANGS = "if (n == 5) for (volatile int on = 1; on;) {}\n    copy(c);"
+_LIES = f"""
+    struct {{ unsigned magic, size; }} hello = {{ {records.HELLO_MAGIC:#x}, 8 }};
+    fwrite(&hello, sizeof hello, 1, stdout); fwrite("arch\\nxx=", 8, 1, stdout); fflush(stdout);"""
 _HUNG, _FINE = a_case(contiguous((3, 5))), a_case(contiguous((3, 4)))
 
 
@@ -86,16 +90,12 @@ def _not_run(target: Target, cache: Path) -> NotRun:
         ("raise SystemExit(0)", "SystemExit: 0"),
         ("import os; os._exit(0)", "the worker cannot be started: ended with exit code 0"),
         ("import os; os.kill(os.getpid(), 11)", "the worker cannot be started: killed by SIGSEGV"),
-        ("while True: pass", "the worker cannot be started: no answer within the time limit"),
     ],
 )
-def test_a_python_kernel_that_ends_or_hangs_when_it_is_loaded_is_to_blame(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+def test_a_python_kernel_that_ends_when_it_is_loaded_is_to_blame(
+    tmp_path: Path, cache: Path, text: str, said: str
 ) -> None:
-    if "while" in text:
-        monkeypatch.setattr(process, "_HELLO_LIMIT_S", 1.0)
-    target = python_target(tmp_path, text + "\n")
-    status = _not_run(replace(target, case_limit=1.0), cache)
+    status = _not_run(python_target(tmp_path, text + "\n"), cache)
     assert said in status.broken
     assert said in status.reason
 
@@ -104,16 +104,21 @@ def test_a_python_kernel_that_ends_or_hangs_when_it_is_loaded_is_to_blame(
     ("constructor", "said"),
     [
         ("_Exit(3);", "the worker cannot be started: ended with exit code 3"),
-        ('for (int i = 0; i < 99; i++) puts("no hello of a worker"); fflush(stdout);', "what it starts is no worker"),
+        ('for (int i = 0; i < 99; i++) puts("no hello of a worker"); fflush(stdout);', "it is no worker"),
+        ("for (volatile int on = 1; on;) {}", "the worker cannot be started: no answer within the time limit"),
+        (_LIES, "its worker says of itself what cannot be read: "),
     ],
 )
-def test_a_c_kernel_that_speaks_or_ends_before_its_worker_is_to_blame(
-    tmp_path: Path, cache: Path, constructor: str, said: str
+def test_a_c_kernel_that_speaks_ends_or_hangs_before_its_worker_is_to_blame(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, constructor: str, said: str
 ) -> None:
+    if "for (volatile" in constructor:  # the others are given the time that they may need on a busy machine
+        monkeypatch.setattr(c, "_START_LIMIT_S", 1.0)
     source = tmp_path / "early.c"
     early = f"__attribute__((constructor)) static void early(void) {{ {constructor} }}\n"
     source.write_text(f"{HEAD}    copy(c);\n    return KF_OK;\n}}\n{early}")
-    status = _not_run(c_target(CKernel("early", "rms_norm", source, capabilities=ANYTHING), "native"), cache)
+    target = c_target(CKernel("early", "rms_norm", source, capabilities=ANYTHING), "native")
+    status = _not_run(replace(target, case_limit=1.0), cache)
     assert said in status.broken
 
 

@@ -19,6 +19,8 @@ from fuzz.findings.database_views import NightView, view
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import BucketRow, TargetRow
 from fuzz.judge.judge import Judgement
+from fuzz.report.console import results
+from fuzz.report.night import print_night
 from fuzz.report.page import write_page
 from fuzz.tests.common.examples import plain
 from fuzz.triage.finding import Finding
@@ -57,14 +59,16 @@ def _night(folder: Path) -> NightView:
     opened = open_night(engine, 1, 10.0, f"kernelfuzz nightly --pack '{_EVIL}'", {"cpu": _EVIL}, resume=False)
     begin_slice(engine, opened.position, Turn(0, "rms_norm", 5, 1.0))
     with Session(engine) as transaction, transaction.begin():
-        for each, runs in ((target, True), ("c-idle@native", False)):
-            facts = {"kernel": _EVIL, "op": "rms_norm", "runs": runs, "reason": _EVIL, "attested": {}}
+        for each, runs in ((target, True), ("c-idle@native", False), ("c-broken@native", False)):
+            attested = {"broken": _EVIL} if each == "c-broken@native" else {}
+            facts = {"kernel": _EVIL, "op": "rms_norm", "runs": runs, "reason": _EVIL, "attested": attested}
             transaction.add(TargetRow(night_id=opened.night, name=each, **facts))
     batch = Unsaved(
         cases=Counter({(opened.position.slice, 0): 2}),
         judged=Counter({(opened.position.slice, 0): 2}),
         counts=Counter({
             ("judged", target): 2, ("findings", target): 1, ("not_run", "c-idle@native"): 1,
+            ("not_run", target): 1,
             ("compared", _EVIL): 1, ("visit", "rms_norm", _EVIL, _EVIL): 1,
         }),
         reasons={"c-idle@native": _EVIL},
@@ -87,6 +91,20 @@ def test_a_name_is_shown_and_never_run(tmp_path: Path) -> None:
     assert not tags.elements & {"script", "img", "iframe", "object", "embed", "link"}
     assert not {name for name in tags.attributes if name.startswith("on") or name == "src"}
     assert tags.words.count("<script>alert(1)</script>") >= 5, "it is told as it is"
+
+
+def test_a_broken_kernel_and_cases_that_were_left_out_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, seen = tmp_path / "report.html", _night(tmp_path)
+    write_page(page, seen)
+    assert "<h1>1 bug found, 1 kernel broken</h1>" in page.read_text()
+    assert "Not every case was run on some targets." in page.read_text()
+    print_night(results(), seen, page)
+    said = capsys.readouterr().out
+    assert f"NOT_RUN c-{_EVIL}@native:gcc-O2: {_EVIL}" in said
+    assert f"CRASH  {_EVIL}  c-broken@native" in said
+    assert "NOT_RUN c-broken@native" not in said
 
 
 def test_a_page_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,15 @@ def kernels(tmp_path: Path) -> Kernels:
     return make
 
 
+def _mutants(**totals: str) -> str:
+    """Planted bugs by their names: each begins its sum elsewhere."""
+    return "".join([
+        f'PLANTS = {list(totals.items())!r}\n',
+        'MUTANTS = tuple(Mutant(name, "good", (("float total = 0.0f;", f"float total = {total};"),),\n',
+        '    ("c-*@native:gcc-O2",), "always", ("FAIL_NUMERIC",), "none") for name, total in PLANTS)\n',
+    ])  # fmt: skip
+
+
 def test_a_kernel_that_does_not_compile_is_a_finding_of_its_own_in_every_report(
     cli_here: Cli, kernels: Kernels, tmp_path: Path
 ) -> None:
@@ -120,11 +129,7 @@ def test_a_night_goes_on_without_it_and_outlasts_a_hang_and_its_page_says_so(ker
 
 
 def test_a_planted_bug_that_does_not_compile_is_not_killed(cli_here: Cli, kernels: Kernels) -> None:
-    pack = kernels(good=GENERIC)
-    mutants = 'MUTANTS = tuple(Mutant(name, "good", (("float total = 0.0f;", f"float total = {text};"),), '
-    mutants += '("c-*@native:gcc-O2",), "always", ("FAIL_NUMERIC",), "none") '
-    mutants += 'for name, text in (("broken", "oops"), ("off", "9.0f")))\n'
-    (pack / "pack.py").write_text(_PACK + mutants)
+    (kernels(good=GENERIC) / "pack.py").write_text(_PACK + _mutants(broken="oops", off="9.0f"))
     done = cli_here("selftest", "--pack", "pack")
     assert done.returncode == 1, done.stderr
     assert "1 of 2 mutants killed" in done.stdout
@@ -178,6 +183,19 @@ def test_a_signal_ends_a_run_although_a_kernel_hangs_and_what_was_found_is_repor
     assert "FAIL_NUMERIC  wrong" in said
     assert "NOT_RUN c-stuck@native:gcc-O2: broken off at the end of the run: " in said
     assert log.read_text().count("waiting for") == 1
+
+
+def test_a_signal_ends_a_selftest_with_what_was_killed(kernels: Kernels, tmp_path: Path) -> None:
+    """The second change is none: nothing kills it."""
+    (kernels(good=GENERIC) / "pack.py").write_text(_PACK + _mutants(off="9.0f", same="0.0f + 0.0f"))
+    words, log = ["selftest", "--pack", "pack", "--max-cases", "999999999"], tmp_path / "log"
+    with log.open("wb") as errors, Running([sys.executable, "-m", "fuzz", *words], tmp_path, errors.fileno()) as run:
+        until(lambda: "[2/2] same" in log.read_text(), run)
+        run.send_signal(signal.SIGTERM)
+        said, _ = run.ended()
+    assert run.returncode == 2, log.read_text()
+    assert "1 of 1 mutants killed" in said
+    assert "interrupted: 1 more mutants were not hunted for" in said
 
 
 def test_a_kernel_that_hangs_again_and_again_leaves_the_time_to_others(cli_here: Cli, kernels: Kernels) -> None:
