@@ -9,6 +9,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "worker.h"
 
 static const int CAUGHT[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
@@ -18,31 +19,6 @@ static sigjmp_buf escape;
 static volatile sig_atomic_t inside_kernel;
 static volatile int fault_signal, fault_access;
 static uint8_t *volatile fault_address;
-
-static int access_of(const ucontext_t *context) {
-#if defined(__x86_64__)
-    enum { PAGE_FAULT_WRITE = 2 };
-    return context->uc_mcontext.gregs[REG_ERR] & PAGE_FAULT_WRITE ? ACCESS_WRITE : ACCESS_READ;
-#elif defined(__aarch64__)
-    /* The exception syndrome is one of the optional records that follow the registers. */
-    const uint8_t *record = context->uc_mcontext.__reserved, *end = record + sizeof context->uc_mcontext.__reserved;
-    while (end - record >= 16) {
-        uint32_t magic, size;
-        uint64_t syndrome;
-        memcpy(&magic, record, 4);
-        memcpy(&size, record + 4, 4);
-        if (magic == 0 || size < 8) break;
-        if (magic == 0x45535201) {
-            memcpy(&syndrome, record + 8, 8);
-            return syndrome >> 6 & 1 ? ACCESS_WRITE : ACCESS_READ;
-        }
-        record += size;
-    }
-    return ACCESS_UNKNOWN;
-#else
-    return ACCESS_UNKNOWN;
-#endif
-}
 
 static void on_fault(int signal_number, siginfo_t *info, void *context) {
     if (!inside_kernel) { /* the worker's own fault: die visibly */
