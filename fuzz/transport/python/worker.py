@@ -8,9 +8,12 @@ import sys
 import warnings
 from typing import NoReturn
 
+from fuzz.base.op import OPS
+from fuzz.transport.python.arrays import Arrays, arrays_of
 from fuzz.transport.python.attempt import Runs, respond
 from fuzz.transport.python.attest import attested
 from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec
+from fuzz.transport.python.memory import Arena, DeviceMemory, FreshMemory, Memory
 from fuzz.transport.python.protocol import Channel, broken_frame
 
 _LOST_DEVICE_EXIT = 71
@@ -21,16 +24,17 @@ def work(spec: Spec) -> None:
     os.environ.update(spec.environment)
     warnings.simplefilter("ignore")
     channel = Channel()
-    import torch
-
-    torch.set_num_threads(1)
+    arrays = arrays_of(spec.framework)
+    if spec.framework != "numpy":
+        arrays.library.set_num_threads(1)
     try:
+        memory = _memory(spec, arrays)
         kernel = LoadedKernel(spec)
-    except KernelError as error:
-        channel.hello(f"broken={error}")
+    except (KernelError, MemoryError) as error:
+        channel.hello(f"{'broken' if isinstance(error, KernelError) else 'missing'}={error}")
         return
-    channel.hello(attested(spec, kernel, torch))
-    runs = Runs(kernel, torch, spec.torch_device, spec.margin)
+    channel.hello(attested(spec, kernel, arrays.library))
+    runs = Runs(kernel, arrays, memory, arrays.library.cuda.synchronize if spec.device == "cuda" else None)
     for request in channel.requests():
         for case, _ in request.cases:
             if case.op != spec.op:
@@ -50,6 +54,14 @@ def work(spec: Spec) -> None:
             for position, answered in enumerate(answers, start):
                 channel.write(respond(position, *answered))
             signal.alarm(0)
+            memory.release()
+
+
+def _memory(spec: Spec, arrays: Arrays) -> Memory:
+    """Under a tool, which has no margin, every tensor is memory of its own: the tool watches its ends."""
+    if spec.device == "cuda":
+        return DeviceMemory(spec.margin, arrays.library)
+    return Arena(spec.margin, len(OPS[spec.op].operands), spec.watcher) if spec.margin else FreshMemory(spec.margin)
 
 
 def _lose_device(error: Exception) -> NoReturn:
