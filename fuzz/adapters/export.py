@@ -252,7 +252,7 @@ def _python_tensor(
     name: str, tensor: Tensor | Output, allowed: list[Allowed], origins: list[int] | None
 ) -> Iterator[str]:
     layout, size = tensor.layout, ITEMSIZE[tensor.dtype]
-    facts = {"dtype": tensor.dtype, "shape": layout.shape, "strides": layout.strides}
+    facts: dict[str, object] = {"dtype": tensor.dtype, "shape": layout.shape, "strides": layout.strides}
     facts |= {"guard": layout.guard, "offset": layout.offset}
     yield f"        {name!r}: {{**{facts!r},"
     if tensor.alias is not None:
