@@ -72,12 +72,15 @@ class Attempt:
 
     def collect(self) -> Answer:
         """What the kernel left behind. On a GPU only after everything queued is done."""
+        answer = self._left()
+        # Asked last: to read what it returned may touch it too, where that is a view beyond a tensor's end.
         touched = self._memory.touched(list(self._own()))
+        return answer if touched is None else Answer(records.FAULT, {}, answer.damages, {}, touched=touched)
+
+    def _left(self) -> Answer:
         memory = {slab.index: slab.after() for slab in self._own()}
         rejected = isinstance(self._returned, Raised) and self._returned.rejected
         damages = tuple(record for slab in self._own() for record in _damages(slab, memory[slab.index], rejected))
-        if touched is not None:
-            return Answer(records.FAULT, {}, damages, {}, touched=touched)
         if isinstance(self._returned, Raised):
             status = records.REJECTED if self._returned.rejected else records.RAISED
             return Answer(status, {}, damages, {}, self._returned.words)

@@ -134,6 +134,7 @@ class Arena:
         if self._watch is not None:
             self._watch.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(_Fault))
         self._seen = _Fault()
+        self.watch()
 
     def place(self, slab: Slab) -> None:
         self._fit(slab.index, len(slab.image))
@@ -144,6 +145,8 @@ class Arena:
         slab.memory[:] = slab.image
 
     def watch(self) -> None:
+        if self._seen.address:  # nobody asked what it was
+            self._close()
         if self._watch is not None:
             self._watch(self._start, self._size, self._seen)
 
@@ -151,14 +154,16 @@ class Arena:
         if not self._seen.address:
             return None
         self._close()
-        index = (self._seen.address - self._start) // _SLOT_BYTES
+        address, access = self._seen.address, self._seen.access
+        self._seen.address = 0
+        index = (address - self._start) // _SLOT_BYTES
         slab = next((each for each in slabs if each.index == index), None)
         if slab is None:  # only so far from every tensor that it says nothing
-            return Touched(-1, UNKNOWN_BYTE, -1, self._seen.access)
-        start = self._seen.address - slab.memory.ctypes.data - slab.start
+            return Touched(-1, UNKNOWN_BYTE, -1, access)
+        start = address - slab.memory.ctypes.data - slab.start
         inside = 0 <= start < slab.size  # a kernel that kept an earlier, larger call's memory, or closed its own
         byte = UNKNOWN_BYTE if inside else start if start < 0 else start - slab.size
-        return Touched(index, byte, slab.nearest(start), self._seen.access)
+        return Touched(index, byte, slab.nearest(start), access)
 
     def release(self) -> None:
         for index, size in enumerate(self._open):

@@ -142,6 +142,15 @@ def test_whoever_touches_it_and_whatever_handles_signals(run_python: RunPython, 
     assert [outcome.fault for outcome in found] == [Fault("SIGSEGV", "x", 2, 0, "read", 3)] * 2
 
 
+def test_a_returned_view_that_is_longer_than_its_tensor(tmp_path: Path, cache: Path) -> None:
+    """It is read after the call; the case that comes next is guarded as well as this one."""
+    text = NUMPY_HEAD.replace("x, y,", "x,") + indented(
+        "return np.lib.stride_tricks.as_strided(x[1:], (3, 4), (16, 4))"
+    )
+    found = outcomes(python_target(tmp_path, text, "numpy"), cache, a_case(), a_case())
+    assert [outcome.fault for outcome in found] == [Fault("SIGSEGV", "x", 2, 0, "read", 3)] * 2
+
+
 def test_large_memory_is_guarded_too_and_given_back(run_python: RunPython) -> None:
     large = a_case(contiguous((3, 3 << 20)))
     resident = "int(open('/proc/self/statm').read().split()[1]) * 4096 >> 20"
