@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, head
 from oracles.enclosure import Comparison, Enclosure, Mask, Worst, canonical, compare, is_blunt, passes, worst_pass
-from oracles.numerics import Numerics
+from oracles.numerics import Numerics, NumericsError
 from oracles.ops import OpProblem, load
 from oracles.precise import START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError
@@ -181,7 +182,8 @@ class Truth:
             if numerics not in self._screens:
                 missing = [each for each in dict.fromkeys((numerics, *self._contracts)) if each not in self._screens]
                 self._screens.update(dict.fromkeys(missing, (0, {})))
-                self._screens.update(self.op.screens(missing, self.problem.structured))
+                with suppress(NumericsError):  # one that the problem contradicts; the others have their enclosures
+                    self._screens.update(self.op.screens(missing, self.problem.structured))
             place, screens = self._screens[numerics]
             return screens[name].worst(name, received, place) if name in screens else None
 

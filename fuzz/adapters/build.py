@@ -25,8 +25,26 @@ NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
+_ERROR = re.compile(r"error:|undefined reference|multiple definition", re.IGNORECASE)
+_OFFSET = re.compile(r":\(\.\S+?\)")
+"""Where a linker's error is in the code, which depends on flags."""
+_OBJECT = re.compile(r"\S*/cc\w{6}\.o\b:? ?")
+"""An object of the compiler's own."""
+
+
 class BuildError(UsageError):
-    """A kernel that does not compile, or a cache that cannot be used. The message is complete: print it as it is."""
+    """A kernel that does not compile or cannot be loaded. The message is complete: print it as it is."""
+
+    @property
+    def reason(self) -> str:
+        """The message in one line: of a compiler's, the first that is an error."""
+        first, *more = str(self).splitlines()
+        wrong = next((line.strip() for line in more if _ERROR.search(line)), "")
+        return f"it does not compile: {_OFFSET.sub('', wrong)}" if wrong else first
+
+
+class CacheError(UsageError):
+    """A cache that cannot be used: nothing can be built."""
 
 
 def cache_directory() -> Path:
@@ -66,7 +84,7 @@ class Builder:
 
         def make(output: Path) -> None:
             with self._compiling:
-                self._compile(commands(output))
+                self._compile(commands(output), output.parent)
 
         return self._cached(self.cache / name, make)
 
@@ -74,13 +92,15 @@ class Builder:
         """A file of that text in `folder` of the cache."""
         return self._cached(self.cache / folder / name, lambda output: output.write_text(text, encoding="utf-8"))
 
-    def _compile(self, command: Sequence[str]) -> None:
+    def _compile(self, command: Sequence[str], scratch: Path) -> None:
         """Run a compiler. It leads a process group, so that a kill reaches what it has started."""
         with self._lock:
             if self._stopped:
                 raise BuildError("the build was stopped")
             pipe = subprocess.PIPE
-            compiler = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+            compiler = subprocess.Popen(
+                command, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True
+            )
             self._running.add(compiler)
         try:
             _, said = compiler.communicate()
@@ -88,7 +108,9 @@ class Builder:
             with self._lock:
                 self._running.discard(compiler)
         if compiler.returncode != 0:
-            raise BuildError(f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}")
+            text = f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}"
+            # What has another name every time, and is gone by now, would make two of one error.
+            raise BuildError(_OBJECT.sub("", text).replace(f"{scratch}/", ""))
 
     def _cached(self, path: Path, make: Callable[[Path], object]) -> Path:
         """The file, made unless it is there. It appears by rename, so that nobody ever sees a half-written one."""
@@ -103,7 +125,7 @@ class Builder:
                     output.replace(path)
             except OSError as error:
                 why = error.strerror or error
-                raise BuildError(f"cannot write the build cache {self.cache}: {why} (set KERNELFUZZ_CACHE)") from error
+                raise CacheError(f"cannot write the build cache {self.cache}: {why} (set KERNELFUZZ_CACHE)") from error
         return path
 
 
@@ -111,8 +133,9 @@ def edited_source(kernel: Kernel) -> str:
     """The kernel's source text with its edits applied. Raises BuildError unless each edit fits exactly once."""
     try:
         text = kernel.source.read_text()
-    except OSError as error:
-        raise BuildError(f"{kernel.name}: cannot read {kernel.source}: {error.strerror}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"it is no text: {error}"
+        raise BuildError(f"{kernel.name}: cannot read {kernel.source}: {why}") from error
     for old, new in kernel.edits:
         found = text.count(old)
         if found != 1:
@@ -133,7 +156,7 @@ def included_files(source: str, directory: Path) -> dict[Path, str]:
         path = next((p for p in (near / name, directory / name, NATIVE / name) if p.is_file()), None)
         if path is None or path.resolve() in texts:
             continue
-        texts[path.resolve()] = path.read_text()
+        texts[path.resolve()] = path.read_text(errors="replace")
         waiting += [(inner, path.parent) for inner in _INCLUDE.findall(texts[path.resolve()])]
     return texts
 

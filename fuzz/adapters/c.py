@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fuzz.adapters import toolchain
@@ -16,13 +17,16 @@ from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target,
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
-from fuzz.transport.process import Process, command
+from fuzz.transport.child import MarkedChild, command
+from fuzz.transport.process import Process
 from oracles.numerics import Numerics
 
 OPTS = ("O0", "O2")
 """A real shipped SVE kernel was wrong at -O0 only."""
 WORKER_FLAGS = ("-O2", "-std=gnu11")
 _CASE_LIMIT_S = 5.0
+_START_LIMIT_S = 30.0
+"""A worker takes milliseconds to start, an emulated one tenths of a second: this is for machines that are busy."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class CKernel(Kernel):
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
+    keeps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -202,7 +207,8 @@ class CProgram:
         return (*prefix_of(self.target), str(self.path))
 
     def process(self, limit: float) -> Process:
-        return Process(command(self.command), limit)
+        start = partial(MarkedChild, self.command) if self.target.emulated else command(self.command)
+        return Process(start, limit, start_limit=_START_LIMIT_S)
 
     def attested(self, hello: str) -> CAttestation:
         lines = dict(line.split("=", 1) for line in hello.splitlines())

@@ -20,8 +20,9 @@ from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target,
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
+from fuzz.transport.child import Child, command
 from fuzz.transport.fork_server import fork_server, worker_environment
-from fuzz.transport.process import MEMORY_LIMIT, Child, Process, command
+from fuzz.transport.process import MEMORY_LIMIT, Process
 from fuzz.transport.python.kernel import MARGIN_BYTES, Spec, source_digest
 from oracles.numerics import Numerics
 
@@ -102,6 +103,7 @@ class PythonKernel(Kernel):
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
+    keeps: tuple[str, ...] = ()
 
     shares_memory: ClassVar[bool] = False  # torch has none of it
 
@@ -205,7 +207,10 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     kernel = python_kernel(target.kernel)
     tool = builder.tool if target.sanitizable else ()
     text = edited_source(kernel)
-    digest = source_digest(text, kernel.source.parent)
+    try:
+        digest = source_digest(text, kernel.source.parent)
+    except OSError as error:  # of a module beside it, such as a symbolic link that leads nowhere
+        raise BuildError(f"{kernel.name}: cannot read {error.filename}: {error.strerror}") from error
     spec = Spec(
         source=str(builder.text(f"python-{digest[:32]}", kernel.source.name, text)),
         folder=str(kernel.source.resolve().parent),

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from fuzz.adapters.build import Builder
+from fuzz.adapters.build import Builder, BuildError
 from fuzz.adapters.export import Script
 from fuzz.adapters.isa import Emulator
 from fuzz.adapters.toolchain import Host, Tool
@@ -147,6 +147,16 @@ class NotRun:
     """A target that has no worker, and so is not judged."""
 
     reason: str
+    """One line."""
+    broken: str = ""
+    """All that is known, where the kernel itself is to blame: it does not compile or load, or its worker is not what it
+    must be. It is '' where this machine is."""
+
+    @classmethod
+    def broken_by(cls, error: Exception) -> NotRun:
+        """A kernel of which no worker can be built or started."""
+        said = str(error).strip() or repr(error)
+        return cls(error.reason if isinstance(error, BuildError) else said.splitlines()[0], said)
 
 
 class Program(Protocol):

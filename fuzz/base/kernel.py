@@ -12,6 +12,7 @@ from typing import Any, ClassVar, get_args
 
 from fuzz.base.capability import Capabilities, Capability, DeclarationError, one_of
 from fuzz.base.op import OPS, Op
+from fuzz.base.outcome import CHANGES
 from oracles.numerics import Numerics
 from oracles.summation import Summation
 
@@ -36,6 +37,9 @@ class Kernel:
     """These laws hold bit for bit, as `kernelfuzz list laws` names them. A correct kernel may break all but the
     default: it may peel rows to an aligned address, split a reduction by the number of rows, or take another path for
     strides. One that adds in no fixed order, such as by atomic additions, declares `laws=()`."""
+    keeps: tuple[str, ...]
+    """What of its process it may leave changed, in the words of CHANGES: ("threads",) for a pool of threads that waits
+    for the next call. Everything else that outlives a call is a finding."""
     summary: str
     """The line that `kernelfuzz list kernels` shows."""
 
@@ -67,6 +71,8 @@ class Kernel:
         if not isinstance(self.source, Path):
             raise DeclarationError(f"source: write a path, Path(__file__).parent / {str(self.source)!r}")
         one_of("op", self.op, tuple(OPS))
+        for kind in self.keeps:
+            one_of("keeps", kind, CHANGES)
         _check_tensors(self.capabilities, OPS[self.op])
         if not isinstance(self.numerics.summation, get_args(Summation)):
             raise DeclarationError(f"numerics.summation: {self.numerics.summation!r} is not a summation structure")

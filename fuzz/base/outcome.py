@@ -77,6 +77,31 @@ class Unwritten:
     count: int
 
 
+CHANGES = (
+    "floating-point environment", "calling convention", "memory", "signals", "descriptors", "children", "threads",
+    "folder", "environment", "limits", "timers", "scheduling", "library state",
+)  # fmt: skip
+"""What of its process a kernel can leave changed behind it; a kernel may declare that it keeps some of it."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something of the process that is another one after the call."""
+
+    kind: str
+    """One of CHANGES."""
+    words: str
+
+    @property
+    def lasts(self) -> bool:
+        """Whether later calls meet it too. The worker itself gives registers back, and memory that is lost does not
+        change what a call computes."""
+        return self.kind not in ("calling convention", "memory")
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.words}"
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What `target` did with a case."""
@@ -88,5 +113,7 @@ class Outcome:
     fault: Fault | None = None
     damage: tuple[Damage, ...] = ()
     unwritten: tuple[Unwritten, ...] = ()
+    changes: tuple[Change, ...] = ()
+    """What the process is left with; of calls that returned."""
     detail: str = ""
     """Plain words, for every status but RAN and FAULT."""

@@ -28,8 +28,12 @@ class Verdict(Enum):
     """An output element was never written."""
     FAIL_ACCEPTED_INVALID = "FAIL_ACCEPTED_INVALID"
     """An input that must be rejected was taken."""
+    FAIL_PROCESS = "FAIL_PROCESS"
+    """The values are right, and the kernel left its process changed: its floating-point environment, its memory in use,
+    its descriptors, a child, ..."""
     CRASH = "CRASH"
-    """A signal that is no memory error near a tensor, an exception, or the process ended."""
+    """A signal that is no memory error near a tensor, an exception, the process ended, or it could not be built or
+    started."""
     TIMEOUT = "TIMEOUT"
     """No answer within the time limit."""
     REJECTED = "REJECTED"

@@ -83,6 +83,7 @@ def verify(options: VerifyOptions) -> Exit:
     Exit code 4 names the first broken file; with --run, 1 if a kernel fails a case and 5 if nothing ran.
     """
     from fuzz.report import console
+    from fuzz.report.outline import tally_broken
     from fuzz.report.totals import run_notes, run_table
     from fuzz.uses.corpus.contents import checked, judged
     from fuzz.uses.corpus.folder import built_in
@@ -99,8 +100,10 @@ def verify(options: VerifyOptions) -> Exit:
     out.print(run_table(tally))
     for line in (*run_notes(tally), *untaken):
         out.print(line, style="yellow", soft_wrap=True)
+    for each in tally_broken(tally):
+        out.print(each.text("", whole=True), soft_wrap=True)
     print(f"{tally.judged:,} judged runs, {tally.findings} findings")
-    if tally.findings:
+    if tally.findings or tally.broken:
         return Exit.FINDINGS
     return Exit.OK if tally.judged else Exit.NOTHING_RAN
 

@@ -31,9 +31,12 @@ _TYPER_INTERRUPTED = 130
 """Typer returns this for a KeyboardInterrupt."""
 
 
-def exit_of(tally: Tally, *, failing: bool, missing: bool, interrupted: bool = False) -> Exit:
-    """Findings first, then what was required and did not run, then what could not be judged."""
-    if failing:
+def exit_of(tally: Tally, *, failing: bool, missing: bool, interrupted: bool = False, errors: bool = False) -> Exit:
+    """Errors of ours first, for they shake everything else; then findings, among them kernels that cannot be built or
+    started; then what was required and did not run; then what could not be judged."""
+    if errors:
+        return Exit.INTERNAL
+    if failing or tally.broken:
         return Exit.FINDINGS
     if missing:
         return Exit.REQUIRED_NOT_RUN

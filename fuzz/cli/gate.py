@@ -75,6 +75,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.uses.gate.plan import SEED, phases
     from fuzz.uses.gate.session import GateRun
     from fuzz.uses.search.calls import CallLog
+    from fuzz.uses.search.stopping import Interruption
     from fuzz.uses.starting import note_not_running, restarted, started, writable
 
     out, err = console.results(), console.progress()
@@ -101,10 +102,12 @@ def gate(options: GateOptions) -> Exit:
         session.observers = [progress, twins, calls, log]
         with session.interruption:
             measured = session.run(pool, plan)
-        note_histories(book, session.target, calls, options.case_limit)
-        if session.unknown and seconds is not None and not session.interruption.wanted:
-            progress.stop()
-            explain_findings(book, pool, targets, seconds, err)
+        progress.stop()
+        if not session.interruption.wanted:
+            with Interruption("what is known of the findings is shown") as skip:
+                note_histories(book, session.target, calls, options.case_limit, skip)
+                if session.unknown and seconds is not None:
+                    explain_findings(book, pool, targets, seconds, err, skip)
         restarts = restarted(pool, oracle)
         remarks = _remarks(options, session, measured, corpora, pack)
         outline = replace(
@@ -112,18 +115,22 @@ def gate(options: GateOptions) -> Exit:
             complaints=(*remarks.complaints, *remarks.missing),
             notes=(*([changes.note] if changes.note else ()), *session.notes, *remarks.notes),
         )
-        log.findings(book, [failure.text for failure in outline.failures])
+        log.findings(book, [failure.text for failure in outline.failures if not failure.broken])
         facts = {"base": options.base, "touched": reasons, "cases": session.counts}
         log.note("gate", {"ok": outline.ok, **facts, "complaints": outline.complaints, "notes": outline.notes})
         log.summary(session.tally, time.monotonic() - began)
     failing, interrupted = bool(outline.failing or remarks.complaints), session.interruption.wanted
-    code = exit_of(session.tally, failing=failing, missing=bool(remarks.missing), interrupted=interrupted)
+    code = exit_of(
+        session.tally, failing=failing, missing=bool(remarks.missing), interrupted=interrupted, errors=bool(book.errors)
+    )
     passed, elapsed = code is Exit.OK, time.monotonic() - began
     print_gate(out, outline, session.tally, session.counts, options.base, reasons, elapsed, passed=passed)
     write_reports(outline, wanted)
     troubles = [each for each in (book.trouble, log.trouble) if each]
     for line in (*restarts, *troubles):
         err.print(line, style="yellow", soft_wrap=True)
+    for line in book.errors:
+        err.print(line, style="bold red", soft_wrap=True)
     return Exit.INTERNAL if troubles and passed else code
 
 

@@ -103,7 +103,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
             except Exception:
                 close(engine, opened.position, "error")
                 raise
-            return _exit(ended, interrupted=stopping.signalled)
+            return _exit(ended, interrupted=stopping.signalled, errors=bool(session.errors))
 
 
 def _announced(opened: Opened, resume: bool) -> str:
@@ -112,11 +112,13 @@ def _announced(opened: Opened, resume: bool) -> str:
     return f"night {opened.night} {what}: seed {opened.seed}, {opened.left_s:,.0f} s left{note}"
 
 
-def _exit(ended: NightEnd, *, interrupted: bool = False) -> Exit:
+def _exit(ended: NightEnd, *, interrupted: bool = False, errors: bool = False) -> Exit:
     tally = ended.tally
     if tally is None:
         return Exit.INTERNAL
-    code = exit_of(tally, failing=tally.findings > 0, missing=bool(ended.missing), interrupted=interrupted)
+    code = exit_of(
+        tally, failing=tally.findings > 0, missing=bool(ended.missing), interrupted=interrupted, errors=errors
+    )
     return code if ended.saved or code is not Exit.OK else Exit.INTERNAL
 
 

@@ -61,6 +61,7 @@ def run(options: RunOptions) -> Exit:
     from fuzz.uses.explaining import explain_findings, note_histories
     from fuzz.uses.search.calls import CallLog
     from fuzz.uses.search.runner import Limits, Runner
+    from fuzz.uses.search.stopping import Interruption
     from fuzz.uses.search.turns import search_ops
     from fuzz.uses.starting import missing_targets, note_not_running, restarted, started, unmatched, writable
 
@@ -92,12 +93,14 @@ def run(options: RunOptions) -> Exit:
         with runner.interruption:
             search_ops(runner, seed)
         elapsed = time.monotonic() - began
-        note_histories(book, runner.target, calls, options.case_limit)
-        if seconds is not None:
-            progress.stop()
-            explain_findings(book, pool, targets, seconds, err)
+        progress.stop()
+        if not runner.interruption.terminated:
+            with Interruption("what is known of the findings is shown") as skip:
+                note_histories(book, runner.target, calls, options.case_limit, skip)
+                if seconds is not None:
+                    explain_findings(book, pool, targets, seconds, err, skip)
         outline = run_outline("run", book, targets, tally, twins, origin)
-        log.findings(book, [failure.text for failure in outline.failures])
+        log.findings(book, [failure.text for failure in outline.failures if not failure.broken])
         log.summary(tally, elapsed)
         restarts = restarted(pool, oracle)
     print_run(out, outline, tally, book, elapsed)
@@ -109,5 +112,10 @@ def run(options: RunOptions) -> Exit:
         err.print(line, style="yellow")
     for line in missing:
         err.print(line, style="bold red")
-    code = exit_of(tally, failing=tally.findings > 0, missing=bool(missing), interrupted=runner.interruption.wanted)
+    for line in book.errors:
+        err.print(line, style="bold red")
+    code = exit_of(
+        tally, failing=tally.findings > 0, missing=bool(missing), interrupted=runner.interruption.wanted,
+        errors=bool(book.errors),
+    )  # fmt: skip
     return Exit.INTERNAL if troubles and code is Exit.OK else code

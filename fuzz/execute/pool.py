@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from fuzz.adapters.build import Builder
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.base.capability import Dispatch
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome, Status
+from fuzz.execute.lane import Lane, Wait
 from fuzz.execute.schedule import Schedule
-from fuzz.execute.worker import Encoded, LostError, Worker
+from fuzz.execute.worker import Encoded
 from fuzz.transport.frames import encode_case
 
 _UNBOUNDED_LIMIT_S = 900.0
+_LOOK_S = 0.25
+"""Seconds between two looks at what is waited for: often enough for a live line, too rare to cost anything."""
 FRAME_BYTES = 4 << 20
 """Cases are sent in frames of about this size, so that no worker holds a whole batch of large tensors."""
 
@@ -32,70 +34,33 @@ class Batch:
     cases: tuple[Case, ...]
     parts: list[tuple[str, list[int], Future[list[Outcome]]]] = field(default_factory=list, repr=False)
     """Each part is a target, indices into `cases`, and the outcomes of those cases."""
+    look: Callable[[], None] = field(default=lambda: None, repr=False)
+    """This is done several times a second while the batch is waited for."""
     refused: list[tuple[str, int, Outcome]] = field(default_factory=list, repr=False)
     """The cases that a target's surroundings cannot run right."""
 
     def outcomes(self) -> list[dict[str, Outcome]]:
         """Wait for the batch. Per case, in order: the outcome of each target that it was dispatched to.
 
-        Raises FrameError or AttestationError, which are internal errors; whatever a kernel does is an outcome.
+        Raises FrameError, which is an internal error; whatever a kernel does is an outcome.
         """
         outcomes: list[dict[str, Outcome]] = [{} for _ in self.cases]
         for target, indices, future in self.parts:
-            for index, outcome in zip(indices, future.result(), strict=True):
+            found = awaited(future, self.look)
+            for index, outcome in zip(indices, found, strict=True):
                 outcomes[index][target] = outcome
         for target, index, outcome in self.refused:
             outcomes[index][target] = outcome
         return outcomes
 
 
-class _Lane:
-    """One target's worker and the thread that talks to it."""
+Watch = Callable[[Sequence[Wait]], Collection[str]]
+"""Told several times a second what is waited for; it returns the targets that shall not be waited for any longer."""
 
-    def __init__(self, target: Target, limit: float, schedule: Schedule) -> None:
-        self.target = target
-        self._schedule = schedule
-        self._limit = limit
-        self.worker: Worker | None = None
-        self._stopped = False
-        self.busy_s = 0.0
-        self.thread = ThreadPoolExecutor(1, thread_name_prefix=target.id)
 
-    def start(self, builder: Builder) -> Attestation | NotRun:
-        self.worker = Worker(self.target, self.target.adapter.program(self.target, builder), self._limit)
-        if self._stopped:
-            self.worker.stop()
-        try:
-            return self.worker.start()
-        except LostError as error:
-            return NotRun(str(error))
-
-    def run(self, number: int, frames: Sequence[Sequence[Encoded]]) -> list[Outcome]:
-        """The outcomes of batch `number`."""
-        assert self.worker is not None
-        # More workers than processors would only take time from one another, and count it against their cases. Of one
-        # batch the slowest go first: it is done with its last.
-        with self._schedule.slot((number, -self.busy_s)):
-            began = time.monotonic()
-            try:
-                return [outcome for frame in frames for outcome in self.worker.run(frame)]
-            finally:
-                self.busy_s += time.monotonic() - began
-
-    def renew(self) -> None:
-        assert self.worker is not None
-        self.worker.renew()
-
-    def stop(self) -> None:
-        self._stopped = True
-        self.thread.shutdown(wait=False, cancel_futures=True)
-        if self.worker is not None:
-            self.worker.stop()
-
-    def close(self) -> None:
-        self.thread.shutdown(wait=True)
-        if self.worker is not None:
-            self.worker.close()
+def patient(waits: Sequence[Wait]) -> Collection[str]:
+    """Waits for everything."""
+    return ()
 
 
 class Pool(Protocol):
@@ -103,6 +68,9 @@ class Pool(Protocol):
 
     @property
     def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
+
+    watch: Watch
+    """Asked while a batch is waited for."""
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch: ...
 
@@ -115,10 +83,11 @@ class WorkerPool:
     `limit` is in seconds per case, by default that of each target; `second_run` runs every case twice with different
     output poisons, instead of only where poison was left; `jobs` targets at most run at a time, by default one per
     processor; `cache` is the folder of built workers, `cache_directory()` by default; `tool` is a command that CUDA
-    kernels run under; with `bounded`, only small cases are dispatched to slow targets.
+    kernels run under; with `bounded`, only small cases are dispatched to slow targets; with `most_hangs`, a target is
+    given no more cases after so many that hung.
 
-    Entering raises BuildError when a kernel does not compile and AttestationError when a worker is not what its target
-    asks for. A target that cannot run here has a NotRun in `statuses` and no outcomes.
+    A target that cannot run here has a NotRun in `statuses` and no outcomes, and so has one whose kernel cannot be
+    built or loaded, or whose worker is not what the target asks for. Entering raises CacheError.
     """
 
     def __init__(
@@ -131,7 +100,9 @@ class WorkerPool:
         cache: Path | None = None,
         tool: tuple[str, ...] = (),
         bounded: bool = True,
+        most_hangs: int | None = None,
     ) -> None:
+        self.watch: Watch = patient
         self.statuses: dict[str, Attestation | NotRun] = {}
         self._targets = tuple(targets)
         self._second_run = second_run
@@ -140,7 +111,7 @@ class WorkerPool:
         schedule = Schedule(jobs or os.cpu_count() or 1)
         self._submitted = 0
         self._lanes = [
-            _Lane(target, self._limit(target) if limit is None else limit, schedule)
+            Lane(target, self._limit(target) if limit is None else limit, schedule, most_hangs)
             for target in self._targets
             if target.unavailable() is None
         ]
@@ -152,7 +123,7 @@ class WorkerPool:
     @property
     def restarts(self) -> Mapping[str, int]:
         """Workers that were replaced although their kernel did nothing wrong, by target; without the zeros."""
-        counted = {lane.target.id: lane.worker.restarts for lane in self._lanes if lane.worker is not None}
+        counted = {lane.target.id: lane.restarts for lane in self._lanes}
         return {target: count for target, count in counted.items() if count > 0}
 
     @property
@@ -163,11 +134,11 @@ class WorkerPool:
     @property
     def pids(self) -> Mapping[str, int]:
         """Process of each live worker."""
-        found = {lane.target.id: lane.worker.pid for lane in self._lanes if lane.worker is not None}
+        found = {lane.target.id: lane.pid for lane in self._lanes}
         return {target: pid for target, pid in found.items() if pid is not None}
 
     def __enter__(self) -> WorkerPool:
-        starting = {lane.target.id: lane.thread.submit(lane.start, self._builder) for lane in self._lanes}
+        starting = {lane.target.id: lane.start(self._builder) for lane in self._lanes}
         try:
             for target in self._targets:
                 reason = target.unavailable()
@@ -188,7 +159,7 @@ class WorkerPool:
 
         How much is held in memory is up to the caller: wait for one batch before submitting many.
         """
-        batch = Batch(tuple(cases))
+        batch = Batch(tuple(cases), look=self._look)
         self._submitted += 1
         encoded = [(case, encode_case(case, self._second_run)) for case in cases]
         accepted: dict[Dispatch, tuple[list[int], list[list[Encoded]]]] = {}
@@ -207,7 +178,7 @@ class WorkerPool:
                 kept = self._without_faults(batch, lane.target.id, status, kept)
                 indices, frames = kept, _split([encoded[index] for index in kept])
             if indices:
-                batch.parts.append((lane.target.id, indices, lane.thread.submit(lane.run, self._submitted, frames)))
+                batch.parts.append((lane.target.id, indices, lane.submit(self._submitted, frames)))
         return batch
 
     def stop(self) -> None:
@@ -218,8 +189,17 @@ class WorkerPool:
 
     def renew(self) -> None:
         """Give every target a new process: what is submitted next are its first calls."""
-        for renewed in [lane.thread.submit(lane.renew) for lane in self._lanes]:
+        for renewed in [lane.renew() for lane in self._lanes if isinstance(self.statuses[lane.target.id], Attestation)]:
             renewed.result()
+
+    def _look(self) -> None:
+        """Show `watch` what is waited for, and break off what it wants no more. What was submitted up to now counts as
+        what is waited for: of a kernel that hangs, more is on its way."""
+        waits = {lane: wait for lane in self._lanes if (wait := lane.wait()) is not None}
+        unwanted = self.watch(list(waits.values()))
+        for lane, wait in waits.items():
+            if wait.target in unwanted:
+                lane.cut(self._submitted, f"broken off at the end of the run: {wait.words}")
 
     def _without_faults(self, batch: Batch, target: str, status: Attestation, indices: Sequence[int]) -> list[int]:
         """Those of the cases that need no dtype that is wrong there. The others are NOT_RUN, and say why."""
@@ -238,6 +218,20 @@ class WorkerPool:
         self.stop()
         for lane in self._lanes:
             lane.close()
+
+
+_T = TypeVar("_T")
+
+
+def awaited(future: Future[_T], look: Callable[[], None]) -> _T:
+    """The result, with a look around several times a second until it is there."""
+    while True:
+        try:
+            return future.result(_LOOK_S)
+        except TimeoutError:
+            if future.done():
+                return future.result()
+            look()
 
 
 def _split(cases: Sequence[Encoded]) -> list[list[Encoded]]:

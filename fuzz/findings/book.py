@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding, size_of
 from fuzz.triage.history import Need, Recognised, need_line
 from fuzz.triage.trial import traits_for
+from oracles.truth import OracleDisagreement
 
 TRIES = 3
 """A bucket is explained this many times where time ends first: what two more tries did not finish needs more time than
@@ -24,6 +26,8 @@ a night has for it. The number was chosen, not measured."""
 _MOST_CAUSES = 6
 """The most buckets of one kernel and family: a kernel that is wrong everywhere, in a different way each time, is not
 reported in pieces."""
+_MOST_ERRORS = 3
+"""So many internal errors of one run are kept as cases: one cause would otherwise fill the disk."""
 
 
 @dataclass
@@ -46,6 +50,8 @@ class FindingBook:
     """While kept cases are replayed, this maps each case's digest to the bucket that it stands for."""
     trouble: str = ""
     """The reason why some case file could not be written. The finding itself is kept."""
+    errors: list[str] = field(default_factory=list)
+    """A line for each of the first internal errors of judging: what the oracle says then cannot be trusted."""
     _gone: set[str] = field(default_factory=set)
     """These names are not given again in this session, since the batch may still speak of them."""
 
@@ -74,11 +80,18 @@ class FindingBook:
         """Target and digest of every case that failed in this session and is kept."""
         return {(b.finding.target, b.finding.judgement.case) for b in self.buckets.values() if b.finding is not None}
 
-    def keep_evidence(self, case: Case) -> Path:
-        """Write the case of an internal error; where it went."""
-        path = evidence_path(self.store.folder, case)
-        save(path, case)
-        return path
+    def note_error(self, error: Exception, case: Case) -> str:
+        """Keep the case of an error of ours, in which a target's outcome could not be judged, and say so in a line."""
+        line = f"internal error: {error_words(error)}"
+        if len(self.errors) < _MOST_ERRORS:
+            path = evidence_path(self.store.folder, case)
+            try:
+                save(path, case)
+                kept = f"the case is kept as {path}"
+            except OSError as unsaved:
+                kept = f"the case cannot be kept: {unsaved.strerror}"
+            self.errors.append(f"{line}; {kept}; please report it")
+        return line
 
     def commit(self) -> str:
         """Give the batch to the store; why not everything is saved, or ''."""
@@ -198,6 +211,16 @@ class FindingBook:
     def _release(self, path: Path | None) -> None:
         if path is not None and all(bucket.path != path for bucket in self.buckets.values()):
             self.store.release(path, self.batch)
+
+
+def error_words(error: Exception) -> str:
+    """An error of ours in one line, with the place in our code where it is not one that we raise on purpose."""
+    said = " ".join(str(error).split())
+    if isinstance(error, OracleDisagreement):
+        return said
+    [*_, last] = traceback.extract_tb(error.__traceback__) or [None]
+    where = f" ({Path(last.filename).name} line {last.lineno})" if last is not None else ""
+    return f"{type(error).__name__}{': ' if said else ''}{said}{where}"
 
 
 def book_in(folder: Path, seed: int) -> FindingBook:

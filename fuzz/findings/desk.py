@@ -11,7 +11,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import CaseError
 from fuzz.execute.pool import Pool
 from fuzz.findings import casefile
-from fuzz.findings.book import FindingBook
+from fuzz.findings.book import FindingBook, error_words
 from fuzz.findings.bucket import Bucket, family_of
 from fuzz.triage.causes import Cause, breadth, causes_of, fails_on, one_fault
 from fuzz.triage.diagnosis import TimeAllowance, Workers, diagnose, never, new_workers, silent
@@ -19,7 +19,7 @@ from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding
 from fuzz.triage.history import Need
 from fuzz.triage.rule import Rule
-from fuzz.triage.trial import replayed
+from fuzz.triage.trial import OutOfTimeError, replayed
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,17 @@ class Desk:
         return self._ends - time.monotonic()
 
     def _sort(self, pile: Sequence[Bucket]) -> list[Bucket]:
+        """As `_sorted`. An error of ours over one pile is noted there, and leaves the others as they are."""
+        try:
+            return self._sorted(pile)
+        except OutOfTimeError:
+            raise
+        except Exception as error:
+            for bucket in pile:
+                bucket.note = f"not explained: internal error: {error_words(error)}; please report it"
+            return []
+
+    def _sorted(self, pile: Sequence[Bucket]) -> list[Bucket]:
         """The buckets of the causes that were found; none where there was no time."""
         home, *others = pile
         siblings = [each for each in self.book.siblings(home) if each.core is not None and each not in others]

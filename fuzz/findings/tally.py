@@ -8,6 +8,7 @@ from typing import Protocol
 
 from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.verdict import Verdict
+from fuzz.execute.lane import Wait
 from fuzz.execute.reach import Reach
 from fuzz.generate.coverage import Ledger
 from fuzz.judge.judge import Judgement
@@ -22,6 +23,10 @@ class Observer(Protocol):
 
     def progress(self, elapsed: float) -> None:
         """A batch is complete, so many seconds after the start."""
+        return
+
+    def waiting(self, waits: Sequence[Wait], elapsed: float) -> None:
+        """A batch is waited for; told several times a second."""
         return
 
 
@@ -48,6 +53,8 @@ class TargetTally:
     """The worst passing runs by dtype, since a 16-bit output is dominated by its own rounding, so that its err/budget
     is always close to 1."""
     not_run_reason: str = ""
+    broken: str = ""
+    """All that is known, where nothing ran because its kernel cannot be built or started."""
 
     def add(self, case: Case, judgement: Judgement) -> None:
         """Count one judgement."""
@@ -97,6 +104,11 @@ class Tally:
     @property
     def findings(self) -> int:
         return sum(target.findings for target in self.targets.values())
+
+    @property
+    def broken(self) -> bool:
+        """Whether some kernel cannot be built or started."""
+        return any(target.broken for target in self.targets.values())
 
     @property
     def gave_up(self) -> int:

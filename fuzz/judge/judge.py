@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
-from fuzz.base.outcome import Damage, Fault, Outcome, Status, Unwritten
+from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
 from fuzz.judge.values import Bits, CaseOracle, Query, values_of
 from fuzz.laws.law import LawCheck, first_difference
 from fuzz.laws.registry import Entry
-from oracles.numerics import Numerics
+from oracles.numerics import Numerics, NumericsError
 from oracles.truth import OutputCheck
 
 _BY_CHECK: Mapping[str, Verdict] = {
@@ -76,10 +76,17 @@ class Judge:
         verdict, reason = self._apart_from_values(outcome)
         if verdict is not None:
             return Judgement(outcome.target, self.case.digest, verdict, reason=reason, outcome=outcome)
-        worst = self.oracle.check((numerics, self._bits(outcome)))
-        verdict = _BY_CHECK[worst.result]
+        try:
+            worst = self.oracle.check((numerics, self._bits(outcome)))
+        except NumericsError as error:
+            reason = f"what its kernel declares contradicts the case: {error}"
+            return Judgement(outcome.target, self.case.digest, Verdict.NOT_RUN, reason=reason, outcome=outcome)
+        verdict, ratio = _BY_CHECK[worst.result], worst.worst_ratio
+        if verdict is Verdict.PASS and outcome.changes:
+            verdict, reason = Verdict.FAIL_PROCESS, _changes_text(outcome.changes)
+        shown = None if verdict is Verdict.FAIL_PROCESS else worst
         kept = outcome if verdict is not Verdict.PASS else None
-        return Judgement(outcome.target, self.case.digest, verdict, worst.worst_ratio, worst, outcome=kept)
+        return Judgement(outcome.target, self.case.digest, verdict, ratio, shown, reason, outcome=kept)
 
     def query(self, outcome: Outcome, numerics: Numerics) -> Query | None:
         """What `judge` will ask the oracle; None where no value is compared."""
@@ -90,6 +97,8 @@ class Judge:
         verdict, reason = self._apart_from_values(outcome)
         if outcome.status is Status.REJECTED and not outcome.damage:
             verdict, reason = Verdict.PASS, f"rejected, as it must ({why})"
+            if outcome.changes:
+                verdict, reason = Verdict.FAIL_PROCESS, _changes_text(outcome.changes)
         elif outcome.status is Status.RAN:
             verdict, reason = Verdict.FAIL_ACCEPTED_INVALID, f"returned KF_OK for what it must reject ({why})"
         assert verdict is not None, "only RAN leaves the verdict to the values"
@@ -230,6 +239,11 @@ def _unwritten_text(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
         f"never wrote {unwritten.count} of {math.prod(shape)} elements of {unwritten.output}, "
         f"first {unwritten.output}[{index}]"
     )
+
+
+def _changes_text(changes: Iterable[Change]) -> str:
+    """For example 'left its process changed: signals: another handler of SIGSEGV'."""
+    return f"left its process changed: {'; '.join(map(str, changes))}"
 
 
 def _place(byte: int, tensor: str) -> str:

@@ -13,8 +13,9 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.database_views import BucketTotals, Mark, NightView
 from fuzz.findings.tally import WorstPass
+from fuzz.report.broken import Broken, broken_kernels
 from fuzz.report.console import bare_table
-from fuzz.report.outline import Failure, Location, Outline, TargetLine, location_of
+from fuzz.report.outline import Failure, Location, Outline, TargetLine, broken_failures, location_of
 from fuzz.report.progress import minutes
 from fuzz.report.totals import findings_cell, not_run_lines
 
@@ -27,10 +28,15 @@ def print_night(console: Console, seen: NightView, page: Path) -> None:
     for bucket in seen.buckets:
         console.print()
         console.print(_bucket_text(bucket), soft_wrap=True)
+    broken = broken_of(seen)
+    for each in broken:
+        console.print()
+        console.print(each.text(f"{page}", whole=len(broken) == 1), soft_wrap=True)
     console.print()
     failing = len(seen.failing)
     found = f"{failing} bucket{'s' if failing != 1 else ''} failing" if failing else "nothing found"
     found = found if seen.judged else "NOTHING RAN"  # never to be taken for a clean night
+    found += f", broken: {', '.join(dict.fromkeys(each.kernel for each in broken))}" if broken else ""
     used = seen.night.used_s
     rate = seen.judged / used if used else 0.0
     console.print(
@@ -41,9 +47,14 @@ def print_night(console: Console, seen: NightView, page: Path) -> None:
     console.print(f"page: {page}", soft_wrap=True)
 
 
+def broken_of(seen: NightView) -> list[Broken]:
+    """The kernels that could not be built or started."""
+    return broken_kernels((row.kernel, row.name, row.reason, row.attested.get("broken", "")) for row in seen.targets)
+
+
 def idle_reasons(seen: NightView) -> dict[str, str]:
-    """Why targets judged nothing, by target."""
-    reasons = {row.name: row.reason for row in seen.targets if row.judged == 0}
+    """Why targets judged nothing, by target; without those whose kernel is to blame."""
+    reasons = {row.name: row.reason for row in seen.targets if row.judged == 0 and not row.attested.get("broken")}
     return {name: reason or "no case fitted it in the time that there was" for name, reason in reasons.items()}
 
 
@@ -150,7 +161,7 @@ def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[
         environment=seen.night.environment,
         cases=seen.cases,
         targets=lines,
-        failures=tuple(_failure(bucket, known) for bucket in failing),
+        failures=(*(_failure(bucket, known) for bucket in failing), *broken_failures(broken_of(seen), known)),
         complaints=tuple(complaints),
         notes=tuple(f"passes now: {each.row.verdict} {each.row.kernel}, {each.row.where}" for each in passing),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Observer, Tally, WorstPass
 from fuzz.judge.judge import Judgement
+from fuzz.report.broken import VERDICT, Broken, broken_kernels
 from fuzz.report.failure import Provenance, bucket_text
 from fuzz.report.records import environment
 
@@ -68,6 +70,8 @@ class Failure:
     location: Location
     known: str = ""
     """The issue of the known failure that covers it. What is known does not fail the gate."""
+    broken: str = ""
+    """Its headline, of a kernel that cannot be built or started."""
 
     @property
     def fingerprint(self) -> str:
@@ -78,6 +82,8 @@ class Failure:
     @property
     def headline(self) -> str:
         """One line: what is wrong, where, how often."""
+        if self.broken:
+            return self.broken
         law = f" {self.law}" if self.law else ""
         more = f" and {len(self.targets) - 1} more targets" if len(self.targets) > 1 else ""
         return f"{self.verdict.value}{law}: {self.kernel} on {self.targets[0]}{more}, {self.count} runs"
@@ -160,6 +166,7 @@ def run_outline(
     for bucket in book.buckets.values():
         target = by_id[bucket.judgement.target]
         failures.append(_failure(bucket, target, bucket_text(bucket, target, origin), known(bucket)))
+    failures += broken_failures(tally_broken(tally), {target.kernel.name: target.kernel for target in targets}, origin)
     lines = target_lines(targets, tally, twins)
     return Outline(verb, origin.seed, environment(), tally.cases, lines, tuple(failures))
 
@@ -169,6 +176,24 @@ def _failure(bucket: Bucket, target: Target, text: str, known: str) -> Failure:
     verdict, broken = bucket.judgement.verdict, bucket.judgement.broken_law_name
     targets = tuple(sorted(bucket.targets))
     return Failure(bucket.kernel, verdict, broken, targets, bucket.count, text, location_of(target.kernel), known)
+
+
+def tally_broken(tally: Tally) -> list[Broken]:
+    """The kernels that could not be built or started."""
+    return broken_kernels((t.kernel, t.target, t.not_run_reason, t.broken) for t in tally.targets.values())
+
+
+def broken_failures(
+    broken: Sequence[Broken], kernels: Mapping[str, Kernel], origin: Provenance | None = None
+) -> list[Failure]:
+    """Each as a failure of its kernel. With an origin that is a run's, what is long is cut where there are several."""
+    found = []
+    for each in broken:
+        words = ("run", *(origin.pack_option if origin else ()), "--target", each.targets[0], "--max-cases", "1")
+        text = each.text(f"kernelfuzz {shlex.join(words)}", whole=origin is None or len(broken) == 1)
+        place = location_of(kernels[each.kernel]) if each.kernel in kernels else Location(each.kernel, 1)
+        found.append(Failure(each.kernel, VERDICT, "", each.targets, 0, text, place, broken=each.headline))
+    return found
 
 
 def location_of(kernel: Kernel) -> Location:

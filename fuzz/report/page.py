@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from fuzz.findings.casefile import write_whole
 from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
-from fuzz.report.night import idle_reasons
+from fuzz.report.night import broken_of, idle_reasons
 from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.progress import minutes
 from fuzz.report.totals import by_reason
@@ -89,6 +89,7 @@ def _facts(seen: NightView) -> dict[str, Any]:
         "rate": seen.judged / night.used_s if night.used_s else 0.0,
         "lines": _lines(seen.targets),
         "idle": by_reason(idle_reasons(seen)),
+        "broken": broken_of(seen),
         "ran": sum(1 for row in seen.targets if row.judged),
         "accuracy": accuracy_of(seen.targets, seen.accuracy),
         "coverage": coverage,
@@ -101,9 +102,11 @@ def _facts(seen: NightView) -> dict[str, Any]:
 
 def _verdict(seen: NightView) -> tuple[str, str]:
     """Class and words of the banner."""
-    failing = len(seen.failing)
-    if failing:
-        return "bad", f"{failing} bug{'s' if failing != 1 else ''} found"
+    failing, broken = len(seen.failing), len({each.kernel for each in broken_of(seen)})
+    found = [f"{failing} bug{'s' if failing != 1 else ''} found"] if failing else []
+    found += [f"{broken} kernel{'s' if broken != 1 else ''} broken"] if broken else []
+    if found:
+        return "bad", ", ".join(found)
     return ("good", "Nothing found") if seen.judged else ("idle", "Nothing ran")
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from fuzz.execute.lane import Wait
 from fuzz.findings.tally import Observer, Tally
 
 _LIVE_INTERVAL = 0.25
 """Seconds between two updates of a live line: often enough to be seen to live."""
 _PLAIN_INTERVAL = 10.0
 """Seconds between two lines of a log: six a minute can be read."""
+_NOTICED_S, _LOGGED_S = 2.0, 5.0
+"""A case that has been running for so many seconds is named on a live line; in a log, once. Chosen, not measured."""
 
 
 class Progress(Observer):
@@ -25,6 +29,7 @@ class Progress(Observer):
         self._max_time = max_time
         self._max_cases = max_cases
         self._last = 0.0
+        self._named: set[tuple[str, str]] = set()
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> Progress:
@@ -46,7 +51,25 @@ class Progress(Observer):
         if elapsed - self._last < interval:
             return
         self._last = elapsed
+        self._show(elapsed, "")
+
+    def waiting(self, waits: Sequence[Wait], elapsed: float) -> None:
+        """Name the case that is waited for longest: on a live line as long as it runs, in a log once."""
+        longest = max(waits, key=lambda wait: wait.seconds, default=None)
+        if longest is None or longest.seconds < (_NOTICED_S if self._live else _LOGGED_S):
+            return
+        name = f"waiting for {longest.target}: {longest.words}"
+        case = longest.target, longest.case.digest if longest.case is not None else ""
+        if self._live and elapsed - self._last >= _LIVE_INTERVAL:
+            self._last = elapsed
+            self._show(elapsed, name)
+        elif not self._live and case not in self._named:
+            self._named.add(case)
+            self._console.print(name)
+
+    def _show(self, elapsed: float, name: str) -> None:
         line = progress_line(self._tally, elapsed, self._max_time, self._max_cases)
+        line = f"{name} · {line}" if name else line  # in front: a narrow terminal shows no more
         if self._live:
             self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
         else:

@@ -165,7 +165,7 @@ def write_record(path: Path | None, facts: Mapping[str, Any]) -> None:
 def status_record(status: Attestation | NotRun) -> dict[str, Any]:
     """What a worker attested, or why there is none."""
     if isinstance(status, NotRun):
-        return {"runs": False, "reason": status.reason}
+        return {"runs": False, **{name: fact for name, fact in asdict(status).items() if fact}}
     facts = {name: sorted(fact) if isinstance(fact, frozenset) else fact for name, fact in asdict(status).items()}
     return {"runs": True, **facts}
 

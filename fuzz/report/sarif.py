@@ -30,9 +30,10 @@ _RULES = {
     Verdict.FAIL_INPUT_MODIFIED: "an input that is no output was changed",
     Verdict.FAIL_UNWRITTEN: "an output element was never written",
     Verdict.FAIL_ACCEPTED_INVALID: "an input that must be rejected was taken",
-    Verdict.CRASH: "the kernel crashed",
+    Verdict.CRASH: "the kernel crashed, or cannot be built or started",
     Verdict.TIMEOUT: "the kernel did not return in time",
     Verdict.REJECTED: "the kernel refused an input that it is declared to accept",
+    Verdict.FAIL_PROCESS: "the kernel left its process changed",
 }
 """What each verdict that is a finding says, in an order that never changes: rules are numbered by it."""
 _NUMBER = {verdict: number for number, verdict in enumerate(_RULES)}

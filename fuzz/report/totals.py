@@ -68,7 +68,7 @@ def run_notes(tally: Tally) -> list[str]:
     idle = {
         target.target: target.not_run_reason or "no case fits this target"
         for target in targets
-        if target.not_run or target.judged == 0
+        if (target.not_run or target.judged == 0) and not target.broken  # which is told as a failure
     }
     return [*gave_up, *not_run_lines(idle)]
 
@@ -138,8 +138,10 @@ def print_run(out: Console, outline: Outline, tally: Tally, book: FindingBook, e
     rate = tally.judged / elapsed if elapsed else 0.0
     told = "cause" if any(bucket.is_explained for bucket in book.buckets.values()) else "kernel and verdict"
     buckets = f"{len(book.buckets)} bucket{'s' if len(book.buckets) != 1 else ''} (one per {told})"
+    broken = dict.fromkeys(target.kernel for target in tally.targets.values() if target.broken)
     found = f"{tally.findings:,} failing runs in {buckets}" if tally.findings else "nothing found"
     found = found if tally.judged else "NOTHING RAN"  # never to be taken for a clean run
+    found += f", broken: {', '.join(broken)}" if broken else ""
     out.print(
         f"{found}: {tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s), "
         f"seed {outline.seed}",

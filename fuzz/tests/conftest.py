@@ -12,6 +12,7 @@ import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,22 +43,23 @@ HANG_S = 900
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def run_cli(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `python3 -m fuzz` in a folder; keyword arguments become environment variables."""
+    return subprocess.run(
+        [sys.executable, "-m", "fuzz", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "200", **environment},
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+
+
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
-    """Run `python3 -m fuzz` in an empty folder; keyword arguments become environment variables."""
-
-    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "fuzz", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "200", **environment},
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-            check=False,
-        )
-
-    return run
+    """`run_cli` in an empty folder."""
+    return partial(run_cli, tmp_path)
 
 
 @pytest.fixture
@@ -122,9 +124,9 @@ def place(request: pytest.FixtureRequest) -> str:
 def make_target(tmp_path: Path, place: str) -> Callable[[str], Target]:
     """A target for the body of `kf_rms_norm(c)`, native or emulated."""
 
-    def make(body: str) -> Target:
+    def make(body: str, before: str = "") -> Target:
         source = tmp_path / "planted.c"
-        source.write_text(f"{HEAD}{body}\n    return KF_OK;\n}}\n")
+        source.write_text(f"{before}{HEAD}{body}\n    return KF_OK;\n}}\n")
         target = c_target(CKernel("planted", "rms_norm", source, "runtime", capabilities=ANYTHING), place)
         assert target.unavailable() is None, "tests need every compiler and emulator: kernelfuzz doctor --install"
         return target

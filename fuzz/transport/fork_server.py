@@ -15,7 +15,7 @@ import sys
 import threading
 from pathlib import Path
 
-from fuzz.transport.process import Child
+from fuzz.transport.child import Child
 
 _START_LIMIT_S = 180.0
 """Seconds that a server may take to start its first worker: it imports torch, perhaps on a busy machine from a cold
@@ -94,6 +94,10 @@ class _Forked:
         if not message:
             raise OSError("the server of Python workers ended before it started one")
         self.pid = int(message[1])
+
+    def terminate(self) -> None:
+        if self._code is None:
+            self._notify.send(b"term")
 
     def kill(self) -> None:
         if self._code is None:

@@ -6,6 +6,7 @@ response, in order. A worker starts by sending a hello: what it really is.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,8 +14,9 @@ from fuzz.base.capability import MAX_RANK
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
 from fuzz.base.errors import InternalError
 from fuzz.base.op import OPS
-from fuzz.base.outcome import Damage, Fault, Outcome, Status, Unwritten
+from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.transport.records import (
+    AUDIT_LAST,
     CASE,
     DAMAGE,
     DTYPES,
@@ -53,10 +55,16 @@ _SAID = {
     WRONG_DTYPE: Status.WRONG_DTYPE,
 }
 """The ends of a call that words explain."""
+NO_MEMORY_DETAIL = "the worker has not enough memory for this case"
 
 
 class FrameError(InternalError):
-    """A case that the protocol cannot carry, or an answer that is not of the protocol: an internal error."""
+    """A case that the protocol cannot carry: an internal error."""
+
+
+class AnswerError(Exception):
+    """What came in place of an answer is none. A kernel wrote on descriptors that are not its own, or over the memory
+    of its worker."""
 
 
 class Response(NamedTuple):
@@ -72,6 +80,7 @@ class Response(NamedTuple):
     damages: int
     unwrittens: int
     code: int
+    changes: int
     payload: bytes
 
 
@@ -90,40 +99,52 @@ def encode_case(case: Case, second_run: bool = False) -> bytes:
     return CASE.pack(size, SECOND_RUN if second_run else 0, *counts, _name(case.op, OP_BYTES)) + body
 
 
-def encode_frame(cases: Sequence[bytes], limit_s: int) -> bytes:
+def encode_frame(cases: Sequence[bytes], limit_s: int, audits: int = AUDIT_LAST) -> bytes:
     """A request of encoded cases. A worker that hangs in one of them for `limit_s` seconds ends itself."""
-    return b"".join([FRAME.pack(REQUEST_MAGIC, len(cases), sum(map(len, cases)), limit_s, 0), *cases])
-
-
-def decode_response(header: bytes | bytearray, payload: bytes) -> Response:
-    """Take a response apart. Raises FrameError when it is none."""
-    magic, index, _, status, access, signal, tensor, element, byte, damages, unwrittens, code = RESPONSE.unpack(header)
-    if magic != RESPONSE_MAGIC:
-        raise FrameError(f"a response starts with {magic:08x}")
-    return Response(index, status, access, signal, tensor, element, byte, damages, unwrittens, code, payload)
+    return b"".join([FRAME.pack(REQUEST_MAGIC, len(cases), sum(map(len, cases)), limit_s, audits), *cases])
 
 
 def payload_size(header: bytes | bytearray) -> int:
-    """Bytes that follow this response header."""
-    return int.from_bytes(header[8:12], "little")
+    """Bytes that follow this response header. Raises AnswerError when it is none."""
+    magic, _, size, *_ = RESPONSE.unpack(header)
+    if magic != RESPONSE_MAGIC:
+        raise AnswerError(f"an answer starts with {magic:08x}")
+    return int(size)
+
+
+def decode_response(header: bytes | bytearray, payload: bytes) -> Response:
+    """Take a response apart."""
+    _, index, _, *fields, changes, _ = RESPONSE.unpack(header)
+    return Response(*(index, *fields, changes, payload))
 
 
 def outcome_of(response: Response, case: Case, target: str) -> Outcome:
-    """What a response says of `case`."""
+    """What a response says of `case`. Raises AnswerError where it cannot be the answer to it."""
+    try:
+        return _outcome(response, case, target)
+    except (IndexError, struct.error) as error:
+        raise AnswerError(f"an answer does not fit its case: {error}") from error
+
+
+def _outcome(response: Response, case: Case, target: str) -> Outcome:
     if response.status == NO_MEMORY:
-        return Outcome(target, Status.NOT_RUN, detail="the worker has not enough memory for this case")
+        return Outcome(target, Status.NOT_RUN, detail=NO_MEMORY_DETAIL)
     outputs, at = _outputs(response, case) if response.status == RAN else ({}, 0)
-    if response.status == RAN and not response.damages and not response.unwrittens:
+    if response.status == RAN and not (response.damages or response.unwrittens or response.changes):
         return Outcome(target, Status.RAN, outputs)
     damage = _damages(response, case, at)
     if response.status == FAULT:
         return Outcome(target, Status.FAULT, fault=_fault(response, case), damage=damage)
     end = at + response.damages * DAMAGE.size
+    changes = _changes(response)
     if response.status in _SAID:
-        said = response.payload[end:].decode(errors="replace") or _refused(response.code)
-        return Outcome(target, _SAID[response.status], damage=damage, detail=said)
+        words = response.payload[end : len(response.payload) - response.changes]
+        said = words.decode(errors="replace") or _refused(response.code)
+        return Outcome(target, _SAID[response.status], damage=damage, changes=changes, detail=said)
+    if response.status != RAN:
+        raise AnswerError(f"an answer has the status {response.status}")
     unwritten = _unwrittens(response, case, end)
-    return Outcome(target, Status.RAN, outputs, damage=damage, unwritten=unwritten)
+    return Outcome(target, Status.RAN, outputs, damage=damage, unwritten=unwritten, changes=changes)
 
 
 def _name(text: str, room: int = NAME_BYTES) -> bytes:
@@ -157,6 +178,8 @@ def _outputs(response: Response, case: Case) -> tuple[dict[str, bytes], int]:
         end = at + output.layout.size * ITEMSIZE[output.dtype]
         outputs[name] = response.payload[at:end]
         at = end
+    if at > len(response.payload):
+        raise AnswerError(f"an answer has {len(response.payload)} bytes where the outputs alone take {at}")
     return outputs, at
 
 
@@ -215,6 +238,13 @@ def _damages(response: Response, case: Case, at: int) -> tuple[Damage, ...]:
 def _unwrittens(response: Response, case: Case, at: int) -> tuple[Unwritten, ...]:
     records = (UNWRITTEN.unpack_from(response.payload, at + k * UNWRITTEN.size) for k in range(response.unwrittens))
     return tuple(Unwritten(_tensor_name(case, output), first, count) for output, first, count in records)
+
+
+def _changes(response: Response) -> tuple[Change, ...]:
+    """The text at the end, one change a line; later ones of the same words are said once."""
+    text = response.payload[len(response.payload) - response.changes :].decode(errors="replace")
+    parted = (line.partition(": ") for line in text.splitlines() if line)
+    return tuple(dict.fromkeys(Change(kind, words) for kind, _, words in parted))
 
 
 def _refused(code: int) -> str:

@@ -22,7 +22,7 @@ CASE = struct.Struct("<IBBBB32s")
 INTEGER = struct.Struct("<16sIIq")
 REAL = struct.Struct("<16sIId")
 TENSOR = struct.Struct(f"<16sBBBBIqQ{MAX_RANK}q{MAX_RANK}q")
-RESPONSE = struct.Struct("<IIIBBBbqqHHi")
+RESPONSE = struct.Struct("<IIIBBBbqqHHiII")
 DAMAGE = struct.Struct("<BBB5xqqQ")
 UNWRITTEN = struct.Struct("<QQQ")
 
@@ -32,6 +32,8 @@ KINDS = ("gap", "input", "output")
 PLACES = ("before", "inside", "after")
 NO_ALIAS = 0xFF
 SECOND_RUN = 1
+AUDIT_LAST, AUDIT_EACH = 0, 1
+"""After which cases of a frame the process is looked at. A worker may look more often."""
 KF_REJECTED = 1
 UNKNOWN_BYTE = -(1 << 63)
 

@@ -123,7 +123,8 @@ def diagnose(
     if not shown.verdict.is_finding:  # it fails only after other calls: the judgement that was made then stands
         unknown = Diagnosis(case, None, Explanation(None, None), len(trials.known), option=allowance.option)
         return Finding(case, judgement, verdicts, diagnosis=unknown)
-    judgements = {name: each.judgement for name, each in seen.items()}
+    # Where it was shrunk it fails, although the running worker may be given no case any more.
+    judgements = {**{name: each.judgement for name, each in seen.items()}, target.id: shown}
     attribution = attributed(target, targets, judgements, explanation.rule)
     whole = not clock.stopped
     diagnosis = Diagnosis(case, attribution, explanation, len(trials.known), whole, allowance.option)

@@ -23,6 +23,7 @@ _FAMILIES: Mapping[Verdict, str] = {
     Verdict.FAIL_SHAPE: "shape",
     Verdict.FAIL_DTYPE: "dtype",
     Verdict.FAIL_ACCEPTED_INVALID: "accepted invalid",
+    Verdict.FAIL_PROCESS: "process",
     Verdict.CRASH: "crash",
     Verdict.TIMEOUT: "timeout",
     Verdict.REJECTED: "rejected",

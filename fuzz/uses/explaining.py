@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from fuzz.findings.desk import Desk, TimeShares
 from fuzz.triage.history import Need, recognise
 from fuzz.triage.trial import FreshProcess
 from fuzz.uses.search.calls import CallLog
-from fuzz.uses.search.stopping import Interruption
+from fuzz.uses.search.stopping import GRACE_S, Interruption, late
 
 _FINDINGS = 4
 """This many findings get all the time they may have; with more of them each gets less. The number is chosen, not
@@ -24,29 +25,50 @@ _LEAST_S = 2.0
 
 
 def note_histories(
-    book: FindingBook, target_of: Callable[[str], Target], calls: CallLog, case_limit: float | None
+    book: FindingBook,
+    target_of: Callable[[str], Target],
+    calls: CallLog,
+    case_limit: float | None,
+    interruption: Interruption,
 ) -> None:
     """Try each bucket's case again in new processes; keep with it the calls that it needs, or say that it does not
     repeat."""
     for bucket in book.buckets.values():
+        if interruption.wanted:
+            return
         if not hangs(bucket):
             target = target_of(bucket.judgement.target)
             with WorkerPool([target], limit=case_limit, bounded=False) as pool:
+                pool.watch = late(lambda: interruption.overdue)
                 trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
                 found = recognise(trial.fails, bucket.case, calls.before(bucket.judgement))
-            if found.need is not Need.NOTHING:
+            if found.need is not Need.NOTHING and not interruption.wanted:
                 book.note_need(bucket, found)
 
 
 def explain_findings(
-    book: FindingBook, pool: WorkerPool, targets: Sequence[Target], seconds: float, err: Console
+    book: FindingBook,
+    pool: WorkerPool,
+    targets: Sequence[Target],
+    seconds: float,
+    err: Console,
+    interruption: Interruption,
 ) -> None:
-    """Sort the book's findings by their causes, whatever stopped the run; Ctrl-C keeps what is known by then."""
+    """Sort the book's findings by their causes, whatever stopped the run; an interruption keeps what is known by then.
+    Nothing that hangs meanwhile is waited for."""
     desk = Desk(pool, targets, book, TimeShares(_LEAST_S, seconds, option="--explain-time"))
-    if not desk.waiting:
+    if not desk.waiting or interruption.wanted:
         return
     allowed = seconds * min(len(desk.waiting) + 1, _FINDINGS)
+    end = time.monotonic() + allowed + GRACE_S
+    pool.watch = watch = late(lambda: interruption.overdue or time.monotonic() >= end)
+
+    def workers(targets: Sequence[Target], limit: float | None) -> WorkerPool:
+        own = WorkerPool(targets, limit=limit)
+        own.watch = watch
+        return own
+
     err.print(f"shrinking and explaining the findings, {allowed:.0f} s at most; Ctrl-C skips the rest")
-    with Interruption("what is known of the findings is shown") as interruption, err.status("") as status:
-        desk.stop, desk.say = lambda: interruption.wanted, status.update
+    with err.status("") as status:
+        desk.stop, desk.say, desk.workers = lambda: interruption.wanted, status.update, workers
         desk.explain_all(allowed)

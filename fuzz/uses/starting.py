@@ -22,6 +22,9 @@ from fuzz.judge.oracle_process import OracleProcess
 from fuzz.report.formats import unwritable
 from fuzz.report.totals import not_run_lines
 
+MOST_HANGS = 3
+"""In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in
+which others wait. The number is chosen: one may be an accident, and of three a rule of failing can be told."""
 _TOOLKIT = "/usr/local/cuda/bin"
 """The CUDA toolkit installs itself here, often without being on the PATH."""
 
@@ -68,7 +71,9 @@ def started(
     with ExitStack() as stack:
         with console.status(f"Building and starting {len(targets)} targets ..."):
             pool = stack.enter_context(
-                WorkerPool(targets, jobs=jobs or None, limit=case_limit, tool=tool, bounded=bounded)
+                WorkerPool(
+                    targets, jobs=jobs or None, limit=case_limit, tool=tool, bounded=bounded, most_hangs=MOST_HANGS
+                )
             )
         for line in not_run_lines(not_running(pool)):
             console.print(line, style="yellow")
@@ -89,12 +94,19 @@ def not_running(pool: WorkerPool) -> dict[str, str]:
     return {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
 
 
+def is_broken(pool: WorkerPool, target: str) -> bool:
+    """Whether the kernel is to blame that the target has no worker."""
+    status = pool.statuses[target]
+    return isinstance(status, NotRun) and bool(status.broken)
+
+
 def note_not_running(tally: Tally, targets: Sequence[Target], pool: WorkerPool) -> None:
     """A line of the tally for each target, with the reason where it has no worker."""
-    reasons = not_running(pool)
     for target in targets:
         line = tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
-        line.not_run_reason = reasons.get(target.id, "")
+        status = pool.statuses[target.id]
+        if isinstance(status, NotRun):
+            line.not_run_reason, line.broken = status.reason, status.broken
 
 
 def unmatched(required: Sequence[str], targets: Sequence[Target]) -> list[str]:

@@ -14,6 +14,7 @@ from fuzz.findings.casefile import load
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, target_of, with_edits
 from fuzz.uses.explaining import explain_findings
 from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.stopping import Interruption
 
 _SCALED = "y[i] = x[i] * rstd;"
 _ENTRY = (
@@ -41,7 +42,7 @@ def sort_three_bugs(count: int, folder: Path) -> None:
         runner.enough = lambda tally: tally.findings >= count
         runner.run("rms_norm", 1)
         assert runner.tally.findings >= count
-        explain_findings(book, pool, [target], 600.0, Console(file=io.StringIO()))
+        explain_findings(book, pool, [target], 600.0, Console(file=io.StringIO()), Interruption())
     buckets = list(book.buckets.values())
     rules = sorted(str(b.found.diagnosis.rule) for b in buckets if b.found.diagnosis is not None)
     assert len(buckets) == 3, rules

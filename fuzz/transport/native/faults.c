@@ -20,6 +20,10 @@ static volatile sig_atomic_t inside_kernel;
 static volatile int fault_signal, fault_access;
 static uint8_t *volatile fault_address;
 
+/* Set for a call that is looked at closely: what memory was in use right before it and right after. */
+bool measures_memory;
+memory_use before_call, after_call;
+
 static void on_fault(int signal_number, siginfo_t *info, void *context) {
     if (!inside_kernel) { /* the worker's own fault: die visibly */
         signal(signal_number, SIG_DFL);
@@ -61,15 +65,23 @@ static void locate(const test_case *c, response_header *out) {
     }
 }
 
-/* Calls the kernel with the default floating-point environment, whatever an earlier case left behind. */
+/* Calls the kernel with the default floating-point environment. A copy of this process that a kernel forked ends here:
+ * two would answer. */
 void call_guarded(const test_case *c, response_header *response) {
+    const pid_t self = getpid();
     fesetenv(FE_DFL_ENV);
+    if (measures_memory) before_call = measured_memory();
     if (sigsetjmp(escape, 0) == 0) {
         inside_kernel = 1;
         response->code = call_op(c);
         inside_kernel = 0;
+        if (getpid() != self) _exit(0);
+        check_floating_point();
+        check_registers();
+        if (measures_memory) after_call = measured_memory();
         response->status = response->code == KF_OK ? RAN : RETURNED_REJECTED;
     } else {
+        if (getpid() != self) _exit(0);
         response->status = FAULTED;
         response->signal = (uint8_t)fault_signal;
         response->access = (uint8_t)fault_access;

@@ -169,7 +169,7 @@ void parse_case(const uint8_t *record, test_case *out) {
     out->total = head->inputs + head->outputs;
     if (head->params > MAX_PARAMS || out->total > MAX_TENSORS)
         broken_frame("broken frame: too many tensors or parameters");
-    if (strncmp(head->op, op_name, OP_BYTES) != 0) broken_frame("this worker runs %s, not %.32s", op_name, head->op);
+    if (strncmp(head->op, op_name, OP_BYTES) != 0) broken_frame("broken frame: this worker runs %s, not %.32s", op_name, head->op);
     const tensor_record *tensors = (const tensor_record *)(out->params + head->params);
     const uint8_t *data = (const uint8_t *)(tensors + out->total), *end = record + head->bytes;
     if (data > end) broken_frame("broken frame: descriptors are cut off");

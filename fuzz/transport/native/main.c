@@ -2,12 +2,17 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "worker.h"
 
 /* Quiet NaNs in every dtype, and none of the poisons used for gaps. */
 enum { OUTPUT_POISON = 0x7ffd, SECOND_OUTPUT_POISON = 0x7ffa };
+
+/* So many calls in a row must each keep memory to be a leak: a cache of results that is doubled when it is full grows
+ * less often. */
+enum { LEAK_CALLS = 9 };
 
 static buffer response, second;
 
@@ -22,7 +27,7 @@ static size_t append_outputs(const test_case *c, buffer *to) {
     size_t bytes = 0;
     for (int i = c->inputs; i < c->total; i++) bytes += c->tensors[i].count * c->tensors[i].itemsize;
     const size_t place = to->size;
-    if (extend(to, bytes) == NULL) abort();
+    if (extend(to, bytes) == NULL) broken_frame("no memory for an answer");
     uint8_t *at = to->data + place;
     for (int i = c->inputs; i < c->total; i++) {
         gather(&c->tensors[i], at);
@@ -65,7 +70,7 @@ static int append_unwritten(const test_case *c, size_t first, const uint8_t *aga
 static response_header run_once(test_case *c, uint16_t poison, buffer *to, size_t *outputs) {
     response_header head = {.magic = RESPONSE_MAGIC, .tensor = -1, .element = -1, .byte = UNKNOWN_BYTE};
     shrink(to);
-    if (extend(to, sizeof head) == NULL) abort();
+    if (extend(to, sizeof head) == NULL) broken_frame("no memory for an answer");
     if (!place_case(c, poison)) {
         head.status = NO_MEMORY;
         return head;
@@ -76,10 +81,32 @@ static response_header run_once(test_case *c, uint16_t poison, buffer *to, size_
     return head;
 }
 
+/* What a kernel keeps for later it keeps once, what it loses it loses every time: judged by calls of one case. */
+static void look_for_leak(test_case *c) {
+    size_t outputs;
+    measures_memory = true;
+    for (int call = 1; call < LEAK_CALLS && grew(before_call, after_call); call++)
+        if (run_once(c, OUTPUT_POISON, &second, &outputs).status != RAN) break;
+    measures_memory = false;
+    if (grew(before_call, after_call)) note_leak(before_call, after_call, LEAK_CALLS);
+}
+
+static void append_changes(response_header *head, buffer *to) {
+    size_t bytes;
+    const char *said = noted_changes(&bytes);
+    void *room = bytes > 0 ? extend(to, bytes) : NULL;
+    if (room == NULL) return;
+    memcpy(room, said, bytes);
+    head->changes = (uint32_t)bytes;
+}
+
 /* Poison that survived may be a result that looks like it. Another run with another poison decides. */
-static void run_case(test_case *c, uint32_t index) {
+static void run_case(test_case *c, uint32_t index, bool audited) {
     size_t outputs = 0, outputs_again = 0;
+    forget_changes();
+    measures_memory = audited;
     response_header head = run_once(c, OUTPUT_POISON, &response, &outputs);
+    measures_memory = false;
     buffer *answer = &response;
     const size_t end = response.size;
     const bool forced = c->header->flags & FLAG_SECOND_RUN;
@@ -93,26 +120,42 @@ static void run_case(test_case *c, uint32_t index) {
             answer = &second;
         }
     }
+    if (head.status == FAULTED) remember_state(); /* the call was cut off, and could put nothing back */
+    else if (audited) audit_state();
+    if (audited && head.status == RAN && answer == &response) look_for_leak(c);
+    append_changes(&head, answer);
     head.index = index;
     head.bytes = (uint32_t)(answer->size - sizeof head);
     memcpy(answer->data, &head, sizeof head);
     write_all(answer->data, answer->size);
 }
 
+/* A timer of our own: alarm and setitimer are left to be looked at. */
+static void set_guard(uint32_t seconds) {
+    static timer_t timer;
+    static bool made;
+    if (!made && timer_create(CLOCK_MONOTONIC, NULL, &timer) != 0) broken_frame("cannot create a timer");
+    made = true;
+    const struct itimerspec limit = {.it_value.tv_sec = seconds};
+    timer_settime(timer, 0, &limit, NULL);
+}
+
 int main(void) {
     buffer frame = {0};
     test_case current;
+    keep_worker();
     open_protocol();
     catch_faults();
     attest();
-    while (read_frame(&frame)) {
+    for (bool first = true; read_frame(&frame); first = false) {
+        if (first) remember_state(); /* not before: limits are set once the worker has said who it is */
         const frame_header *head = (const frame_header *)frame.data;
         const uint8_t *at = frame.data + sizeof *head;
         for (uint32_t i = 0; i < head->count; i++) {
             parse_case(at, &current);
-            alarm(head->limit_s); /* a hung kernel must not outlive a parent that was killed */
-            run_case(&current, i);
-            alarm(0);
+            set_guard(head->limit_s); /* a hung kernel must not outlive a parent that was killed */
+            run_case(&current, i, head->audits == AUDIT_EACH || i + 1 == head->count);
+            set_guard(0);
             release_memory();
             at += current.header->bytes;
         }

@@ -17,5 +17,5 @@ int call_op(const test_case *c) {
         .eps = real_param(c, "eps", REQUIRED),
         .offset = real_param(c, "offset", OPTIONAL),
     };
-    return kf_fused_add_rms_norm_backward(&call);
+    return enter(kf_fused_add_rms_norm_backward, &call);
 }

@@ -13,5 +13,5 @@ int call_op(const test_case *c) {
         .eps = real_param(c, "eps", REQUIRED),
         .offset = real_param(c, "offset", OPTIONAL),
     };
-    return kf_rms_norm(&call);
+    return enter(kf_rms_norm, &call);
 }

@@ -18,6 +18,7 @@ enum {
     HELLO_MAGIC = 0x4548464b,    /* "KFHE" */
 };
 enum { FLAG_SECOND_RUN = 1 };
+enum { AUDIT_LAST = 0, AUDIT_EACH = 1 };
 enum { NO_ALIAS = 0xff };
 enum { GUARD_AFTER = 0, GUARD_BEFORE = 1 };
 enum { PARAM_INTEGER = 0, PARAM_FLOAT = 1 };
@@ -26,7 +27,7 @@ typedef struct {
     uint32_t magic, count; /* cases in the frame */
     uint64_t bytes;        /* of the cases, after this header */
     uint32_t limit_s;      /* no case takes longer than this, or the worker's parent is gone */
-    uint32_t reserved;
+    uint32_t audits;       /* AUDIT_LAST or AUDIT_EACH: after which cases the process is looked at */
 } frame_header;
 
 typedef struct {
@@ -61,6 +62,7 @@ typedef struct {
     int64_t element, byte; /* flat logical index of the nearest element of the tensor */
     uint16_t damages, unwrittens;
     int32_t code; /* what the kernel returned */
+    uint32_t changes, reserved; /* bytes of text at the end: what of the process the kernel left changed */
 } response_header;
 
 enum { RAN = 0, RETURNED_REJECTED = 1, FAULTED = 2, NO_MEMORY = 3 };
@@ -174,7 +176,31 @@ int64_t nearest_element(const tensor *t, int64_t byte);
 /* damage.c */
 int find_damage(const test_case *c, bool rejected, buffer *response);
 
+/* keeper.c */
+void keep_worker(void);
+
+/* convention.c */
+int kf_enter(int (*kernel)(const void *), const void *call);
+#define enter(kernel, call) kf_enter((int (*)(const void *))(void (*)(void))(kernel), (call))
+const char *lost_register(void);
+
+/* state.c */
+typedef struct {
+    size_t heap, mapped;
+} memory_use;
+void remember_state(void);
+void audit_state(void);
+void check_floating_point(void);
+void check_registers(void);
+void forget_changes(void);
+const char *noted_changes(size_t *bytes);
+memory_use measured_memory(void);
+bool grew(memory_use before, memory_use after);
+void note_leak(memory_use before, memory_use after, int calls);
+
 /* faults.c */
+extern bool measures_memory;
+extern memory_use before_call, after_call;
 void catch_faults(void);
 void call_guarded(const test_case *c, response_header *response);
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fuzz.base.case import THREADS, Case, Output
+from fuzz.base.outcome import Change
 from fuzz.transport import records
 from fuzz.transport.python.arrays import Arrays
 from fuzz.transport.python.kernel import Raised
@@ -174,7 +175,7 @@ _NO_MEMORY = Answer(records.NO_MEMORY, {}, (), {})
 _NOTHING = Touched(-1, records.UNKNOWN_BYTE, -1, 0)
 
 
-def respond(position: int, case: Case, first: Answer, second: Answer | None) -> bytes:
+def respond(position: int, case: Case, first: Answer, second: Answer | None, changes: Sequence[Change] = ()) -> bytes:
     """The response to a case: that of its first run, unless the second one shows more."""
     answer = second if second is not None and not second.clean else first
     names = list(case.tensors)
@@ -185,13 +186,14 @@ def respond(position: int, case: Case, first: Answer, second: Answer | None) -> 
             places = np.flatnonzero(still)
             if len(places):
                 missed.append(records.UNWRITTEN.pack(names.index(name), int(places[0]), len(places)))
-    payload = b"".join([*answer.outputs.values(), *answer.damages, *missed, answer.words.encode()])
+    changed = "\n".join(map(str, changes)).encode()
+    payload = b"".join([*answer.outputs.values(), *answer.damages, *missed, answer.words.encode(), changed])
     code = records.KF_REJECTED if answer.status == records.REJECTED else 0
     touched = answer.touched or _NOTHING
     number = signal.SIGSEGV if answer.touched is not None else 0
     return records.RESPONSE.pack(
         records.RESPONSE_MAGIC, position, len(payload), answer.status, touched.access, number, touched.index,
-        touched.element, touched.byte, len(answer.damages), len(missed), code,
+        touched.element, touched.byte, len(answer.damages), len(missed), code, len(changed), 0,
     ) + payload  # fmt: skip
 
 

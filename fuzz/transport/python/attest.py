@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator
 from typing import Any
@@ -35,6 +36,7 @@ def _loop_fault() -> str:
 
 def _facts(spec: Spec, kernel: LoadedKernel, library: Any) -> Iterator[tuple[str, str]]:
     yield "digest", kernel.digest
+    yield "pid", str(os.getpid())
     yield "python", platform.python_version()
     yield library.__name__, str(library.__version__)
     yield "device", spec.device

@@ -18,10 +18,12 @@ _DTYPES = {code: name for name, code in records.DTYPES.items()}
 
 @dataclass(frozen=True)
 class Request:
-    """A frame: its cases, each with whether it is to be run twice, and the longest that one may take."""
+    """A frame: its cases, each with whether it is to be run twice, the longest that one may take, and whether they are
+    to be run one by one."""
 
     cases: tuple[tuple[Case, bool], ...]
     limit_s: int
+    one_by_one: bool
 
 
 def broken_frame(reason: str) -> NoReturn:
@@ -55,12 +57,12 @@ class Channel:
     def requests(self) -> Iterator[Request]:
         """Frames, until the parent closes the stream."""
         while head := self._read(records.FRAME.size, may_end=True):
-            magic, count, size, limit_s, _ = records.FRAME.unpack(head)
+            magic, count, size, limit_s, audits = records.FRAME.unpack(head)
             if magic != records.REQUEST_MAGIC:
                 broken_frame(f"broken frame: magic {magic:08x}")
             if size > _FRAME_LIMIT:
                 broken_frame(f"broken frame: {size} bytes")
-            yield Request(_cases(self._read(size), count), limit_s)
+            yield Request(_cases(self._read(size), count), limit_s, audits == records.AUDIT_EACH)
 
     def _read(self, size: int, may_end: bool = False) -> bytes:
         data = bytearray()

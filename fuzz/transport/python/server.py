@@ -9,7 +9,6 @@ process where compiled and interpreted kernels need one each, and it pickles wha
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import select
@@ -19,6 +18,7 @@ import traceback
 import warnings
 from typing import NoReturn
 
+from fuzz.transport.python.keeper import keep_worker
 from fuzz.transport.python.kernel import decoded
 from fuzz.transport.python.worker import work
 
@@ -28,13 +28,12 @@ _DESCRIPTORS = 4
 """The worker's stdin, stdout and stderr, and the socket for notices of it."""
 _NOTICE_BYTES = 64
 """A notice takes less: it is 'code' or 'pid', and a number."""
-_PR_SET_PDEATHSIG = 1
-"""The number is that of <linux/prctl.h>."""
 
 
 def serve(control: socket.socket) -> None:
     """Fork workers until the parent closes `control`. A request is a spec and four descriptors: the worker's stdin,
-    stdout and stderr, and a socket. On that go notices of its process id and of its end; any byte asks to kill it."""
+    stdout and stderr, and a socket. On that go notices of its process id and of its end; 'term' and 'kill' ask for
+    it."""
     _import()
     waker, woken = os.pipe()
     os.set_blocking(woken, False)
@@ -50,16 +49,18 @@ def serve(control: socket.socket) -> None:
             _reap(children)
         for pid, notify in list(children.items()):
             if notify in ready:
+                asked = b""
                 with contextlib.suppress(OSError):
-                    notify.recv(_NOTICE_BYTES)
-                os.kill(pid, signal.SIGKILL)  # this was asked for, or nobody receives notices any more
+                    asked = notify.recv(_NOTICE_BYTES)
+                # A keeper that is terminated ends its worker; where nobody receives notices any more, so that too.
+                os.kill(pid, signal.SIGKILL if asked == b"kill" else signal.SIGTERM)
         if control in ready:
             message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, _DESCRIPTORS)
             if not message:
                 break
             _fork(message.decode(), descriptors, control, children)
     for pid in children:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGTERM)
 
 
 def _import() -> None:
@@ -98,7 +99,7 @@ def _become_worker(message: str) -> NoReturn:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        keep_worker()
         work(decoded(message))
         os._exit(0)
     except BaseException:

@@ -6,15 +6,18 @@ import os
 import signal
 import sys
 import warnings
+from functools import partial
 from typing import NoReturn
 
 from fuzz.base.op import OPS
+from fuzz.base.outcome import Change
 from fuzz.transport.python.arrays import Arrays, arrays_of
 from fuzz.transport.python.attempt import Runs, respond
 from fuzz.transport.python.attest import attested
 from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec
 from fuzz.transport.python.memory import Arena, DeviceMemory, FreshMemory, Memory
 from fuzz.transport.python.protocol import Channel, broken_frame
+from fuzz.transport.python.state import MemoryWatch, ProcessState
 
 _LOST_DEVICE_EXIT = 71
 
@@ -35,25 +38,36 @@ def work(spec: Spec) -> None:
         return
     channel.hello(attested(spec, kernel, arrays.library))
     runs = Runs(kernel, arrays, memory, arrays.library.cuda.synchronize if spec.device == "cuda" else None)
+    state = watch = None
+    self = os.getpid()
     for request in channel.requests():
+        if state is None or watch is None:  # not before: limits are set once the worker has said who it is
+            state, watch = ProcessState(), MemoryWatch(spec.device)
         for case, _ in request.cases:
             if case.op != spec.op:
-                broken_frame(f"this worker runs {spec.op}, not {case.op}")
+                broken_frame(f"broken frame: this worker runs {spec.op}, not {case.op}")
             if not case.apart:
-                broken_frame("tensors that share memory in part")
+                broken_frame("broken frame: tensors that share memory in part")
         # Together on a GPU, where they wait for one synchronisation; elsewhere each is answered at once.
-        size = len(request.cases) if spec.device == "cuda" else 1
+        size = len(request.cases) if spec.device == "cuda" and not request.one_by_one else 1
         for start in range(0, len(request.cases), size or 1):
             signal.alarm(request.limit_s)  # a hung kernel must not outlive a parent that was killed
             try:
                 answers = runs.answers(request.cases[start : start + size])
+                if os.getpid() != self:
+                    os._exit(0)  # a copy that the kernel forked: two would answer
+                changes = state.changes()
+                if signal.alarm(0) == 0:
+                    changes += (Change("timers", "the alarm is another one"),)
+                if start + size >= len(request.cases):
+                    changes += watch.leak(partial(runs.answers, request.cases[-1:]))
             except Exception as error:  # a device that was lost is lost for whatever comes next
                 if spec.device == "cuda":
                     _lose_device(error)
                 raise
             for position, answered in enumerate(answers, start):
-                channel.write(respond(position, *answered))
-            signal.alarm(0)
+                last = position == start + len(answers) - 1
+                channel.write(respond(position, *answered, changes if last else ()))
             memory.release()
 
 

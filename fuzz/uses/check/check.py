@@ -28,6 +28,7 @@ from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, repo
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.turns import EndsSoonAfter
+from fuzz.uses.starting import MOST_HANGS
 from oracles.numerics import Numerics
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
@@ -92,7 +93,7 @@ def check_targets(
     targets: Sequence[Target], plans: Plans, cases: Iterable[str | Path] = (), pack_option: tuple[str, ...] = ()
 ) -> None:
     """Check targets of one kernel in workers; `pack_option` names its pack on a command line."""
-    with WorkerPool(targets) as pool:
+    with WorkerPool(targets, most_hangs=MOST_HANGS) as pool:
         _judged(pool, targets, plans, cases, pack_option, new_workers)
 
 

@@ -23,7 +23,7 @@ from fuzz.base.capability import Capabilities, Dispatch
 from fuzz.base.case import Case
 from fuzz.base.op import OPS, Op
 from fuzz.base.outcome import Outcome
-from fuzz.execute.pool import Batch
+from fuzz.execute.pool import Batch, Watch, patient
 from fuzz.transport import records
 from fuzz.transport.frames import decode_response, outcome_of
 from fuzz.transport.python.arrays import arrays_of
@@ -161,6 +161,8 @@ class OwnProcess:
 
     def __init__(self, target: Target, function: Function) -> None:
         reason = target.unavailable()
+        self.watch: Watch = patient
+        """Nobody asks it: a call in this process returns before anything else is done."""
         self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
         self._target = target
         self._function = function

@@ -10,6 +10,7 @@ from fuzz.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
+from fuzz.report.broken import broken_kernels
 from fuzz.report.failure import Provenance, explanation_lines, failure_text
 from fuzz.uses.check.plan import Plan
 
@@ -41,11 +42,20 @@ def report(
     tally: Tally, book: FindingBook, pool: Pool, targets: Sequence[Target], todo: Plan, pack_option: tuple[str, ...]
 ) -> str:
     """What is wrong, in full; '' where everything that ran has passed, and something ran."""
+    if book.errors:
+        return "\n".join(book.errors)
     if book.buckets:
         by_id: Mapping[str, Target] = {target.id: target for target in targets}
         origin = Provenance(todo.seed, todo.command, pack_option)
         texts = [_text(bucket, by_id[bucket.judgement.target], origin) for bucket in book.buckets.values()]
         return "\n\n".join([*texts, *([book.trouble] if book.trouble else [])])
+    broken = broken_kernels(
+        (target.kernel.name, target.id, status.reason, status.broken)
+        for target in targets
+        if isinstance(status := pool.statuses.get(target.id), NotRun)
+    )
+    if broken:
+        return "\n\n".join(each.text("", whole=True) for each in broken)
     if tally.gave_up:
         return f"ORACLE_GAVE_UP: {tally.gave_up} runs cannot be judged; {todo.command}"
     if not tally.judged:

@@ -20,6 +20,7 @@ from fuzz.uses.corpus.folder import ACCURACY, CASE, SUITE, Kept, entries_of, in_
 from fuzz.uses.corpus.suites import expand, load_suite
 from fuzz.uses.gate.accuracy import load_accuracy
 from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.starting import note_not_running
 
 
 def contents(folder: Path) -> PlainTable:
@@ -81,6 +82,7 @@ def judged(corpus: Checked, targets: Sequence[Target], pool: WorkerPool) -> tupl
         runner = Runner(pool, targets, Limits(), book_in(Path(scratch), 0), tuple(LAWS))
         untaken = _Untaken()
         runner.observers = [untaken]
+        note_not_running(runner.tally, targets, pool)
         return runner.replay(in_batches(corpus.groups)), untaken.lines
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fuzz.laws.registry import Entry
-from fuzz.uses.corpus.folder import Kept, entries_of, kept_cases, load
+from fuzz.uses.corpus.folder import CorpusError, Kept, entries_of, kept_cases, load
 from fuzz.uses.corpus.suites import expand, suites
 
 SEED = 0
@@ -35,6 +35,8 @@ class Phase:
 
 def phases(corpora: Path, known: Sequence[Path]) -> tuple[Phase, ...]:
     """Own findings first, since they are the likeliest to come back; then documented bugs, then published suites."""
+    if not corpora.is_dir():
+        raise CorpusError(f"--corpora {corpora}: no such folder")
     regressions, historical = corpora / "regressions", corpora / "historical"
     published = [case.case for suite in suites(corpora / "suites") for case in expand(suite)]
     parts = (

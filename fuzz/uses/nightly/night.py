@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -78,6 +78,8 @@ class NightSession:
     """See `Runner`."""
     case_limit: float | None = None
     jobs: int = 0
+    errors: list[str] = field(default_factory=list)
+    """Errors of ours, for the end of the night."""
 
     def work(self, workers: ExitStack, err: Console) -> bool:
         """Work until a stop is wanted; the workers are killed then, and released by `workers`. False where the end of
@@ -100,6 +102,9 @@ class NightSession:
             pool.stop()  # else they would take the processors from what is saved now
         if night is None or not saved:
             return saved
+        for line in night.recorder.book.errors:
+            say(line)
+        self.errors.extend(night.recorder.book.errors)
         if self.oracle is not None and self.oracle.trouble:
             say(self.oracle.trouble)
         if night.runner.in_flight:
@@ -134,7 +139,7 @@ class NightRun:
         kernels = session.pack.kernels  # all of them, whatever targets were chosen: they decide the cases
         self.runner = Runner(
             self.pool, session.targets, Limits(), book, declared(kernels), kernels, oracle=session.oracle,
-            interruption=session.stopping,
+            interruption=session.stopping, patient=True,
         )  # fmt: skip
         self.recorder = Recorder(book.targets, book, self.runner.tally, position, session.stopping, self.say)
         self.triage = NightTriage(self.pool, session.targets, book, position, session.stopping, session.limit_s)

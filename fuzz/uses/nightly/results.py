@@ -80,7 +80,7 @@ class NightResults:
         tally = Tally()
         for row in seen.targets:
             counts = TargetTally(row.name, row.kernel, row.judged, row.findings, row.gave_up, row.not_run)
-            counts.not_run_reason = row.reason
+            counts.not_run_reason, counts.broken = row.reason, row.attested.get("broken", "")
             tally.targets[row.name] = counts
         missing = missing_targets(tally, self.require)
         for line in missing:

@@ -13,18 +13,18 @@ from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
+from fuzz.execute.lane import Wait
 from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.reach import reach_of
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Tally, TargetTally
 from fuzz.generate.search import StopSearch, search
-from fuzz.judge.judge import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import CaseOracle, Query
 from fuzz.laws.registry import Entry, declared, with_twins
 from fuzz.uses.search.guide import Guide
-from fuzz.uses.search.stopping import Interruption
-from oracles.truth import OracleDisagreement
+from fuzz.uses.search.stopping import GRACE_S, Interruption, late
 
 _IN_FLIGHT = 2
 """The workers hold this many batches while another is judged: enough to keep the processors busy."""
@@ -74,6 +74,8 @@ class Runner:
     oracle: OracleProcess | None = None
     """Values are judged there while this process does something else; without it they are judged here."""
     interruption: Interruption = field(default_factory=Interruption)
+    patient: bool = False
+    """True where what still runs is waited for although the time of a search is over: there is a next search."""
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
 
@@ -94,6 +96,7 @@ class Runner:
         self._sent = 0
         self._ends = (math.inf, math.inf)
         self._started = self.clock()
+        self.pool.watch = self._while_waiting
 
     def target(self, name: str) -> Target:
         """The target of that id."""
@@ -113,6 +116,7 @@ class Runner:
         self._laws = tuple(law for law in self.laws if law in of_op)
         search(op, run_seed, self._take, self.kernels, guide=self._guide if self.guided else None)
         self._drain()
+        self._ends = (math.inf, math.inf)
         return self.tally
 
     def replay(self, batches: Iterable[list[Entry]]) -> Tally:
@@ -142,6 +146,16 @@ class Runner:
         self._sent += len(entries)
         while len(self._waiting) > _IN_FLIGHT:
             self._judge_oldest()
+
+    def _while_waiting(self, waits: Sequence[Wait]) -> Collection[str]:
+        """Tells the observers, and returns the targets that hold up the end of the search."""
+        for observer in self.observers:
+            observer.waiting(waits, self.clock() - self._started)
+        return late(self._is_overdue)(waits)
+
+    def _is_overdue(self) -> bool:
+        """True where a stop was wanted, or the time was over, some moments ago."""
+        return self.interruption.overdue or (not self.patient and self.clock() >= self._ends[0] + GRACE_S)
 
     def _submit(self, entries: list[Entry]) -> None:
         cases = [entry.case for entry in entries]
@@ -192,12 +206,18 @@ class Runner:
             asked.setdefault(judge.oracle, {}).update(dict.fromkeys(judge.queries(targets)))
         return {oracle: tuple(queries) for oracle, queries in asked.items()}
 
+    def _judgement(self, judge: EntryJudge, target: Target) -> Judgement:
+        """An error of ours over one target's outcome loses nothing of the others; the book says it at the end."""
+        try:
+            return judge.judge(target)
+        except Exception as error:
+            case = judge.entry.case
+            reason = self.book.note_error(error, case)
+            return Judgement(target.id, case.digest, Verdict.ORACLE_GAVE_UP, reason=reason)
+
     def _judge(self, judge: EntryJudge) -> None:
         entry, case = judge.entry, judge.entry.case
-        try:
-            judgements = [judge.judge(self._by_id[target]) for target in judge.outcomes]
-        except OracleDisagreement as error:
-            raise OracleDisagreement(f"{error}; the case is kept as {self.book.keep_evidence(case)}") from error
+        judgements = [self._judgement(judge, self._by_id[target]) for target in judge.outcomes]
         self.tally.cases += 1
         if entry.check is not None and judge.checked:
             self.tally.laws[entry.check.name] += len(judge.checked)

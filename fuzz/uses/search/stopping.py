@@ -8,9 +8,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
+
+from fuzz.execute.pool import Watch
 
 GRACE_S = 1.5
 """This many seconds lie between the wish to stop and the end of what is still running: batches, a build, a shrink."""
@@ -21,8 +23,14 @@ _AGAIN_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+def late(over: Callable[[], bool]) -> Watch:
+    """Once it is over, whatever has been at one case for a while is waited for no longer."""
+    return lambda waits: [wait.target for wait in waits if wait.seconds >= GRACE_S] if over() else ()
+
+
 class Interruption:
-    """While entered, the first SIGINT or SIGTERM only sets `wanted`; a second one raises KeyboardInterrupt.
+    """While entered, the first SIGINT or SIGTERM only sets `wanted`, and a moment later `overdue`; a second one raises
+    KeyboardInterrupt.
 
     Python raises KeyboardInterrupt wherever it happens to be, and drops it where that is a garbage collector's or a
     weak reference's callback, as Hypothesis has: a Ctrl-C would sometimes be lost, and never leave a batch whole.
@@ -30,7 +38,15 @@ class Interruption:
 
     def __init__(self, told: str = "what is running is judged first") -> None:
         self.wanted = False
+        self.terminated = False
+        """True where the signal was SIGTERM: whoever sent it waits for the end, and not for explanations."""
+        self._since = math.inf
         self._told = told
+
+    @property
+    def overdue(self) -> bool:
+        """True once what was running when a stop was wanted has had its time."""
+        return time.monotonic() >= self._since + GRACE_S
 
     def __enter__(self) -> Interruption:
         self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
@@ -43,7 +59,7 @@ class Interruption:
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.wanted:
             raise KeyboardInterrupt
-        self.wanted = True
+        self.wanted, self.terminated, self._since = True, number == signal.SIGTERM, time.monotonic()
         # os.write: a signal handler may interrupt a print, and must not enter another one.
         os.write(2, f"\nstopping: {self._told}; Ctrl-C once more stops at once\n".encode())
 

@@ -25,7 +25,7 @@ from fuzz.triage.trial import FreshProcess
 from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.guide import Guide
 from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
-from fuzz.uses.starting import not_running, started
+from fuzz.uses.starting import is_broken, not_running, started
 
 _TWIN_ONE_IN = 2
 """One case in this many is checked by a law: more than in a run, since a mutant has few cases to be found in."""
@@ -146,8 +146,11 @@ def hunt(
     targets = [target for run in runs for target in (run.target, run.base)]
     with started(targets, jobs, err) as pool:
         missing = not_running(pool)
-        result = MutantResult(mutant, [run for run in runs if run.target.id not in missing])
-        result.not_run = next(iter(missing.values()), "")
+        broken = {name: reason for name, reason in missing.items() if is_broken(pool, name)}
+        for run in runs:
+            run.trouble = next((broken[each.id] for each in (run.target, run.base) if each.id in broken), "")
+        result = MutantResult(mutant, [run for run in runs if run.trouble or run.target.id not in missing])
+        result.not_run = next((reason for name, reason in missing.items() if name not in broken), "")
         began = time.monotonic()
         _search(pool, base.op, result.runs, seed, max_cases)
         shown = next((run for run in result.runs if run.ok), None)

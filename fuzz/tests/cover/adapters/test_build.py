@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fuzz.adapters import build, c
-from fuzz.adapters.build import Builder, BuildError, edited_source
+from fuzz.adapters.build import Builder, BuildError, CacheError, edited_source
 from fuzz.adapters.c import CKernel
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import c_program, c_target
 
@@ -56,18 +57,35 @@ def test_nothing_half_written_stays_in_the_cache(target: Target, tmp_path: Path)
 
 def test_a_compile_error_is_shown_whole(target: Target, tmp_path: Path) -> None:
     target.kernel.source.write_text("this is no C\n#error and this is the end\n")
-    with pytest.raises(BuildError) as caught, WorkerPool([target], cache=tmp_path / "cache"):
-        pass
-    message = str(caught.value)
+    with WorkerPool([target], cache=tmp_path / "cache") as pool:
+        status = pool.statuses[target.id]
+    assert isinstance(status, NotRun)
+    assert re.fullmatch(rf"it does not compile: {target.kernel.source}:\d+:\d+: error: .*", status.reason)
+    message = status.broken
     assert "gcc" in message.splitlines()[1]
     assert str(target.kernel.source) in message
     assert "and this is the end" in message
     assert not list((tmp_path / "cache").glob("worker-*"))
 
 
+def test_one_error_has_one_text_every_time(target: Target, tmp_path: Path) -> None:
+    """Neither the scratch folder, where an edited source lies, nor the compiler's own objects are named."""
+    target.kernel.source.write_text(KERNEL.replace("return PART", "int nowhere(void); return nowhere()"))
+    missing = ("nowhere()", "oops()")
+    for edits in ((), (missing,)):
+        broken = replace(target, kernel=replace(target.kernel, edits=edits))
+        texts = set()
+        for name in ("a", "b"):
+            with pytest.raises(BuildError) as caught:
+                c_program(broken, Builder(tmp_path / "cache" / name))
+            texts.add(str(caught.value).replace(f"/cache/{name}/", "/cache/"))
+        assert len(texts) == 1, texts
+        assert caught.value.reason.startswith("it does not compile: ")
+
+
 def test_an_unusable_cache_is_one_clear_line(target: Target, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BuildError, match=r"cannot write the build cache .*KERNELFUZZ_CACHE") as caught:
+    with pytest.raises(CacheError, match=r"cannot write the build cache .*KERNELFUZZ_CACHE") as caught:
         c_program(target, Builder(tmp_path / "file" / "cache"))
     assert len(str(caught.value).splitlines()) == 1
 

@@ -11,7 +11,7 @@ from fuzz.adapters.c import CKernel, prefix_of
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
-from fuzz.adapters.target import AttestationError, NotRun, Target, TargetId
+from fuzz.adapters.target import NotRun, Target, TargetId
 from fuzz.adapters.toolchain import Host
 from fuzz.base.kernel import PLAIN
 from fuzz.base.selection import globs, matches_any
@@ -97,29 +97,26 @@ def scalable(tmp_path: Path) -> Target:
     return target
 
 
-def test_a_wrong_vector_length_is_an_internal_error(
-    scalable: Target, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _broken(target: Target, cache: Path) -> str:
+    """Why the target cannot be started; its kernel is to blame."""
+    with WorkerPool([target], cache=cache) as pool:
+        status = pool.statuses[target.id]
+    assert isinstance(status, NotRun)
+    assert status.broken
+    return status.reason
+
+
+def test_a_wrong_vector_length_is_never_judged(scalable: Target, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The emulator is asked for 256 bits while the target says 384."""
     narrower = ("-cpu", "max,sve-default-vector-length=32")
     monkeypatch.setitem(ISAS, "sve", replace(ISAS["sve"], processor=narrower))
-    with (
-        pytest.raises(AttestationError, match="384 bits were requested, the worker has 256"),
-        WorkerPool([scalable], cache=cache),
-    ):
-        pass
+    assert "384 bits were requested, the worker has 256" in _broken(scalable, cache)
 
 
-def test_a_missing_instruction_set_is_an_internal_error(
-    scalable: Target, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_instruction_set_is_said(scalable: Target, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor without SVE: the worker says so instead of dying at the first instruction."""
     monkeypatch.setitem(ISAS, "sve", replace(ISAS["sve"], processor=("-cpu", "cortex-a57")))
-    with (
-        pytest.raises(AttestationError, match="sve was requested, the worker has neon"),
-        WorkerPool([scalable], cache=cache),
-    ):
-        pass
+    assert "sve was requested, the worker has neon" in _broken(scalable, cache)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from fuzz.base.draw import Draw
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
+from fuzz.findings.tally import Observer
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.search import StopSearch, search
@@ -128,7 +129,7 @@ def _run(folder: Path, pause: float) -> list[str]:
     """Digests of the cases of one guided run, whose clock goes as fast as is asked for."""
     seen: list[str] = []
 
-    class Watch:
+    class Watch(Observer):
         def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
             seen.append(case.digest)
 

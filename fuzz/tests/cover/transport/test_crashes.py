@@ -157,7 +157,8 @@ def test_leaving_the_pool_ends_the_workers(make_target: Callable[[str], Target],
 
 PARENT = """
 import os, signal, sys
-from fuzz.transport.process import Process, command
+from fuzz.transport.child import command
+from fuzz.transport.process import Process
 process = Process(command(sys.argv[1:]), limit=0.5)
 process.hello()
 process._send(sys.stdin.buffer.read())

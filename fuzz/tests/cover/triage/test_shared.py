@@ -18,6 +18,7 @@ from fuzz.tests.common.shared_pack import OWN, SHARED, planted
 from fuzz.triage.causes import shared_sources
 from fuzz.uses.explaining import explain_findings
 from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.stopping import Interruption
 
 
 def _buckets(folder: Path, *bugs: tuple[str, str, str]) -> list[Bucket]:
@@ -26,7 +27,7 @@ def _buckets(folder: Path, *bugs: tuple[str, str, str]) -> list[Bucket]:
     with WorkerPool(targets) as pool:
         runner = Runner(pool, targets, Limits(max_cases=480), book)
         runner.run("rms_norm", 3)
-        explain_findings(book, pool, targets, 600.0, Console(file=io.StringIO()))
+        explain_findings(book, pool, targets, 600.0, Console(file=io.StringIO()), Interruption())
     assert sum(bucket.count for bucket in book.buckets.values()) == runner.tally.findings
     return list(book.buckets.values())
 

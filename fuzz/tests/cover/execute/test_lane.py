@@ -1,0 +1,138 @@
+"""A kernel that never returns: its case is named, it can be broken off, and it is not run for ever."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.target import NotRun, Target
+from fuzz.base.case import Case, contiguous
+from fuzz.base.outcome import Outcome, Status
+from fuzz.execute.lane import Wait
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.planted import ANYTHING, HEAD, a_case, c_target
+from fuzz.tests.common.python_planted import TORCH_HEAD, indented, python_target
+from fuzz.transport import process
+
+FOREVER = 3600.0
+_HANGS = "if (n == 5) for (volatile int on = 1; on;) {}\n    copy(c);"
+_HUNG, _FINE = a_case(contiguous((3, 5))), a_case(contiguous((3, 4)))
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> Target:
+    """Hangs for rows of five elements."""
+    source = tmp_path / "hanging.c"
+    source.write_text(f"{HEAD}    {_HANGS}\n    return KF_OK;\n}}\n")
+    return c_target(CKernel("hanging", "rms_norm", source, capabilities=ANYTHING), "native")
+
+
+def _outcomes(pool: WorkerPool, target: Target, *cases: Case) -> list[Outcome]:
+    return [each[target.id] for each in pool.submit(cases).outcomes()]
+
+
+def test_after_some_cases_that_hung_a_target_is_given_no_more(hanging: Target, cache: Path) -> None:
+    with WorkerPool([hanging], cache=cache, limit=0.3, most_hangs=2) as pool:
+        first, later = _outcomes(pool, hanging, *[_HUNG] * 4, _FINE), _outcomes(pool, hanging, _FINE)
+    assert [outcome.status for outcome in first] == [*[Status.HUNG] * 2, *[Status.NOT_RUN] * 3]
+    assert {each.detail for each in (first[-1], *later)} == {"not run again after 2 cases that hung"}
+
+
+def test_a_hang_is_broken_off_and_its_case_named_and_the_next_batch_runs(hanging: Target, cache: Path) -> None:
+    """Of what was submitted nothing more runs; the cases before are not lost."""
+    seen: list[Wait] = []
+
+    def watch(waits: Sequence[Wait]) -> Collection[str]:
+        seen.extend(waits)
+        return [wait.target for wait in waits if wait.case is not None]
+
+    with WorkerPool([hanging], cache=cache, limit=FOREVER) as pool:
+        pool.watch = watch
+        batch, next_one = pool.submit([_FINE, _HUNG, _FINE]), pool.submit([_FINE])
+        first = [each[hanging.id] for each in batch.outcomes()]
+        [second] = [each[hanging.id] for each in next_one.outcomes()]
+        [third] = _outcomes(pool, hanging, _FINE)
+    assert [outcome.status for outcome in first] == [Status.RAN, Status.NOT_RUN, Status.NOT_RUN]
+    assert first[1].detail.startswith("broken off at the end of the run: rms_norm f32 [3, 5], ")
+    assert (second.status, third.status) == (Status.NOT_RUN, Status.RAN)
+    assert {wait.case for wait in seen if wait.case is not None} == {_HUNG}
+    assert {wait.limit for wait in seen} == {FOREVER}
+
+
+@pytest.mark.parametrize("body", ["while x.shape[-1] == 5: pass", "if x.shape[-1] == 5: import time; time.sleep(3600)"])
+def test_a_python_kernel_that_hangs_obeys_the_limit(tmp_path: Path, cache: Path, body: str) -> None:
+    target = python_target(tmp_path, TORCH_HEAD + indented(f"{body}\ny.copy_(x)"))
+    with WorkerPool([target], cache=cache, limit=1.0) as pool:
+        [found] = _outcomes(pool, target, _HUNG)
+    assert found.status is Status.HUNG
+
+
+def _not_run(target: Target, cache: Path) -> NotRun:
+    with WorkerPool([target], cache=cache) as pool:
+        status = pool.statuses[target.id]
+        assert pool.submit([_FINE]).outcomes() == [{}]
+    assert isinstance(status, NotRun)
+    return status
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise SystemExit(0)", "SystemExit: 0"),
+        ("import os; os._exit(0)", "the worker cannot be started: ended with exit code 0"),
+        ("import os; os.kill(os.getpid(), 11)", "the worker cannot be started: killed by SIGSEGV"),
+        ("while True: pass", "the worker cannot be started: no answer within the time limit"),
+    ],
+)
+def test_a_python_kernel_that_ends_or_hangs_when_it_is_loaded_is_to_blame(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    if "while" in text:
+        monkeypatch.setattr(process, "_HELLO_LIMIT_S", 1.0)
+    target = python_target(tmp_path, text + "\n")
+    status = _not_run(replace(target, case_limit=1.0), cache)
+    assert said in status.broken
+    assert said in status.reason
+
+
+@pytest.mark.parametrize(
+    ("constructor", "said"),
+    [
+        ("_Exit(3);", "the worker cannot be started: ended with exit code 3"),
+        ('for (int i = 0; i < 99; i++) puts("no hello of a worker"); fflush(stdout);', "what it starts is no worker"),
+    ],
+)
+def test_a_c_kernel_that_speaks_or_ends_before_its_worker_is_to_blame(
+    tmp_path: Path, cache: Path, constructor: str, said: str
+) -> None:
+    source = tmp_path / "early.c"
+    early = f"__attribute__((constructor)) static void early(void) {{ {constructor} }}\n"
+    source.write_text(f"{HEAD}    copy(c);\n    return KF_OK;\n}}\n{early}")
+    status = _not_run(c_target(CKernel("early", "rms_norm", source, capabilities=ANYTHING), "native"), cache)
+    assert said in status.broken
+
+
+Written = Callable[[Path], None]
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda path: path.unlink(), "No such file"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), "it is no text"),
+        (lambda path: path.with_name("beside.py").symlink_to("nowhere"), "cannot read .*beside.py"),
+    ],
+)
+def test_a_source_that_cannot_be_read_is_its_kernels_fault(
+    tmp_path: Path, cache: Path, write: Written, said: str
+) -> None:
+    target = python_target(tmp_path, TORCH_HEAD + indented("y.copy_(x)"))
+    write(target.kernel.source)
+    status = _not_run(target, cache)
+    assert status.broken == status.reason
+    assert re.search(said, status.reason)

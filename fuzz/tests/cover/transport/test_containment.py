@@ -1,0 +1,298 @@
+"""What a kernel does to its process is that kernel's finding, and stops nothing else. Native and emulated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case
+from fuzz.base.kernel import PLAIN
+from fuzz.base.outcome import CHANGES, Change, Outcome, Status
+from fuzz.base.verdict import Verdict
+from fuzz.execute.pool import WorkerPool
+from fuzz.judge.judge import Judge
+from fuzz.tests.common.planted import Run, a_case
+from fuzz.tests.common.python_planted import CUE, TORCH_HEAD, indented, outcomes, python_target
+from fuzz.transport import process
+
+ACTS: dict[str, tuple[str, str]] = {
+    "handler": ("signal(SIGUSR1, SIG_IGN);", "signals: another handler of SIGUSR1"),
+    "mask": ("sigset_t all; sigfillset(&all); sigprocmask(SIG_BLOCK, &all, NULL);", "signals: others are blocked"),
+    "folder": ('if (chdir("/")) abort();', "folder: the current folder is another one"),
+    "variable": ('setenv("KF_LEFT", "1", 1);', "environment: the variables differ"),
+    "umask": ("umask(0123);", "environment: the file mode mask is 123"),
+    "limit": ("struct rlimit low = {100, 100}; setrlimit(RLIMIT_NOFILE, &low);", "limits: resource limits differ"),
+    "opened": ('if (open("/dev/null", O_RDONLY) < 0) abort();', "descriptors: "),
+    "closed": ("close(0);", "descriptors: 0 was closed"),
+    "other": ('dup2(open("/dev/zero", O_RDWR | O_CLOEXEC), 0);', "descriptors: 0 is open on something else"),
+    "flags": ("fcntl(0, F_SETFL, O_NONBLOCK);", "descriptors: 0 is open on something else"),
+    "child": ("if (fork() == 0) for (;;) pause();", "children: a process that still runs"),
+    "zombie": (
+        "pid_t child = fork(); if (child == 0) _exit(0); siginfo_t i; waitid(P_PID, child, &i, WEXITED | WNOWAIT);",
+        "children: a process that nobody waited for",
+    ),
+    "orphan": (
+        "if (fork() == 0) { setsid(); if (fork() == 0) for (;;) pause(); _exit(0); } wait(NULL);",
+        "children: a process that still runs",
+    ),
+    "thread": ("pthread_t id; pthread_create(&id, NULL, forever, NULL);", "threads: "),
+    "timer": (
+        "const struct itimerval t = {.it_value.tv_sec = 1000}; setitimer(ITIMER_VIRTUAL, &t, NULL);",
+        "timers: a timer is set",
+    ),
+    "alarm": ("alarm(1000);", "timers: a timer is set"),
+    "rounding": ("fesetround(FE_UPWARD);", "floating-point environment: another rounding mode"),
+}
+"""Something that outlives a call, and what is said of it."""
+
+HEAD = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <fenv.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *forever(void *unused) { for (;;) pause(); return unused; }
+"""
+
+
+CARELESS = r"""
+#define kf_rms_norm worked
+#if defined(__x86_64__)
+#define ENTRY "subq $8, %rsp\n\tcall worked\n\taddq $8, %rsp\n\t"
+#define FORGETS "movq $7, %r14\n\t"
+#else
+#define ENTRY "stp x29, x30, [sp, #-16]!\n\tbl worked\n\tldp x29, x30, [sp], #16\n\t"
+#define FORGETS "fmov d9, xzr\n\t"
+#endif
+__asm__(".text\n.globl kf_rms_norm\nkf_rms_norm:\n\t" ENTRY PART "ret\n");
+"""
+"""An entry in assembler."""
+
+
+def cued(place: int) -> Case:
+    """The case that asks for the act of that place."""
+    return a_case(bits=(np.arange(12, dtype="<f4") + 1000 + place).tobytes())
+
+
+def switch() -> str:
+    """Copies, and does what the first element asks for."""
+    acts = "".join(f"if (row(&c->x, 0)[0] == {1000 + k}) {{ {act} }}\n" for k, (act, _) in enumerate(ACTS.values()))
+    return f"copy(c);\n{acts}"
+
+
+@pytest.fixture
+def target(make_target: Callable[..., Target]) -> Callable[[str], Target]:
+    """A target of a body that may use what HEAD includes."""
+    return lambda body: make_target(body, before=HEAD)
+
+
+def ran(target: Target, cache: Path, *cases: Case, limit: float = 10.0) -> list[Outcome]:
+    with WorkerPool([target], limit=limit, cache=cache) as pool:
+        return [each[target.id] for each in pool.submit(cases).outcomes()]
+
+
+def test_what_outlives_a_call_is_a_finding_of_the_call_that_left_it(
+    target: Callable[[str], Target], cache: Path
+) -> None:
+    planted = target(switch())
+    for place, (_, said) in enumerate(ACTS.values()):
+        # A pool for each: what was looked for three times is not looked for again.
+        before, bad, after = ran(planted, cache, a_case(), cued(place), a_case())
+        if (planted.emulated, said) == (True, ACTS["orphan"][1]):
+            continue  # QEMU does not let a process be the reaper of its descendants
+        assert said in [str(change)[: len(said)] for change in bad.changes]
+        assert bad.changes[0].kind in CHANGES
+        assert (before.changes, after.changes) == ((), ())
+        assert {each.status for each in (before, bad, after)} == {Status.RAN}
+
+
+def test_right_values_and_a_changed_process_are_a_verdict_of_their_own() -> None:
+    case = a_case()
+    rms = np.arange(1, 13, dtype="<f4").reshape(3, 4)
+    right = (rms / np.sqrt((rms.astype("f8") ** 2).mean(1, keepdims=True) + 1e-5)).astype("<f4").tobytes()
+    left = (Change("folder", "the current folder is another one"),)
+    passed = Judge(case).judge(Outcome("t", Status.RAN, {"y": right}), PLAIN)
+    failed = Judge(case).judge(Outcome("t", Status.RAN, {"y": right}, changes=left), PLAIN)
+    wrong = Judge(case).judge(Outcome("t", Status.RAN, {"y": bytes(48)}, changes=left), PLAIN)
+    assert (passed.verdict, failed.verdict, wrong.verdict) == (
+        Verdict.PASS, Verdict.FAIL_PROCESS, Verdict.FAIL_NUMERIC,
+    )  # fmt: skip
+    assert failed.reason == "left its process changed: folder: the current folder is another one"
+
+
+def test_registers_that_belong_to_the_caller_come_back(
+    make_target: Callable[..., Target], cache: Path, place: str
+) -> None:
+    (kept,) = ran(make_target("copy(c);", before=f'#define PART ""\n{CARELESS}'), cache, a_case())
+    (lost,) = ran(make_target("copy(c);", before=f"#define PART FORGETS\n{CARELESS}"), cache, a_case())
+    register = "d9" if place == "qemu" or this_host().arch == "aarch64" else "r14"
+    assert (kept.status, kept.changes) == (Status.RAN, ())
+    assert list(map(str, lost.changes)) == [f"calling convention: {register} is not as it was before the call"]
+
+
+def test_a_kernel_may_declare_what_it_keeps(target: Callable[[str], Target], cache: Path) -> None:
+    planted = target(switch())
+    keeping = replace(planted, kernel=replace(planted.kernel, keeps=("folder",)))
+    names = list(ACTS)
+    (folder,) = ran(keeping, cache, cued(names.index("folder")))
+    (mask,) = ran(keeping, cache, cued(names.index("mask")))
+    assert (folder.changes, [each.kind for each in mask.changes]) == ((), ["signals"])
+
+
+@pytest.mark.parametrize(
+    ("body", "leaks"),
+    [
+        ("*(volatile char *)malloc(100) = 1;", True),
+        ("mmap(NULL, 1 << 16, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);", True),
+        ("static char *kept; if (!kept) kept = malloc(1 << 20); kept[n] = 1;", False),
+        ("static long size; static char *kept; if (size < 4096 * n) kept = realloc(kept, size = 4096 * n);", False),
+        ('free(malloc(5000)); char text[64]; snprintf(text, 64, "%f", 1.5);', False),
+    ],
+)  # fmt: skip
+def test_memory_that_every_call_keeps_is_a_leak(
+    target: Callable[[str], Target], cache: Path, body: str, leaks: bool
+) -> None:
+    for outcome in ran(target(f"copy(c); {body}"), cache, a_case()):
+        assert [change.kind for change in outcome.changes] == (["memory"] if leaks else [])
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        ("char b[64] = {0}; for (int f = 1; f < 1024; f++) if (write(f, b, 64) < 0) continue;", "a broken answer"),
+        ("char b[64]; memset(b, 65, 64); for (int f = 1; f < 999; f++) if (write(f, b, 64) < 0) continue;", "a broken"),
+        ("for (int f = 0; f < 1024; f++) close(f);", "alone in a fresh worker it returned"),
+    ],
+)  # fmt: skip
+def test_a_worker_that_its_kernel_broke_is_a_crash_of_its_target(
+    target: Callable[[str], Target], cache: Path, act: str, said: str
+) -> None:
+    found = ran(target(f"static int calls; copy(c); if (++calls % 5 == 0) {{ {act} }}"), cache, *[a_case()] * 12)
+    died = [outcome for outcome in found if outcome.status is Status.DIED]
+    assert died
+    assert all(said in outcome.detail for outcome in died)
+    assert {outcome.status for outcome in found} <= {Status.DIED, Status.RAN}
+
+
+def test_a_copy_of_the_worker_answers_nothing(target: Callable[[str], Target], cache: Path) -> None:
+    found = ran(target("static int calls; copy(c); if (++calls % 4 == 0) fork();"), cache, *[a_case()] * 12)
+    assert [outcome.outputs for outcome in found] == [{"y": a_case().inputs["x"].bits}] * 12
+    assert {change.kind for outcome in found for change in outcome.changes} == {"children"}
+    gone = ran(target("static int calls; copy(c); if (++calls == 4 && fork() > 0) _exit(0);"), cache, *[a_case()] * 12)
+    died = [place for place, outcome in enumerate(gone) if outcome.status is Status.DIED]
+    assert died == [3, 6, 9]  # the fourth call in each process: what died was made again alone
+
+
+def test_a_signal_to_the_parent_ends_the_kernels_own_worker(target: Callable[[str], Target], cache: Path) -> None:
+    found = ran(
+        target("static int calls; copy(c); if (++calls == 4) { kill(getppid(), SIGTERM); sleep(60); }"),
+        cache,
+        *[a_case()] * 4,
+    )
+    assert [outcome.status for outcome in found[:3]] == [Status.RAN] * 3
+    assert (found[3].status, "SIGKILL" in found[3].detail) == (Status.DIED, True)
+
+
+def test_deaths_and_hangs_that_come_now_and_then_are_findings(target: Callable[[str], Target], cache: Path) -> None:
+    killed = ran(
+        target("static int calls; copy(c); if (++calls == 4) kill(getpid(), SIGKILL);"), cache, *[a_case()] * 4
+    )
+    assert killed[3].status is Status.DIED
+    assert "alone in a fresh worker it returned, but not after the 3 calls before it" in killed[3].detail
+    hung = ran(
+        target("static int calls; copy(c); if (++calls == 4) for (;;) pause();"), cache, *[a_case()] * 4, limit=1.0
+    )
+    assert (hung[3].status, "not after the 3 calls" in hung[3].detail) == (Status.HUNG, True)
+
+
+def test_what_a_kernel_started_is_ended_with_it(target: Callable[[str], Target], cache: Path, tmp_path: Path) -> None:
+    note = tmp_path / "pids"
+    act = f"""
+    FILE *note = fopen("{note}", "a");
+    if (fork() == 0) {{
+        setsid();
+        if (fork() == 0) {{ fprintf(note, "%d\\n", getpid()); fclose(note); for (;;) pause(); }}
+        _exit(0);
+    }}
+    wait(NULL);
+    fclose(note);
+    for (struct stat found; stat("{note}", &found) != 0 || found.st_size == 0;) {{}}
+    """
+    ran(target(f"copy(c); {act}"), cache, a_case())
+    until = time.monotonic() + 60
+    pids = note.read_text().split()
+    assert pids
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < until, "the orphan lives on"
+        time.sleep(0.05)
+
+
+def test_a_process_that_shares_more_memory_than_it_may_is_ended(
+    run: Run, monkeypatch: pytest.MonkeyPatch, target: Callable[[str], Target], cache: Path
+) -> None:
+    monkeypatch.setattr(process, "_SHARED_BYTES", -process.MEMORY_LIMIT + (200 << 20))
+    act = (
+        "char *p = mmap(NULL, 1 << 28, PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0); memset(p, 1, 1 << 28); pause();"
+    )
+    (found,) = ran(target(f"copy(c); {act}"), cache, a_case(), limit=600.0)
+    assert (found.status, "of memory" in found.detail) == (Status.DIED, True)
+
+
+PYTHON_ACTS = {
+    "os.chdir('/')": "folder: the current folder is another one",
+    "os.environ.update(KF_LEFT='1')": "environment: the variables differ",
+    "torch.set_default_dtype(torch.float64)": "library state: torch's default dtype differs",
+    "torch.set_flush_denormal(True)": "floating-point environment: subnormals are flushed to zero",
+    "np.seterr(all='raise')": "library state: NumPy's error handling differs",
+    "signal.signal(signal.SIGUSR1, signal.SIG_IGN)": "signals: another handler",
+    "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()": "threads: another number of threads",
+    "subprocess.Popen(['sleep', '1000'])": "children: a process that still runs, or that nobody waited for",
+    "signal.alarm(0)": "timers: the alarm is another one",
+    "os.close(0)": "descriptors: 0, 1 or 2 was closed or is open on something else",
+}
+
+
+def test_what_outlives_a_call_of_a_python_kernel(tmp_path: Path, cache: Path) -> None:
+    head = "import signal, subprocess, threading\nimport numpy as np\nACTS = [\n"
+    head += "".join(f"    lambda: {act},\n" for act in PYTHON_ACTS)
+    body = "y.copy_(x)\nif x[0, 0] >= 1000: ACTS[int(x[0, 0]) - 1000]()"
+    planted = python_target(tmp_path, head + "]\n" + TORCH_HEAD + indented(body))
+    for place, said in enumerate(PYTHON_ACTS.values()):
+        before, bad, after = outcomes(planted, cache, a_case(), cued(place), a_case())
+        assert [str(change) for change in bad.changes] == [said]
+        assert (before.changes, after.changes) == ((), ())
+
+
+@pytest.mark.parametrize(("body", "leaks"), [("KEPT.append(x.clone())", True), ("KEPT[:] = [x.clone()]", False)])
+def test_memory_that_every_call_of_a_python_kernel_keeps(tmp_path: Path, cache: Path, body: str, leaks: bool) -> None:
+    planted = python_target(tmp_path, "KEPT = []\n" + TORCH_HEAD + indented(f"y.copy_(x)\n{body}"))
+    (outcome,) = outcomes(planted, cache, a_case())
+    assert [change.kind for change in outcome.changes] == (["memory"] if leaks else [])
+
+
+def test_a_signal_to_a_python_workers_parent_ends_that_worker_alone(tmp_path: Path, cache: Path) -> None:
+    """Two workers of one server: the other goes on."""
+    hostile = python_target(tmp_path, TORCH_HEAD + indented(CUE.format("os.kill(os.getppid(), 15); time.sleep(60)")))
+    (tmp_path / "other").mkdir()
+    honest = python_target(tmp_path / "other", TORCH_HEAD + indented("y.copy_(x)"))
+    honest = replace(honest, name=replace(honest.name, kernel="honest"))
+    bad = a_case(bits=b"\xff" * 48)
+    with WorkerPool([hostile, honest], cache=cache) as pool:
+        pids = pool.pids[honest.id]
+        found = pool.submit([a_case(), bad, a_case()]).outcomes()
+        assert [each[hostile.id].status for each in found] == [Status.RAN, Status.DIED, Status.RAN]
+        assert [each[honest.id].status for each in found] == [Status.RAN] * 3
+        assert pool.pids[honest.id] == pids

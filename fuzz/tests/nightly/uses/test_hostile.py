@@ -1,0 +1,64 @@
+"""A pack of kernels that harm their process, each in its own way: every one is blamed for what it does, the honest ones
+between them are not, and neither a run nor a night ends because of them."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from fuzz.adapters.target import TargetId
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.verdict import Verdict
+from fuzz.tests.conftest import Cli, run_cli
+
+PACK = Path(__file__).resolve().parents[2] / "common" / "packs" / "hostile"
+EXPECTED = json.loads((PACK / "expected.json").read_text())
+HONEST = sorted(name for name, each in EXPECTED.items() if each["when"] == "never")
+
+
+@pytest.fixture(scope="module")
+def blamed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[str]]:
+    """Every verdict on each kernel in one search of them all, and NOT_RUN where some target ran nothing."""
+    folder = tmp_path_factory.mktemp("hostile")
+    ended = run_cli(
+        folder, "run", "--pack", str(PACK), "--max-cases", "1200", "--seed", "14", "--case-limit", "3", "--no-shrink",
+        "--json", "runs.jsonl",
+    )  # fmt: skip
+    assert ended.returncode == 1, ended.stderr
+    said: defaultdict[str, set[str]] = defaultdict(set)
+    for line in (folder / "runs.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if record["kind"] == "run":
+            said[TargetId.parse(record["target"]).kernel].add(record["verdict"])
+        if record["kind"] == "summary":
+            for target in record["targets"]:
+                if target["not_run"]:
+                    said[TargetId.parse(target["target"]).kernel].add(Verdict.NOT_RUN.value)
+    return said
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_each_kernel_is_blamed_for_what_it_does(blamed: Mapping[str, set[str]], name: str) -> None:
+    if name in ("x87-state", "registers-clobbered") and this_host().arch != "x86_64":
+        pytest.skip("its act is written in the assembler of x86-64")
+    # While it waits for its limit a kernel that hangs is cut off: what is not run of it is no blame.
+    findings = {verdict for verdict in blamed[name] if Verdict(verdict).is_finding}
+    right = set(EXPECTED[name]["blame"])
+    assert findings & right or (not findings and right & {"PASS", "NOT_RUN"}), blamed[name]
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_kernel_between_them_passes(blamed: Mapping[str, set[str]], name: str) -> None:
+    assert blamed[name] == {"PASS"}
+
+
+def test_a_night_of_them_goes_on_and_is_resumed(cli: Cli) -> None:
+    night = ("nightly", "--pack", str(PACK), "--case-limit", "3", "--state", "state")
+    for again in ((), ("--resume",)):
+        ended = cli(*night, "--max-time", "60s", *again)
+        assert ended.returncode == 1, ended.stderr
+        assert "internal error" not in ended.stderr

@@ -1,0 +1,72 @@
+"""Worker processes as the system has them: how one is started, and ended with all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+
+class Child(Protocol):
+    """A process that was started; a Popen is one."""
+
+    pid: int
+
+    def terminate(self) -> None:
+        """End the worker, and whatever it started; from then on `wait` does not take long."""
+        ...
+
+    def kill(self) -> None:
+        """End it where it does not end otherwise."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Exit code, or minus the number of the signal. Raises subprocess.TimeoutExpired."""
+        ...
+
+
+Start = Callable[[int, int, int], Child]
+"""A function that starts a worker on three descriptors: its stdin, stdout and stderr. It raises OSError."""
+
+
+def command(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Start:
+    """How to start a worker that is a program of its own."""
+
+    def start(stdin: int, stdout: int, stderr: int) -> Child:
+        # A session of its own: an interrupt from the keyboard is ours to handle, not the workers'.
+        return subprocess.Popen(
+            words, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, start_new_session=True
+        )
+
+    return start
+
+
+_MARK = "KERNELFUZZ_WORKER"
+_MARKS = itertools.count()
+
+
+class MarkedChild(subprocess.Popen[bytes]):
+    """A program whose descendants are ended with it, by a mark in their environment. An emulated worker's keeper cannot
+    do it: QEMU does not let a process be the reaper of its descendants."""
+
+    def __init__(self, words: Sequence[str], stdin: int, stdout: int, stderr: int) -> None:
+        self._mark = f"{_MARK}={os.getpid()}.{next(_MARKS)}"
+        environment = {**os.environ, _MARK: self._mark.partition("=")[2]}
+        super().__init__(words, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, start_new_session=True)
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = super().wait(timeout)
+        self._end_descendants()
+        return code
+
+    def _end_descendants(self) -> None:
+        mark = f"{self._mark}\0".encode()
+        for process in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):  # it has ended, or is another user's
+                if process.name.isdigit() and mark in (process / "environ").read_bytes():
+                    os.kill(int(process.name), signal.SIGKILL)

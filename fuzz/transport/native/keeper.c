@@ -1,0 +1,72 @@
+/* keeper.c: the process above the worker. No kernel runs in it: it waits for the worker, ends whatever the kernel started
+ * that outlived it, and ends the way the worker did. A kernel that signals its parent signals this one. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "worker.h"
+
+static volatile pid_t worker;
+
+static void on_stop(int number) {
+    (void)number;
+    if (worker > 0) kill(worker, SIGKILL);
+}
+
+static int parent_of(const char *pid) {
+    char path[300], text[512];
+    snprintf(path, sizeof path, "/proc/%s/stat", pid);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return -1;
+    const ssize_t got = read(file, text, sizeof text - 1);
+    close(file);
+    if (got <= 0) return -1;
+    text[got] = '\0';
+    const char *name_end = strrchr(text, ')'); /* the name may hold anything, parentheses too */
+    return name_end != NULL && strlen(name_end) > 4 ? atoi(name_end + 4) : -1;
+}
+
+/* Orphans come to us, the reaper of all that descends from here: whatever child there still is, a kernel left behind. */
+static void end_orphans(void) {
+    while (waitpid(-1, NULL, WNOHANG) >= 0) {
+        DIR *processes = opendir("/proc");
+        if (processes == NULL) return;
+        for (const struct dirent *entry; (entry = readdir(processes)) != NULL;)
+            if (parent_of(entry->d_name) == getpid()) kill(atoi(entry->d_name), SIGKILL);
+        closedir(processes);
+    }
+}
+
+/* Returns in the worker; the keeper stays here until the worker has ended. */
+void keep_worker(void) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    const pid_t keeper = getpid();
+    worker = fork();
+    if (worker < 0) broken_frame("cannot fork: %s", strerror(errno));
+    if (worker == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* so that an orphan of the kernel's is seen to be its child */
+        if (getppid() != keeper) _exit(0);
+        return;
+    }
+    const struct sigaction stop = {.sa_handler = on_stop};
+    sigaction(SIGTERM, &stop, NULL);
+    close(STDIN_FILENO); /* or nobody would see that the worker has closed its ends */
+    close(STDOUT_FILENO);
+    int status = 0;
+    while (waitpid(worker, &status, 0) < 0 && errno == EINTR) {}
+    worker = 0;
+    end_orphans();
+    if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));
+    signal(WTERMSIG(status), SIG_DFL);
+    kill(getpid(), WTERMSIG(status));
+    for (;;) pause();
+}
