@@ -9,6 +9,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "worker.h"
 
 static const int CAUGHT[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
@@ -22,31 +23,6 @@ static uint8_t *volatile fault_address;
 /* Set for a call that is looked at closely: what memory was in use right before it and right after. */
 bool measures_memory;
 memory_use before_call, after_call;
-
-static int access_of(const ucontext_t *context) {
-#if defined(__x86_64__)
-    enum { PAGE_FAULT_WRITE = 2 };
-    return context->uc_mcontext.gregs[REG_ERR] & PAGE_FAULT_WRITE ? ACCESS_WRITE : ACCESS_READ;
-#elif defined(__aarch64__)
-    /* The exception syndrome is one of the optional records that follow the registers. */
-    const uint8_t *record = context->uc_mcontext.__reserved, *end = record + sizeof context->uc_mcontext.__reserved;
-    while (end - record >= 16) {
-        uint32_t magic, size;
-        uint64_t syndrome;
-        memcpy(&magic, record, 4);
-        memcpy(&size, record + 4, 4);
-        if (magic == 0 || size < 8) break;
-        if (magic == 0x45535201) {
-            memcpy(&syndrome, record + 8, 8);
-            return syndrome >> 6 & 1 ? ACCESS_WRITE : ACCESS_READ;
-        }
-        record += size;
-    }
-    return ACCESS_UNKNOWN;
-#else
-    return ACCESS_UNKNOWN;
-#endif
-}
 
 static void on_fault(int signal_number, siginfo_t *info, void *context) {
     if (!inside_kernel) { /* the worker's own fault: die visibly */

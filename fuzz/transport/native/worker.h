@@ -66,7 +66,6 @@ typedef struct {
 } response_header;
 
 enum { RAN = 0, RETURNED_REJECTED = 1, FAULTED = 2, NO_MEMORY = 3 };
-enum { ACCESS_UNKNOWN = 0, ACCESS_READ = 1, ACCESS_WRITE = 2 };
 #define UNKNOWN_BYTE INT64_MIN
 enum { KIND_GAP = 0, KIND_INPUT = 1, KIND_OUTPUT = 2 };
 enum { WHERE_BEFORE = 0, WHERE_INSIDE = 1, WHERE_AFTER = 2 };

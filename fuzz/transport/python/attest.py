@@ -13,14 +13,16 @@ from typing import Any
 from fuzz.transport.python.kernel import LoadedKernel, Spec
 
 
-def attested(spec: Spec, kernel: LoadedKernel, torch: Any) -> str:
-    """Lines of name=value; of the one line 'missing=reason' where the worker cannot run here."""
-    if spec.device == "cuda" and not torch.cuda.is_available():
-        built = f"torch {torch.__version__} is built without it" if torch.version.cuda is None else "torch finds none"
+def attested(spec: Spec, kernel: LoadedKernel, library: Any) -> str:
+    """Lines of name=value; of the one line 'missing=reason' where the worker cannot run here. `library` is the module
+    whose arrays the kernel is given."""
+    if spec.device == "cuda" and not library.cuda.is_available():
+        version = f"torch {library.__version__}"
+        built = f"{version} is built without it" if library.version.cuda is None else "torch finds none"
         return f"missing=no CUDA device: {built}"
     if spec.device == "interpret" and (fault := _loop_fault()):
         return f"missing={fault}"
-    return "\n".join(f"{name}={value}" for name, value in _facts(spec, kernel, torch))
+    return "\n".join(f"{name}={value}" for name, value in _facts(spec, kernel, library))
 
 
 def _loop_fault() -> str:
@@ -35,23 +37,23 @@ def _loop_fault() -> str:
     return f"{versions} ({fault}): install an older NumPy or a newer Triton" if fault else ""
 
 
-def _facts(spec: Spec, kernel: LoadedKernel, torch: Any) -> Iterator[tuple[str, str]]:
+def _facts(spec: Spec, kernel: LoadedKernel, library: Any) -> Iterator[tuple[str, str]]:
     yield "digest", kernel.digest
     yield "pid", str(os.getpid())
     yield "python", platform.python_version()
-    yield "torch", str(torch.__version__)
+    yield library.__name__, str(library.__version__)
     yield "packages", json.dumps({name: _version(name) for name in spec.packages})
     yield "variables", json.dumps({name: os.environ.get(name) for name in spec.variables})
     yield "device", spec.device
     if spec.device == "cuda":
-        yield "name", torch.cuda.get_device_name()
-        yield "capability", ".".join(map(str, torch.cuda.get_device_capability()))
-        yield "runtime", str(torch.version.cuda)
+        yield "name", library.cuda.get_device_name()
+        yield "capability", ".".join(map(str, library.cuda.get_device_capability()))
+        yield "runtime", str(library.version.cuda)
         yield "driver", _driver()
     if spec.framework == "triton":
         yield from _triton_facts(spec, kernel)
     else:
-        yield "mode", "torch"
+        yield "mode", spec.framework
 
 
 def _version(package: str) -> str:
