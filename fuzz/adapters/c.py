@@ -16,6 +16,7 @@ from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target,
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
+from fuzz.transport.frames import MISREADS
 from fuzz.transport.process import Process, command
 from oracles.numerics import Numerics
 
@@ -217,6 +218,7 @@ class CProgram:
             digest=lines["digest"],
             page=int(lines["page"]),
             flushes=lines["flushes"] == "yes",
+            misreads=lines["masked_loads"] == "misread",
         )
         wrong = list(self._wrong(found))
         if wrong:
@@ -259,6 +261,8 @@ class CAttestation(Attestation):
     """The size of a page in bytes."""
     flushes: bool
     """Whether subnormals were flushed to zero when the worker started."""
+    misreads: bool
+    """Whether a masked load was seen to read the lanes that it leaves out."""
 
     @property
     def words(self) -> str:
@@ -267,3 +271,7 @@ class CAttestation(Attestation):
         scalable = any(row.vector_lengths and row.features & self.needs for row in ISAS.values())
         width = f", vectors of {self.vector_bits} bits" if scalable else ""
         return f"{self.arch} {where}, {uses}{width}, {self.compiler}"
+
+    @property
+    def undecidable(self) -> str:
+        return MISREADS if self.misreads else ""

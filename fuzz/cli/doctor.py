@@ -50,7 +50,7 @@ def doctor(options: DoctorOptions) -> Exit:
         print_table(inventory.tool_table(found), markdown=False)
         out.print()
         print_table(inventory.target_table(statuses), markdown=False)
-        for reason, count in inventory.wrong_dtypes(statuses).items():
+        for reason, count in inventory.not_judged(statuses).items():
             out.print(f"on {count} targets {reason}")
         out.print()
         out.print(f"{running} of {len(statuses)} targets run here")

@@ -87,6 +87,7 @@ void attest(void) {
     fprintf(out, "\nneeds=%s\nvector_bits=%d\nemulator=%s\n", kf_kernel_needs, vector_bits(), emulator());
     fprintf(out, "compiler=%s\nflags=%s\ndigest=%s\n", kf_kernel_compiler, kf_kernel_flags, kf_kernel_digest);
     fprintf(out, "page=%ld\nflushes=%s\n", sysconf(_SC_PAGESIZE), flushes() ? "yes" : "no");
+    fprintf(out, "masked_loads=%s\n", masked_loads_misread() ? "misread" : "right");
     const uint32_t head[2] = {HELLO_MAGIC, (uint32_t)ftell(out)};
     fclose(out);
     write_all(head, sizeof head);

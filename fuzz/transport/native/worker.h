@@ -63,7 +63,7 @@ typedef struct {
     int32_t code; /* what the kernel returned */
 } response_header;
 
-enum { RAN = 0, RETURNED_REJECTED = 1, FAULTED = 2, NO_MEMORY = 3 };
+enum { RAN = 0, RETURNED_REJECTED = 1, FAULTED = 2, NO_MEMORY = 3, MISREAD = 7 };
 enum { ACCESS_UNKNOWN = 0, ACCESS_READ = 1, ACCESS_WRITE = 2 };
 #define UNKNOWN_BYTE INT64_MIN
 enum { KIND_GAP = 0, KIND_INPUT = 1, KIND_OUTPUT = 2 };
@@ -178,6 +178,10 @@ int find_damage(const test_case *c, bool rejected, buffer *response);
 /* faults.c */
 void catch_faults(void);
 void call_guarded(const test_case *c, response_header *response);
+
+/* masks.c */
+bool masked_loads_misread(void);
+bool is_misread(const void *context);
 
 /* attest.c */
 void attest(void);
