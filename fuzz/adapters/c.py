@@ -209,6 +209,7 @@ class CProgram:
         lines = dict(line.split("=", 1) for line in hello.splitlines())
         found = CAttestation(
             arch=lines["arch"],
+            processor=lines["processor"],
             features=frozenset(lines["features"].split()),
             needs=frozenset(lines["needs"].split()),
             vector_bits=int(lines["vector_bits"]),
@@ -246,6 +247,8 @@ class CAttestation(Attestation):
     """What a worker observed about its processor, and what its compiler wrote into it."""
 
     arch: str
+    processor: str
+    """Its maker and model."""
     features: frozenset[str]
     """The instruction sets that the processor has and the operating system enables."""
     needs: frozenset[str]
@@ -271,6 +274,12 @@ class CAttestation(Attestation):
         scalable = any(row.vector_lengths and row.features & self.needs for row in ISAS.values())
         width = f", vectors of {self.vector_bits} bits" if scalable else ""
         return f"{self.arch} {where}, {uses}{width}, {self.compiler}"
+
+    @property
+    def surroundings(self) -> str:
+        emulated = "" if self.emulator == "none" else "emulated "
+        features = " ".join(sorted(self.features)) or "no vectors"
+        return f"{emulated}{self.arch} {self.processor} ({features}, {self.vector_bits} bits), {self.compiler}"
 
     @property
     def undecidable(self) -> str:

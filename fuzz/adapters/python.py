@@ -258,8 +258,8 @@ class PythonProgram:
             raise BuildError(f"{self.target.kernel.name}: {said['broken']}")
         if "missing" in said:
             raise Unavailable(said["missing"])
-        versions: dict[str, str] = {name: said[name] for name in ("torch", "triton", "python") if name in said}
-        facts = {name: said[name] for name in ("name", "capability", "driver", "bf16") if name in said}
+        versions: dict[str, str] = {name: said[name] for name in ("torch", "triton", "numpy", "python") if name in said}
+        facts = {name: said[name] for name in ("name", "capability", "driver", "processor", "bf16") if name in said}
         found = PythonAttestation(said["digest"], said["mode"], said["device"], versions, **facts)
         self._check(found)
         return found
@@ -289,6 +289,8 @@ class PythonAttestation(Attestation):
     capability: str = ""
     driver: str = ""
     """The newest CUDA version that the driver has."""
+    processor: str = ""
+    """Maker, model and vector instructions of the processor, where it does the arithmetic."""
     bf16: str = ""
     """What is wrong with bf16 here; empty when nothing is."""
 
@@ -296,6 +298,12 @@ class PythonAttestation(Attestation):
     def words(self) -> str:
         where = f"on {self.name}, capability {self.capability}, driver {self.driver}" if self.name else "on the CPU"
         return f"{self.mode} {where}, {', '.join(f'{name} {version}' for name, version in self.versions.items())}"
+
+    @property
+    def surroundings(self) -> str:
+        where = f"{self.name}, capability {self.capability}, driver {self.driver}" if self.name else self.processor
+        libraries = [f"{name} {version}" for name, version in self.versions.items() if name != "python"]
+        return ", ".join([where, f"{self.mode} code", *libraries])
 
     @property
     def wrong_dtypes(self) -> Mapping[str, str]:

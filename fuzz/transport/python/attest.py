@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from fuzz.transport.python.kernel import LoadedKernel, Spec
@@ -35,12 +37,16 @@ def _facts(spec: Spec, kernel: LoadedKernel, torch: Any) -> Iterator[tuple[str, 
     yield "digest", kernel.digest
     yield "python", platform.python_version()
     yield "torch", str(torch.__version__)
+    if spec.device == "interpret":  # NumPy does the arithmetic
+        yield "numpy", metadata.version("numpy")
     yield "device", spec.device
     if spec.device == "cuda":
         yield "name", torch.cuda.get_device_name()
         yield "capability", ".".join(map(str, torch.cuda.get_device_capability()))
         yield "runtime", str(torch.version.cuda)
         yield "driver", _driver()
+    else:
+        yield "processor", _processor()
     if spec.framework == "triton":
         yield from _triton_facts(spec, kernel)
     else:
@@ -78,6 +84,20 @@ def _modes(kernel: LoadedKernel) -> Iterator[str]:
             yield "compiled"
         elif isinstance(inner, InterpretedFunction):
             yield "interpreted"
+
+
+def _processor() -> str:
+    """Its maker, model and vector instructions, by which libraries choose how they add."""
+    named = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
+    vectors = ("avx2", "fma", "avx512f", "asimd", "sve")
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
+    except OSError:
+        return platform.machine()
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    flags = f"{facts.get('flags', '')} {facts.get('Features', '')}".split()
+    found = [f"{facts[name]}" for name in named if name in facts]
+    return " ".join([platform.machine(), *found, f"({' '.join(name for name in vectors if name in flags)})"])
 
 
 def _driver() -> str:

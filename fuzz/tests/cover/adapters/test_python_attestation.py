@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 import socket
 import struct
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from fuzz.adapters.build import BuildError
 from fuzz.adapters.python import DevicePlacement, Framework, PythonAdapter, PythonKernel, no_cuda_device
 from fuzz.adapters.registry import expand
-from fuzz.adapters.target import AttestationError, NotRun
+from fuzz.adapters.target import Attestation, AttestationError, NotRun
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.kernel import Mutant
 from fuzz.base.outcome import Status
@@ -97,6 +99,18 @@ def test_without_a_driver_there_is_no_device(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("ctypes.CDLL", missing)
     assert no_cuda_device.__wrapped__() == "no CUDA device (the driver, libcuda.so.1, is not installed)"
+
+
+def test_a_worker_says_what_its_figures_depend_on(tmp_path: Path, cache: Path) -> None:
+    """The version of Python is no part of it: it computes nothing."""
+    target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
+    with WorkerPool([target], cache=cache) as pool:
+        status = pool.statuses[target.id]
+    assert isinstance(status, Attestation)
+    processor, mode, *libraries = status.surroundings.split(", ")
+    assert processor.startswith(f"{platform.machine()} ")
+    assert mode == "interpreted code"
+    assert libraries == [f"{name} {metadata.version(name)}" for name in ("torch", "triton", "numpy")]
 
 
 def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path) -> None:
