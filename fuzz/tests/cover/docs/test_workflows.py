@@ -21,6 +21,7 @@ import yaml
 
 from fuzz.adapters.build import cache_directory
 from fuzz.cli import app
+from fuzz.cli.exits import Exit
 from fuzz.report.formats import parse
 from fuzz.tests.common.validity import valid_junit, valid_sarif
 from fuzz.tests.conftest import CHECKOUT, GENERIC, HANG_S, edited
@@ -231,8 +232,8 @@ def test_the_action_installs_and_runs_in_a_repository_that_is_not_ours(
     results = installing.folder / "kernelfuzz-results"
     valid_sarif((results / "kernelfuzz.sarif").read_text())
     assert "no corpora are here" in (installing.folder / "STEP_SUMMARY").read_text()
-    night = {"max-time": "1s", "arguments": words}
-    done = installing.run("Night", **night)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = installing.run("Night", **{"max-time": "1s", "arguments": words})
+    # A second may be too short for anything to be judged.
+    assert done.returncode in (Exit.OK, Exit.NOTHING_RAN), done.stdout + done.stderr
     assert (results / "state" / "report.html").is_file()
     assert "## kernelfuzz nightly" in (installing.folder / "STEP_SUMMARY").read_text()
