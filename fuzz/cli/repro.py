@@ -72,7 +72,6 @@ def _replayed(options: ReproOptions) -> Exit:
     pack = loaded(options.pack)
     chosen = replay.chosen_case(options.case, options.findings, pack)
     case, found = chosen.case, chosen.found
-    replay.check_op(case)
     for each in (case, *chosen.history):
         check_case(each)
     targets = replay.fitting_targets(pack, case, options.target)

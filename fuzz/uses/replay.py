@@ -93,12 +93,6 @@ def _searched(run_seed: int, op: str, number: int, pack: Pack) -> ChosenCase:
     return ChosenCase(found[0], None, twins[0].check if twins else None)
 
 
-def check_op(case: Case) -> None:
-    """Raise SelectionError for an op that is not there: the pack of another commit may declare it."""
-    if case.op not in OPS:
-        raise SelectionError(f"unknown op {case.op!r}; known: {', '.join(OPS)}")
-
-
 def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Target, ...]:
     """Targets that match and accept the case. Mutants take part only when they are named."""
     try:

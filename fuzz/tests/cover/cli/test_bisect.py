@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,11 +133,3 @@ def test_a_hang_hides_another_failure(
     done = cli_here("repro", "case.json", *words)
     assert done.returncode == code, done.stderr
     assert ("whether it fails as it was found" in done.stderr) == (code is Exit.CANNOT_JUDGE)
-
-
-def test_an_op_that_is_not_there_cannot_be_judged(cli_here: Cli, planted: Planted, tmp_path: Path) -> None:
-    """A pack may declare ops of its own, some from a later commit on."""
-    save(tmp_path / "case.json", replace(plain(5), op="later"))
-    done = cli_here("repro", "case.json", "--pack", str(planted(GENERIC)))
-    assert done.returncode == Exit.CANNOT_JUDGE
-    assert "unknown op 'later'" in done.stderr
