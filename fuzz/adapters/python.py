@@ -329,7 +329,7 @@ class PythonProgram:
             raise Unavailable(said["missing"])
         versions: dict[str, str] = {name: said[name] for name in ("torch", "triton", "numpy", "python") if name in said}
         versions |= json.loads(said["packages"])
-        facts = {name: said[name] for name in ("name", "capability", "driver", "bf16") if name in said}
+        facts = {name: said[name] for name in ("name", "capability", "driver", "processor", "bf16") if name in said}
         found = PythonAttestation(
             said["digest"], said["mode"], said["device"], versions, json.loads(said["variables"]), **facts
         )
@@ -366,6 +366,8 @@ class PythonAttestation(Attestation):
     capability: str = ""
     driver: str = ""
     """The newest CUDA version that the driver has."""
+    processor: str = ""
+    """Maker, model and vector instructions of the processor, where it does the arithmetic."""
     bf16: str = ""
     """What is wrong with bf16 here; empty when nothing is."""
 
@@ -375,6 +377,12 @@ class PythonAttestation(Attestation):
         versions = (f"{name} {version}" for name, version in self.versions.items())
         variables = (f"{name}={value!r}" for name, value in self.variables.items())
         return f"{self.mode} {where}, {', '.join((*versions, *variables))}"
+
+    @property
+    def surroundings(self) -> str:
+        where = f"{self.name}, capability {self.capability}, driver {self.driver}" if self.name else self.processor
+        libraries = [f"{name} {version}" for name, version in self.versions.items() if name != "python"]
+        return ", ".join([where, f"{self.mode} code", *libraries])
 
     @property
     def wrong_dtypes(self) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ static const int CAUGHT[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
 enum { HANDLER_STACK_BYTES = 256 * 1024 }; /* SVE at 2048 bits saves 9 KiB of registers, AVX-512 3 KiB */
 
 static sigjmp_buf escape;
-static volatile sig_atomic_t inside_kernel;
+static volatile sig_atomic_t inside_kernel, fault_misread;
 static volatile int fault_signal, fault_access;
 static uint8_t *volatile fault_address;
 
@@ -33,6 +33,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context) {
     inside_kernel = 0;
     const bool touches_memory = signal_number == SIGSEGV || signal_number == SIGBUS;
     fault_signal = signal_number;
+    fault_misread = touches_memory && is_misread(context);
     fault_address = touches_memory ? info->si_addr : NULL;
     fault_access = touches_memory && info->si_addr != NULL ? access_of(context) : ACCESS_UNKNOWN;
     siglongjmp(escape, 1);
@@ -82,7 +83,7 @@ void call_guarded(const test_case *c, response_header *response) {
         response->status = response->code == KF_OK ? RAN : RETURNED_REJECTED;
     } else {
         if (getpid() != self) _exit(0);
-        response->status = FAULTED;
+        response->status = fault_misread ? MISREAD : FAULTED;
         response->signal = (uint8_t)fault_signal;
         response->access = (uint8_t)fault_access;
         locate(c, response);

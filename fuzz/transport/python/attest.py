@@ -8,6 +8,7 @@ import platform
 import sys
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from fuzz.transport.python.kernel import LoadedKernel, Spec
@@ -42,6 +43,8 @@ def _facts(spec: Spec, kernel: LoadedKernel, library: Any) -> Iterator[tuple[str
     yield "pid", str(os.getpid())
     yield "python", platform.python_version()
     yield library.__name__, str(library.__version__)
+    if spec.device == "interpret":  # NumPy does the arithmetic
+        yield "numpy", metadata.version("numpy")
     yield "packages", json.dumps({name: _version(name) for name in spec.packages})
     yield "variables", json.dumps({name: os.environ.get(name) for name in spec.variables})
     yield "device", spec.device
@@ -50,6 +53,8 @@ def _facts(spec: Spec, kernel: LoadedKernel, library: Any) -> Iterator[tuple[str
         yield "capability", ".".join(map(str, library.cuda.get_device_capability()))
         yield "runtime", str(library.version.cuda)
         yield "driver", _driver()
+    else:
+        yield "processor", _processor()
     if spec.framework == "triton":
         yield from _triton_facts(spec, kernel)
     else:
@@ -102,6 +107,20 @@ def _modes(kernel: LoadedKernel) -> Iterator[str]:
             yield "compiled"
         elif isinstance(inner, InterpretedFunction):
             yield "interpreted"
+
+
+def _processor() -> str:
+    """Its maker, model and vector instructions, by which libraries choose how they add."""
+    named = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
+    vectors = ("avx2", "fma", "avx512f", "asimd", "sve")
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
+    except OSError:
+        return platform.machine()
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    flags = f"{facts.get('flags', '')} {facts.get('Features', '')}".split()
+    found = [f"{facts[name]}" for name in named if name in facts]
+    return " ".join([platform.machine(), *found, f"({' '.join(name for name in vectors if name in flags)})"])
 
 
 def _driver() -> str:
