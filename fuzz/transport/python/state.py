@@ -24,6 +24,7 @@ _SIGNALS = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP
 _LIMITS = tuple(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
 _SET_UP_BY_IMPORTS = frozenset({"environment", "library state", "signals", "threads", "children"})
 """Libraries that a kernel imports when it is first called set up what they need."""
+_WARM_UP_CALLS = 3
 LEAK_CALLS = 9
 """So many calls in a row must each keep memory to be a leak; `native/main.c` has the same number."""
 
@@ -117,17 +118,24 @@ class MemoryWatch:
 
     def _kept(self, call: Callable[[], object]) -> str | None:
         """What the last call keeps, in words; None where one of them kept nothing."""
+        for _ in range(_WARM_UP_CALLS):
+            call()
         gc.collect()
-        before = after = self._in_use()
+        before = self._in_use()
+        grown: list[int | None] = [0, 0, 0]
         for _ in range(LEAK_CALLS):
-            before = after
             call()
             gc.collect()
             after = self._in_use()
-            if not _grew(before, after):
+            # One and the same measure must grow with each: others come and go, as caches of the interpreter do.
+            growth = [new - old for old, new in zip(before, after, strict=True)]
+            grown = [more if kept is not None and more > 0 else None for kept, more in zip(grown, growth, strict=True)]
+            if not any(grown):
                 return None
-        size = max(new - old for old, new in zip(before[1:], after[1:], strict=True))
-        return f"{size} bytes" if size > 0 else f"{after[0] - before[0]} Python objects"
+            before = after
+        objects, *sizes = grown
+        most = max((size for size in sizes if size is not None), default=0)
+        return f"{most} bytes" if most else f"{objects} Python objects"
 
     def _in_use(self) -> tuple[int, int, int]:
         """The number of Python's objects, the bytes that malloc gave out, and those on a GPU."""
