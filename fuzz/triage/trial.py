@@ -97,7 +97,7 @@ class Trials:
     case could make a later one fail, or hide that it does."""
     runs: int = 0
     known: dict[str, Judgement | None] = field(default_factory=dict)
-    """The judgements by digest of the case; None for a case that the target was not given."""
+    """The judgements by digest of the case; None for a case that the target was not given, or that did not run."""
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement | None]:
         """The judgement of each case, by the family's law too; None where the kernel is not to be given the case.
@@ -201,6 +201,8 @@ def _is_sound(case: Case, target: Target) -> bool:
 
 def _keep(found: dict[str, Judgement | None], case: Case, judgement: Judgement, family: Family) -> None:
     """A twin's judgement counts for the case only where it is the finding that is looked for."""
+    if judgement.verdict is Verdict.NOT_RUN:  # it says nothing of failing, nor of passing
+        return
     if case.digest in found and (found[case.digest] is None or family.holds(judgement)):
         found[case.digest] = judgement
 
