@@ -18,6 +18,7 @@ from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
 from fuzz.transport.child import CompiledWorker
+from fuzz.transport.frames import MISREADS
 from fuzz.transport.process import Process
 from oracles.numerics import Numerics
 
@@ -213,6 +214,7 @@ class CProgram:
         lines = dict(line.split("=", 1) for line in hello.splitlines())
         found = CAttestation(
             arch=lines["arch"],
+            processor=lines["processor"],
             features=frozenset(lines["features"].split()),
             needs=frozenset(lines["needs"].split()),
             vector_bits=int(lines["vector_bits"]),
@@ -222,6 +224,7 @@ class CProgram:
             digest=lines["digest"],
             page=int(lines["page"]),
             flushes=lines["flushes"] == "yes",
+            misreads=lines["masked_loads"] == "misread",
         )
         wrong = list(self._wrong(found))
         if wrong:
@@ -249,6 +252,8 @@ class CAttestation(Attestation):
     """What a worker observed about its processor, and what its compiler wrote into it."""
 
     arch: str
+    processor: str
+    """Its maker and model."""
     features: frozenset[str]
     """The instruction sets that the processor has and the operating system enables."""
     needs: frozenset[str]
@@ -264,6 +269,8 @@ class CAttestation(Attestation):
     """The size of a page in bytes."""
     flushes: bool
     """Whether subnormals were flushed to zero when the worker started."""
+    misreads: bool
+    """Whether a masked load was seen to read the lanes that it leaves out."""
 
     @property
     def words(self) -> str:
@@ -272,3 +279,13 @@ class CAttestation(Attestation):
         scalable = any(row.vector_lengths and row.features & self.needs for row in ISAS.values())
         width = f", vectors of {self.vector_bits} bits" if scalable else ""
         return f"{self.arch} {where}, {uses}{width}, {self.compiler}"
+
+    @property
+    def surroundings(self) -> str:
+        emulated = "" if self.emulator == "none" else "emulated "
+        features = " ".join(sorted(self.features)) or "no vectors"
+        return f"{emulated}{self.arch} {self.processor} ({features}, {self.vector_bits} bits), {self.compiler}"
+
+    @property
+    def undecidable(self) -> str:
+        return MISREADS if self.misreads else ""

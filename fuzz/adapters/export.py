@@ -1,5 +1,5 @@
-"""A failing case as one file: a C program that needs a compiler and nothing else, or a Python program that needs numpy,
-torch and, where the kernel does, Triton.
+"""A failing case as one file: a C program that needs a compiler and nothing else, or a Python program that needs numpy
+and, where the kernel does, torch and Triton.
 
 What such a program shows, its calls and what is allowed of the outputs of the last one, is plain data.
 """
@@ -205,11 +205,12 @@ def python_script(
     return "\n".join(
         [
             *(f"# {line}".rstrip() for line in about),
-            "import dis", "import importlib", "import inspect", "import math", "import os", "import sys",
-            "import tempfile", "from pathlib import Path", "",
+            "import ctypes", "import dis", "import faulthandler", "import importlib", "import inspect", "import math",
+            "import mmap", "import os", "import signal", "import sys", "import tempfile",
+            "from pathlib import Path", "",
             *(['os.environ["TRITON_INTERPRET"] = "1"', ""] if device == "interpret" else []),
             *(f"os.environ[{name!r}] = {value!r}" for name, value in kernel.variables.items()),
-            "import numpy as np", "import torch", "",
+            "import numpy as np", "torch = None" if kernel.kind == "numpy" else "import torch", "",
             f"DEVICE = {'cuda' if device == 'cuda' else 'cpu'!r}",
             f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {function!r}",
             f"OPTIONS = {dict(options)!r}",
@@ -253,8 +254,9 @@ def _python_tensor(
     name: str, tensor: Tensor | Output, allowed: list[Allowed], origins: list[int] | None
 ) -> Iterator[str]:
     layout, size = tensor.layout, ITEMSIZE[tensor.dtype]
-    facts = {"dtype": tensor.dtype, "shape": layout.shape, "strides": layout.strides}
-    yield f'        {name!r}: {{**{facts!r}, "alignment": {layout.alignment(size)},'
+    facts: dict[str, object] = {"dtype": tensor.dtype, "shape": layout.shape, "strides": layout.strides}
+    facts |= {"guard": layout.guard, "offset": layout.offset}
+    yield f"        {name!r}: {{**{facts!r},"
     if tensor.alias is not None:
         yield f'            "alias": {tensor.alias!r},'
     if isinstance(tensor, Tensor):

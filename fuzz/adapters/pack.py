@@ -43,16 +43,25 @@ class Pack:
         return tuple(mutant.apply(self.kernel(mutant.base)) for mutant in self.mutants)
 
 
+def found() -> Path | None:
+    """The pack that is meant where none is named: `kernels/` of the checkout that this package runs from, else of the
+    current folder; None where neither is one."""
+    return next((folder for folder in _candidates() if (folder / "pack.py").is_file()), None)
+
+
 def built_in() -> Path:
-    """The built-in pack: `kernels/` of the checkout that this package runs from, else of the current folder."""
-    candidates = [Path(__file__).resolve().parents[2] / "kernels", Path.cwd() / "kernels"]
-    for candidate in candidates:
-        if (candidate / "pack.py").is_file():
-            return candidate
-    raise PackError(
-        "no kernels found: run from a kernelfuzz checkout, or name a folder of kernels with --pack DIR "
-        f"(looked for pack.py in {' and '.join(str(c) for c in candidates)})"
-    )
+    """The same, or PackError."""
+    folder = found()
+    if folder is None:
+        raise PackError(
+            "no kernels found: run from a kernelfuzz checkout, or name a folder of kernels with --pack DIR "
+            f"(looked for pack.py in {' and '.join(map(str, _candidates()))})"
+        )
+    return folder
+
+
+def _candidates() -> tuple[Path, ...]:
+    return Path(__file__).resolve().parents[2] / "kernels", Path.cwd() / "kernels"
 
 
 def load(path: Path | None) -> Pack:

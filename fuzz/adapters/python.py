@@ -16,6 +16,7 @@ from typing import ClassVar, Literal
 
 from fuzz.adapters.build import Builder, BuildError, edited_source
 from fuzz.adapters.export import Script, python_script
+from fuzz.adapters.faults import fault_watcher
 from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, signature_in
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
 from fuzz.adapters.toolchain import Host, Tool, program
@@ -39,7 +40,7 @@ class DevicePlacement:
 
     device: Device
     mode: str
-    """How their code must be seen to run there: 'interpreted' or 'compiled' by Triton, or by 'torch'."""
+    """How their code must be seen to run there: 'interpreted' or 'compiled' by Triton, or by 'torch' or 'numpy'."""
     case_limit: float
     """The limit of a case in seconds. The first call of a compiled kernel compiles it, and a whole frame is in flight
     on a GPU."""
@@ -69,18 +70,19 @@ FRAMEWORKS: dict[str, Framework] = {
     "torch": Framework(
         ("torch",), (DevicePlacement("cpu", "torch", 60.0), DevicePlacement("cuda", "torch", 120.0)), threads=True
     ),
+    "numpy": Framework(("numpy",), (DevicePlacement("cpu", "numpy", 60.0),)),
 }
 
 
 @dataclass(frozen=True)
 class PythonKernel(Kernel):
-    """A kernel written in Python, with Triton or torch: a function of tensors in the file `source`.
+    """A kernel written in Python, with Triton, torch or NumPy: a function of tensors in the file `source`.
 
-    The function is called as `entry(**inputs, **params, **outputs, **options)` with torch tensors that have exactly the
-    case's shapes, dtypes and strides. Optional tensors that the case does not have are not passed, `axis` and `offset`
-    where there are parameters for them. Its siblings it imports relatively. It either writes its outputs in place, or,
-    where it has no parameters of their names, returns them: one tensor, or a dict by name. To return another tensor for
-    an output that is a parameter is a crash.
+    The function is called as `entry(**inputs, **params, **outputs, **options)` with torch tensors, or NumPy arrays, of
+    exactly the case's shapes, dtypes and strides; NumPy has bf16 from ml_dtypes. Optional tensors that the case does
+    not have are not passed, `axis` and `offset` where there are parameters for them. Its siblings it imports
+    relatively. It either writes its outputs in place, or, where it has no parameters of their names, returns them: one
+    tensor, or a dict by name. To return another tensor for an output that is a parameter is a crash.
 
     It may itself raise ValueError or NotImplementedError, having written nothing, for what it does not take: by a
     `raise` in its own file or one below its folder. What a library raises is a crash.
@@ -90,7 +92,7 @@ class PythonKernel(Kernel):
     op: str
     source: Path
     framework: str
-    """The framework is 'triton' or 'torch'."""
+    """The framework is 'triton', 'torch' or 'numpy'."""
     numerics: Numerics = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
     entry: str = ""
@@ -287,6 +289,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         variables=list(kernel.variables),
         packages=kernel.packages,
         outputs=[o.name for o in OPS[kernel.op].outputs if not o.optional or o.name in kernel.able.optional],
+        watcher="" if target.name.place == "cuda" else fault_watcher(builder),
     )
     return spec, digest
 
@@ -324,9 +327,9 @@ class PythonProgram:
             raise BuildError(f"{self.target.kernel.name}: {said['broken']}")
         if "missing" in said:
             raise Unavailable(said["missing"])
-        versions: dict[str, str] = {name: said[name] for name in ("torch", "triton", "python") if name in said}
+        versions: dict[str, str] = {name: said[name] for name in ("torch", "triton", "numpy", "python") if name in said}
         versions |= json.loads(said["packages"])
-        facts = {name: said[name] for name in ("name", "capability", "driver", "bf16") if name in said}
+        facts = {name: said[name] for name in ("name", "capability", "driver", "processor", "bf16") if name in said}
         found = PythonAttestation(
             said["digest"], said["mode"], said["device"], versions, json.loads(said["variables"]), **facts
         )
@@ -352,7 +355,7 @@ class PythonAttestation(Attestation):
     """What the worker of a Python kernel observed about itself."""
 
     mode: str
-    """How its code runs: 'compiled' or 'interpreted' by Triton, or 'torch'."""
+    """How its code runs: 'compiled' or 'interpreted' by Triton, or 'torch' or 'numpy'."""
     device: str
     """The device of the target; `name` and the rest are of the hardware, where there is a CUDA device."""
     versions: Mapping[str, str]
@@ -363,6 +366,8 @@ class PythonAttestation(Attestation):
     capability: str = ""
     driver: str = ""
     """The newest CUDA version that the driver has."""
+    processor: str = ""
+    """Maker, model and vector instructions of the processor, where it does the arithmetic."""
     bf16: str = ""
     """What is wrong with bf16 here; empty when nothing is."""
 
@@ -372,6 +377,12 @@ class PythonAttestation(Attestation):
         versions = (f"{name} {version}" for name, version in self.versions.items())
         variables = (f"{name}={value!r}" for name, value in self.variables.items())
         return f"{self.mode} {where}, {', '.join((*versions, *variables))}"
+
+    @property
+    def surroundings(self) -> str:
+        where = f"{self.name}, capability {self.capability}, driver {self.driver}" if self.name else self.processor
+        libraries = [f"{name} {version}" for name, version in self.versions.items() if name != "python"]
+        return ", ".join([where, f"{self.mode} code", *libraries])
 
     @property
     def wrong_dtypes(self) -> Mapping[str, str]:

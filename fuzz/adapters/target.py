@@ -141,6 +141,17 @@ class Attestation:
         """The dtypes that this worker's surroundings get wrong, whatever the kernel does, and how that was seen."""
         return {}
 
+    @property
+    def surroundings(self) -> str:
+        """What figures depend on besides the kernel: processor, emulator, compiler, libraries."""
+        raise NotImplementedError
+
+    @property
+    def undecidable(self) -> str:
+        """What this worker's surroundings get wrong, as only the call itself shows: the reason why such a case is
+        NOT_RUN; empty when there is nothing."""
+        return ""
+
 
 @dataclass(frozen=True)
 class NotRun:

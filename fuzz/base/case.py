@@ -41,7 +41,8 @@ class Layout:
 
     The storage (from the lowest to the highest element touched) lies `offset` elements away from an inaccessible page:
     after it (`guard="after"`, catches reads and writes past the end) or before it (`guard="before"`). With `offset` 0
-    it lies flush. What is between the storage and the page, and on its other side, is poisoned.
+    it lies flush. What is between the storage and the page, and on its other side, is poisoned. On a GPU, and in a
+    test's own process, there is no such page but a margin: the address is the same modulo a cache line.
     """
 
     shape: tuple[int, ...]

@@ -27,32 +27,39 @@ class DoctorOptions:
 def doctor(options: DoctorOptions) -> Exit:
     """Say which tools are here and which targets really run, and how to get what is missing.
 
-    Every target is built, started and asked what it is: instruction set, vector length, emulator, compiler.
+    Every target is built, started and asked what it is: instruction set, vector length, emulator, compiler. Without a
+    pack its targets are those of a kernel that does nothing.
     """
+    from fuzz.adapters.pack import found
     from fuzz.adapters.registry import expand
     from fuzz.adapters.target import Attestation
     from fuzz.execute.pool import WorkerPool
     from fuzz.report import console
     from fuzz.report.console import print_table
     from fuzz.uses import inventory
+    from fuzz.uses.idle import idle_kernels
 
     out, err = console.results(), console.progress()
-    targets = expand(loaded(options.pack).kernels)
+    pack = options.pack or found()
+    targets = expand(tuple(idle_kernels()) if pack is None else loaded(pack).kernels)
     if options.install and not inventory.install(inventory.wanted(inventory.tools(targets)), err):
         return Exit.INTERNAL
-    found = inventory.tools(targets)
+    tools = inventory.tools(targets)
     with err.status(f"Building and starting {len(targets)} targets ..."), WorkerPool(targets) as pool:
         statuses = dict(pool.statuses)
     running = sum(isinstance(status, Attestation) for status in statuses.values())
     if options.json:
-        print(json.dumps(inventory.facts(found, statuses), indent=1))
+        print(json.dumps(inventory.facts(tools, statuses), indent=1))
     else:
-        print_table(inventory.tool_table(found), markdown=False)
+        print_table(inventory.tool_table(tools), markdown=False)
         out.print()
         print_table(inventory.target_table(statuses), markdown=False)
-        for reason, count in inventory.wrong_dtypes(statuses).items():
+        for reason, count in inventory.not_judged(statuses).items():
             out.print(f"on {count} targets {reason}")
         out.print()
         out.print(f"{running} of {len(statuses)} targets run here")
-        out.print(f"next: kernelfuzz {'doctor --install' if inventory.wanted(found) else 'run --max-time 1m'}")
+        if pack is None:
+            out.print("no pack is here: idle kernels stand for yours; to try those: kernelfuzz doctor --pack FOLDER")
+        run = "run --max-time 1m" if pack is not None else "run --pack FOLDER --max-time 1m"
+        out.print(f"next: kernelfuzz {'doctor --install' if inventory.wanted(tools) else run}")
     return Exit.OK if running else Exit.NOTHING_RAN

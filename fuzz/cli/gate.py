@@ -18,7 +18,7 @@ from fuzz.cli.options import loaded, pack_words
 
 if TYPE_CHECKING:
     from fuzz.adapters.pack import Pack
-    from fuzz.uses.gate.accuracy import Table
+    from fuzz.uses.gate.accuracy import Ratchet
     from fuzz.uses.gate.session import GateRun
 
 
@@ -80,7 +80,8 @@ def gate(options: GateOptions) -> Exit:
 
     out, err = console.results(), console.progress()
     wanted, pack = parse(options.report), loaded(options.pack)
-    corpora, targets = options.corpora or corpus.built_in(), options.selection.targets(pack)
+    corpora = options.corpora or (corpus.built_in() if options.update_accuracy else corpus.found())
+    targets = options.selection.targets(pack)
     changes = changes_since(options.base, pack.path)
     chosen = {target.kernel.name for target in targets}
     reasons = {name: why for name, why in touched(pack.kernels, pack.path, changes).items() if name in chosen}
@@ -101,7 +102,7 @@ def gate(options: GateOptions) -> Exit:
         progress = stack.enter_context(Progress(err, session.tally, None, None))
         session.observers = [progress, twins, calls, log]
         with session.interruption:
-            measured = session.run(pool, plan)
+            seen = session.run(pool, plan)
         progress.stop()
         if not session.interruption.wanted:
             with Interruption("what is known of the findings is shown") as skip:
@@ -109,7 +110,7 @@ def gate(options: GateOptions) -> Exit:
                 if session.unknown and seconds is not None:
                     explain_findings(book, pool, targets, seconds, err, skip)
         restarts = restarted(pool, oracle)
-        remarks = _remarks(options, session, measured, corpora, pack)
+        remarks = _remarks(options, session, seen, corpora, pack)
         outline = replace(
             run_outline("gate", book, targets, session.tally, twins, origin, session.issue),
             complaints=(*remarks.complaints, *remarks.missing),
@@ -146,16 +147,20 @@ class _Remarks:
     notes: list[str] = field(default_factory=list)
 
 
-def _remarks(options: GateOptions, session: GateRun, measured: Table, corpora: Path, pack: Pack) -> _Remarks:
+def _remarks(options: GateOptions, session: GateRun, seen: Ratchet, corpora: Path | None, pack: Pack) -> _Remarks:
     """Compare the accuracy, or write it; then what is known, and what did not run."""
     from fuzz.uses.gate import accuracy
     from fuzz.uses.starting import missing_targets, unmatched
 
-    remarks, path = _Remarks(), corpora / "accuracy.json"
-    if options.update_accuracy and not session.interruption.wanted:
-        remarks.notes.append(accuracy.update(path, measured, [kernel.name for kernel in pack.kernels]))
+    remarks = _Remarks()
+    if corpora is None:
+        remarks.notes.append("no corpora are here: nothing kept was replayed, no accuracy compared; see --corpora DIR")
+    elif options.update_accuracy and not session.interruption.wanted:
+        kernels = [kernel.name for kernel in pack.kernels]
+        remarks.notes.append(accuracy.update(corpora / "accuracy.json", seen, kernels))
     elif not session.interruption.wanted:
-        lost, notes = accuracy.compare(path, measured, [target.id for target in session.targets])
+        targets = [target.id for target in session.targets]
+        lost, notes = accuracy.compare(corpora / "accuracy.json", seen, targets)
         (remarks.complaints if options.strict_accuracy else remarks.notes).extend(lost)
         remarks.notes += notes
     remarks.complaints += session.watch.complaints(session.judged_kernels, session.searched)

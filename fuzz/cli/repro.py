@@ -42,10 +42,24 @@ class ReproOptions:
 def repro(options: ReproOptions) -> Exit:
     """Replay a case on one or all targets, and print the judgement in full.
 
-    Exit code 0: passes everywhere; 1: fails somewhere; 125: nothing could be judged, so that `git bisect run` skips.
+    Exit code 0: passes everywhere; 1: fails somewhere; 125: it cannot be judged here, so that `git bisect run` skips.
     """
+    from fuzz.adapters.build import BuildError
+    from fuzz.adapters.pack import PackError
+    from fuzz.base.selection import SelectionError
+    from fuzz.report import console
+    from oracles.numerics import NumericsError
+
+    try:
+        return _replayed(options)
+    except (PackError, SelectionError, BuildError, NumericsError) as error:  # another commit may have it right
+        console.progress().print(f"kernelfuzz: {error}", soft_wrap=True, markup=False)
+        return Exit.CANNOT_JUDGE
+
+
+def _replayed(options: ReproOptions) -> Exit:
+    """What the judgements come to. Raises what a pack, a selection or a build raises."""
     from fuzz.base.validity import check_case
-    from fuzz.base.verdict import Verdict
     from fuzz.report import console
     from fuzz.report.failure import judgement_text
     from fuzz.report.records import write_record
@@ -78,12 +92,8 @@ def repro(options: ReproOptions) -> Exit:
         replay.write_script(options.script, chosen, told, by_id[told.target])
         err.print(f"{options.script}: shows it on {told.target}; how to run it is said at its top")
     write_record(options.json, replay.facts(case, judgements))
-    verdicts = {judgement.verdict for judgement in judgements}
-    if any(verdict.is_finding for verdict in verdicts):
-        return Exit.FINDINGS
-    if Verdict.ORACLE_GAVE_UP in verdicts:
-        return Exit.ORACLE_GAVE_UP
-    if Verdict.PASS in verdicts:
-        return Exit.OK
-    err.print("nothing could be judged: no chosen target ran")
-    return Exit.CANNOT_JUDGE
+    undecided = replay.undecided(judgements, found, named=bool(options.target))
+    if undecided:
+        err.print(undecided, soft_wrap=True)
+        return Exit.CANNOT_JUDGE
+    return Exit.FINDINGS if any(judgement.verdict.is_finding for judgement in judgements) else Exit.OK

@@ -69,12 +69,14 @@ def run_notes(tally: Tally) -> list[str]:
     """What the table has no room for: targets that did not run, or not always, and what the oracle could not decide."""
     targets = tally.targets.values()
     gave_up = [f"ORACLE_GAVE_UP {each.gave_up} times on {each.target}" for each in targets if each.gave_up]
-    idle = {
-        target.target: target.not_run_reason or "no case fits this target"
-        for target in targets
-        if (target.not_run or target.judged == 0) and not target.broken  # which is told as a failure
-    }
-    return [*gave_up, *not_run_lines(idle)]
+    told = [each for each in targets if not each.broken]  # what is broken is told as a failure
+    idle = {each.target: each.not_run_reason or "no case fits this target" for each in told if each.judged == 0}
+    partly = {each.target: each.not_run_reason for each in told if each.judged and each.not_run}
+    for reason, names in by_reason(partly).items():
+        missed = sum(tally.targets[name].not_run for name in names)
+        runs = missed + sum(tally.targets[name].judged for name in names)
+        partly |= dict.fromkeys(names, f"{missed:,} of {runs:,} runs: {reason}")
+    return [*gave_up, *not_run_lines(idle), *not_run_lines(partly)]
 
 
 def not_run_lines(reasons: Mapping[str, str]) -> list[str]:

@@ -26,6 +26,7 @@ from fuzz.transport.records import (
     INTEGER,
     KF_REJECTED,
     KINDS,
+    MISREAD,
     NAME_BYTES,
     NO_ALIAS,
     NO_MEMORY,
@@ -55,6 +56,9 @@ _SAID = {
     WRONG_DTYPE: Status.WRONG_DTYPE,
 }
 """The ends of a call that words explain."""
+MISREADS = (
+    "the emulator reads lanes that a masked load leaves out (attested at start): only hardware can judge such a case"
+)
 NO_MEMORY_DETAIL = "the worker has not enough memory for this case"
 
 
@@ -133,6 +137,10 @@ def _outcome(response: Response, case: Case, target: str) -> Outcome:
     if response.status == RAN and not (response.damages or response.unwrittens or response.changes):
         return Outcome(target, Status.RAN, outputs)
     damage = _damages(response, case, at)
+    if response.status == MISREAD and not damage:
+        return Outcome(target, Status.NOT_RUN, detail=MISREADS)
+    if response.status == MISREAD:  # what the kernel had done by then is its own doing
+        return Outcome(target, Status.FAULT, damage=damage)
     if response.status == FAULT:
         return Outcome(target, Status.FAULT, fault=_fault(response, case), damage=damage)
     end = at + response.damages * DAMAGE.size

@@ -37,8 +37,9 @@ AUDIT_LAST, AUDIT_EACH = 0, 1
 KF_REJECTED = 1
 UNKNOWN_BYTE = -(1 << 63)
 
-RAN, REJECTED, FAULT, NO_MEMORY, RAISED, WRONG_SHAPE, WRONG_DTYPE = range(7)
-"""How a call ended. The last three only a Python worker sends; they and its REJECTED carry words."""
+RAN, REJECTED, FAULT, NO_MEMORY, RAISED, WRONG_SHAPE, WRONG_DTYPE, MISREAD = range(8)
+"""How a call ended. RAISED, WRONG_SHAPE and WRONG_DTYPE only a Python worker sends; they and its REJECTED carry words.
+MISREAD is a fault of the emulator, and not of the kernel."""
 
 BROKEN_FRAME_EXIT = 70
 """The exit code of a worker that was sent what is no frame of its op."""

@@ -66,10 +66,11 @@ def target_table(statuses: Statuses) -> PlainTable:
     return PlainTable(("target", "attested"), [(name, _words(status)) for name, status in statuses.items()])
 
 
-def wrong_dtypes(statuses: Statuses) -> dict[str, int]:
-    """What is not dispatched to targets although their kernels accept it, and to how many of them."""
+def not_judged(statuses: Statuses) -> dict[str, int]:
+    """What is not judged on targets although their kernels accept it, and on how many of them."""
     attested = [status for status in statuses.values() if isinstance(status, Attestation)]
-    return Counter(f"no case with {dtype}: {why}" for status in attested for dtype, why in status.wrong_dtypes.items())
+    wrong = [f"no case with {dtype}: {why}" for status in attested for dtype, why in status.wrong_dtypes.items()]
+    return Counter([*wrong, *(status.undecidable for status in attested if status.undecidable)])
 
 
 def _missing(tool: Tool) -> str:

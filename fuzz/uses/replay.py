@@ -98,7 +98,10 @@ def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Ta
     try:
         chosen = select_targets(pack.kernels, patterns=patterns)
     except SelectionError:
-        chosen = select_targets(pack.mutated_kernels(), patterns=patterns)
+        mutants = pack.mutated_kernels()
+        if not mutants:
+            raise
+        chosen = select_targets(mutants, patterns=patterns)
     refusals = {target.kernel.name: target.kernel.capability.refusal(case) for target in chosen}
     fitting = tuple(target for target in chosen if refusals[target.kernel.name] is None)
     if not fitting:
@@ -120,6 +123,26 @@ def found_lines(found: Found | None, case: Case, seen: Mapping[str, Seen]) -> It
     elif seen[found.target].judgement.verdict is Verdict.PASS:
         needed = "more calls" if found.history else "calls"
         yield f"it passes there now: the kernel was changed, or the failure needs {needed} before it"
+
+
+def undecided(judgements: Sequence[Judgement], found: Found | None, *, named: bool) -> str:
+    """Why the judgements do not say whether the case fails; '' where they do. `named`: somebody chose the targets."""
+    passed = {judgement.target for judgement in judgements if judgement.verdict is Verdict.PASS}
+    failures = {judgement.verdict for judgement in judgements if judgement.verdict.is_finding}
+    if found is not None and failures == {Verdict.TIMEOUT} and found.verdict != Verdict.TIMEOUT.value:
+        return f"cannot be judged: it hangs, and nobody knows whether it fails as it was found ({found.verdict})"
+    if failures:
+        return ""
+    if any(judgement.verdict is Verdict.ORACLE_GAVE_UP for judgement in judgements):
+        return "cannot be judged: the oracle gave up"
+    if not passed:
+        return "nothing could be judged: no chosen target ran"
+    if found is not None and not named and found.target not in passed:
+        there = any(judgement.target == found.target for judgement in judgements)
+        missing = "did not run" if there else "is not among the targets here"
+        where = f"{found.target}, on which the case was found, {missing}"
+        return f"cannot be judged: {where}; name the targets that shall decide with --target"
+    return ""
 
 
 def verdict_table(judgements: Sequence[Judgement]) -> Table:

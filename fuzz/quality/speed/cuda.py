@@ -17,7 +17,7 @@ from fuzz.adapters.python import spec_of
 from fuzz.adapters.target import Target
 from fuzz.base.op import OPS
 from fuzz.quality.speed import EPS, Shape, Timing, peers
-from fuzz.transport.python.attempt import torch_dtypes
+from fuzz.transport.python.arrays import torch_dtypes
 from fuzz.transport.python.kernel import LoadedKernel, Raised
 
 ROWS = (4096, 32768)

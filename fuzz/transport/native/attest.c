@@ -24,6 +24,14 @@ static void put_features(FILE *out) {
     if (__builtin_cpu_supports("avx512f")) fputs("avx512f ", out);
 }
 
+static void put_processor(FILE *out) {
+    unsigned eax = 0, name[4] = {0}, ebx = 0, ecx = 0, edx = 0;
+    __get_cpuid(0, &eax, &name[0], &name[2], &name[1]);
+    __get_cpuid(1, &eax, &ebx, &ecx, &edx);
+    const unsigned family = (eax >> 8 & 15) + (eax >> 20 & 255), model = (eax >> 4 & 15) | (eax >> 12 & 0xf0);
+    fprintf(out, "%s %u %u", (const char *)name, family, model);
+}
+
 static int vector_bits(void) {
     return __builtin_cpu_supports("avx512f") ? 512 : __builtin_cpu_supports("avx2") ? 256 : 128;
 }
@@ -51,6 +59,13 @@ static void put_features(FILE *out) {
     if (getauxval(AT_HWCAP) & HWCAP_ASIMD) fputs("neon ", out);
     if (getauxval(AT_HWCAP) & HWCAP_SVE) fputs("sve ", out);
     if (getauxval(AT_HWCAP2) & HWCAP2_SVE2) fputs("sve2 ", out);
+}
+
+/* Implementer and part number. */
+static void put_processor(FILE *out) {
+    uint64_t midr = 0;
+    if (getauxval(AT_HWCAP) & HWCAP_CPUID) __asm__ volatile("mrs %0, midr_el1" : "=r"(midr));
+    fprintf(out, "0x%02x 0x%03x", (unsigned)(midr >> 24 & 0xff), (unsigned)(midr >> 4 & 0xfff));
 }
 
 static int vector_bits(void) {
@@ -82,12 +97,15 @@ void attest(void) {
     char text[4096];
     FILE *out = fmemopen(text, sizeof text, "w");
     if (out == NULL) broken_frame("cannot attest");
-    fprintf(out, "op=%s\narch=%s\nfeatures=", op_name, ARCH);
+    fprintf(out, "op=%s\narch=%s\nprocessor=", op_name, ARCH);
+    put_processor(out);
+    fputs("\nfeatures=", out);
     put_features(out);
     fprintf(out, "\nneeds=%s\nvector_bits=%d\nemulator=%s\n", kf_kernel_needs, vector_bits(), emulator());
     fprintf(out, "compiler=%s\nflags=%s\ndigest=%s\n", kf_kernel_compiler, kf_kernel_flags, kf_kernel_digest);
     fprintf(out, "pid=%d\n", getpid());
     fprintf(out, "page=%ld\nflushes=%s\n", sysconf(_SC_PAGESIZE), flushes() ? "yes" : "no");
+    fprintf(out, "masked_loads=%s\n", masked_loads_misread() ? "misread" : "right");
     const uint32_t head[2] = {HELLO_MAGIC, (uint32_t)ftell(out)};
     fclose(out);
     write_all(head, sizeof head);

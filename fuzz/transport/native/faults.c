@@ -9,44 +9,20 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "worker.h"
 
 static const int CAUGHT[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
 enum { HANDLER_STACK_BYTES = 256 * 1024 }; /* SVE at 2048 bits saves 9 KiB of registers, AVX-512 3 KiB */
 
 static sigjmp_buf escape;
-static volatile sig_atomic_t inside_kernel;
+static volatile sig_atomic_t inside_kernel, fault_misread;
 static volatile int fault_signal, fault_access;
 static uint8_t *volatile fault_address;
 
 /* Set for a call that is looked at closely: what memory was in use right before it and right after. */
 bool measures_memory;
 memory_use before_call, after_call;
-
-static int access_of(const ucontext_t *context) {
-#if defined(__x86_64__)
-    enum { PAGE_FAULT_WRITE = 2 };
-    return context->uc_mcontext.gregs[REG_ERR] & PAGE_FAULT_WRITE ? ACCESS_WRITE : ACCESS_READ;
-#elif defined(__aarch64__)
-    /* The exception syndrome is one of the optional records that follow the registers. */
-    const uint8_t *record = context->uc_mcontext.__reserved, *end = record + sizeof context->uc_mcontext.__reserved;
-    while (end - record >= 16) {
-        uint32_t magic, size;
-        uint64_t syndrome;
-        memcpy(&magic, record, 4);
-        memcpy(&size, record + 4, 4);
-        if (magic == 0 || size < 8) break;
-        if (magic == 0x45535201) {
-            memcpy(&syndrome, record + 8, 8);
-            return syndrome >> 6 & 1 ? ACCESS_WRITE : ACCESS_READ;
-        }
-        record += size;
-    }
-    return ACCESS_UNKNOWN;
-#else
-    return ACCESS_UNKNOWN;
-#endif
-}
 
 static void on_fault(int signal_number, siginfo_t *info, void *context) {
     if (!inside_kernel) { /* the worker's own fault: die visibly */
@@ -57,6 +33,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context) {
     inside_kernel = 0;
     const bool touches_memory = signal_number == SIGSEGV || signal_number == SIGBUS;
     fault_signal = signal_number;
+    fault_misread = touches_memory && is_misread(context);
     fault_address = touches_memory ? info->si_addr : NULL;
     fault_access = touches_memory && info->si_addr != NULL ? access_of(context) : ACCESS_UNKNOWN;
     siglongjmp(escape, 1);
@@ -106,7 +83,7 @@ void call_guarded(const test_case *c, response_header *response) {
         response->status = response->code == KF_OK ? RAN : RETURNED_REJECTED;
     } else {
         if (getpid() != self) _exit(0);
-        response->status = FAULTED;
+        response->status = fault_misread ? MISREAD : FAULTED;
         response->signal = (uint8_t)fault_signal;
         response->access = (uint8_t)fault_access;
         locate(c, response);

@@ -65,8 +65,7 @@ typedef struct {
     uint32_t changes, reserved; /* bytes of text at the end: what of the process the kernel left changed */
 } response_header;
 
-enum { RAN = 0, RETURNED_REJECTED = 1, FAULTED = 2, NO_MEMORY = 3 };
-enum { ACCESS_UNKNOWN = 0, ACCESS_READ = 1, ACCESS_WRITE = 2 };
+enum { RAN = 0, RETURNED_REJECTED = 1, FAULTED = 2, NO_MEMORY = 3, MISREAD = 7 };
 #define UNKNOWN_BYTE INT64_MIN
 enum { KIND_GAP = 0, KIND_INPUT = 1, KIND_OUTPUT = 2 };
 enum { WHERE_BEFORE = 0, WHERE_INSIDE = 1, WHERE_AFTER = 2 };
@@ -204,6 +203,10 @@ extern bool measures_memory;
 extern memory_use before_call, after_call;
 void catch_faults(void);
 void call_guarded(const test_case *c, response_header *response);
+
+/* masks.c */
+bool masked_loads_misread(void);
+bool is_misread(const void *context);
 
 /* attest.c */
 void attest(void);

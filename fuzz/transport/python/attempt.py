@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import signal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,9 @@ import numpy as np
 from fuzz.base.case import THREADS, Case, Output
 from fuzz.base.outcome import Change
 from fuzz.transport import records
+from fuzz.transport.python.arrays import Arrays
 from fuzz.transport.python.kernel import Raised
+from fuzz.transport.python.memory import Memory, Touched
 from fuzz.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
 
 
@@ -25,6 +28,7 @@ class Answer:
     damages: tuple[bytes, ...]
     unwritten: Mapping[str, Any]
     words: str = ""
+    touched: Touched | None = None
 
     @property
     def clean(self) -> bool:
@@ -52,28 +56,35 @@ class Callee(Protocol):
 class Attempt:
     """A case in memory. On a GPU the call is only queued when `launch` returns."""
 
-    def __init__(self, case: Case, kernel: Callee, torch: Any, device: str, margin: int, again: bool) -> None:
+    def __init__(self, case: Case, kernel: Callee, arrays: Arrays, memory: Memory, again: bool) -> None:
         self._case = case
         self._kernel = kernel
-        self._torch = torch
-        self._slabs = slabs(case, margin, OUTPUT_POISONS[again])
+        self._arrays = arrays
+        self._memory = memory
+        self._slabs = slabs(case, memory.margin, OUTPUT_POISONS[again], memory.guarded)
         for slab in self._own():
-            slab.place(torch, device)
+            memory.place(slab)
 
     def launch(self) -> None:
         """Call the kernel."""
-        dtypes = torch_dtypes(self._torch)
         self._given = tensors = {
-            name: self._slabs[name].view(self._torch, dtypes[tensor.dtype])
-            for name, tensor in self._case.tensors.items()
+            name: self._arrays.view(self._slabs[name])
+            for name in self._case.tensors
             if name in self._case.inputs or self._kernel.takes(name)
         }
         params = {name: value for name, value in self._case.params.items() if name != THREADS}
-        with _with_threads(self._torch, self._case.params.get(THREADS)):
+        with self._arrays.threads(self._case.params.get(THREADS)):
+            self._memory.watch()
             self._returned = self._kernel.call(tensors, params)
 
     def collect(self) -> Answer:
         """What the kernel left behind. On a GPU only after everything queued is done."""
+        answer = self._left()
+        # Asked last: to read what it returned may touch it too, where that is a view beyond a tensor's end.
+        touched = self._memory.touched(list(self._own()))
+        return answer if touched is None else Answer(records.FAULT, {}, answer.damages, {}, touched=touched)
+
+    def _left(self) -> Answer:
         memory = {slab.index: slab.after() for slab in self._own()}
         rejected = isinstance(self._returned, Raised) and self._returned.rejected
         damages = tuple(record for slab in self._own() for record in _damages(slab, memory[slab.index], rejected))
@@ -91,7 +102,7 @@ class Attempt:
                 wrong = self._misfit(name, output, found)
                 if wrong is not None:
                     return Answer(wrong[0], {}, damages, {}, wrong[1])
-                outputs[name] = bits_of(self._torch, found)
+                outputs[name] = self._arrays.bits(found)
                 continue
             slab = self._slabs[name]
             elements = slab.elements(memory[slab.index])
@@ -116,8 +127,9 @@ class Attempt:
         else:
             beside = []
         for name, returned in beside:
-            tensors = [each for each in returned if isinstance(each, self._torch.Tensor)]
-            if tensors and not any(_same_place(each, self._given[other]) for each in tensors for other in written):
+            found = [each for each in returned if self._arrays.owns(each)]
+            own = [self._given[other] for other in written]
+            if found and not any(self._arrays.same_place(*pair) for pair in product(found, own)):
                 return f"it takes {name} and also returned a tensor for it: return nothing, or drop the parameter"
         return None
 
@@ -127,23 +139,29 @@ class Attempt:
         return self._returned if expected == [name] else None
 
     def _misfit(self, name: str, output: Output, found: Any) -> tuple[int, str] | None:
-        if not isinstance(found, self._torch.Tensor):
+        if not self._arrays.owns(found):
             what = type(self._returned).__name__
-            return records.RAISED, f"it has no parameter {name!r} and returned no tensor for it, but {what}"
+            return (
+                records.RAISED,
+                f"it has no parameter {name!r} and returned no {self._arrays.noun} for it, but {what}",
+            )
         if tuple(found.shape) != output.layout.shape:
             return records.WRONG_SHAPE, f"{name} has the shape {list(found.shape)}, not {list(output.layout.shape)}"
-        if found.dtype != torch_dtypes(self._torch)[output.dtype]:
-            return records.WRONG_DTYPE, f"{name} has the dtype {str(found.dtype).removeprefix('torch.')}, " + (
-                f"not {output.dtype}"
-            )
+        if found.dtype != self._arrays.dtypes[output.dtype]:
+            own = str(found.dtype).removeprefix("torch.")
+            return records.WRONG_DTYPE, f"{name} has the dtype {own}, not {output.dtype}"
         return None
 
 
 class Runs:
-    """Runs groups of cases. What a lost device raises is for the caller to deal with."""
+    """Runs groups of cases. What a lost device raises is for the caller to deal with.
 
-    def __init__(self, kernel: Callee, torch: Any, device: str, margin: int) -> None:
-        self._kernel, self._torch, self._device, self._margin = kernel, torch, device, margin
+    Where calls are only queued, as on a GPU, `finish` waits for those of a group."""
+
+    def __init__(
+        self, kernel: Callee, arrays: Arrays, memory: Memory, finish: Callable[[], None] | None = None
+    ) -> None:
+        self._kernel, self._arrays, self._memory, self._finish = kernel, arrays, memory, finish
 
     def answers(self, cases: Sequence[tuple[Case, bool]]) -> list[tuple[Case, Answer, Answer | None]]:
         """Each case with the answer of its first run and, where there was one, of its second. A case may ask
@@ -158,55 +176,29 @@ class Runs:
         return [(case, first[number], second.get(number)) for number, (case, _) in enumerate(cases)]
 
     def _run(self, cases: Sequence[Case], again: bool) -> list[Answer]:
+        if self._finish is None:
+            return [self._collected(self._launched(case, again)) for case in cases]
         attempts = [self._launched(case, again) for case in cases]
-        if cases and self._device == "cuda":
-            self._torch.cuda.synchronize()
-        return [_NO_MEMORY if attempt is None else attempt.collect() for attempt in attempts]
+        if cases:
+            self._finish()
+        return [self._collected(attempt) for attempt in attempts]
+
+    def _collected(self, attempt: Attempt | None) -> Answer:
+        return _NO_MEMORY if attempt is None else attempt.collect()
 
     def _launched(self, case: Case, again: bool) -> Attempt | None:
-        if too_large(case):
+        if too_large(case, self._memory.guarded):
             return None
         try:
-            attempt = Attempt(case, self._kernel, self._torch, self._device, self._margin, again)
+            attempt = Attempt(case, self._kernel, self._arrays, self._memory, again)
             attempt.launch()
-        except (MemoryError, self._torch.OutOfMemoryError):
+        except self._arrays.no_memory:
             return None
         return attempt
 
 
 _NO_MEMORY = Answer(records.NO_MEMORY, {}, (), {})
-
-
-@contextmanager
-def _with_threads(torch: Any, wanted: float | int | None) -> Iterator[None]:
-    """Torch with so many threads; without a wish with as many as it has."""
-    before = torch.get_num_threads()
-    if wanted is not None:
-        torch.set_num_threads(int(wanted))
-    try:
-        yield
-    finally:
-        if wanted is not None:
-            torch.set_num_threads(before)
-
-
-def torch_dtypes(torch: Any) -> Mapping[str, Any]:
-    """By the names of `fuzz.base.case`."""
-    return {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
-
-
-def _same_place(one: Any, other: Any) -> bool:
-    """Whether they are one tensor, perhaps seen in two ways."""
-    try:
-        return bool(one.numel() == 0 or one.data_ptr() == other.data_ptr())
-    except RuntimeError:  # a tensor without memory of its own
-        return False
-
-
-def bits_of(torch: Any, tensor: Any) -> bytes:
-    """The elements of a tensor in C order."""
-    data: bytes = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-    return data
+_NOTHING = Touched(-1, records.UNKNOWN_BYTE, -1, 0)
 
 
 def respond(position: int, case: Case, first: Answer, second: Answer | None, changes: Sequence[Change] = ()) -> bytes:
@@ -223,9 +215,11 @@ def respond(position: int, case: Case, first: Answer, second: Answer | None, cha
     changed = "\n".join(map(str, changes)).encode()
     payload = b"".join([*answer.outputs.values(), *answer.damages, *missed, answer.words.encode(), changed])
     code = records.KF_REJECTED if answer.status == records.REJECTED else 0
+    touched = answer.touched or _NOTHING
+    number = signal.SIGSEGV if answer.touched is not None else 0
     return records.RESPONSE.pack(
-        records.RESPONSE_MAGIC, position, len(payload), answer.status, 0, 0, -1, -1, records.UNKNOWN_BYTE,
-        len(answer.damages), len(missed), code, len(changed), 0,
+        records.RESPONSE_MAGIC, position, len(payload), answer.status, touched.access, number, touched.index,
+        touched.element, touched.byte, len(answer.damages), len(missed), code, len(changed), 0,
     ) + payload  # fmt: skip
 
 

@@ -8,19 +8,22 @@ import platform
 import sys
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from fuzz.transport.python.kernel import LoadedKernel, Spec
 
 
-def attested(spec: Spec, kernel: LoadedKernel, torch: Any) -> str:
-    """Lines of name=value; of the one line 'missing=reason' where the worker cannot run here."""
-    if spec.device == "cuda" and not torch.cuda.is_available():
-        built = f"torch {torch.__version__} is built without it" if torch.version.cuda is None else "torch finds none"
+def attested(spec: Spec, kernel: LoadedKernel, library: Any) -> str:
+    """Lines of name=value; of the one line 'missing=reason' where the worker cannot run here. `library` is the module
+    whose arrays the kernel is given."""
+    if spec.device == "cuda" and not library.cuda.is_available():
+        version = f"torch {library.__version__}"
+        built = f"{version} is built without it" if library.version.cuda is None else "torch finds none"
         return f"missing=no CUDA device: {built}"
     if spec.device == "interpret" and (fault := _loop_fault()):
         return f"missing={fault}"
-    return "\n".join(f"{name}={value}" for name, value in _facts(spec, kernel, torch))
+    return "\n".join(f"{name}={value}" for name, value in _facts(spec, kernel, library))
 
 
 def _loop_fault() -> str:
@@ -35,23 +38,27 @@ def _loop_fault() -> str:
     return f"{versions} ({fault}): install an older NumPy or a newer Triton" if fault else ""
 
 
-def _facts(spec: Spec, kernel: LoadedKernel, torch: Any) -> Iterator[tuple[str, str]]:
+def _facts(spec: Spec, kernel: LoadedKernel, library: Any) -> Iterator[tuple[str, str]]:
     yield "digest", kernel.digest
     yield "pid", str(os.getpid())
     yield "python", platform.python_version()
-    yield "torch", str(torch.__version__)
+    yield library.__name__, str(library.__version__)
+    if spec.device == "interpret":  # NumPy does the arithmetic
+        yield "numpy", metadata.version("numpy")
     yield "packages", json.dumps({name: _version(name) for name in spec.packages})
     yield "variables", json.dumps({name: os.environ.get(name) for name in spec.variables})
     yield "device", spec.device
     if spec.device == "cuda":
-        yield "name", torch.cuda.get_device_name()
-        yield "capability", ".".join(map(str, torch.cuda.get_device_capability()))
-        yield "runtime", str(torch.version.cuda)
+        yield "name", library.cuda.get_device_name()
+        yield "capability", ".".join(map(str, library.cuda.get_device_capability()))
+        yield "runtime", str(library.version.cuda)
         yield "driver", _driver()
+    else:
+        yield "processor", _processor()
     if spec.framework == "triton":
         yield from _triton_facts(spec, kernel)
     else:
-        yield "mode", "torch"
+        yield "mode", spec.framework
 
 
 def _version(package: str) -> str:
@@ -100,6 +107,20 @@ def _modes(kernel: LoadedKernel) -> Iterator[str]:
             yield "compiled"
         elif isinstance(inner, InterpretedFunction):
             yield "interpreted"
+
+
+def _processor() -> str:
+    """Its maker, model and vector instructions, by which libraries choose how they add."""
+    named = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
+    vectors = ("avx2", "fma", "avx512f", "asimd", "sve")
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
+    except OSError:
+        return platform.machine()
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    flags = f"{facts.get('flags', '')} {facts.get('Features', '')}".split()
+    found = [f"{facts[name]}" for name in named if name in facts]
+    return " ".join([platform.machine(), *found, f"({' '.join(name for name in vectors if name in flags)})"])
 
 
 def _driver() -> str:

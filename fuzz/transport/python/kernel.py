@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import Any
 
 MARGIN_BYTES = 16 * 1024
-"""So many bytes are poisoned and checked on both sides of every tensor. The margin is wide, so that a kernel that
-strays by a row still lands in it."""
+"""So many bytes are poisoned and checked on every side of a tensor that no inaccessible page is on. The margin is wide,
+so that a kernel that strays by a row still lands in it."""
 _WORDS_LIMIT = 1500
 """The number of characters of an error message that are kept: compilers repeat the whole source."""
 
@@ -45,6 +45,8 @@ class Spec:
     """The packages that the kernel names."""
     outputs: Sequence[str] = ()
     """The outputs that its op has and it declares to have."""
+    watcher: str = ""
+    """The library that notes what is touched in inaccessible pages; without one that ends the worker."""
 
     @property
     def torch_device(self) -> str:

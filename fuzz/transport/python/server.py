@@ -66,9 +66,10 @@ def serve(control: socket.socket) -> None:
 def _import() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import torch
+        with contextlib.suppress(ImportError):
+            import torch
 
-        torch.set_num_threads(1)
+            torch.set_num_threads(1)
         with contextlib.suppress(ImportError):
             import triton.language  # noqa: F401
     gc.collect()

@@ -34,8 +34,8 @@ Fact = tuple[str, str]
 class ProcessState:
     """The process as it was before the first call, or when a change was last told."""
 
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
+    def __init__(self) -> None:
+        self._torch = sys.modules.get("torch")
         self._modules = len(sys.modules)
         self._known = self._facts()
 
@@ -50,7 +50,6 @@ class ProcessState:
         )
 
     def _facts(self) -> Mapping[Fact, object]:
-        torch = self._torch
         return {
             ("floating-point environment", "subnormals are flushed to zero"): bool(_TINY * _HALF == 0),
             ("floating-point environment", "another rounding mode"): (
@@ -74,23 +73,29 @@ class ProcessState:
             ("library state", "Python's recursion limit differs"): sys.getrecursionlimit(),
             ("library state", "Python's garbage collection is on or off"): gc.isenabled(),
             ("library state", "NumPy's error handling differs"): np.geterr(),
-            ("library state", "torch's default dtype differs"): torch.get_default_dtype(),
-            ("library state", "torch's default device differs"): str(torch.get_default_device()),
-            ("library state", "torch's number of threads differs"): torch.get_num_threads(),
-            ("library state", "torch records gradients or not"): torch.is_grad_enabled(),
-            ("library state", "torch's deterministic algorithms are on or off"): (
-                torch.are_deterministic_algorithms_enabled()
-            ),
-            ("library state", "torch's precision of float32 products differs"): torch.get_float32_matmul_precision(),
-            ("library state", "torch's autocast is on or off"): torch.is_autocast_enabled(),
+            **(_torch_facts(self._torch) if self._torch is not None else {}),
         }  # fmt: skip
+
+
+def _torch_facts(torch: Any) -> Mapping[Fact, object]:
+    return {
+        ("library state", "torch's default dtype differs"): torch.get_default_dtype(),
+        ("library state", "torch's default device differs"): str(torch.get_default_device()),
+        ("library state", "torch's number of threads differs"): torch.get_num_threads(),
+        ("library state", "torch records gradients or not"): torch.is_grad_enabled(),
+        ("library state", "torch's deterministic algorithms are on or off"): (
+            torch.are_deterministic_algorithms_enabled()
+        ),
+        ("library state", "torch's precision of float32 products differs"): torch.get_float32_matmul_precision(),
+        ("library state", "torch's autocast is on or off"): torch.is_autocast_enabled(),
+    }  # fmt: skip
 
 
 class MemoryWatch:
     """Tells calls that keep memory for ever from those that keep it for later."""
 
-    def __init__(self, torch: Any, device: str) -> None:
-        self._torch, self._device = torch, device
+    def __init__(self, device: str) -> None:
+        self._torch = sys.modules["torch"] if device == "cuda" else None
         self._mallinfo = _mallinfo()
         self._known = self._in_use()
         self._frames = 0
@@ -126,7 +131,7 @@ class MemoryWatch:
 
     def _in_use(self) -> tuple[int, int, int]:
         """The number of Python's objects, the bytes that malloc gave out, and those on a GPU."""
-        on_device = int(self._torch.cuda.memory_allocated()) if self._device == "cuda" else 0
+        on_device = int(self._torch.cuda.memory_allocated()) if self._torch is not None else 0
         return sys.getallocatedblocks(), self._mallinfo(), on_device
 
 

@@ -9,10 +9,13 @@ import warnings
 from functools import partial
 from typing import NoReturn
 
+from fuzz.base.op import OPS
 from fuzz.base.outcome import Change
+from fuzz.transport.python.arrays import Arrays, arrays_of
 from fuzz.transport.python.attempt import Runs, respond
 from fuzz.transport.python.attest import attested
 from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec
+from fuzz.transport.python.memory import Arena, DeviceMemory, FreshMemory, Memory
 from fuzz.transport.python.protocol import Channel, broken_frame
 from fuzz.transport.python.state import MemoryWatch, ProcessState
 
@@ -24,21 +27,22 @@ def work(spec: Spec) -> None:
     os.environ.update(spec.environment)
     warnings.simplefilter("ignore")
     channel = Channel()
-    import torch
-
-    torch.set_num_threads(1)
+    arrays = arrays_of(spec.framework)
+    if spec.framework != "numpy":
+        arrays.library.set_num_threads(1)
     try:
+        memory = _memory(spec, arrays)
         kernel = LoadedKernel(spec)
-    except KernelError as error:
-        channel.hello(f"broken={error}")
+    except (KernelError, MemoryError) as error:
+        channel.hello(f"{'broken' if isinstance(error, KernelError) else 'missing'}={error}")
         return
-    channel.hello(attested(spec, kernel, torch))
-    runs = Runs(kernel, torch, spec.torch_device, spec.margin)
-    state = memory = None
+    channel.hello(attested(spec, kernel, arrays.library))
+    runs = Runs(kernel, arrays, memory, arrays.library.cuda.synchronize if spec.device == "cuda" else None)
+    state = watch = None
     self = os.getpid()
     for request in channel.requests():
-        if state is None or memory is None:  # not before: limits are set once the worker has said who it is
-            state, memory = ProcessState(torch), MemoryWatch(torch, spec.torch_device)
+        if state is None or watch is None:  # not before: limits are set once the worker has said who it is
+            state, watch = ProcessState(), MemoryWatch(spec.device)
         for case, _ in request.cases:
             if case.op != spec.op:
                 broken_frame(f"broken frame: this worker runs {spec.op}, not {case.op}")
@@ -56,7 +60,7 @@ def work(spec: Spec) -> None:
                 if signal.alarm(0) == 0:
                     changes += (Change("timers", "the alarm is another one"),)
                 if start + size >= len(request.cases):
-                    changes += memory.leak(partial(runs.answers, request.cases[-1:]))
+                    changes += watch.leak(partial(runs.answers, request.cases[-1:]))
             except Exception as error:  # a device that was lost is lost for whatever comes next
                 if spec.device == "cuda":
                     _lose_device(error)
@@ -64,6 +68,14 @@ def work(spec: Spec) -> None:
             for position, answered in enumerate(answers, start):
                 last = position == start + len(answers) - 1
                 channel.write(respond(position, *answered, changes if last else ()))
+            memory.release()
+
+
+def _memory(spec: Spec, arrays: Arrays) -> Memory:
+    """Under a tool, which has no margin, every tensor is memory of its own: the tool watches its ends."""
+    if spec.device == "cuda":
+        return DeviceMemory(spec.margin, arrays.library)
+    return Arena(spec.margin, len(OPS[spec.op].operands), spec.watcher) if spec.margin else FreshMemory(spec.margin)
 
 
 def _lose_device(error: Exception) -> NoReturn:

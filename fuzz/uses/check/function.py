@@ -1,7 +1,9 @@
-"""A plain Python function as a kernel: what it takes is read from its signature, and it is called in this process, in
-the same padded and poisoned memory as a kernel in its worker.
+"""A plain Python function as a kernel: what it takes is read from its signature, and it is called in this process, its
+tensors between margins that are poisoned and checked.
 
-A crash of it ends this process: what may crash is declared as a kernel, and runs in a worker.
+No inaccessible pages are beside them, as in a worker: a touch would end the user's process, unless its signal handlers
+were replaced, which are not ours. So a stray read that lands in a margin is not seen, and a crash ends the test run:
+what may stray or crash is declared as a kernel, and runs in a worker.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ from fuzz.base.outcome import Outcome
 from fuzz.execute.pool import Batch, Watch, patient
 from fuzz.transport import records
 from fuzz.transport.frames import decode_response, outcome_of
+from fuzz.transport.python.arrays import arrays_of
 from fuzz.transport.python.attempt import Answer, Runs, respond
 from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, is_rejection
+from fuzz.transport.python.memory import DeviceMemory, FreshMemory
 from fuzz.uses.check.results import CheckError, told
 from oracles import numerics as forms
 
@@ -46,7 +50,6 @@ class Function:
     function: Callable[..., Any]
     names: frozenset[str]
     returns: tuple[str, ...]
-    arrays: Arrays
     folder: str
     """The folder of its file, which with those beside it is its own."""
 
@@ -57,8 +60,6 @@ class Function:
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
         """What it returns, outputs by name, or what it raised, as `Raised`."""
         given = {name: value for name, value in {"offset": 0.0, **params}.items() if self.takes(name)}
-        if self.arrays == "numpy":
-            tensors = {name: tensor.numpy() for name, tensor in tensors.items()}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
@@ -67,20 +68,7 @@ class Function:
             return Raised(is_rejection(error, (self.folder,)), _words(error))
         if isinstance(returned, (tuple, list)) and len(returned) == len(self.returns):
             returned = dict(zip(self.returns, returned, strict=True))
-        return _as_tensors(returned) if self.arrays == "numpy" else returned
-
-
-def _as_tensors(returned: Any) -> Any:
-    """Arrays as tensors of the same bits; anything else as it is, to be told that it is no output."""
-    import numpy as np
-    import torch
-
-    if isinstance(returned, dict):
-        return {name: _as_tensors(each) for name, each in returned.items()}
-    if isinstance(returned, np.ndarray) and returned.dtype.kind in "fiu":
-        plain = returned.flags.writeable and min(returned.strides, default=0) >= 0
-        return torch.from_numpy(returned if plain else np.ascontiguousarray(returned).reshape(returned.shape))
-    return returned
+        return returned
 
 
 def _words(error: Exception) -> str:
@@ -122,14 +110,14 @@ def declared(
         name=name or re.sub(r"[^A-Za-z0-9_.-]", "", getattr(function, "__name__", "")) or op,
         op=op,
         source=_source(function),
-        framework="torch",
+        framework=arrays,
         numerics=numerics or ANY_ORDER,
         capabilities=able,
         entry=getattr(function, "__name__", op),
         devices=(device,),
         laws=laws,
     )
-    return kernel, Function(function, frozenset(names), returned, arrays, str(kernel.source.parent.resolve()))
+    return kernel, Function(function, frozenset(names), returned, str(kernel.source.parent.resolve()))
 
 
 class _HereKernel(PythonKernel):
@@ -194,13 +182,14 @@ class OwnProcess:
         """Nothing: what the function remembers stays in this process."""
 
     def _outcome(self, case: Case) -> Outcome:
-        import torch
-
-        device = "cuda" if self._target.name.place == "cuda" else "cpu"
+        arrays = arrays_of(self._target.name.kind)
+        cuda = self._target.name.place == "cuda"
+        memory = DeviceMemory(MARGIN_BYTES, arrays.library) if cuda else FreshMemory(MARGIN_BYTES)
+        finish = arrays.library.cuda.synchronize if cuda else None
         try:
-            [answers] = Runs(self._function, torch, device, MARGIN_BYTES).answers([(case, False)])
+            [answers] = Runs(self._function, arrays, memory, finish).answers([(case, False)])
         except RuntimeError as error:
-            if device != "cuda":
+            if not cuda:
                 raise
             # An illegal access: the device is lost for this process.
             answers = case, Answer(records.RAISED, {}, (), {}, str(error).splitlines()[0]), None

@@ -46,13 +46,23 @@ class Kept:
     it."""
 
 
+def found() -> Path | None:
+    """The folder that is meant where none is named: `corpora/` of the checkout that this package runs from, else of the
+    current folder; None where there is neither."""
+    return next((folder for folder in _candidates() if folder.is_dir()), None)
+
+
 def built_in() -> Path:
-    """`corpora/` of the checkout that this package runs from, else of the current folder."""
-    candidates = [Path(__file__).resolve().parents[3] / "corpora", Path.cwd() / "corpora"]
-    for candidate in candidates:
-        if candidate.is_dir():
-            return candidate
-    raise CorpusError(f"no corpora found: name a folder with --corpora DIR (looked for {candidates[0]})")
+    """The same, or CorpusError."""
+    folder = found()
+    if folder is None:
+        looked = " and ".join(map(str, _candidates()))
+        raise CorpusError(f"no corpora found: name a folder with --corpora DIR (looked for {looked})")
+    return folder
+
+
+def _candidates() -> tuple[Path, ...]:
+    return Path(__file__).resolve().parents[3] / "corpora", Path.cwd() / "corpora"
 
 
 def file_name(case: Case) -> str:

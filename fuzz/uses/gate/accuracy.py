@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fuzz.base.case import CaseError
-from fuzz.report.totals import and_more
+from fuzz.report.totals import and_more, by_reason
 from fuzz.uses.corpus.folder import ACCURACY
 
-VERSION = 1
+VERSION = 2
 WORSE = 1.25
 """A change is reported where the value is more than this many times as large."""
 FLOOR = 0.05
 """Below this err/budget, and below this ulp, a change is nobody's business."""
+_ON = "on"
+"""The member of a target's line that says what it was measured on; the others are dtypes."""
 
 Key = tuple[str, str, str]
 """The key is kernel, target and dtype."""
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A figure, before and after: the larger, the less accurate."""
+
+    name: str
+    before: float
+    after: float
+
+    @property
+    def lost(self) -> bool:
+        """Whether more accuracy was lost than WORSE allows."""
+        return self.after > max(self.before, FLOOR) * WORSE and not math.isclose(self.after, self.before)
+
+    def __str__(self) -> str:
+        return f"{self.name} {'rose' if self.after > self.before else 'fell'} {self.before:.3f} -> {self.after:.3f}"
 
 
 @dataclass(frozen=True)
@@ -33,6 +52,12 @@ class Accuracy:
     """The error of that element in units of the last place."""
     case: str
     """The leading digits of the digest of its case."""
+
+    def moved(self, to: Accuracy) -> Iterator[_Move]:
+        """How its figures moved. Those in ulp are of one case only: elsewhere an ulp is another size."""
+        yield _Move("err/budget", self.ratio, to.ratio)
+        if self.case == to.case:
+            yield _Move("ulp", self.ulp, to.ulp)
 
 
 Table = Mapping[Key, Accuracy]
@@ -48,19 +73,18 @@ class Change:
 
     def __str__(self) -> str:
         kernel, target, dtype = self.key
-        return (
-            f"{kernel} on {target} in {dtype}: err/budget {self.before.ratio:.3f} -> {self.after.ratio:.3f}, "
-            f"ulp {self.before.ulp:.3f} -> {self.after.ulp:.3f} (case {self.after.case})"
-        )
+        moved = [move for move in self.before.moved(self.after) if move.after != move.before]
+        said = ", ".join(map(str, sorted(moved, key=lambda move: not move.lost)))
+        return f"{kernel} on {target} in {dtype}: {said} (case {self.after.case})"
 
 
 @dataclass(frozen=True)
 class Ratchet:
-    """What the file holds."""
+    """What was measured, and on what: what the file holds, or what a gate saw."""
 
-    machine: str
-    """The architecture that it was measured on: elsewhere the same target rounds otherwise."""
     worst: Table
+    on: Mapping[str, str]
+    """What each target was measured on, as its worker attested it: elsewhere the same target rounds otherwise."""
 
 
 def load_accuracy(path: Path) -> Ratchet:
@@ -68,8 +92,12 @@ def load_accuracy(path: Path) -> Ratchet:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record.get(ACCURACY) != VERSION:
-            raise CaseError(f"{path}: format {record.get(ACCURACY)!r} is not one that this version reads ({VERSION})")
-        return Ratchet(str(record["machine"]), dict(_entries(record["worst"])))
+            known = f"is not one that this version reads ({VERSION})"
+            again = "remove it, and write it anew: kernelfuzz gate --update-accuracy"
+            raise CaseError(f"{path}: format {record.get(ACCURACY)!r} {known}; {again}")
+        lines = [line for targets in record["worst"].values() for line in targets.items()]
+        on = {target: str(line[_ON]) for target, line in lines}
+        return Ratchet(dict(_entries(record["worst"])), on)
     except OSError as error:
         raise CaseError(f"{path}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, json.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -78,18 +106,19 @@ def load_accuracy(path: Path) -> Ratchet:
         raise CaseError(f"{path}: not an accuracy file: {error!r}") from error
 
 
-def _entries(worst: Mapping[str, Mapping[str, Mapping[str, list[object]]]]) -> Iterator[tuple[Key, Accuracy]]:
+def _entries(worst: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[tuple[Key, Accuracy]]:
     for kernel, targets in worst.items():
         for target, dtypes in targets.items():
-            for dtype, (ratio, ulp, case) in dtypes.items():
+            for dtype in dtypes.keys() - {_ON}:
+                ratio, ulp, case = dtypes[dtype]
                 yield (kernel, target, dtype), Accuracy(float(str(ratio)), float(str(ulp)), str(case))
 
 
-def save_accuracy(path: Path, machine: str, table: Table) -> None:
+def save_accuracy(path: Path, ratchet: Ratchet) -> None:
     """Write the file: one line per target, so that branches which change different kernels merge."""
-    kernels: dict[str, dict[str, dict[str, list[float | str]]]] = {}
-    for (kernel, target, dtype), worst in sorted(table.items()):
-        line = kernels.setdefault(kernel, {}).setdefault(target, {})
+    kernels: dict[str, dict[str, dict[str, str | list[float | str]]]] = {}
+    for (kernel, target, dtype), worst in sorted(ratchet.worst.items()):
+        line = kernels.setdefault(kernel, {}).setdefault(target, {_ON: ratchet.on[target]})
         line[dtype] = [round(worst.ratio, 4), round(worst.ulp, 4), worst.case]
     body = ",\n".join(
         f"  {json.dumps(kernel)}: {{\n"
@@ -97,33 +126,40 @@ def save_accuracy(path: Path, machine: str, table: Table) -> None:
         + "\n  }"
         for kernel, targets in kernels.items()
     )
-    head = f'"{ACCURACY}": {VERSION},\n "machine": {json.dumps(machine)}'
-    path.write_text(f'{{\n {head},\n "worst": {{\n{body}\n }}\n}}\n', encoding="utf-8")
+    path.write_text(f'{{\n "{ACCURACY}": {VERSION},\n "worst": {{\n{body}\n }}\n}}\n', encoding="utf-8")
 
 
-def compare(path: Path, measured: Table, targets: Iterable[str]) -> tuple[list[str], list[str]]:
+def compare(path: Path, now: Ratchet, targets: Iterable[str]) -> tuple[list[str], list[str]]:
     """What is less accurate than the file says, and what could not be compared."""
-    here = platform.machine()
-    before = load_accuracy(path) if path.is_file() else Ratchet(here, {})
-    if before.machine != here:
-        return [], [f"accuracy not compared: {path.name} was measured on {before.machine}, this is {here}"]
-    lost, notes = [f"less accurate than before: {change}" for change in worse(before.worst, measured)], []
-    new = unknown(before.worst, measured)
+    before = load_accuracy(path) if path.is_file() else Ratchet({}, {})
+    alike = {key: worst for key, worst in now.worst.items() if key[1] not in _elsewhere(before, now)}
+    lost, notes = [f"less accurate than before: {change}" for change in worse(before.worst, alike)], []
+    new = unknown(before.worst, alike)
     if new:
         named = and_more([f"{target} in {dtype}" for _, target, dtype in new])
         notes.append(f"no accuracy recorded yet for {named}: kernelfuzz gate --update-accuracy")
-    for reason, names in absent(before.worst, measured, targets).items():
-        notes.append(f"accuracy not compared for {and_more(names)}: {reason}")
+    reasons = {**by_reason(_elsewhere(before, now)), **absent(before.worst, now.worst, targets)}
+    notes += [f"accuracy not compared for {and_more(names)}: {reason}" for reason, names in reasons.items()]
     return lost, notes
 
 
-def update(path: Path, measured: Table, kernels: Collection[str]) -> str:
-    """Write what was measured, and keep what else the file has of these kernels; a line that says so."""
-    here = platform.machine()
-    before = load_accuracy(path) if path.is_file() else Ratchet(here, {})
-    kept = before.worst if before.machine == here else {}
-    save_accuracy(path, here, {**{key: value for key, value in kept.items() if key[0] in kernels}, **measured})
-    return f"accuracy of {len(measured)} entries written to {path}"
+def update(path: Path, now: Ratchet, kernels: Collection[str]) -> str:
+    """Write what was measured, and keep what else the file has of these kernels, unless a target was measured on
+    something else; a line that says so."""
+    before = load_accuracy(path) if path.is_file() else Ratchet({}, {})
+    stale = _elsewhere(before, now)
+    kept = {key: worst for key, worst in before.worst.items() if key[0] in kernels and key[1] not in stale}
+    save_accuracy(path, Ratchet({**kept, **now.worst}, {**before.on, **now.on}))
+    return f"accuracy of {len(now.worst)} entries written to {path}"
+
+
+def _elsewhere(before: Ratchet, now: Ratchet) -> dict[str, str]:
+    """The targets whose figures cannot be compared, since they were measured on something else, and what that was."""
+    return {
+        target: f"measured on {before.on[target]}, this is {here}"
+        for target, here in sorted(now.on.items())
+        if before.on.get(target, here) != here
+    }
 
 
 def worse(before: Table, after: Table) -> list[Change]:
@@ -131,12 +167,8 @@ def worse(before: Table, after: Table) -> list[Change]:
     return [
         Change(key, before[key], now)
         for key, now in sorted(after.items())
-        if key in before and (_lost(before[key].ratio, now.ratio) or _lost(before[key].ulp, now.ulp))
+        if key in before and any(move.lost for move in before[key].moved(now))
     ]
-
-
-def _lost(before: float, after: float) -> bool:
-    return after > max(before, FLOOR) * WORSE and not math.isclose(after, before)
 
 
 def unknown(before: Table, after: Table) -> list[Key]:

@@ -33,14 +33,17 @@ class Phase:
     """Slow targets are given one batch in this many."""
 
 
-def phases(corpora: Path, known: Sequence[Path]) -> tuple[Phase, ...]:
+def phases(corpora: Path | None, known: Sequence[Path]) -> tuple[Phase, ...]:
     """Own findings first, since they are the likeliest to come back; then documented bugs, then published suites."""
+    failures = Phase("known failures", _groups(load(path) for path in known))
+    if corpora is None:
+        return tuple(_without_repeats([failures]))
     if not corpora.is_dir():
         raise CorpusError(f"--corpora {corpora}: no such folder")
     regressions, historical = corpora / "regressions", corpora / "historical"
     published = [case.case for suite in suites(corpora / "suites") for case in expand(suite)]
     parts = (
-        Phase("known failures", _groups(load(path) for path in known)),
+        failures,
         Phase("regressions", _groups(kept_cases(regressions)) if regressions.is_dir() else ()),
         Phase("historical", _groups(kept_cases(historical)) if historical.is_dir() else ()),
         Phase("suites", tuple([Entry(case)] for case in published), _SLOW_SUITES),

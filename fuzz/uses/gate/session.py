@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Attestation, Target
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
@@ -18,7 +18,7 @@ from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import Entry
 from fuzz.report.failure import explained
 from fuzz.uses.corpus.folder import in_batches
-from fuzz.uses.gate.accuracy import Accuracy, Key
+from fuzz.uses.gate.accuracy import Accuracy, Key, Ratchet, Table
 from fuzz.uses.gate.known import Known, Watch
 from fuzz.uses.gate.plan import AFTER_FINDING, SEED, SLOW_CASES, Phase
 from fuzz.uses.search.runner import Limits, Runner
@@ -69,7 +69,7 @@ class GateRun:
     cut: bool = False
     """True where what was not changed was not run, since what was changed fails."""
 
-    def run(self, pool: WorkerPool, plan: Sequence[Phase]) -> dict[Key, Accuracy]:
+    def run(self, pool: WorkerPool, plan: Sequence[Phase]) -> Ratchet:
         """The corpora, then a search, of what the change touches; unless it failed, the corpora on everything else.
 
         A red gate is red soon: what the change does not touch is not waited for.
@@ -87,7 +87,7 @@ class GateRun:
             self.notes.append(f"not run on the {len(rest)} targets of kernels that were not changed: it fails already")
         elif rest and not self.interruption.wanted:
             measured |= self.replay(pool, rest, plan)
-        return measured
+        return Ratchet(measured, _measured_on(pool, measured))
 
     def replay(self, pool: WorkerPool, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
         """Run the phases one after the other on these targets; how accurate every kernel was on them."""
@@ -177,6 +177,12 @@ def _measured(pool: WorkerPool, worst: WorstCases) -> dict[Key, Accuracy]:
         key: Accuracy(ratio, _ulp(judges[case.digest], worst.targets[key[1]]), case.digest[:12])
         for key, (ratio, case) in sorted(worst.found.items(), key=lambda item: item[0])
     }
+
+
+def _measured_on(pool: WorkerPool, measured: Table) -> dict[str, str]:
+    """What each target that was measured runs on."""
+    statuses = {target: pool.statuses[target] for _, target, _ in measured}
+    return {target: status.surroundings for target, status in statuses.items() if isinstance(status, Attestation)}
 
 
 def _ulp(judge: EntryJudge, target: Target) -> float:

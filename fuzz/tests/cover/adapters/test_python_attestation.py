@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import socket
 import struct
@@ -113,6 +114,18 @@ def test_without_a_driver_there_is_no_device(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("ctypes.CDLL", missing)
     assert no_cuda_device.__wrapped__() == "no CUDA device (the driver, libcuda.so.1, is not installed)"
+
+
+def test_a_worker_says_what_its_figures_depend_on(tmp_path: Path, cache: Path) -> None:
+    """The version of Python is no part of it: it computes nothing."""
+    target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
+    with WorkerPool([target], cache=cache) as pool:
+        status = pool.statuses[target.id]
+    assert isinstance(status, Attestation)
+    processor, mode, *libraries = status.surroundings.split(", ")
+    assert processor.startswith(f"{platform.machine()} ")
+    assert mode == "interpreted code"
+    assert libraries == [f"{name} {metadata.version(name)}" for name in ("torch", "triton", "numpy")]
 
 
 def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fuzz.adapters.python import Device, PythonAttestation
 from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.base.outcome import Status
+from fuzz.base.outcome import Fault, Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import BAD, PITCHED, TRITON, TRITON_HEAD, outcomes, python_target
@@ -38,13 +38,16 @@ def test_a_triton_kernel_runs_as_its_target_says(tmp_path: Path, cache: Path, tr
 
 
 def test_a_triton_program_that_strays_is_named(tmp_path: Path, cache: Path, triton_device: Device) -> None:
-    """Its last store has no mask: four elements too many."""
+    """Its last store has no mask: four elements too many. On a GPU they lie in a margin."""
     defect = TRITON.replace("x, mask=column < n)", "x)")
     target = python_target(tmp_path, TRITON_HEAD + defect, "triton", triton_device)
     (outcome,) = outcomes(target, cache, a_case())
-    assert [(d.tensor, d.kind, d.row, d.byte, d.where, d.count) for d in outcome.damage] == [
-        ("y", "gap", 2, 0, "after", 16)
-    ]
+    if triton_device == "interpret":
+        assert outcome.fault == Fault("SIGSEGV", "y", 2, 0, "write", 3)
+    else:
+        assert [(d.tensor, d.kind, d.row, d.byte, d.where, d.count) for d in outcome.damage] == [
+            ("y", "gap", 2, 0, "after", 16)
+        ]
 
 
 def test_an_error_inside_a_triton_program_is_a_crash_with_its_line(

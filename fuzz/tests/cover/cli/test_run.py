@@ -145,7 +145,8 @@ def test_a_planted_bug_is_found_explained_kept_and_replayed(
     again = cli_here("repro", str(path), "--pack", str(pack))
     assert again.returncode == 1
     assert "FAIL_NUMERIC" in again.stdout
-    clean = cli_here("repro", str(path), "--pack", str(planted(GENERIC, "clean")), "--json", "repro.json")
+    words = ("--target", "c-clean@*", "--json", "repro.json")
+    clean = cli_here("repro", str(path), "--pack", str(planted(GENERIC, "clean")), *words)
     assert clean.returncode == 0, clean.stdout
     judged = json.loads((tmp_path / "repro.json").read_text())["judgements"]
     assert {judgement["verdict"] for judgement in judged} == {"PASS"}

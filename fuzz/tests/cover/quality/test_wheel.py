@@ -6,6 +6,7 @@ import tomllib
 
 from setuptools import find_packages
 
+from fuzz.tests.common.requirements import ends
 from fuzz.tests.conftest import CHECKOUT
 
 
@@ -15,3 +16,9 @@ def test_what_measures_ourselves_is_not_in_the_wheel() -> None:
     assert {"fuzz", "fuzz.cli", "fuzz.uses", "fuzz.uses.selftest", "oracles"} <= set(packages)
     assert (CHECKOUT / "fuzz" / "quality" / "__init__.py").is_file()
     assert not [name for name in packages if "quality" in name or "tests" in name]
+
+
+def test_the_newest_hypothesis_that_is_allowed_is_the_one_that_the_gate_runs_with() -> None:
+    """Every night tries the oldest too."""
+    pinned = (CHECKOUT / ".ci" / "constraints.txt").read_text().split()
+    assert f"hypothesis=={ends('hypothesis')[1]}" in pinned

@@ -100,7 +100,7 @@ def test_a_broken_kernel_and_cases_that_were_left_out_are_told(
     write_page(page, seen)
     assert "<h1>1 bug found, 1 kernel broken</h1>" in page.read_text()
     assert "Not every case was run on some targets." in page.read_text()
-    print_night(results(), seen, page, ())
+    print_night(results(), seen, (), page)
     said = capsys.readouterr().out
     assert f"NOT_RUN c-{_EVIL}@native:gcc-O2: {_EVIL}" in said
     assert f"CRASH  {_EVIL}  c-broken@native" in said

@@ -29,6 +29,7 @@ from fuzz.tests.common.programs import (
     target_on,
     written,
 )
+from fuzz.tests.common.python_planted import python_target
 from fuzz.uses.replay import ChosenCase, check_name, chosen_for_script, write_script
 
 
@@ -146,6 +147,24 @@ def test_a_triton_failure_is_shown_by_a_python_program(tmp_path: Path) -> None:
     passing = Judgement(target.id, case.digest, Verdict.PASS)
     base = next(k for k in PACK.kernels if k.name == "vector-generic")
     write_script(path, ChosenCase(case, None), passing, target_on(base, "@interpret"))
+    assert run_program([sys.executable, "-I", "repro.py"], tmp_path) == (0, "passed\n")
+
+
+@pytest.mark.parametrize(("framework", "touch"), [("torch", "x.data_ptr()"), ("numpy", "x.ctypes.data")])
+def test_a_stray_read_is_shown_by_a_python_program(tmp_path: Path, framework: str, touch: str) -> None:
+    right = "def rms_norm(x, *, eps, axis, y):\n    y[...] = (x / (x * x + eps) ** 0.5)\n"
+    target = python_target(tmp_path, f"import ctypes\n{right}    ctypes.string_at({touch} + 4)\n", framework)
+    case = given_case((1, 1), 1, "contiguous")
+    with WorkerPool([target]) as pool:
+        _, judgement = failing(pool, target, case)
+    assert judgement.verdict is Verdict.FAIL_MEMORY
+    path = written(tmp_path, "repro.py", case, judgement, target)
+    code, said = run_program([sys.executable, "-I", "repro.py"], tmp_path)
+    assert code == 1, said
+    assert "FAILS: killed by SIGSEGV (memory outside the tensors?)" in said
+    assert ("import torch" in path.read_text()) is (framework == "torch")
+    passing = Judgement(target.id, case.digest, Verdict.PASS)
+    write_script(path, ChosenCase(case, None), passing, python_target(tmp_path, right, framework))
     assert run_program([sys.executable, "-I", "repro.py"], tmp_path) == (0, "passed\n")
 
 

@@ -1,0 +1,15 @@
+"""What pyproject.toml asks for."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from fuzz.tests.conftest import CHECKOUT
+
+
+def ends(distribution: str) -> tuple[str, str]:
+    """The oldest and the newest version that is allowed."""
+    wanted = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
+    [found] = [match for each in wanted if (match := re.fullmatch(rf"{distribution}>=([\d.]+),<=([\d.]+)", each))]
+    return found[1], found[2]

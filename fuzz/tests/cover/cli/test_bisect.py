@@ -1,0 +1,135 @@
+"""`git bisect run kernelfuzz repro`: what a commit does not let it judge is skipped, and never blamed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fuzz.cli.exits import Exit
+from fuzz.findings.casefile import Found, save
+from fuzz.tests.common.examples import plain
+from fuzz.tests.conftest import CHECKOUT, GENERIC, HANG_S, Cli, edited
+
+Planted = Callable[..., Path]
+
+BUG = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)")
+NO_KERNEL = "KERNELS = ()\n"
+FOUND = Found("c-planted@native:gcc-O2", "FAIL_NUMERIC", 1, "0.1.0")
+
+
+class History:
+    """A git repository with a pack of one kernel, whose commits the tests write."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.git("init", "--quiet")
+
+    def git(self, *words: str) -> str:
+        names = {f"GIT_{who}_{what}": "kf@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        environment = {**os.environ, **names, "GIT_CONFIG_GLOBAL": os.devnull, "PYTHONPATH": str(CHECKOUT)}
+        done = subprocess.run(
+            ["git", *words],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def commit(self, says: str, kernel: str | None = None, pack: str | None = None) -> str:
+        """A commit that changes what is given; its name."""
+        if kernel is not None:
+            (self.folder / "planted.c").write_text(kernel)
+        if pack is not None:
+            (self.folder / "pack.py").write_text(pack)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", says)
+        return self.git("rev-parse", "HEAD").strip()
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Path:
+    """A case file, found on the planted kernel, outside of what git checks out."""
+    save(tmp_path / "case.json", plain(5), FOUND)
+    return tmp_path / "case.json"
+
+
+def test_git_blames_the_commit_with_the_bug_and_skips_what_cannot_be_judged(planted: Planted, case: Path) -> None:
+    history = History(planted(GENERIC))
+    pack = (history.folder / "pack.py").read_text()
+    good = history.commit("Begin")
+    history.commit("Break the build", kernel=f"{GENERIC}\n#error not today\n")
+    history.commit("Break the pack too", pack="KERNELS = (undefined,)\n")
+    history.commit("Take the kernel away", pack=NO_KERNEL)
+    history.commit("Mend all", kernel=GENERIC, pack=pack)
+    culprit = history.commit("Forget how long a row is", kernel=BUG)
+    history.commit("Say more", kernel=f"{BUG}\n/* more */\n")
+    history.git("bisect", "start", "HEAD", good)
+    command = f"{shlex.quote(sys.executable)} -m fuzz repro {case} --pack ."
+    said = history.git("bisect", "run", "sh", "-c", command)
+    assert f"{culprit} is the first bad commit" in said
+    log = history.git("bisect", "log")
+    assert "# skip: " in log, "none of those that cannot be judged was tried"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "pack", "words"),
+    [
+        (f"{GENERIC}\n#error not today\n", None, "not today"),
+        (GENERIC, "KERNELS = (undefined,)\n", "undefined"),
+        (GENERIC, NO_KERNEL, "declares no kernels"),
+        (None, "", "planted.c"),
+    ],
+    ids=["does not compile", "pack cannot be loaded", "no kernel", "no source"],
+)
+def test_what_cannot_be_built_or_loaded_cannot_be_judged(
+    cli_here: Cli, planted: Planted, case: Path, kernel: str | None, pack: str | None, words: str
+) -> None:
+    folder = planted(kernel or GENERIC)
+    if kernel is None:
+        (folder / "planted.c").unlink()
+    if pack:
+        (folder / "pack.py").write_text(pack)
+    done = cli_here("repro", str(case), "--pack", str(folder))
+    assert done.returncode == Exit.CANNOT_JUDGE, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_target_that_is_not_there_cannot_be_judged(cli_here: Cli, planted: Planted, case: Path) -> None:
+    done = cli_here("repro", str(case), "--pack", str(planted(GENERIC)), "--target", "c-nothing@*")
+    assert (done.returncode, done.stdout) == (Exit.CANNOT_JUDGE, "")
+    assert done.stderr.startswith("kernelfuzz: no target matches --target c-nothing@*")
+
+
+def test_other_kernels_that_pass_say_nothing_of_the_one_it_was_found_on(
+    cli_here: Cli, planted: Planted, case: Path
+) -> None:
+    """Unless they are asked for by name. One that fails is a finding in any case."""
+    words = ("repro", str(case), "--pack", str(planted(GENERIC, "other")))
+    done = cli_here(*words)
+    assert done.returncode == Exit.CANNOT_JUDGE, done.stderr
+    assert "c-planted@native:gcc-O2, on which the case was found, is not among the targets here" in done.stderr
+    assert cli_here(*words, "--target", "c-other@*").returncode == Exit.OK
+    assert cli_here("repro", str(case), "--pack", str(planted(BUG, "bad"))).returncode == Exit.FINDINGS
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("FAIL_NUMERIC", Exit.CANNOT_JUDGE), ("TIMEOUT", Exit.FINDINGS)])
+def test_a_hang_hides_another_failure(
+    cli_here: Cli, planted: Planted, tmp_path: Path, verdict: str, code: Exit
+) -> None:
+    hangs = edited("reciprocal_rms(total, n, eps)", "({ for (volatile int on = 1; on;) {} 1.0f; })")
+    save(tmp_path / "case.json", plain(5), Found(FOUND.target, verdict, 1, "0.1.0"))
+    words = ("--pack", str(planted(hangs)), "--target", FOUND.target, "--case-limit", "1s")
+    done = cli_here("repro", "case.json", *words)
+    assert done.returncode == code, done.stderr
+    assert ("whether it fails as it was found" in done.stderr) == (code is Exit.CANNOT_JUDGE)

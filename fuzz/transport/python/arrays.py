@@ -1,0 +1,127 @@
+"""The arrays of a framework: the views of memory that its kernels are given, and what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+
+from fuzz.base.dtypes import NUMPY_DTYPE
+from fuzz.transport.python.slab import Slab
+
+
+class Arrays(Protocol):
+    """What is done with the arrays of one framework."""
+
+    noun: str
+    """What its users call an array."""
+    library: Any
+    """Its module."""
+    dtypes: Mapping[str, Any]
+    """Its dtypes, by the names of `fuzz.base.case`."""
+    no_memory: tuple[type[BaseException], ...]
+    """What it raises where memory does not suffice."""
+
+    def view(self, slab: Slab) -> Any:
+        """The array in placed memory that the kernel is given."""
+        ...
+
+    def owns(self, found: Any) -> bool:
+        """True for an array of this framework."""
+        ...
+
+    def bits(self, found: Any) -> bytes:
+        """The elements in C order."""
+        ...
+
+    def same_place(self, one: Any, other: Any) -> bool:
+        """Whether they are one array, perhaps seen in two ways."""
+        ...
+
+    def threads(self, wanted: float | int | None) -> AbstractContextManager[None]:
+        """So many threads for a call; without a wish as many as there are."""
+        ...
+
+
+class NumpyArrays:
+    """NumPy's arrays; those of bf16 have the dtype that ml_dtypes adds."""
+
+    noun = "array"
+    library: Any = np
+    dtypes: Mapping[str, Any] = NUMPY_DTYPE
+    no_memory: tuple[type[BaseException], ...] = (MemoryError,)
+
+    def view(self, slab: Slab) -> Any:
+        return slab.array(slab.memory, self.dtypes[slab.dtype])
+
+    def owns(self, found: Any) -> bool:
+        return isinstance(found, (np.ndarray, np.generic))
+
+    def bits(self, found: Any) -> bytes:
+        data: bytes = found.tobytes()
+        return data
+
+    def same_place(self, one: Any, other: Any) -> bool:
+        return bool(one.size == 0 or one.ctypes.data == other.ctypes.data)
+
+    def threads(self, wanted: float | int | None) -> AbstractContextManager[None]:
+        return nullcontext()  # NumPy cannot be told
+
+
+class TorchArrays:
+    """Tensors, of torch and so of Triton."""
+
+    noun = "tensor"
+
+    def __init__(self) -> None:
+        import torch
+
+        self.library = torch
+        self.no_memory: tuple[type[BaseException], ...] = (MemoryError, torch.OutOfMemoryError)
+        self.dtypes = torch_dtypes(torch)
+
+    def view(self, slab: Slab) -> Any:
+        torch, memory = self.library, slab.memory
+        storage = torch.from_numpy(memory) if isinstance(memory, np.ndarray) else memory
+        empty = torch.empty(0, dtype=self.dtypes[slab.dtype], device=storage.device)
+        at = slab.start // slab.itemsize - slab.layout.lowest
+        return empty.set_(storage.untyped_storage(), at, slab.layout.shape, slab.layout.strides)
+
+    def owns(self, found: Any) -> bool:
+        return isinstance(found, self.library.Tensor)
+
+    def bits(self, found: Any) -> bytes:
+        flat = found.detach().cpu().contiguous().reshape(-1)
+        data: bytes = flat.view(self.library.uint8).numpy().tobytes()
+        return data
+
+    def same_place(self, one: Any, other: Any) -> bool:
+        try:
+            return bool(one.numel() == 0 or one.data_ptr() == other.data_ptr())
+        except RuntimeError:  # a tensor without memory of its own
+            return False
+
+    @contextmanager
+    def threads(self, wanted: float | int | None) -> Iterator[None]:
+        before = self.library.get_num_threads()
+        if wanted is not None:
+            self.library.set_num_threads(int(wanted))
+        try:
+            yield
+        finally:
+            if wanted is not None:
+                self.library.set_num_threads(before)
+
+
+def arrays_of(framework: str) -> Arrays:
+    """Those of a framework, which is imported."""
+    if framework == "numpy":
+        return NumpyArrays()
+    return TorchArrays()
+
+
+def torch_dtypes(torch: Any) -> Mapping[str, Any]:
+    """By the names of `fuzz.base.case`."""
+    return {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}

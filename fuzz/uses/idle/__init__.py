@@ -1,0 +1,20 @@
+"""Kernels that do nothing, one for each instruction set and framework: by them `kernelfuzz doctor` shows what can run
+where there is no pack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.isa import ISAS
+from fuzz.adapters.python import FRAMEWORKS, PythonKernel
+from fuzz.base.kernel import Kernel
+
+_HERE = Path(__file__).parent
+
+
+def idle_kernels() -> Iterator[Kernel]:
+    """They are portable; what their targets let a compiler use, their workers must have."""
+    yield from (CKernel(isa, "rms_norm", _HERE / "idle.c", isa) for isa in ISAS)
+    yield from (PythonKernel("idle", "rms_norm", _HERE / "idle.py", framework) for framework in FRAMEWORKS)
