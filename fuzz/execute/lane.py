@@ -26,7 +26,7 @@ class Wait:
 
     target: str
     case: Case | None
-    """The case that it runs; None while its process starts."""
+    """The case that it runs; None while it is built or its process starts."""
     seconds: float
     """The time for which it has been seen at that case."""
     limit: float
@@ -36,7 +36,7 @@ class Wait:
     def words(self) -> str:
         """Such as 'rms_norm f32 [3, 57], 7 s of 60 s'."""
         if self.case is None:
-            return f"its process starts, {self.seconds:.0f} s"
+            return f"it is built or started, {self.seconds:.0f} s"
         x = next(iter(self.case.inputs.values()))
         return f"{self.case.op} {x.dtype} {list(x.layout.shape)}, {self.seconds:.0f} s of {self.limit:g} s"
 
@@ -173,6 +173,7 @@ class Lane:
             self._worker.close()
 
     def _start(self, builder: Builder) -> Attestation | NotRun:
+        self._at_work = True
         try:
             self._program = self.target.adapter.program(self.target, builder)
             return self._employed().start()
@@ -180,6 +181,8 @@ class Lane:
             return NotRun(str(error)) if self._stopped else NotRun.broken_by(error)
         except LostError as error:
             return NotRun.broken_by(error) if isinstance(error.__cause__, _AT_FAULT) else NotRun(str(error))
+        finally:
+            self._at_work = False
 
     def _employed(self) -> _ObservedWorker:
         """A worker of its own, in the place of one that was cut off."""

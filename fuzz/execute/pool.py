@@ -142,7 +142,9 @@ class WorkerPool:
         try:
             for target in self._targets:
                 reason = target.unavailable()
-                self.statuses[target.id] = starting[target.id].result() if reason is None else NotRun(reason)
+                self.statuses[target.id] = (
+                    awaited(starting[target.id], self._look) if reason is None else NotRun(reason)
+                )
         except BaseException:
             self._close()
             raise

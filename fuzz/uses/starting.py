@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -16,7 +17,8 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import SelectionError, globs, keyword, matches_any
-from fuzz.execute.pool import WorkerPool
+from fuzz.execute.lane import Wait
+from fuzz.execute.pool import WorkerPool, patient
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.report.formats import unwritable
@@ -25,6 +27,8 @@ from fuzz.report.totals import not_run_lines
 MOST_HANGS = 3
 """In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in
 which others wait. The number is chosen: one may be an accident, and of three a rule of failing can be told."""
+_SLOW_S = 5.0
+"""A target that starts for so many seconds is named. The number is chosen, not measured."""
 _TOOLKIT = "/usr/local/cuda/bin"
 """The CUDA toolkit installs itself here, often without being on the PATH."""
 
@@ -69,15 +73,25 @@ def started(
         )
     tool = sanitizer() if sanitize else ()
     with ExitStack() as stack:
-        with console.status(f"Building and starting {len(targets)} targets ..."):
-            pool = stack.enter_context(
-                WorkerPool(
-                    targets, jobs=jobs or None, limit=case_limit, tool=tool, bounded=bounded, most_hangs=MOST_HANGS
-                )
+        what = f"Building and starting {len(targets)} targets ..."
+        with console.status(what) as status:
+            pool = WorkerPool(
+                targets, jobs=jobs or None, limit=case_limit, tool=tool, bounded=bounded, most_hangs=MOST_HANGS
             )
+            pool.watch = partial(_name_slowest, lambda line: status.update(f"{what} {line}"))
+            stack.enter_context(pool)
+            pool.watch = patient
         for line in not_run_lines(not_running(pool)):
             console.print(line, style="yellow")
         yield pool
+
+
+def _name_slowest(say: Callable[[str], None], waits: Sequence[Wait]) -> Collection[str]:
+    """Says which target has been starting for longest, once that is worth a word; waits for it all the same."""
+    slowest = max(waits, key=lambda wait: wait.seconds, default=None)
+    if slowest is not None and slowest.seconds >= _SLOW_S:
+        say(f"waiting for {slowest.target}: {slowest.words}")
+    return ()
 
 
 def sanitizer() -> tuple[str, ...]:

@@ -22,9 +22,11 @@ from fuzz.transport import records
 
 FOREVER = 3600.0
 _HANGS = "if (n == 5) for (volatile int on = 1; on;) {}\n    copy(c);"
+_EVERYWHERE = "for (int fd = 3; fd < 64; fd++) if (write(fd, {}, {}) < 0) continue;"
+"""Writes to every descriptor that may be the protocol's."""
 _LIES = f"""
-    struct {{ unsigned magic, size; }} hello = {{ {records.HELLO_MAGIC:#x}, 8 }};
-    fwrite(&hello, sizeof hello, 1, stdout); fwrite("arch\\nxx=", 8, 1, stdout); fflush(stdout);"""
+    struct {{ unsigned magic, size; char text[8]; }} hello = {{ {records.HELLO_MAGIC:#x}, 8, "arch\\nx=" }};
+    {_EVERYWHERE.format("&hello", "sizeof hello")}"""
 _HUNG, _FINE = a_case(contiguous((3, 5))), a_case(contiguous((3, 4)))
 
 
@@ -89,7 +91,7 @@ def _not_run(target: Target, cache: Path) -> NotRun:
     [
         ("raise SystemExit(0)", "SystemExit: 0"),
         ("import os; os._exit(0)", "the worker cannot be started: ended with exit code 0"),
-        ("import os; os.kill(os.getpid(), 11)", "the worker cannot be started: killed by SIGSEGV"),
+        ("import os; os.kill(os.getpid(), 6)", "the worker cannot be started: killed by SIGABRT"),
     ],
 )
 def test_a_python_kernel_that_ends_when_it_is_loaded_is_to_blame(
@@ -104,7 +106,7 @@ def test_a_python_kernel_that_ends_when_it_is_loaded_is_to_blame(
     ("constructor", "said"),
     [
         ("_Exit(3);", "the worker cannot be started: ended with exit code 3"),
-        ('for (int i = 0; i < 99; i++) puts("no hello of a worker"); fflush(stdout);', "it is no worker"),
+        (_EVERYWHERE.format('"no hello of a worker, but a long text"', 36), "it is no worker"),
         ("for (volatile int on = 1; on;) {}", "the worker cannot be started: no answer within the time limit"),
         (_LIES, "its worker says of itself what cannot be read: "),
     ],
@@ -115,7 +117,7 @@ def test_a_c_kernel_that_speaks_ends_or_hangs_before_its_worker_is_to_blame(
     if "for (volatile" in constructor:  # the others are given the time that they may need on a busy machine
         monkeypatch.setattr(c, "_START_LIMIT_S", 1.0)
     source = tmp_path / "early.c"
-    early = f"__attribute__((constructor)) static void early(void) {{ {constructor} }}\n"
+    early = f"#include <unistd.h>\n__attribute__((constructor)) static void early(void) {{ {constructor} }}\n"
     source.write_text(f"{HEAD}    copy(c);\n    return KF_OK;\n}}\n{early}")
     target = c_target(CKernel("early", "rms_norm", source, capabilities=ANYTHING), "native")
     status = _not_run(replace(target, case_limit=1.0), cache)
