@@ -16,6 +16,7 @@ from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.capability import SizeLimit
 from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Kernel
+from fuzz.base.text import printable
 from fuzz.transport.process import Process
 from oracles.numerics import Numerics
 
@@ -147,6 +148,10 @@ class NotRun:
     """A target that has no worker, and so is not judged."""
 
     reason: str
+    """One line, whatever its worker or its compiler said."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", printable(self.reason))
 
 
 class Program(Protocol):

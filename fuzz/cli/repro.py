@@ -44,7 +44,6 @@ def repro(options: ReproOptions) -> Exit:
 
     Exit code 0: passes everywhere; 1: fails somewhere; 125: nothing could be judged, so that `git bisect run` skips.
     """
-    from fuzz.base.validity import check_case
     from fuzz.base.verdict import Verdict
     from fuzz.report import console
     from fuzz.report.failure import judgement_text
@@ -58,8 +57,6 @@ def repro(options: ReproOptions) -> Exit:
     pack = loaded(options.pack)
     chosen = replay.chosen_case(options.case, options.findings, pack)
     case, found = chosen.case, chosen.found
-    for each in (case, *chosen.history):
-        check_case(each)
     targets = replay.fitting_targets(pack, case, options.target)
     by_id, limit = {target.id: target for target in targets}, options.case_limit
     with started(targets, options.jobs, err, limit, sanitize=options.sanitize, bounded=False) as workers:
