@@ -24,8 +24,8 @@ _SHORT = 80
 
 @dataclass(frozen=True)
 class Unusable:
-    """In place of a value that JSON does not have or that cannot be read. It is of no type that a field expects, so that
-    the field is named which it stands in; where no field reads it, it does no harm."""
+    """In place of a value that JSON does not have or that cannot be read. It is of no type that a field expects, so
+    that whoever reads the field refuses it by its name; where nobody reads it, it does no harm."""
 
     why: str
 

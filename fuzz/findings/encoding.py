@@ -20,7 +20,7 @@ _READABLE_BYTES = 4096
 """Tensors up to this size are written as hex words, and larger ones are compressed."""
 _WORDS_PER_LINE = 16
 _MOST_BYTES = 1 << 28
-"""The inputs of a case in a file have no more bytes: those of a search have 2^23 elements at most. Nor has an output."""
+"""The inputs of a case in a file have no more bytes, nor has an output. Those of a search have 2^23 elements."""
 _MOST_REACH = 1 << 44
 """No tensor of a file reaches further from its guard page, in elements: at eight bytes each, no address space does."""
 _MOST_LINES = 200

@@ -112,25 +112,29 @@ def _places(node: Any) -> Iterator[tuple[Any, Any]]:
         yield from _places(value)
 
 
+def _somewhere(chance: random.Random, record: Any) -> tuple[Any, Any]:
+    return chance.choice([*_places(record), ({"": ""}, "")])  # the last where nothing is left
+
+
 def _replace(chance: random.Random, record: Any, texts: Sequence[str]) -> None:
-    node, key = chance.choice(list(_places(record)))
+    node, key = _somewhere(chance, record)
     node[key] = chance.choice(_VALUES)
 
 
 def _lose(chance: random.Random, record: Any, texts: Sequence[str]) -> None:
-    node, key = chance.choice(list(_places(record)))
+    node, key = _somewhere(chance, record)
     del node[key]
 
 
 def _rename(chance: random.Random, record: Any, texts: Sequence[str]) -> None:
-    node, key = chance.choice(list(_places(record)))
+    node, key = _somewhere(chance, record)
     if isinstance(node, dict):
         node[chance.choice([value for value in _VALUES if isinstance(value, str)])] = node.pop(key)
 
 
 def _graft(chance: random.Random, record: Any, texts: Sequence[str]) -> None:
-    node, key = chance.choice(list(_places(record)))
-    other, there = chance.choice(list(_places(json.loads(chance.choice(texts)))))
+    node, key = _somewhere(chance, record)
+    other, there = _somewhere(chance, json.loads(chance.choice(texts)))
     node[key] = other[there]
 
 
@@ -189,7 +193,9 @@ def _in_its_text(chance: random.Random, text: str, texts: Sequence[str]) -> byte
             other = chance.choice(texts).encode()
             data[place:] = other[chance.randrange(len(other)) :]
         elif how == 3:
-            data[place:place] = chance.choice((b"\xff\xfe", b"\xef\xbb\xbf", b"\x00", b"NaN", b"-Infinity", b"1e999", b"[" * 5000))
+            data[place:place] = chance.choice(
+                (b"\xff\xfe", b"\xef\xbb\xbf", b"\x00", b"NaN", b"-Infinity", b"1e999", b"[" * 5000)
+            )
         elif how == 4:
             data[place:place] = data[place : place + chance.randrange(1, 200)]  # duplicate keys among them
         elif how == 5:

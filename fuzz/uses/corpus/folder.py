@@ -3,7 +3,6 @@ kept cases are run."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,8 @@ from typing import Any
 
 from fuzz.base.case import Case, CaseError
 from fuzz.base.errors import UsageError
-from fuzz.findings import casefile
+from fuzz.base.text import printable
+from fuzz.findings import casefile, document
 from fuzz.findings.casefile import Found
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS, Entry, twin_of
@@ -91,8 +91,12 @@ def load(path: Path) -> Kept:
     about = _read(path).get("about", {})
     if not isinstance(about, dict) or not all(isinstance(text, str) for text in about.values()):
         raise CaseError(f"{path}: about: must hold text only")
-    if about.get("law", "rerun") not in LAWS:
-        raise CaseError(f"{path}: about.law: unknown law {about['law']!r}; known: {', '.join(LAWS)}")
+    about = {printable(name): printable(text) for name, text in about.items()}
+    law = about.get("law", "rerun")
+    if law not in LAWS:
+        raise CaseError(f"{path}: about.law: unknown law {law!r}; known: {', '.join(LAWS)}")
+    if "law" in about and not LAWS[law].applies(case):
+        raise CaseError(f"{path}: about.law: {law} does not apply to this case")
     return Kept(path, case, found, about)
 
 
@@ -110,10 +114,7 @@ def keep(kept: Kept, folder: Path) -> Path | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise CaseError(f"{path}: not a JSON file: {error}") from error
+    record = document.read(path)
     return record if isinstance(record, dict) else {}
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.base.case import CaseError
+from fuzz.base.text import printable
+from fuzz.findings import document
 from fuzz.report.totals import and_more
 from fuzz.uses.corpus.folder import ACCURACY
 
@@ -65,14 +67,12 @@ class Ratchet:
 
 def load_accuracy(path: Path) -> Ratchet:
     """Read the file. Raises CaseError, naming it, where it is broken."""
+    record = document.read(path)
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
         if record.get(ACCURACY) != VERSION:
             raise CaseError(f"{path}: format {record.get(ACCURACY)!r} is not one that this version reads ({VERSION})")
-        return Ratchet(str(record["machine"]), dict(_entries(record["worst"])))
-    except OSError as error:
-        raise CaseError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+        return Ratchet(printable(str(record["machine"])), dict(_entries(record["worst"])))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, CaseError):
             raise
         raise CaseError(f"{path}: not an accuracy file: {error!r}") from error
@@ -82,7 +82,8 @@ def _entries(worst: Mapping[str, Mapping[str, Mapping[str, list[object]]]]) -> I
     for kernel, targets in worst.items():
         for target, dtypes in targets.items():
             for dtype, (ratio, ulp, case) in dtypes.items():
-                yield (kernel, target, dtype), Accuracy(float(str(ratio)), float(str(ulp)), str(case))
+                key = printable(kernel), printable(target), printable(dtype)
+                yield key, Accuracy(float(str(ratio)), float(str(ulp)), printable(str(case)))
 
 
 def save_accuracy(path: Path, machine: str, table: Table) -> None:
