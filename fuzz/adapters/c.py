@@ -123,7 +123,7 @@ class CAdapter(Adapter):
         tool, prefix = compiler_of(target), prefix_of(target)
         compiler = shlex.join([Path(tool.command[0]).name, *tool.prefix])
         static = " -static" if target.emulated else ""
-        build = f"{compiler} -std=gnu11 {shlex.join(target.flags)}{static} {name} -lm -o repro"
+        build = f"{compiler} -std=gnu11 {shlex.join(target.flags)}{static} {shlex.quote(name)} -lm -o repro"
         run = shlex.join([Path(prefix[0]).name, *prefix[1:], "./repro"]) if prefix else "./repro"
         how = ["", "Compile and run; it exits with 1 where the kernel fails:", f"  {build}", f"  {run}"]
         return c_script(target.kernel, script, [*about, *how])

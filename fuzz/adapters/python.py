@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -160,7 +161,7 @@ class PythonAdapter(Adapter):
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         kernel = python_kernel(target.kernel)
-        said = [*about, "", f"It exits with 1 where the kernel fails:  python {name}"]
+        said = [*about, "", f"It exits with 1 where the kernel fails:  python {shlex.quote(name)}"]
         return python_script(kernel, kernel.function, dict(kernel.options), target.name.place, script, said)
 
     def definition(self, kernel: Kernel) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 from rich.console import Console
 from rich.table import Table
@@ -60,4 +61,4 @@ def markdown_table(table: PlainTable) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(escape(cell, quote=False).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
