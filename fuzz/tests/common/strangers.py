@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fuzz.adapters.target import Target
 from fuzz.base.case import CaseError
+from fuzz.base.errors import UsageError
+from fuzz.base.verdict import Verdict
+from fuzz.execute.pool import WorkerPool
 from fuzz.findings import casefile
+from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.laws.registry import Entry
+from fuzz.tests.common.hunting import PACK
 from fuzz.tests.conftest import CHECKOUT
+from fuzz.transport.frames import encode_case
+from fuzz.uses.corpus.folder import Kept, entries_of, load
+from fuzz.uses.replay import ChosenCase, write_script
 
 CANARY = "PWNED"
 """Every hostile text tries to make a file of this name."""
@@ -208,3 +221,74 @@ def _in_its_text(chance: random.Random, text: str, texts: Sequence[str]) -> byte
 def listing(folder: Path) -> Mapping[str, int]:
     """Every file below a folder, with its size."""
     return {str(path.relative_to(folder)): path.lstat().st_size for path in sorted(folder.rglob("*"))}
+
+
+@dataclass
+class Reader:
+    """Reads hostile files as `repro` does, in one process: loads them, asks which kernels take them, encodes them for a
+    worker; now and then it really replays one and exports its programs."""
+
+    folder: Path
+    pool: WorkerPool
+    targets: Mapping[str, Target]
+    """Those of the pool, by id: a kernel in C; beside it one in Python, whose programs are exported."""
+    python: Target
+    every: int
+    """One in so many of those that load is replayed and exported."""
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def read(self, content: bytes) -> None:
+        """Read one file. Nothing but CaseError may come of it, with one line that names the file."""
+        path = self.folder / "case.json"
+        path.write_bytes(content)
+        self.seen["files"] += 1
+        try:
+            kept = load(path)
+        except CaseError as error:
+            self._refused(str(error), path)
+            return
+        self.seen["loaded"] += 1
+        entries = entries_of(kept)
+        for entry in entries:
+            encode_case(entry.case)
+        takers = [kernel for kernel in PACK.kernels if kernel.capability.accepts(kept.case)]
+        self.seen["taken by some kernel"] += bool(takers)
+        if self.seen["loaded"] % self.every == 0:
+            self._replay(entries)
+            self._export(kept)
+
+    def _refused(self, said: str, path: Path) -> None:
+        self.seen["refused"] += 1
+        assert said.startswith(f"{path}: "), said
+        assert said.isprintable(), said
+        assert len(said) < 3000, said
+
+    def _replay(self, entries: Sequence[Entry]) -> None:
+        for entry, outcomes in zip(entries, self.pool.submit([e.case for e in entries]).outcomes(), strict=True):
+            for name in outcomes:
+                judgement = EntryJudge(entry, outcomes).judge(self.targets[name])
+                self.seen[f"replayed: {judgement.verdict.value}"] += 1
+                assert judgement.reason.isprintable()
+
+    def _export(self, kept: Kept) -> None:
+        if kept.case.elements > 1000:  # each element of an output takes the oracle a while
+            return
+        found = kept.found
+        chosen = ChosenCase(kept.case, found, found.law if found else None, found.history if found else ())
+        for target in (*self.targets.values(), self.python):
+            if not target.kernel.capability.accepts(kept.case):
+                continue
+            path = self.folder / f"repro{target.adapter.suffix}"
+            judgement = Judgement(target.id, kept.case.digest, Verdict.FAIL_NUMERIC, reason=TEXTS[0])
+            try:
+                write_script(path, chosen, judgement, target)
+            except UsageError as error:  # what no program can show
+                assert str(error).isprintable()
+                self.seen["no program"] += 1
+                continue
+            self.seen[f"programs in {path.suffix[1:]}"] += 1
+            if path.suffix == ".py":
+                compile(path.read_bytes(), str(path), "exec")
+            else:
+                subprocess.run(["gcc", "-fsyntax-only", "-w", "-std=gnu11", str(path)], check=True)
+            path.unlink()
