@@ -129,8 +129,12 @@ def _cause(bucket: BucketTotals) -> str:
 
 def _pack_option(command: str) -> str:
     """' --pack FOLDER' as the night was given it; '' where it ran the built-in kernels."""
-    words = shlex.split(command)
-    return f" --pack {shlex.quote(words[words.index('--pack') + 1])}" if "--pack" in words else ""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # the state is another's
+        return ""
+    pack = words[words.index("--pack") + 1 :] if "--pack" in words else []
+    return f" --pack {shlex.quote(pack[0])}" if pack else ""
 
 
 def _reproduction(bucket: BucketTotals) -> str:

@@ -282,8 +282,7 @@ class Reader:
             judgement = Judgement(target.id, kept.case.digest, Verdict.FAIL_NUMERIC, reason=TEXTS[0])
             try:
                 write_script(path, chosen, judgement, target)
-            except UsageError as error:  # what no program can show
-                assert str(error).isprintable()
+            except UsageError:  # what no program can show
                 self.seen["no program"] += 1
                 continue
             self.seen[f"programs in {path.suffix[1:]}"] += 1
