@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fuzz.base.errors import UsageError
+from fuzz.base.files import set_aside, write_whole
 from fuzz.base.kernel import Kernel
 
 NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
@@ -39,7 +40,7 @@ def cache_directory() -> Path:
 
 class Builder:
     """Builds what workers are started from, into `cache`. Safe to use from many threads, and while other processes
-    use the same cache.
+    use the same cache. What is in it is used only while it is what was put there.
 
     `tool` is a command that workers of sanitizable targets run under.
     """
@@ -47,6 +48,8 @@ class Builder:
     def __init__(self, cache: Path | None = None, jobs: int | None = None, tool: tuple[str, ...] = ()) -> None:
         self.cache = cache or cache_directory()
         self.tool = tool
+        self.notices: list[str] = []
+        """A line for each file of the cache that was damaged, and was made anew."""
         self._compiling = threading.Semaphore(jobs or os.cpu_count() or 1)
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
@@ -64,15 +67,28 @@ class Builder:
     def compiled(self, name: str, commands: Callable[[Path], Sequence[str]]) -> Path:
         """The file of that name that `commands`, given a path to write to, compiles; made unless the cache has it."""
 
+        path = self.cache / name
+        seal = path.with_name(f"{name}.sha256")
+
         def make(output: Path) -> None:
             with self._compiling:
                 self._compile(commands(output))
+            # The seal first: what is there without one was never finished.
+            write_whole(seal, hashlib.sha256(output.read_bytes()).hexdigest())
 
-        return self._cached(self.cache / name, make)
+        def is_whole() -> bool:
+            return seal.read_text(encoding="utf-8") == hashlib.sha256(path.read_bytes()).hexdigest()
+
+        return self._cached(path, make, is_whole)
 
     def text(self, folder: str, name: str, text: str) -> Path:
         """A file of that text in `folder` of the cache."""
-        return self._cached(self.cache / folder / name, lambda output: output.write_text(text, encoding="utf-8"))
+        path = self.cache / folder / name
+        return self._cached(
+            path,
+            lambda output: output.write_text(text, encoding="utf-8"),
+            lambda: path.read_bytes() == text.encode("utf-8"),
+        )
 
     def _compile(self, command: Sequence[str]) -> None:
         """Run a compiler. It leads a process group, so that a kill reaches what it has started."""
@@ -90,12 +106,14 @@ class Builder:
         if compiler.returncode != 0:
             raise BuildError(f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}")
 
-    def _cached(self, path: Path, make: Callable[[Path], object]) -> Path:
+    def _cached(self, path: Path, make: Callable[[Path], object], is_whole: Callable[[], bool]) -> Path:
         """The file, made unless it is there. It appears by rename, so that nobody ever sees a half-written one."""
         with self._locks[str(path)]:
-            if path.exists():
-                return path
             try:
+                if path.exists():
+                    if _holds(is_whole):
+                        return path
+                    self.notices.append(f"{path}: damaged; it is kept as {set_aside(path).name}, and made anew")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with tempfile.TemporaryDirectory(dir=self.cache) as scratch:
                     output = Path(scratch) / path.name
@@ -105,6 +123,13 @@ class Builder:
                 why = error.strerror or error
                 raise BuildError(f"cannot write the build cache {self.cache}: {why} (set KERNELFUZZ_CACHE)") from error
         return path
+
+
+def _holds(is_whole: Callable[[], bool]) -> bool:
+    try:
+        return is_whole()
+    except (OSError, UnicodeDecodeError):  # a folder in place of the file, or no seal
+        return False
 
 
 def edited_source(kernel: Kernel) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from fuzz.base.case import Case, CaseError, Origin
+from fuzz.base.files import write_whole
 from fuzz.base.validity import check_case
 from fuzz.findings import document
 from fuzz.findings.document import told
@@ -67,17 +67,6 @@ def save(path: Path, case: Case, found: Found | None = None) -> None:
 def write(path: Path, record: Mapping[str, Any]) -> None:
     """Write a JSON object as `save` does; `from_json` ignores members that it does not know, such as 'about'."""
     write_whole(path, _SHORT_LIST.sub(_on_one_line, json.dumps(record, indent=1)) + "\n")
-
-
-def write_whole(path: Path, content: str) -> None:
-    """Write a text file. It appears whole or not at all: a full disk or a kill leaves no half file."""
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(content, encoding="utf-8", errors="replace")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load(path: Path) -> tuple[Case, Found | None]:

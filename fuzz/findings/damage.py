@@ -28,6 +28,8 @@ _STORED: dict[type, tuple[str, ...]] = {
 """The types in which SQLite keeps values of each of ours; JSON is said to be of any type."""
 _MOST = 1e15
 """No number of ours with a fraction is larger: seconds, and ratios that passed."""
+_LEAST = {"accuracy.n": 1, "accuracy.climb": 1, "accuracy.ratio": 0, "night.limit_s": 0, "session.used_s": 0}
+"""The least that the numbers of these columns can be; others count something, and nothing is divided by them."""
 
 
 def examine(engine: Engine) -> None:
@@ -65,7 +67,9 @@ def _wrong(column: Column[Any]) -> str:
     kind, name = column.type.python_type, f'"{column.name}"'
     stored = [*_STORED[kind], *(["null"] if column.nullable else [])]
     wrong = f"typeof({name}) NOT IN ({', '.join(map(repr, stored))})"
-    return f"{wrong} OR abs({name}) > {_MOST}" if kind is float else wrong
+    wrong += f" OR abs({name}) > {_MOST}" if kind is float else ""
+    least = _LEAST.get(f"{column.table.name}.{column.name}")
+    return wrong if least is None else f"{wrong} OR {name} < {least}"
 
 
 def _examine_bucket(row: BucketRow) -> None:

@@ -20,8 +20,9 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import Session
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from fuzz.base.files import set_aside
 from fuzz.findings.damage import examine
-from fuzz.findings.state import BrokenStateError, StateError, set_aside
+from fuzz.findings.state import BrokenStateError, StateError
 from fuzz.findings.tables import SCHEMA, Base
 
 _INSERTS: Mapping[str, Callable[[Any], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}

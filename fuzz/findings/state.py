@@ -35,15 +35,6 @@ def make_state(state: Path) -> None:
         raise StateError(f"--state {state}: cannot be written: {error.strerror}") from error
 
 
-def set_aside(path: Path) -> Path:
-    """Rename what is broken, so that another can be made in its place and nothing is lost; its new name."""
-    number = 1
-    while os.path.lexists(aside := path.with_name(f"{path.name}.broken-{number}")):
-        number += 1
-    path.rename(aside)
-    return aside
-
-
 def latest_state(state: Path) -> Path:
     """The database of a state in which some night was run. Raises StateError where none was."""
     path = state / DATABASE

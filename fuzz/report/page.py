@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from fuzz.findings.casefile import write_whole
+from fuzz.base.files import write_whole
 from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
 from fuzz.report.night import idle_reasons
 from fuzz.report.page_charts import Bars, accuracy_of

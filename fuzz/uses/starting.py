@@ -70,7 +70,7 @@ def started(
             pool = stack.enter_context(
                 WorkerPool(targets, jobs=jobs or None, limit=case_limit, tool=tool, bounded=bounded)
             )
-        for line in not_run_lines(not_running(pool)):
+        for line in (*pool.notices, *not_run_lines(not_running(pool))):
             console.print(line, style="yellow")
         yield pool
 
