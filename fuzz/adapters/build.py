@@ -23,6 +23,9 @@ from fuzz.base.kernel import Kernel
 NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
 """The folder of the worker's C sources and of `kernelfuzz.h`."""
 
+COPIES = "pack"
+"""The folder, beside what is being built, where a kernel's files are copied to at the paths that they have."""
+
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -72,7 +75,7 @@ class Builder:
 
         def make(output: Path) -> None:
             with self._compiling:
-                self._compile(commands(output))
+                self._compile(commands(output), str(output.parent / COPIES))
             # The seal first: what is there without one was never finished.
             write_whole(seal, hashlib.sha256(output.read_bytes()).hexdigest())
 
@@ -90,8 +93,9 @@ class Builder:
             lambda: path.read_bytes() == text.encode("utf-8"),
         )
 
-    def _compile(self, command: Sequence[str]) -> None:
-        """Run a compiler. It leads a process group, so that a kill reaches what it has started."""
+    def _compile(self, command: Sequence[str], copies: str = "") -> None:
+        """Run a compiler. It leads a process group, so that a kill reaches what it has started. Where it names files in
+        the folder `copies`, people are told of those that they are copies of."""
         with self._lock:
             if self._stopped:
                 raise BuildError("the build was stopped")
@@ -104,7 +108,8 @@ class Builder:
             with self._lock:
                 self._running.discard(compiler)
         if compiler.returncode != 0:
-            raise BuildError(f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}")
+            words = f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}"
+            raise BuildError(words.replace(copies, "") if copies else words)
 
     def _cached(self, path: Path, make: Callable[[Path], object], is_whole: Callable[[], bool]) -> Path:
         """The file, made unless it is there. It appears by rename, so that nobody ever sees a half-written one."""
@@ -134,10 +139,7 @@ def _holds(is_whole: Callable[[], bool]) -> bool:
 
 def edited_source(kernel: Kernel) -> str:
     """The kernel's source text with its edits applied. Raises BuildError unless each edit fits exactly once."""
-    try:
-        text = kernel.source.read_text()
-    except OSError as error:
-        raise BuildError(f"{kernel.name}: cannot read {kernel.source}: {error.strerror}") from error
+    text = text_of(kernel, kernel.source)
     for old, new in kernel.edits:
         found = text.count(old)
         if found != 1:
@@ -146,21 +148,42 @@ def edited_source(kernel: Kernel) -> str:
     return text
 
 
-def included_files(source: str, directory: Path) -> dict[Path, str]:
-    """The files that `source` includes by quotes, from `directory` or the worker's, and what they include; with texts.
+def text_of(kernel: Kernel, path: Path) -> str:
+    """The text of a file that the kernel is made of, as it was when it was first read. Raises BuildError."""
+    known = kernel.texts.get(path)
+    if known is not None:
+        return known
+    try:
+        return kernel.texts.setdefault(path, path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BuildError(f"{kernel.name}: cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BuildError(f"{kernel.name}: cannot read {path}: it is not UTF-8 text") from error
+
+
+def included_files(kernel: Kernel, source: str) -> dict[Path, str]:
+    """The files that `source` includes by quotes, from the kernel's folder or the worker's, and what they include; with
+    texts.
 
     Conditions are ignored: a file too many costs a needless build, a file too few would run stale code.
     """
     texts: dict[Path, str] = {}
+    directory = plain_path(kernel.source.parent)
     waiting = [(name, directory) for name in _INCLUDE.findall(source)]
     while waiting:
         name, near = waiting.pop()
-        path = next((p for p in (near / name, directory / name, NATIVE / name) if p.is_file()), None)
-        if path is None or path.resolve() in texts:
+        places = [plain_path(place) for place in (near / name, directory / name, NATIVE / name)]
+        path = next((place for place in places if place in kernel.texts or place.is_file()), None)
+        if path is None or path in texts:
             continue
-        texts[path.resolve()] = path.read_text()
-        waiting += [(inner, path.parent) for inner in _INCLUDE.findall(texts[path.resolve()])]
+        texts[path] = text_of(kernel, path)
+        waiting += [(inner, path.parent) for inner in _INCLUDE.findall(texts[path])]
     return texts
+
+
+def plain_path(path: Path) -> Path:
+    """The path from the root, without '..'. Links are not followed: what is beside a link is not beside its file."""
+    return Path(os.path.normpath(path.absolute()))
 
 
 def digest_of(parts: Iterable[object]) -> str:

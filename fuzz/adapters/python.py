@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -9,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -118,6 +119,17 @@ class PythonKernel(Kernel):
     def takes_threads(self) -> bool:
         return FRAMEWORKS[self.framework].threads
 
+    @cached_property
+    def modules(self) -> Mapping[str, str]:
+        """The Python files in its folder, which it may import, as they were when it was first started. Where its source
+        is a symbolic link, those beside the file that it leads to count too."""
+        found: dict[str, str] = {}
+        for folder in (self.source.resolve().parent, self.source.parent):
+            for path in sorted(folder.glob("*.py")):
+                with contextlib.suppress(OSError, UnicodeDecodeError):  # an editor's lock is a link to nowhere
+                    found[path.name] = path.read_text(encoding="utf-8")
+        return found
+
     @property
     def function(self) -> str:
         """The name of its function."""
@@ -199,14 +211,15 @@ def no_cuda_device() -> str | None:
 
 def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     """What a worker of `target` is told, and the digest of the code. The source is written to the cache, where Triton
-    looks it up. Raises BuildError."""
+    looks it up, with the files that it may import. Raises BuildError."""
     kernel = python_kernel(target.kernel)
     tool = builder.tool if target.sanitizable else ()
-    text = edited_source(kernel)
-    digest = source_digest(text, kernel.source.parent)
+    texts = {**kernel.modules, kernel.source.name: edited_source(kernel)}
+    digest = source_digest(texts)
+    copies = {name: builder.text(f"python-{digest[:32]}", name, text) for name, text in texts.items()}
     spec = Spec(
-        source=str(builder.text(f"python-{digest[:32]}", kernel.source.name, text)),
-        folder=str(kernel.source.resolve().parent),
+        source=str(copies[kernel.source.name]),
+        folder=str(kernel.source.parent.absolute()),
         op=kernel.op,
         entry=kernel.function,
         framework=kernel.framework,

@@ -45,6 +45,12 @@ class Kernel:
     """It can be given strides that are negative, storages that are sparse, one input in another's memory and an output
     that overlaps an input in part."""
 
+    @cached_property
+    def texts(self) -> dict[Path, str]:
+        """The texts of its files as they were when each was first read. What is saved while a run goes on is of the
+        next run: workers that are started later run the same code as the first."""
+        return {}
+
     @property
     def kind(self) -> str:
         """The name of its adapter, with which the ids of its targets begin."""

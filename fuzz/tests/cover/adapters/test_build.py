@@ -45,7 +45,8 @@ def test_everything_that_decides_the_code_is_in_the_digest(target: Target, tmp_p
     ]
     digests = [c_program(variant, builder).digest for variant in variants]
     kernel.source.with_name("inner.h").write_text("#define PART KF_OK\n")
-    digests.append(c_program(target, builder).digest)
+    assert c_program(target, builder).digest == digests[0], "what is saved during a run is of the next run"
+    digests.append(c_program(c_target(replace(kernel), "native"), builder).digest)
     assert len(set(digests)) == len(digests)
 
 
