@@ -45,17 +45,17 @@ def read(path: Path) -> Any:
 def read_text(path: Path) -> str:
     """The text of a file. Raises CaseError, naming the file, also for what is no regular file: a pipe never ends."""
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
+        facts = path.stat()
+        if stat.S_ISDIR(facts.st_mode):
             raise CaseError(f"{path}: cannot be read: it is a folder")
-        if not stat.S_ISREG(mode):
+        if not stat.S_ISREG(facts.st_mode):
             raise CaseError(f"{path}: cannot be read: it is no regular file")
+        if facts.st_size > _MOST_BYTES:
+            raise CaseError(f"{path}: has more than {_MOST_BYTES >> 20} MiB, which no such file needs")
         with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+            content = file.read(facts.st_size)  # no more, should it grow meanwhile
     except OSError as error:
         raise CaseError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(content) > _MOST_BYTES:
-        raise CaseError(f"{path}: has more than {_MOST_BYTES >> 20} MiB, which no such file needs")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
