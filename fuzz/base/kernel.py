@@ -12,6 +12,7 @@ from typing import Any, ClassVar, get_args
 
 from fuzz.base.capability import Capabilities, Capability, DeclarationError, one_of
 from fuzz.base.op import OPS, Op
+from fuzz.base.text import printable
 from oracles.numerics import Numerics
 from oracles.summation import Summation
 
@@ -76,6 +77,7 @@ class Kernel:
         _check_tensors(self.capabilities, OPS[self.op])
         if not isinstance(self.numerics.summation, get_args(Summation)):
             raise DeclarationError(f"numerics.summation: {self.numerics.summation!r} is not a summation structure")
+        object.__setattr__(self, "summary", printable(self.summary))
 
 
 def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...]:

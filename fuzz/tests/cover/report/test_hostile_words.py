@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -101,17 +102,19 @@ def test_programs_with_hostile_words_run_and_do_nothing_else(tmp_path: Path) -> 
         assert not list(tmp_path.rglob(CANARY))
 
 
-def test_the_injection_of_the_audit_runs_nothing(tmp_path: Path, cli: Cli) -> None:
-    """A file whose explanation goes on in a second line, which was code in the exported program."""
-    record = json.loads(INJECTION)
-    (tmp_path / "case.json").write_text(json.dumps(record))
-    options = ("--target", "triton-vector-generic@interpret", "--script", "repro.py")
-    done = cli("repro", "case.json", *options)
+def test_the_injection_of_the_audit_runs_nothing(tmp_path: Path, cli_here: Cli) -> None:
+    """A file whose explanation goes on in a second line, which was code in the exported Python program."""
+    (tmp_path / "case.json").write_text(INJECTION)
+    done = cli_here("repro", "case.json", "--target", "c-generic@native:gcc-O2", "--script", "repro.c")
     assert done.returncode == 0, done.stderr
-    assert "looks harmless\\nimport os" in done.stdout
-    code, said = run_program([sys.executable, "-I", "repro.py"], tmp_path)
-    assert (code, said.strip()) == (0, "passed")
-    assert not (tmp_path / CANARY).exists()
+    assert "  looks harmless\\nimport os" in done.stdout
+    assert run_c(tmp_path / "repro.c") == (0, "passed\n")
+    _, found = load(tmp_path / "case.json")
+    assert found is not None
+    target = target_on(PACK.kernel("vector-generic"), "@interpret")
+    lines = with_words(tmp_path, "repro.py", target, *found.explanation).read_text().splitlines()
+    assert not [line for line in lines if line.startswith("import os;")]
+    assert not list(tmp_path.rglob(CANARY))
 
 
 ONES = " ".join(["3f800000"] * 16)
@@ -185,3 +188,32 @@ def test_a_console_prints_words_as_they_are(capsys: pytest.CaptureFixture[str]) 
     shown = capsys.readouterr()
     assert shown.out.count(words) == 3
     assert shown.err.count(words) == 3
+
+
+SHOUTS = (
+    '#include "kernelfuzz.h"\n#include <stdio.h>\n#include <stdlib.h>\n'
+    "int kf_rms_norm(const kf_rms_norm_call *call) {\n    (void)call;\n"
+    '    fprintf(stderr, "x\\n::error file=/etc/passwd,line=1::injected\\n##[error]x <script>alert(1)</script> %%0A '
+    '\\x1b]0;pwn\\x07 \\xe2\\x80\\xae ]]> \\"\'&\\n::stop-commands::t\\n");\n'
+    "    fflush(stderr);\n    abort();\n}\n"
+)
+
+
+def test_what_a_kernel_writes_commands_nobody(tmp_path: Path, planted: Callable[..., Path], cli_here: Cli) -> None:
+    folder = planted(SHOUTS)
+    options = ("--target", "*native:gcc-O2", "--max-cases", "3", "--seed", "1", "--no-shrink")
+    reports = [f"--report={name}" for name in ("github", "text", "junit=j.xml", "sarif=s.json", "json=r.json")]
+    done = cli_here("run", "--pack", str(folder), *options, *reports, "--json", "log.json")
+    assert done.returncode == 1, done.stderr
+    assert "injected" in done.stdout
+    for line in (done.stdout + done.stderr).splitlines():
+        assert line.isprintable()
+        if COMMAND.search(line):
+            assert line.startswith("::error file=pack-planted/planted.c,line=")
+            assert ",title=kernelfuzz CRASH planted::CRASH: planted on " in line
+            assert "##[" not in line
+    ET.parse(tmp_path / "j.xml")
+    for name in ("s.json", "r.json"):
+        json.loads((tmp_path / name).read_text())
+    for line in (tmp_path / "log.json").read_text().splitlines():
+        json.loads(line)
