@@ -17,10 +17,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fuzz.base.errors import UsageError
+from fuzz.base.files import set_aside, write_whole
 from fuzz.base.kernel import Kernel
 
 NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
 """The folder of the worker's C sources and of `kernelfuzz.h`."""
+
+COPIES = "pack"
+"""The folder, beside what is being built, where a kernel's files are copied to at the paths that they have."""
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
@@ -57,7 +61,7 @@ def cache_directory() -> Path:
 
 class Builder:
     """Builds what workers are started from, into `cache`. Safe to use from many threads, and while other processes
-    use the same cache.
+    use the same cache. What is in it is used only while it is what was put there.
 
     `tool` is a command that workers of sanitizable targets run under.
     """
@@ -65,6 +69,8 @@ class Builder:
     def __init__(self, cache: Path | None = None, jobs: int | None = None, tool: tuple[str, ...] = ()) -> None:
         self.cache = cache or cache_directory()
         self.tool = tool
+        self.notices: list[str] = []
+        """A line for each file of the cache that was damaged, and was made anew."""
         self._compiling = threading.Semaphore(jobs or os.cpu_count() or 1)
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
@@ -82,18 +88,32 @@ class Builder:
     def compiled(self, name: str, commands: Callable[[Path], Sequence[str]]) -> Path:
         """The file of that name that `commands`, given a path to write to, compiles; made unless the cache has it."""
 
+        path = self.cache / name
+        seal = path.with_name(f"{name}.sha256")
+
         def make(output: Path) -> None:
             with self._compiling:
                 self._compile(commands(output), output.parent)
+            # The seal first: what is there without one was never finished.
+            write_whole(seal, hashlib.sha256(output.read_bytes()).hexdigest())
 
-        return self._cached(self.cache / name, make)
+        def is_whole() -> bool:
+            return seal.read_text(encoding="utf-8") == hashlib.sha256(path.read_bytes()).hexdigest()
+
+        return self._cached(path, make, is_whole)
 
     def text(self, folder: str, name: str, text: str) -> Path:
         """A file of that text in `folder` of the cache."""
-        return self._cached(self.cache / folder / name, lambda output: output.write_text(text, encoding="utf-8"))
+        path = self.cache / folder / name
+        return self._cached(
+            path,
+            lambda output: output.write_text(text, encoding="utf-8"),
+            lambda: path.read_bytes() == text.encode("utf-8"),
+        )
 
     def _compile(self, command: Sequence[str], scratch: Path) -> None:
-        """Run a compiler. It leads a process group, so that a kill reaches what it has started."""
+        """Run a compiler. It leads a process group, so that a kill reaches what it has started. Where it names copies
+        of files in the folder `scratch`, people are told of those that they are copies of."""
         with self._lock:
             if self._stopped:
                 raise BuildError("the build was stopped")
@@ -110,14 +130,16 @@ class Builder:
         if compiler.returncode != 0:
             text = f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}"
             # What has another name every time, and is gone by now, would make two of one error.
-            raise BuildError(_OBJECT.sub("", text).replace(f"{scratch}/", ""))
+            raise BuildError(_OBJECT.sub("", text.replace(str(scratch / COPIES), "")).replace(f"{scratch}/", ""))
 
-    def _cached(self, path: Path, make: Callable[[Path], object]) -> Path:
+    def _cached(self, path: Path, make: Callable[[Path], object], is_whole: Callable[[], bool]) -> Path:
         """The file, made unless it is there. It appears by rename, so that nobody ever sees a half-written one."""
         with self._locks[str(path)]:
-            if path.exists():
-                return path
             try:
+                if path.exists():
+                    if _holds(is_whole):
+                        return path
+                    self.notices.append(f"{path}: damaged; it is kept as {set_aside(path).name}, and made anew")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with tempfile.TemporaryDirectory(dir=self.cache) as scratch:
                     output = Path(scratch) / path.name
@@ -129,13 +151,16 @@ class Builder:
         return path
 
 
+def _holds(is_whole: Callable[[], bool]) -> bool:
+    try:
+        return is_whole()
+    except (OSError, UnicodeDecodeError):  # a folder in place of the file, or no seal
+        return False
+
+
 def edited_source(kernel: Kernel) -> str:
     """The kernel's source text with its edits applied. Raises BuildError unless each edit fits exactly once."""
-    try:
-        text = kernel.source.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else f"it is no text: {error}"
-        raise BuildError(f"{kernel.name}: cannot read {kernel.source}: {why}") from error
+    text = text_of(kernel, kernel.source)
     for old, new in kernel.edits:
         found = text.count(old)
         if found != 1:
@@ -144,21 +169,42 @@ def edited_source(kernel: Kernel) -> str:
     return text
 
 
-def included_files(source: str, directory: Path) -> dict[Path, str]:
-    """The files that `source` includes by quotes, from `directory` or the worker's, and what they include; with texts.
+def text_of(kernel: Kernel, path: Path) -> str:
+    """The text of a file that the kernel is made of, as it was when it was first read. Raises BuildError."""
+    known = kernel.texts.get(path)
+    if known is not None:
+        return known
+    try:
+        return kernel.texts.setdefault(path, path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BuildError(f"{kernel.name}: cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BuildError(f"{kernel.name}: cannot read {path}: it is not UTF-8 text") from error
+
+
+def included_files(kernel: Kernel, source: str) -> dict[Path, str]:
+    """The files that `source` includes by quotes, from the kernel's folder or the worker's, and what they include; with
+    texts.
 
     Conditions are ignored: a file too many costs a needless build, a file too few would run stale code.
     """
     texts: dict[Path, str] = {}
+    directory = plain_path(kernel.source.parent)
     waiting = [(name, directory) for name in _INCLUDE.findall(source)]
     while waiting:
         name, near = waiting.pop()
-        path = next((p for p in (near / name, directory / name, NATIVE / name) if p.is_file()), None)
-        if path is None or path.resolve() in texts:
+        places = [plain_path(place) for place in (near / name, directory / name, NATIVE / name)]
+        path = next((place for place in places if place in kernel.texts or place.is_file()), None)
+        if path is None or path in texts:
             continue
-        texts[path.resolve()] = path.read_text(errors="replace")
-        waiting += [(inner, path.parent) for inner in _INCLUDE.findall(texts[path.resolve()])]
+        texts[path] = text_of(kernel, path)
+        waiting += [(inner, path.parent) for inner in _INCLUDE.findall(texts[path])]
     return texts
+
+
+def plain_path(path: Path) -> Path:
+    """The path from the root, without '..'. Links are not followed: what is beside a link is not beside its file."""
+    return Path(os.path.normpath(path.absolute()))
 
 
 def digest_of(parts: Iterable[object]) -> str:

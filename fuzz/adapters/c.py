@@ -10,7 +10,16 @@ from functools import partial
 from pathlib import Path
 
 from fuzz.adapters import toolchain
-from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_source, included_files
+from fuzz.adapters.build import (
+    COPIES,
+    NATIVE,
+    Builder,
+    BuildError,
+    digest_of,
+    edited_source,
+    included_files,
+    plain_path,
+)
 from fuzz.adapters.export import Script, c_script
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId
@@ -106,18 +115,27 @@ class CAdapter(Adapter):
         kernel, tool = target.kernel, compiler_of(target)
         parts, parts_digest = _worker_parts(target, tool, builder)
         source = edited_source(kernel)
-        texts = included_files(source, kernel.source.parent)
+        texts = {path: text for path, text in included_files(kernel, source).items() if not _is_ours(path)}
         described = [kernel.op, target.flags, target.emulated, tool.version]
         digest = digest_of([*described, parts_digest, source, *(texts[path] for path in sorted(texts))])
 
         def link(output: Path) -> list[str]:
-            path = kernel.source
-            if kernel.edits:
-                path = output.parent / kernel.source.name
-                path.write_text(source)
+            # Of the texts, where they are to each other as in the pack: a file may have been saved since it was read.
+            root, folder = output.parent / COPIES, plain_path(kernel.source.parent)
+            path = _below(root, folder / kernel.source.name)
+            for each, text in {**texts, folder / kernel.source.name: source}.items():
+                _below(root, each).parent.mkdir(parents=True, exist_ok=True)
+                _below(root, each).write_text(text, encoding="utf-8")
             identity = [f"-DKF_FLAGS={json.dumps(' '.join(target.flags))}", f"-DKF_DIGEST={json.dumps(digest)}"]
             identity += ["-include", str(NATIVE / "identity.h")]
-            includes = ["-iquote", str(kernel.source.parent), f"-I{NATIVE}"]
+            includes = [
+                "-iquote",
+                str(path.parent),
+                "-iquote",
+                str(folder),
+                f"-I{NATIVE}",
+                f"-ffile-prefix-map={root}=",
+            ]
             return [
                 *tool.command, "-std=gnu11", *target.flags, *identity, *includes, str(path), str(parts),
                 *(["-static"] if target.emulated else []), "-lm", "-o", str(output),
@@ -129,7 +147,7 @@ class CAdapter(Adapter):
         tool, prefix = compiler_of(target), prefix_of(target)
         compiler = shlex.join([Path(tool.command[0]).name, *tool.prefix])
         static = " -static" if target.emulated else ""
-        build = f"{compiler} -std=gnu11 {shlex.join(target.flags)}{static} {name} -lm -o repro"
+        build = f"{compiler} -std=gnu11 {shlex.join(target.flags)}{static} {shlex.quote(name)} -lm -o repro"
         run = shlex.join([Path(prefix[0]).name, *prefix[1:], "./repro"]) if prefix else "./repro"
         how = ["", "Compile and run; it exits with 1 where the kernel fails:", f"  {build}", f"  {run}"]
         return c_script(target.kernel, script, [*about, *how])
@@ -138,8 +156,17 @@ class CAdapter(Adapter):
         return f"kf_{kernel.op}"
 
     def files(self, kernel: Kernel, text: str) -> Mapping[Path, str]:
-        found = {**included_files(text, kernel.source.parent), kernel.source.resolve(): text}
-        return {path: each for path, each in found.items() if not path.is_relative_to(NATIVE)}
+        found = {path.resolve(): each for path, each in included_files(kernel, text).items() if not _is_ours(path)}
+        return {**found, kernel.source.resolve(): text}
+
+
+def _is_ours(path: Path) -> bool:
+    return path.is_relative_to(NATIVE)
+
+
+def _below(root: Path, path: Path) -> Path:
+    """The place of a file, or of its copy, below another root."""
+    return root / path.relative_to(path.anchor)
 
 
 def compiler_of(target: Target) -> Tool:

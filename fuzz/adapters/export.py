@@ -15,6 +15,8 @@ from fuzz.adapters.build import NATIVE, edited_source
 from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
 from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
+from fuzz.base.text import printable
+from fuzz.base.validity import check_case
 
 MAGNITUDE, NEGATIVE, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO, MAY_BE_NONFINITE = 1, 2, 4, 8, 16, 32
 """The bits of a rule: the interval is of magnitudes, and the sign must be this one; the others say which special values
@@ -33,7 +35,7 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Script:
-    """The calls in order; the last one is judged."""
+    """The calls in order; the last one is judged. Their names stand in the program: they are those of their ops."""
 
     cases: tuple[Case, ...]
     allowed: Mapping[str, list[Allowed]] = field(default_factory=dict)
@@ -44,6 +46,10 @@ class Script:
     """Whether the last call is the twin, by a law, of the one before it."""
     origins: Mapping[str, list[int]] = field(default_factory=dict)
     """For a law that picks rows, this says by output which element of the case each of the twin's must equal."""
+
+    def __post_init__(self) -> None:
+        for case in self.cases:
+            check_case(case)
 
     def wanted(self, number: int, name: str) -> tuple[list[Allowed], list[int] | None]:
         """What is allowed of an output of the call of that number, and its origins; nothing unless it is the last."""
@@ -95,7 +101,7 @@ static kf_tensor kfs_given(const kfs_tensor *t) {
 
 
 def c_script(kernel: Kernel, script: Script, about: Sequence[str]) -> str:
-    """The program's text; `about` is said in its first comment."""
+    """The program's text; `about` is said in its first comment, and none of it is run."""
     return "\n".join(
         [
             _c_comment(about),
@@ -111,7 +117,15 @@ def c_script(kernel: Kernel, script: Script, about: Sequence[str]) -> str:
 
 
 def _c_comment(lines: Sequence[str]) -> str:
-    return "/* " + "\n * ".join(line.replace("*/", "* /") for line in lines).replace(" * \n", " *\n") + "\n */"
+    """It ends where it should: each line begins with ' *', so that none goes on with what ended the one before."""
+    plain = (printable(line).replace("*/", "* /") for line in lines)
+    return "\n".join(["/*", *(f" * {line}".rstrip() for line in plain), " */"])
+
+
+def _python_comment(lines: Sequence[str]) -> list[str]:
+    """The first line says in what the file is encoded: Python looks for that in the first two, whoever wrote them, and
+    in some encodings the text of a comment is a line of its own."""
+    return ["# -*- coding: utf-8 -*-", *(f"# {printable(line)}".rstrip() for line in lines)]
 
 
 def _with_includes(text: str, folder: Path) -> str:
@@ -200,11 +214,11 @@ _WIDTH = 118
 def python_script(
     kernel: Kernel, function: str, options: Mapping[str, object], device: str, script: Script, about: Sequence[str]
 ) -> str:
-    """The program's text; `about` is said in its first comment."""
+    """The program's text; `about` is said in its first comment, and none of it is run."""
     sources = _sources(kernel.source.parent, {kernel.source.name: edited_source(kernel)})
     return "\n".join(
         [
-            *(f"# {line}".rstrip() for line in about),
+            *_python_comment(about),
             "import ctypes", "import dis", "import faulthandler", "import importlib", "import inspect", "import math",
             "import mmap", "import os", "import signal", "import sys", "import tempfile",
             "from pathlib import Path", "",

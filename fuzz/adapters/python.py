@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -154,6 +156,17 @@ class PythonKernel(Kernel):
             return NOTHING_KNOWN
         return signature_in(text, self.function)
 
+    @cached_property
+    def modules(self) -> Mapping[str, str]:
+        """The Python files in its folder, which it may import, as they were when it was first started. Where its source
+        is a symbolic link, those beside the file that it leads to count too."""
+        found: dict[str, str] = {}
+        for folder in (self.source.resolve().parent, self.source.parent):
+            for path in sorted(folder.glob("*.py")):
+                with contextlib.suppress(OSError, UnicodeDecodeError):  # an editor's lock is a link to nowhere
+                    found[path.name] = path.read_text(encoding="utf-8")
+        return found
+
     @property
     def function(self) -> str:
         """The name of its function."""
@@ -214,7 +227,7 @@ class PythonAdapter(Adapter):
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         kernel = python_kernel(target.kernel)
-        said = [*about, "", f"It exits with 1 where the kernel fails:  python {name}"]
+        said = [*about, "", f"It exits with 1 where the kernel fails:  python {shlex.quote(name)}"]
         return python_script(kernel, kernel.function, dict(kernel.options), target.name.place, script, said)
 
     def definition(self, kernel: Kernel) -> str:
@@ -259,17 +272,15 @@ def no_cuda_device() -> str | None:
 
 def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     """What a worker of `target` is told, and the digest of the code. The source is written to the cache, where Triton
-    looks it up. Raises BuildError."""
+    looks it up, with the files that it may import. Raises BuildError."""
     kernel = python_kernel(target.kernel)
     tool = builder.tool if target.sanitizable else ()
-    text = edited_source(kernel)
-    try:
-        digest = source_digest(text, kernel.source.parent)
-    except OSError as error:  # of a module beside it, such as a symbolic link that leads nowhere
-        raise BuildError(f"{kernel.name}: cannot read {error.filename}: {error.strerror}") from error
+    texts = {**kernel.modules, kernel.source.name: edited_source(kernel)}
+    digest = source_digest(texts)
+    copies = {name: builder.text(f"python-{digest[:32]}", name, text) for name, text in texts.items()}
     spec = Spec(
-        source=str(builder.text(f"python-{digest[:32]}", kernel.source.name, text)),
-        folder=str(kernel.source.resolve().parent),
+        source=str(copies[kernel.source.name]),
+        folder=str(kernel.source.parent.absolute()),
         op=kernel.op,
         entry=kernel.function,
         framework=kernel.framework,

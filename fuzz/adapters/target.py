@@ -16,6 +16,7 @@ from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.capability import SizeLimit
 from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Kernel
+from fuzz.base.text import printable
 from fuzz.transport.process import Process
 from oracles.numerics import Numerics
 
@@ -168,6 +169,9 @@ class NotRun:
         """A kernel of which no worker can be built or started."""
         said = str(error).strip() or repr(error)
         return cls(error.reason if isinstance(error, BuildError) else said.splitlines()[0], said)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", printable(self.reason))
 
 
 class Program(Protocol):

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Literal
 
 from fuzz.base.errors import UsageError
+from fuzz.base.text import printable
 
 ITEMSIZE: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 """The bytes of one element of each dtype."""
@@ -32,7 +33,11 @@ Relation = Literal["apart", "same", "overlap"]
 
 
 class CaseError(UsageError, ValueError):
-    """A case that contradicts itself, or a case file that cannot be read. The message names the field."""
+    """A case that contradicts itself, or a case file that cannot be read. The message names the field, on one line:
+    names and values in it are the file's."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, get_args
 from fuzz.base.capability import Capabilities, Capability, DeclarationError, one_of
 from fuzz.base.op import OPS, Op
 from fuzz.base.outcome import CHANGES
+from fuzz.base.text import printable
 from oracles.numerics import Numerics
 from oracles.summation import Summation
 
@@ -48,6 +49,12 @@ class Kernel:
     shares_memory: ClassVar[bool] = True
     """It can be given strides that are negative, storages that are sparse, one input in another's memory and an output
     that overlaps an input in part."""
+
+    @cached_property
+    def texts(self) -> dict[Path, str]:
+        """The texts of its files as they were when each was first read. What is saved while a run goes on is of the
+        next run: workers that are started later run the same code as the first."""
+        return {}
 
     @property
     def kind(self) -> str:
@@ -90,6 +97,7 @@ class Kernel:
         _check_tensors(self.capabilities, OPS[self.op])
         if not isinstance(self.numerics.summation, get_args(Summation)):
             raise DeclarationError(f"numerics.summation: {self.numerics.summation!r} is not a summation structure")
+        object.__setattr__(self, "summary", printable(self.summary))
 
 
 def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...]:

@@ -39,6 +39,17 @@ def meets(source: Layout, output: Layout) -> bool:
     return np.intersect1d(_places(source), _places(output) + shift(source, output)).size > 0
 
 
+def overlaps_itself(layout: Layout) -> bool:
+    """True where two elements are at one place."""
+    reach = 0
+    steps = sorted((abs(stride), extent) for extent, stride in zip(layout.shape, layout.strides, strict=True))
+    for stride, extent in steps if layout.size else ():
+        if extent > 1 and stride <= reach:  # as a rule they do; but strides of 2 and 3 may take turns
+            return np.unique(_places(layout)).size < layout.size
+        reach += (extent - 1) * stride
+    return False
+
+
 def _places(layout: Layout) -> NDArray[np.int64]:
     """Offsets of all elements from the first one."""
     offsets = np.zeros(1, np.int64)

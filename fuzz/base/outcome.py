@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from fuzz.base.text import printable
+
 
 class Status(Enum):
     """How the call ended."""
@@ -116,4 +118,7 @@ class Outcome:
     changes: tuple[Change, ...] = ()
     """What the process is left with; of calls that returned."""
     detail: str = ""
-    """Plain words, for every status but RAN and FAULT."""
+    """Plain words, for every status but RAN and FAULT: one line, whatever the kernel wrote or raised."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "detail", printable(self.detail))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fuzz.base.case import THREADS, Case, CaseError
+from fuzz.base.memory import overlaps_itself
 from fuzz.base.op import OPS, Op, Operand
 
 _MOST_THREADS = 64
@@ -28,6 +29,9 @@ def check_case(case: Case) -> None:
         if tensor.layout.shape not in wanted:
             choice = " or ".join(str(shape) for shape in dict.fromkeys(wanted))
             raise CaseError(f"{kind}.{name}: shape {tensor.layout.shape}, must be {choice}")
+    for name, output in case.outputs.items():
+        if overlaps_itself(output.layout):
+            raise CaseError(f"outputs.{name}.strides: two elements of an output are at one place")
     _check_aliases(op, case)
 
 
@@ -57,7 +61,8 @@ def _check_params(op: Op, params: Mapping[str, float | int], rank: int) -> None:
 
 
 def _is_float32(value: float) -> bool:
-    return math.isfinite(value) and float(np.float32(value)) == value
+    with np.errstate(over="ignore"):
+        return math.isfinite(value) and float(np.float32(value)) == value
 
 
 def _check_aliases(op: Op, case: Case) -> None:

@@ -66,6 +66,7 @@ def describe(error: Exception) -> tuple[str, Exit]:
     """What to print on stderr for `error`, and the exit code."""
     # Imported here, where speed no longer matters: these modules bring in NumPy.
     from fuzz.base.errors import InternalError, UsageError
+    from fuzz.base.text import printable_lines
     from oracles.numerics import NumericsError
     from oracles.truth import OracleDisagreement
 
@@ -73,16 +74,14 @@ def describe(error: Exception) -> tuple[str, Exit]:
         context = getattr(error, "ctx", None)
         verb = context.command_path if context is not None else "kernelfuzz"
         said = " ".join(error.format_message().split()).replace("Value error, ", "")  # pydantic's words
-        return f"kernelfuzz: {said or 'a command is missing'}\nTry: {verb} --help", Exit.USAGE
+        return printable_lines(f"kernelfuzz: {said or 'a command is missing'}\nTry: {verb} --help"), Exit.USAGE
     if isinstance(error, (UsageError, NumericsError)):
-        return f"kernelfuzz: {error}", Exit.USAGE
+        return printable_lines(f"kernelfuzz: {error}"), Exit.USAGE
     if isinstance(error, (InternalError, OracleDisagreement)):
-        return f"kernelfuzz: internal error: {error}", Exit.INTERNAL
+        return printable_lines(f"kernelfuzz: internal error: {error}"), Exit.INTERNAL
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        return f"kernelfuzz: {where}{error.strerror or error}", Exit.INTERNAL
-    return (
-        "".join(traceback.format_exception(error))
-        + "kernelfuzz: internal error: this is a bug of kernelfuzz, not of your kernel; please report the text above",
-        Exit.INTERNAL,
-    )
+        return printable_lines(f"kernelfuzz: {where}{error.strerror or error}"), Exit.INTERNAL
+    said = printable_lines("".join(traceback.format_exception(error)))
+    ending = "kernelfuzz: internal error: this is a bug of kernelfuzz, not of your kernel; please report the text above"
+    return f"{said}\n{ending}", Exit.INTERNAL

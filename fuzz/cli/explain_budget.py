@@ -34,7 +34,6 @@ def explain_budget(options: BudgetOptions) -> Exit:
     element is explained.
     """
     from fuzz.base.selection import SelectionError
-    from fuzz.base.validity import check_case
     from fuzz.findings import casefile
     from fuzz.judge.values import problem_of
     from fuzz.report.failure import allowance_lines
@@ -42,7 +41,6 @@ def explain_budget(options: BudgetOptions) -> Exit:
     from oracles.truth import Truth
 
     case, found = casefile.load(options.case)
-    check_case(case)
     index, pack = _index(case, options), loaded(options.pack)
     # The named target, else the one the case was found on, else the first that takes the case.
     wanted = (options.target,) if options.target else (found.target,) if found else ()

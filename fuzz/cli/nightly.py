@@ -68,7 +68,7 @@ def nightly(options: NightlyOptions) -> Exit:
 
 def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     """One session of a night, from the lock to the page; the exit code is that of the whole night."""
-    from fuzz.findings.database import open_state
+    from fuzz.findings.database import opened_state
     from fuzz.findings.state import DATABASE, locked, make_state
     from fuzz.judge.oracle_process import OracleProcess
     from fuzz.report.records import environment
@@ -85,7 +85,9 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     make_state(state)
     # The process first: it would hold the lock too, for a while after a kill of this one.
     with OracleProcess(target.numerics for target in targets) as oracle, locked(state):
-        engine = open_state(state / DATABASE)
+        engine, damage = opened_state(state / DATABASE)
+        if damage:
+            err.print(damage, style="yellow", soft_wrap=True)
         seed = secrets.randbelow(2**32) if options.seed is None else options.seed
         command = options.selection.repeated("nightly", "--max-time", f"{limit_s:g}s", *pack_words(options.pack))
         opened = open_night(engine, seed, limit_s, command, environment(pack.kernels), options.resume)

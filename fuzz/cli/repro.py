@@ -59,7 +59,6 @@ def repro(options: ReproOptions) -> Exit:
 
 def _replayed(options: ReproOptions) -> Exit:
     """What the judgements come to. Raises what a pack, a selection or a build raises."""
-    from fuzz.base.validity import check_case
     from fuzz.report import console
     from fuzz.report.failure import judgement_text
     from fuzz.report.records import write_record
@@ -72,8 +71,6 @@ def _replayed(options: ReproOptions) -> Exit:
     pack = loaded(options.pack)
     chosen = replay.chosen_case(options.case, options.findings, pack)
     case, found = chosen.case, chosen.found
-    for each in (case, *chosen.history):
-        check_case(each)
     targets = replay.fitting_targets(pack, case, options.target)
     by_id, limit = {target.id: target for target in targets}, options.case_limit
     with started(targets, options.jobs, err, limit, sanitize=options.sanitize, bounded=False) as workers:

@@ -127,6 +127,11 @@ class WorkerPool:
         return {target: count for target, count in counted.items() if count > 0}
 
     @property
+    def notices(self) -> Sequence[str]:
+        """What was damaged in the cache of built workers, and was made anew."""
+        return self._builder.notices
+
+    @property
     def busy_s(self) -> Mapping[str, float]:
         """Seconds that each target's worker has been at work."""
         return {lane.target.id: lane.busy_s for lane in self._lanes}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +11,21 @@ from pathlib import Path
 from typing import Any, cast
 
 from fuzz.base.case import Case, CaseError, Origin
+from fuzz.base.files import write_whole
+from fuzz.base.validity import check_case
+from fuzz.findings import document
+from fuzz.findings.document import told
 from fuzz.findings.encoding import (
     as_object,
     flag,
     integer,
     lines,
     member,
+    named,
     output_record,
     parse_inputs,
     parse_output,
+    small_integer,
     tensor_record,
     text,
 )
@@ -32,6 +37,8 @@ WITH_HISTORY = 2
 """The format of a file with a history. A version that knew nothing of the history would replay the case without it."""
 _SHORT_LIST = re.compile(r"\[\s*(-?\d+(?:,\s*-?\d+)*)\s*\]")
 """Matches lists of integers: shapes and strides, which json.dumps would spread over many lines."""
+_MOST_HELD = 1 << 29
+"""The inputs of all calls before a case take no more bytes."""
 
 
 @dataclass(frozen=True)
@@ -62,25 +69,13 @@ def write(path: Path, record: Mapping[str, Any]) -> None:
     write_whole(path, _SHORT_LIST.sub(_on_one_line, json.dumps(record, indent=1)) + "\n")
 
 
-def write_whole(path: Path, content: str) -> None:
-    """Write a text file. It appears whole or not at all: a full disk or a kill leaves no half file."""
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(content, encoding="utf-8", errors="replace")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def load(path: Path) -> tuple[Case, Found | None]:
-    """Read a case file; CaseError, naming the file and the field, if it is broken or was altered."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CaseError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise CaseError(f"{path}: not a case file: {error}") from error
+    """Read a case file; CaseError, naming the file and the field, if it is broken, was altered or does not fit its op.
+
+    Case files come from anybody. What is returned holds numbers within bounds, names that the op has, and words that
+    are one printable line each.
+    """
+    record = document.read(path)
     try:
         return from_json(record)
     except CaseError as error:
@@ -128,24 +123,34 @@ def _history_seal(case: Case, history: Sequence[Case]) -> str:
 def from_json(record: object) -> tuple[Case, Found | None]:
     """The case of a JSON object; CaseError naming the field if it is broken, or if the digest does not match."""
     top = as_object(record, "file")
+    case = _checked_case(top)
+    return case, _parse_found(top.get("found"), case)
+
+
+def _checked_case(top: Mapping[str, Any]) -> Case:
     version = top.get("kernelfuzz case")
     if version is None:
         raise CaseError("not a case file: it has no field 'kernelfuzz case'")
     if version not in (VERSION, WITH_HISTORY):
         known = f"{VERSION}, {WITH_HISTORY}"
-        raise CaseError(f"kernelfuzz case: format {version!r} is not one that this version reads ({known})")
-    case = Case(
+        raise CaseError(f"kernelfuzz case: format {told(version)} is not one that this version reads ({known})")
+    case, claimed = parsed_case(top), text(top, "digest", "digest")
+    if claimed != case.digest:
+        raise CaseError(f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered")
+    check_case(case)
+    return case
+
+
+def parsed_case(top: Mapping[str, Any]) -> Case:
+    """The case of a JSON object, whatever digest that claims and whether or not it fits its op. Raises CaseError."""
+    return Case(
         op=text(top, "op", "op"),
-        params={name: _parse_number(v, f"params.{name}") for name, v in member(top, "params", "params").items()},
-        inputs=parse_inputs(member(top, "inputs", "inputs")),
-        outputs={name: parse_output(v, f"outputs.{name}") for name, v in member(top, "outputs", "outputs").items()},
+        params={name: _parse_number(value, f"params.{name}") for name, value in named(top, "params").items()},
+        inputs=parse_inputs(named(top, "inputs")),
+        outputs={name: parse_output(value, f"outputs.{name}") for name, value in named(top, "outputs").items()},
         structured=flag(top, "structured"),
         origin=_parse_origin(as_object(top.get("origin", {}), "origin")),
     )
-    claimed = text(top, "digest", "digest")
-    if claimed != case.digest:
-        raise CaseError(f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered")
-    return case, _parse_found(top.get("found"), case)
 
 
 def _origin(origin: Origin) -> dict[str, Any]:
@@ -163,18 +168,18 @@ def _number(value: float | int) -> int | dict[str, str]:
 
 def _parse_number(value: object, where: str) -> float | int:
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return small_integer(value, where)
     digits = as_object(value, where).get("hex")
     try:
         return float.fromhex(cast(str, digits))
-    except (TypeError, ValueError) as error:
-        raise CaseError(f"{where}.hex: {digits!r} is not a hexadecimal number") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CaseError(f"{where}.hex: {told(digits)} is not a hexadecimal number of a double") from error
 
 
 def _parse_origin(record: Mapping[str, Any]) -> Origin:
     return Origin(
-        str(record.get("recipe", "")),
-        str(record.get("layout", "")),
+        text({"recipe": "", **record}, "recipe", "origin"),
+        text({"layout": "", **record}, "layout", "origin"),
         integer(record.get("seed", 0), "origin"),
         integer(record.get("number", 0), "origin.number"),
     )
@@ -204,9 +209,9 @@ def _parse_law(found: Mapping[str, Any], case: Case) -> LawCheck | None:
     record = member(found, "law", "found.law")
     name, key = text(record, "name", "found.law"), text(record, "key", "found.law")
     if name not in LAWS:
-        raise CaseError(f"found.law.name: unknown law {name!r}; known: {', '.join(LAWS)}")
+        raise CaseError(f"found.law.name: unknown law {told(name)}; known: {', '.join(LAWS)}")
     if re.fullmatch("[0-9a-f]{16}", key) is None:
-        raise CaseError(f"found.law.key: {key!r} is not sixteen hexadecimal digits")
+        raise CaseError(f"found.law.key: {told(key)} is not sixteen hexadecimal digits")
     check = LawCheck(LAWS[name], int(key, 16))
     if not check.law.applies(case):
         raise CaseError(f"found.law: {name} does not apply to this case")
@@ -222,15 +227,19 @@ def _parse_history(found: Mapping[str, Any], case: Case) -> tuple[Case, ...]:
     calls = record.get("calls")
     if not isinstance(calls, list) or not calls:
         raise CaseError("found.history.calls: missing, or not a list of cases")
-    history = tuple(_parse_call(call, f"found.history.calls[{place}]") for place, call in enumerate(calls))
+    history, held = list[Case](), 0
+    for place, call in enumerate(calls):
+        history.append(_parse_call(call, f"found.history.calls[{place}]"))
+        held += sum(len(tensor.bits) for tensor in history[-1].inputs.values())
+        if held > _MOST_HELD:
+            raise CaseError(f"found.history.calls: take more than {_MOST_HELD >> 20} MiB")
     if text(record, "seal", "found.history") != _history_seal(case, history):
         raise CaseError("found.history.seal: a call was altered, lost or moved")
-    return history
+    return tuple(history)
 
 
 def _parse_call(record: object, where: str) -> Case:
     try:
-        call, _ = from_json(record)
+        return _checked_case(as_object(record, "file"))
     except CaseError as error:
         raise CaseError(f"{where}: {error}") from error
-    return call

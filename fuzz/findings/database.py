@@ -1,4 +1,4 @@
-"""A database of findings: how it is opened, and everything that depends on which database it is.
+"""A database of findings: how it is opened, and what depends on which database it is (the rest is in `damage`).
 
 It is one SQLite file, kept for many nights. What PostgreSQL would need otherwise is all here: it has the same
 `INSERT ... ON CONFLICT` under its own dialect; it has no PRAGMA, so the version of its tables would be a table of one
@@ -20,7 +20,9 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import Session
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from fuzz.findings.state import StateError
+from fuzz.base.files import set_aside
+from fuzz.findings.damage import examine
+from fuzz.findings.state import BrokenStateError, StateError
 from fuzz.findings.tables import SCHEMA, Base
 
 _INSERTS: Mapping[str, Callable[[Any], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
@@ -50,8 +52,22 @@ def write_rows(
         transaction.execute(upsert(dialect, table, added, **how), list(rows))
 
 
+def opened_state(path: Path) -> tuple[Engine, str]:
+    """Open the database as `open_state` does, or, where what is there is damaged, a new one in its place; and a line
+    that says where the damaged one went, or ''."""
+    try:
+        return open_state(path), ""
+    except BrokenStateError as error:
+        aside = [set_aside(each) for each in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm")))
+                 if each.exists()]  # fmt: skip
+        return open_state(path), f"{error}; it is kept as {aside[0].name}, and a new one begins"
+
+
 def open_state(path: Path) -> Engine:
-    """Open the database, making it where there is none. Raises StateError where it cannot be used."""
+    """Open the database, making it where there is none. Raises StateError where it cannot be used, which is a
+    BrokenStateError where its content is damaged."""
+    if path.exists() and not path.is_file():
+        raise BrokenStateError(f"{path}: not a state of kernelfuzz: it is no file")
     try:
         _bring_up_to_date(path)
         engine = create_engine(f"sqlite:///{path}")
@@ -59,11 +75,14 @@ def open_state(path: Path) -> Engine:
         with engine.begin() as connection:
             Base.metadata.create_all(connection)
             connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA}")
+        examine(engine)
     except (OperationalError, sqlite3.OperationalError) as error:
         raise StateError(f"{path}: cannot be written: {getattr(error, 'orig', error)}") from error
     except (DatabaseError, sqlite3.DatabaseError) as error:
         said = getattr(error, "orig", error)
-        raise StateError(f"{path}: not a state of kernelfuzz: {said}; move it away to begin a new one") from error
+        raise BrokenStateError(f"{path}: not a state of kernelfuzz: {said}") from error
+    except ValueError as error:
+        raise BrokenStateError(f"{path}: damaged: {error}") from error
     return engine
 
 

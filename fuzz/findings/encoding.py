@@ -5,22 +5,44 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
+import re
 import zlib
 from collections.abc import Mapping
 from typing import Any, cast
 
+from fuzz.base.capability import MAX_RANK
 from fuzz.base.case import ITEMSIZE, CaseError, Guard, Layout, Output, Tensor
+from fuzz.base.text import printable
+from fuzz.findings.document import told
 
 _READABLE_BYTES = 4096
 """Tensors up to this size are written as hex words, and larger ones are compressed."""
 _WORDS_PER_LINE = 16
+_MOST_BYTES = 1 << 28
+"""The inputs of a case in a file have no more bytes, nor has an output. Those of a search have 2^23 elements."""
+_MOST_REACH = 1 << 44
+"""No tensor of a file reaches further from its guard page, in elements: at eight bytes each, no address space does."""
+_MOST_LINES = 200
+"""No list of lines has more: an explanation has about a dozen."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 
 
 def as_object(value: object, where: str) -> dict[str, Any]:
     """The JSON object; CaseError, naming the place, if it is none."""
     if not isinstance(value, dict):
-        raise CaseError(f"{where}: expected an object, found {type(value).__name__}")
+        what = type(value).__name__ if isinstance(value, (str, int, float, list, type(None))) else told(value)
+        raise CaseError(f"{where}: expected an object, found {what}")
     return value
+
+
+def named(record: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A member whose own members are named as tensors and parameters are, which stand in programs too."""
+    found = member(record, name, name)
+    for each in found:
+        if _NAME.fullmatch(each) is None:
+            raise CaseError(f"{name}: {told(each)} is not a name")
+    return found
 
 
 def member(record: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
@@ -29,11 +51,11 @@ def member(record: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
 
 
 def text(record: Mapping[str, Any], name: str, where: str) -> str:
-    """A member that is a string."""
+    """A member that is a string, as one printable line: here all words of a file come in."""
     value = record.get(name)
     if not isinstance(value, str):
         raise CaseError(f"{where if where == name else f'{where}.{name}'}: missing, or not a string")
-    return value
+    return printable(value)
 
 
 def flag(record: Mapping[str, Any], name: str) -> bool:
@@ -47,23 +69,34 @@ def flag(record: Mapping[str, Any], name: str) -> bool:
 def integer(value: object, where: str) -> int:
     """The integer; true and false are none."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise CaseError(f"{where}: {value!r} is not an integer")
+        raise CaseError(f"{where}: {told(value)} is not an integer")
     return value
 
 
+def small_integer(value: object, where: str) -> int:
+    """The integer, of 64 bits."""
+    if not -(2**63) <= integer(value, where) < 2**63:
+        raise CaseError(f"{where}: {told(value)} is not an integer of 64 bits")
+    return cast(int, value)
+
+
 def integers(record: Mapping[str, Any], name: str, where: str) -> tuple[int, ...]:
-    """A member that is a list of integers."""
+    """A member that is a list of integers, one for each axis."""
     value = record.get(name)
     if not isinstance(value, list):
         raise CaseError(f"{where}.{name}: missing, or not a list")
-    return tuple(integer(item, f"{where}.{name}") for item in value)
+    if len(value) > MAX_RANK:
+        raise CaseError(f"{where}.{name}: rank {len(value)}, more than {MAX_RANK}")
+    return tuple(small_integer(item, f"{where}.{name}") for item in value)
 
 
 def lines(value: object, where: str) -> tuple[str, ...]:
     """The list of strings."""
     if not isinstance(value, list) or not all(isinstance(line, str) for line in value):
         raise CaseError(f"{where}: not a list of lines")
-    return tuple(value)
+    if len(value) > _MOST_LINES:
+        raise CaseError(f"{where}: has {len(value):,} lines, more than {_MOST_LINES}")
+    return tuple(map(printable, value))
 
 
 def _layout(layout: Layout) -> dict[str, Any]:
@@ -95,30 +128,57 @@ def _bits(tensor: Tensor) -> dict[str, Any]:
     return {"bits": [" ".join(words[i : i + _WORDS_PER_LINE]) for i in range(0, len(words), _WORDS_PER_LINE)]}
 
 
-def _parse_bits(record: Mapping[str, Any], where: str) -> bytes:
+def _parse_bits(record: Mapping[str, Any], where: str, itemsize: int, size: int) -> bytes:
+    """The bits of `size` elements; no more of them is decompressed than these need."""
+    if "zlib" in record and "bits" in record:
+        raise CaseError(f"{where}.zlib: the bits are there twice, here and in 'bits'")
+    name = "zlib" if "zlib" in record else "bits"
     try:
-        if "zlib" in record:
-            return zlib.decompress(base64.b64decode(record["zlib"], validate=True))
-        words = " ".join(record["bits"]).split()
-        return b"".join(bytes.fromhex(word)[::-1] for word in words)
+        return _inflated(record["zlib"], size * itemsize) if name == "zlib" else _from_words(record["bits"], itemsize)
     except (KeyError, TypeError, ValueError, zlib.error, binascii.Error) as error:
-        raise CaseError(f"{where}.bits: cannot be decoded: {error}") from error
+        why = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise CaseError(f"{where}.{name}: cannot be decoded: {why}") from error
 
 
-def _parse_layout(record: Mapping[str, Any], where: str) -> Layout:
+def _inflated(packed: object, wanted: int) -> bytes:
+    if not isinstance(packed, str):
+        raise TypeError("not a string")
+    stream = zlib.decompressobj()
+    found = stream.decompress(base64.b64decode(packed, validate=True), wanted + 1)
+    if len(found) > wanted:
+        raise ValueError(f"more than the {wanted:,} bytes of the tensor")
+    if not stream.eof or stream.unused_data:
+        raise ValueError("it is cut off" if not stream.eof else "something follows it")
+    return found
+
+
+def _from_words(lines: object, itemsize: int) -> bytes:
+    if not isinstance(lines, list):
+        raise TypeError("not a list of lines")
+    words = " ".join(lines).split()
+    if any(len(word) != 2 * itemsize for word in words):
+        raise ValueError(f"not every element is of {2 * itemsize} digits")
+    return b"".join(bytes.fromhex(word)[::-1] for word in words)
+
+
+def _parse_layout(record: Mapping[str, Any], where: str, itemsize: int) -> Layout:
     guard = record.get("guard")
     if guard not in ("after", "before"):
-        raise CaseError(f"{where}.guard: {guard!r} is neither 'after' nor 'before'")
+        raise CaseError(f"{where}.guard: {told(guard)} is neither 'after' nor 'before'")
+    shape, strides = integers(record, "shape", where), integers(record, "strides", where)
     try:
-        return Layout(
-            integers(record, "shape", where),
-            integers(record, "strides", where),
-            cast(Guard, guard),
-            integer(record.get("offset"), f"{where}.offset"),
-        )
+        layout = Layout(shape, strides, cast(Guard, guard), small_integer(record.get("offset"), f"{where}.offset"))
     except CaseError as error:
         problem = str(error)
         raise CaseError(problem if problem.startswith(where) else f"{where}.{problem}") from error
+    # Of an empty tensor too: what is made of its other axes, such as a sum for each row, may not be empty.
+    if math.prod(max(extent, 1) for extent in shape) * itemsize > _MOST_BYTES:
+        raise CaseError(f"{where}.shape: {told(shape)} takes more than {_MOST_BYTES >> 20} MiB")
+    if max(map(abs, strides), default=0) > _MOST_REACH or layout.extent > _MOST_REACH:
+        raise CaseError(f"{where}.strides: {told(strides)} reach further than an address space")
+    if layout.offset > _MOST_REACH:
+        raise CaseError(f"{where}.offset: {layout.offset} is beyond any address space")
+    return layout
 
 
 def parse_inputs(records: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -128,33 +188,39 @@ def parse_inputs(records: Mapping[str, Any]) -> dict[str, Tensor]:
         record, where = as_object(value, f"inputs.{name}"), f"inputs.{name}"
         alias = _parse_alias(record, where)
         if alias is not None and alias not in inputs:
-            raise CaseError(f"{where}.alias: there is no input {alias!r} before it")
+            raise CaseError(f"{where}.alias: there is no input {told(alias)} before it")
         inputs[name] = _parse_tensor(record, where, alias, inputs[alias].bits if alias is not None else None)
+        if sum(len(tensor.bits) for tensor in inputs.values()) > _MOST_BYTES:
+            raise CaseError(f"inputs: take more than {_MOST_BYTES >> 20} MiB")
     return inputs
 
 
 def _parse_tensor(record: Mapping[str, Any], where: str, alias: str | None, shared: bytes | None) -> Tensor:
-    layout = _parse_layout(record, where)
-    bits = _parse_bits(record, where) if shared is None else shared
+    dtype = _parse_dtype(record, where)
+    layout = _parse_layout(record, where, ITEMSIZE[dtype])
+    bits = _parse_bits(record, where, ITEMSIZE[dtype], layout.size) if shared is None else shared
     try:
-        return Tensor(text(record, "dtype", where), layout, bits, alias)
+        return Tensor(dtype, layout, bits, alias)
     except CaseError as error:
         raise CaseError(f"{where}.{error}") from error
+
+
+def _parse_dtype(record: Mapping[str, Any], where: str) -> str:
+    dtype = text(record, "dtype", where)
+    if dtype not in ITEMSIZE:
+        raise CaseError(f"{where}.dtype: unknown dtype {told(dtype)}; known: {', '.join(ITEMSIZE)}")
+    return dtype
 
 
 def parse_output(value: object, where: str) -> Output:
     """An output from JSON; CaseError, naming the field, where it is broken."""
     record = as_object(value, where)
-    alias = _parse_alias(record, where)
-    try:
-        return Output(text(record, "dtype", where), _parse_layout(record, where), alias)
-    except CaseError as error:
-        problem = str(error)
-        raise CaseError(problem if problem.startswith(where) else f"{where}.{problem}") from error
+    alias, dtype = _parse_alias(record, where), _parse_dtype(record, where)
+    return Output(dtype, _parse_layout(record, where, ITEMSIZE[dtype]), alias)
 
 
 def _parse_alias(record: Mapping[str, Any], where: str) -> str | None:
     alias = record.get("alias")
     if alias is not None and not isinstance(alias, str):
-        raise CaseError(f"{where}.alias: {alias!r} is not the name of an input")
+        raise CaseError(f"{where}.alias: {told(alias)} is not the name of an input")
     return alias

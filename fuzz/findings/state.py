@@ -9,10 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fuzz.base.errors import UsageError
+from fuzz.base.text import printable
 
 
 class StateError(UsageError):
-    """A state that cannot be used as it is. The message says what to do."""
+    """A state that cannot be used as it is. The message says what to do, on one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
+
+
+class BrokenStateError(StateError):
+    """A state whose content is damaged, or was never written by kernelfuzz."""
 
 
 DATABASE, FINDINGS, PAGE = "state.sqlite", "findings", "report.html"
@@ -30,7 +38,7 @@ def make_state(state: Path) -> None:
 def latest_state(state: Path) -> Path:
     """The database of a state in which some night was run. Raises StateError where none was."""
     path = state / DATABASE
-    if not path.is_file():
+    if not path.exists():
         raise StateError(f"--state {state}: no night was ever run there")
     return path
 
@@ -42,7 +50,10 @@ def locked(folder: Path) -> Iterator[None]:
     The kernel releases the lock with the process, however it ends: a killed job leaves no stale lock behind.
     """
     path = folder / "nightly.lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        raise StateError(f"--state {folder}: {path.name} cannot be written: {error.strerror}") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

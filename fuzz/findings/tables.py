@@ -9,17 +9,33 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey
+from sqlalchemy import JSON, Dialect, ForeignKey, String, TypeDecorator
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from fuzz.base.text import printable_lines
 
 SCHEMA = 3
 """The version of the tables. Versions 1 and 2, which kept totals, can be read: see `fuzz.findings.database`."""
 
 
+class Words(TypeDecorator[str]):
+    """Text that is printable lines when it is read: a state may be another's."""
+
+    impl = String
+    cache_ok = True
+
+    @property
+    def python_type(self) -> type[str]:
+        return str
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        return printable_lines(value) if isinstance(value, str) else value
+
+
 class Base(DeclarativeBase):
     """All tables."""
 
-    type_annotation_map = {dict[str, Any]: JSON}  # noqa: RUF012 (SQLAlchemy's name)
+    type_annotation_map = {dict[str, Any]: JSON, str: Words}  # noqa: RUF012 (SQLAlchemy's name)
 
 
 class NightRow(Base):

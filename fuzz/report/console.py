@@ -1,13 +1,14 @@
 """Consoles for results and for progress, and plain tables for either a terminal or Markdown.
 
-What is printed is shown as it is: names such as 'kernelfuzz[torch]' are no markup, and numbers have no colours of their
-own. Both consoles honour NO_COLOR.
+What is printed is shown as it is: names such as 'kernelfuzz[torch]' are no markup, ':bug:' is no picture, and numbers
+have no colours of their own. Both consoles honour NO_COLOR.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 from rich.console import Console
 from rich.table import Table
@@ -27,13 +28,13 @@ class PlainTable:
 
 def results() -> Console:
     """The console of stdout. Its tables are wide where it is no terminal."""
-    console = Console(highlight=False, markup=False)
-    return console if console.is_terminal else Console(highlight=False, markup=False, width=_FILE_WIDTH)
+    console = Console(highlight=False, markup=False, emoji=False)
+    return console if console.is_terminal else Console(highlight=False, markup=False, emoji=False, width=_FILE_WIDTH)
 
 
 def progress() -> Console:
     """The console of stderr. It breaks no line."""
-    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def bare_table() -> Table:
@@ -60,4 +61,4 @@ def markdown_table(table: PlainTable) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(escape(cell, quote=False).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

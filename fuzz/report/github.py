@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import escape
 
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.outline import Failure, Outline
@@ -82,4 +83,5 @@ def escaped_property(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return text.replace("\n", " ")
+    """Text in Markdown: as data, which begins no tag of HTML."""
+    return escape(text.replace("\n", " "), quote=False)

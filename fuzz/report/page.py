@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from fuzz.findings.casefile import write_whole
+from fuzz.base.files import write_whole
 from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
 from fuzz.report.night import broken_of, idle_reasons, partly_run
 from fuzz.report.page_charts import Bars, accuracy_of
@@ -133,8 +133,12 @@ def _cause(bucket: BucketTotals) -> str:
 
 def _pack_option(command: str) -> str:
     """' --pack FOLDER' as the night was given it; '' where it ran the built-in kernels."""
-    words = shlex.split(command)
-    return f" --pack {shlex.quote(words[words.index('--pack') + 1])}" if "--pack" in words else ""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # the state is another's
+        return ""
+    pack = words[words.index("--pack") + 1 :] if "--pack" in words else []
+    return f" --pack {shlex.quote(pack[0])}" if pack else ""
 
 
 def _reproduction(bucket: BucketTotals) -> str:

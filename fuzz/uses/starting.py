@@ -81,7 +81,7 @@ def started(
             pool.watch = partial(_name_slowest, lambda line: status.update(f"{what} {line}"))
             stack.enter_context(pool)
             pool.watch = patient
-        for line in not_run_lines(not_running(pool)):
+        for line in (*pool.notices, *not_run_lines(not_running(pool))):
             console.print(line, style="yellow")
         yield pool
 

@@ -28,9 +28,10 @@ class Spec:
     """The kernel to run, and where."""
 
     source: str
-    """The file with the text to run: the kernel's own, with its edits applied."""
+    """The file with the text to run: a copy of the kernel's own, with its edits applied, among copies of the files in
+    its folder. They are what was there when the run began."""
     folder: str
-    """The folder where the kernel's source is, for its relative imports."""
+    """The folder where the kernel's source is, for relative imports of what is not copied."""
     op: str
     entry: str
     framework: str
@@ -61,11 +62,11 @@ def decoded(text: str) -> Spec:
     return Spec(**json.loads(text))
 
 
-def source_digest(text: str, folder: Path) -> str:
-    """A digest of the kernel's text and of every Python file in its folder, which it may import."""
-    digest = hashlib.sha256(text.encode())
-    for path in sorted(folder.glob("*.py")):
-        digest.update(b"\0" + path.name.encode() + b"\0" + path.read_bytes())
+def source_digest(texts: Mapping[str, str]) -> str:
+    """A digest of the kernel's text and of every Python file in its folder, which it may import, by their names."""
+    digest = hashlib.sha256()
+    for name in sorted(texts):
+        digest.update(name.encode() + b"\0" + texts[name].encode() + b"\0")
     return digest.hexdigest()
 
 
@@ -86,9 +87,11 @@ class LoadedKernel:
     """The entry function of a kernel's source."""
 
     def __init__(self, spec: Spec) -> None:
-        self._path, self._folder = spec.source, spec.folder
-        text = Path(spec.source).read_text(encoding="utf-8")
-        self.digest = source_digest(text, Path(spec.folder))
+        self._path, self._folders = spec.source, (str(Path(spec.source).parent), spec.folder)
+        copies = Path(spec.source).parent.glob("*.py")
+        texts = {path.name: path.read_text(encoding="utf-8") for path in copies}
+        text = texts[Path(spec.source).name]
+        self.digest = source_digest(texts)
         try:
             self.module = _load(text, spec, f"_kernelfuzz_{self.digest[:12]}")
         except BaseException as error:
@@ -121,7 +124,7 @@ class LoadedKernel:
         except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
                 raise
-            return Raised(is_rejection(error, (self._path, self._folder)), self._words(error))
+            return Raised(is_rejection(error, self._folders), self._words(error))
 
     def _words(self, error: BaseException) -> str:
         """The error in one line, with the last line of the kernel's file that was reached."""
@@ -167,9 +170,9 @@ def _load(text: str, spec: Spec, top: str) -> ModuleType:
     """Execute the source as a module of a private package, so that it can import its siblings relatively."""
     folder, path = Path(spec.folder), Path(spec.source)
     inner = f"{top}.{folder.name}"
-    for name, place in ((top, folder.parent), (inner, folder)):
+    for name, places in ((top, (folder.parent,)), (inner, (path.parent, folder))):
         package = ModuleType(name)
-        package.__path__ = [str(place)]
+        package.__path__ = [str(place) for place in places]
         sys.modules[name] = package
     loading = importlib.util.spec_from_file_location(f"{inner}.{path.stem}", path)
     assert loading is not None

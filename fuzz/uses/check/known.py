@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fuzz.base import __version__
 from fuzz.base.case import CaseError
-from fuzz.findings import casefile
+from fuzz.findings import casefile, document
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import Found
 from fuzz.uses.check.plan import Plan
@@ -28,8 +28,8 @@ def remembered(todo: Plan, op: str) -> list[Kept]:
     found = []
     for value in sorted(todo.database.fetch(todo.key)) if todo.database is not None else ():
         try:
-            case, how = casefile.from_json(json.loads(value))
-        except (ValueError, CaseError):
+            case, how = casefile.from_json(document.parsed(value.decode()))
+        except (UnicodeDecodeError, CaseError):
             continue
         if case.op == op:
             found.append(Kept(Path("of the Hypothesis database"), case, how))

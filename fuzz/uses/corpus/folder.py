@@ -3,7 +3,6 @@ kept cases are run."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,8 +11,8 @@ from typing import Any
 
 from fuzz.base.case import Case, CaseError
 from fuzz.base.errors import UsageError
-from fuzz.base.validity import check_case
-from fuzz.findings import casefile
+from fuzz.base.text import printable
+from fuzz.findings import casefile, document
 from fuzz.findings.casefile import Found
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS, Entry, twin_of
@@ -96,18 +95,18 @@ def kept_cases(folder: Path) -> Iterator[Kept]:
 def load(path: Path) -> Kept:
     """Read and check one case file. Raises CaseError, naming the file, for whatever is wrong with it."""
     case, found = casefile.load(path)
-    try:
-        check_case(case)
-    except CaseError as error:
-        raise CaseError(f"{path}: {error}") from error
     named = _NAMED_BY_DIGEST.fullmatch(path.stem)
     if named is not None and not case.digest.startswith(named[1]):
         raise CaseError(f"{path}: named by a digest that is not its own; call it {file_name(case)}")
     about = _read(path).get("about", {})
     if not isinstance(about, dict) or not all(isinstance(text, str) for text in about.values()):
         raise CaseError(f"{path}: about: must hold text only")
-    if about.get("law", "rerun") not in LAWS:
-        raise CaseError(f"{path}: about.law: unknown law {about['law']!r}; known: {', '.join(LAWS)}")
+    about = {printable(name): printable(text) for name, text in about.items()}
+    law = about.get("law", "rerun")
+    if law not in LAWS:
+        raise CaseError(f"{path}: about.law: unknown law {law!r}; known: {', '.join(LAWS)}")
+    if "law" in about and not LAWS[law].applies(case):
+        raise CaseError(f"{path}: about.law: {law} does not apply to this case")
     return Kept(path, case, found, about)
 
 
@@ -125,10 +124,7 @@ def keep(kept: Kept, folder: Path) -> Path | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise CaseError(f"{path}: not a JSON file: {error}") from error
+    record = document.read(path)
     return record if isinstance(record, dict) else {}
 
 

@@ -3,7 +3,6 @@ make their data, the fills, give bits that no library version changes."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,11 +12,16 @@ from typing import Any
 import mpmath
 import numpy as np
 
+from fuzz.base.capability import MAX_RANK
 from fuzz.base.case import Case, CaseError, Origin, contiguous
 from fuzz.base.draw import GIVEN, Draw, Given, Part, Placement
 from fuzz.base.dtypes import quantise
 from fuzz.base.op import OPS, Op
 from fuzz.base.stream import Reals, Stream
+from fuzz.base.text import printable
+from fuzz.base.validity import check_case
+from fuzz.findings import document
+from fuzz.findings.document import told
 from fuzz.generate.given import given_rows, rows_of
 from fuzz.generate.realise import realise
 from fuzz.uses.corpus.folder import SUITE
@@ -27,6 +31,8 @@ MOST_ELEMENTS = 8192
 """The rows of a tensor in a gate are cut until it has this many elements, since rows beyond the first few repeat what
 was seen."""
 LONGEST_ROW = 32768
+_LARGEST = 1 << 31
+"""No number of a shape or a place is larger: published sweeps are of what fits into memory."""
 
 Fill = Mapping[str, Any]
 """A fill is such as {"fill": "uniform", "low": -2.3, "high": -1.8}."""
@@ -120,15 +126,16 @@ class Published:
 
 def load_suite(path: Path) -> Suite:
     """Read a suite. Raises SuiteError."""
+    record = document.read(path)
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
         if record.get(SUITE) != VERSION:
-            raise SuiteError(f"format {record.get(SUITE)!r} is not one that this version reads ({VERSION})")
-        return Suite(record["system"], record["source"], tuple(_sweep(each) for each in record["sweeps"]))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, TypeError, AttributeError, CaseError) as error:
-        raise SuiteError(f"{path}: not a suite: {error}") from error
+            raise SuiteError(f"format {told(record.get(SUITE))} is not one that this version reads ({VERSION})")
+        system, source = printable(record["system"]), printable(record["source"])
+        return Suite(system, source, tuple(_sweep(each) for each in record["sweeps"]))
     except KeyError as error:
         raise SuiteError(f"{path}: not a suite: {error.args[0]} is missing") from error
+    except (TypeError, AttributeError, CaseError) as error:
+        raise SuiteError(f"{path}: not a suite: {error}") from error
 
 
 def expand(suite: Suite) -> Iterator[Published]:
@@ -140,16 +147,31 @@ def expand(suite: Suite) -> Iterator[Published]:
                 continue
             for dtype in sweep.dtypes:
                 for eps in sweep.eps:
-                    case = realise(_draw(suite.system, sweep, _cut(shape, sweep.axis), dtype, eps))
-                    yield Published(suite.system, sweep, case, shape)
+                    yield Published(suite.system, sweep, _case(suite.system, sweep, shape, dtype, eps), shape)
+
+
+def _case(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, eps: float) -> Case:
+    """One of them. Raises SuiteError: what a sweep says of its fills and places shows here."""
+    cut = _cut(shape, sweep.axis)
+    if math.prod(max(extent, 1) for extent in cut) > LONGEST_ROW * MOST_ELEMENTS:
+        raise SuiteError(f"{system}: sweep {sweep.name}: shape {told(shape)}: an empty tensor of too many rows")
+    try:
+        case = realise(_draw(system, sweep, cut, dtype, eps))
+        check_case(case)
+    except SuiteError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise SuiteError(f"{system}: sweep {sweep.name}: shape {told(shape)}: {error}") from error
+    return case
 
 
 def _sweep(record: Mapping[str, Any]) -> Sweep:
-    name = str(record["name"])
+    name = printable(str(record["name"]))
     try:
         known = {
             **record,
-            "shapes": tuple(tuple(int(extent) for extent in shape) for shape in record["shapes"]),
+            "name": name,
+            "shapes": tuple(tuple(_extent(extent) for extent in shape) for shape in record["shapes"]),
             **{key: tuple(record[key]) for key in ("dtypes", "eps", "optional") if key in record},
             "tolerance": {key: Tolerance(**allowed) for key, allowed in record.get("tolerance", {}).items()},
         }
@@ -157,8 +179,19 @@ def _sweep(record: Mapping[str, Any]) -> Sweep:
     except (TypeError, ValueError) as error:
         raise SuiteError(f"sweep {name}: {error}") from error
     if sweep.op not in OPS:
-        raise SuiteError(f"sweep {name}: unknown op {sweep.op!r}; known: {', '.join(OPS)}")
+        raise SuiteError(f"sweep {name}: unknown op {told(sweep.op)}; known: {', '.join(OPS)}")
+    if not all(0 < len(shape) <= MAX_RANK for shape in sweep.shapes):
+        raise SuiteError(f"sweep {name}: shapes: each needs from 1 to {MAX_RANK} axes")
+    for place, number in (("axis", sweep.axis), ("pitch", sweep.pitch), ("shift", sweep.shift)):
+        if not isinstance(number, int) or abs(number) > _LARGEST:
+            raise SuiteError(f"sweep {name}: {place}: {told(number)} is not an integer, or too large")
     return sweep
+
+
+def _extent(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        raise ValueError(f"shapes: {told(value)} is not an extent")
+    return value
 
 
 def _cut(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

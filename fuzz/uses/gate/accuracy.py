@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.base.case import CaseError
+from fuzz.base.text import printable
+from fuzz.findings import document
 from fuzz.report.totals import and_more, by_reason
 from fuzz.uses.corpus.folder import ACCURACY
 
@@ -89,18 +91,16 @@ class Ratchet:
 
 def load_accuracy(path: Path) -> Ratchet:
     """Read the file. Raises CaseError, naming it, where it is broken."""
+    record = document.read(path)
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
         if record.get(ACCURACY) != VERSION:
             known = f"is not one that this version reads ({VERSION})"
             again = "remove it, and write it anew: kernelfuzz gate --update-accuracy"
             raise CaseError(f"{path}: format {record.get(ACCURACY)!r} {known}; {again}")
         lines = [line for targets in record["worst"].values() for line in targets.items()]
-        on = {target: str(line[_ON]) for target, line in lines}
+        on = {printable(target): printable(str(line[_ON])) for target, line in lines}
         return Ratchet(dict(_entries(record["worst"])), on)
-    except OSError as error:
-        raise CaseError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, CaseError):
             raise
         raise CaseError(f"{path}: not an accuracy file: {error!r}") from error
@@ -111,7 +111,8 @@ def _entries(worst: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[t
         for target, dtypes in targets.items():
             for dtype in dtypes.keys() - {_ON}:
                 ratio, ulp, case = dtypes[dtype]
-                yield (kernel, target, dtype), Accuracy(float(str(ratio)), float(str(ulp)), str(case))
+                key = printable(kernel), printable(target), printable(dtype)
+                yield key, Accuracy(float(str(ratio)), float(str(ulp)), printable(str(case)))
 
 
 def save_accuracy(path: Path, ratchet: Ratchet) -> None:

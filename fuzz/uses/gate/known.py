@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.base.errors import UsageError
+from fuzz.base.text import printable
 from fuzz.base.verdict import Verdict
+from fuzz.findings import document
+from fuzz.findings.document import told
 
 _REQUIRED = ("kernel", "verdict", "issue", "expires")
 _OPTIONAL = ("law", "target", "case")
@@ -20,6 +22,9 @@ _OPTIONAL = ("law", "target", "case")
 
 class KnownError(UsageError):
     """A file of known failures that cannot be read. The message names the entry."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 @dataclass(frozen=True)
@@ -90,12 +95,11 @@ class Watch:
 def load_known(path: Path) -> tuple[Known, ...]:
     """Read a TOML or JSON file: a list 'known' of entries. Raises KnownError."""
     try:
-        text = path.read_text(encoding="utf-8")
-        record = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise KnownError(f"--known {path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
-        raise KnownError(f"--known {path}: {error}") from error
+        text = document.read_text(path)
+        record = document.parsed(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (RecursionError, ValueError) as error:  # TOMLDecodeError and CaseError among them
+        said = str(error).removeprefix(f"{path}: ")
+        raise KnownError(f"--known {path}: {said}") from error
     entries = record.get("known") if isinstance(record, dict) else None
     if not isinstance(entries, list) or set(record) != {"known"}:
         raise KnownError(f"--known {path}: must hold a list called 'known' and nothing else: [[known]] in TOML")
@@ -113,6 +117,7 @@ def _entry(record: object, where: str, path: Path) -> Known:
     words = {name: record[name] for name in record if name not in ("expires", "case")}
     if not all(isinstance(word, str) for word in words.values()):
         raise KnownError(f"{where}: {', '.join(words)} must be text")
+    words = {name: printable(word) for name, word in words.items()}
     if record["verdict"] not in {verdict.value for verdict in Verdict if verdict.is_finding}:
         raise KnownError(f"{where}: verdict: {record['verdict']!r} is not the verdict of a finding")
     case = record.get("case")
@@ -127,4 +132,4 @@ def _day(value: Any, where: str) -> date:
     try:
         return value if isinstance(value, date) else date.fromisoformat(value)
     except (TypeError, ValueError) as error:
-        raise KnownError(f"{where}: expires: {value!r} is not a day such as 2027-01-31") from error
+        raise KnownError(f"{where}: expires: {told(value)} is not a day such as 2027-01-31") from error

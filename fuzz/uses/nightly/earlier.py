@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fuzz.base.case import CaseError
@@ -18,30 +18,35 @@ def corpora_of(pack: Path) -> tuple[Path, ...]:
     return tuple(folder for folder in folders if folder.is_dir())
 
 
-def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept], list[str]]:
-    """The cases of `ops` in these folders, the first folder's first, and a line for each file that is broken."""
+def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept], dict[Path, str]]:
+    """The cases of `ops` in these folders, the first folder's first, and what is wrong with each broken file."""
     found: list[Kept] = []
-    broken = []
+    broken = {}
     wanted = set(ops)
     for path in (path for folder in folders for path in json_files(folder)):
         try:
             kept = load(path) if kind_of(path) == CASE else None
         except CaseError as error:
-            broken.append(f"not replayed: {error}")
+            broken[path] = str(error)
             continue
         if kept is not None and kept.case.op in wanted:
             found.append(kept)
     return found, broken
 
 
-def published(folders: Sequence[Path], ops: Iterable[str]) -> Iterator[list[Entry]]:
-    """The cases of the suites in these folders, one at a time: there are many."""
+def published(
+    folders: Sequence[Path], ops: Iterable[str], broken: Callable[[str], object], known: Collection[Path] = ()
+) -> Iterator[list[Entry]]:
+    """The cases of the suites in these folders, one at a time: there are many. A suite is left where it is broken,
+    which `broken` is told; `known` are files that are broken as a whole."""
     wanted = set(ops)
-    suites = (path for folder in folders for path in json_files(folder) if kind_of(path) == SUITE)
-    for path in suites:
-        for each in expand(load_suite(path)):
-            if each.case.op in wanted:
-                yield [Entry(each.case)]
+    for path in (path for folder in folders for path in json_files(folder) if path not in known):
+        try:
+            for each in expand(load_suite(path)) if kind_of(path) == SUITE else ():
+                if each.case.op in wanted:
+                    yield [Entry(each.case)]
+        except CaseError as error:
+            broken(f"not replayed: {error}")
 
 
 def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]]:

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.target import Target
+from fuzz.base.files import set_aside
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, Source, by_family
@@ -197,8 +198,9 @@ class NightRun:
     def _replay(self) -> None:
         """Findings of earlier nights, files that a killed session left behind, corpora."""
         known, broken = known_cases((self._findings, *self._corpora), self.ops)
-        for line in broken:
-            self.say(line)
+        for path, why in broken.items():
+            kept = f"; it is kept as {set_aside(path).name}" if path.parent == self._findings else ""
+            self.say(f"not replayed: {why}{kept}")
         book = self.recorder.book
         names = {bucket.path: name for name, bucket in book.buckets.items() if bucket.path is not None}
         book.replaying = {entries_of(each)[-1].case.digest: names[each.path] for each in known if each.path in names}
@@ -217,7 +219,7 @@ class NightRun:
         left = end - time.monotonic()
         if left > 0 and not self.session.stopping.wanted:  # so all of them were replayed
             self._sweep(known)
-            self.runner.replay(until(published(self._corpora, self.ops), left))
+            self.runner.replay(until(published(self._corpora, self.ops, self.say, broken), left))
 
     def _sweep(self, known: Sequence[Kept]) -> None:
         """Remove the case files that no bucket keeps: they were replayed, and what still fails is kept now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from fuzz.adapters import build, c
 from fuzz.adapters.build import Builder, BuildError, CacheError, edited_source
 from fuzz.adapters.c import CKernel
-from fuzz.adapters.target import NotRun, Target
+from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import c_program, c_target
 
@@ -45,14 +46,73 @@ def test_everything_that_decides_the_code_is_in_the_digest(target: Target, tmp_p
     ]
     digests = [c_program(variant, builder).digest for variant in variants]
     kernel.source.with_name("inner.h").write_text("#define PART KF_OK\n")
-    digests.append(c_program(target, builder).digest)
+    assert c_program(target, builder).digest == digests[0], "what is saved during a run is of the next run"
+    digests.append(c_program(c_target(replace(kernel), "native"), builder).digest)
     assert len(set(digests)) == len(digests)
 
 
 def test_nothing_half_written_stays_in_the_cache(target: Target, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     c_program(target, Builder(cache))
-    assert sorted(path.name.split("-")[0] for path in cache.iterdir()) == ["parts", "worker"]
+    assert sorted(path.name.split("-")[0] for path in cache.iterdir() if not path.suffix) == ["parts", "worker"]
+    assert {path.suffix for path in cache.iterdir()} == {"", ".sha256"}
+
+
+def _emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def _garbage(path: Path) -> None:
+    path.write_bytes(b"\x7fELF" + bytes(range(256)) * 40)
+
+
+def _one_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "inside").write_text("something")
+
+
+@pytest.mark.parametrize("damage", [_emptied, _cut_off, _garbage, _one_bit, _a_folder])
+@pytest.mark.parametrize("what", ["worker", "parts"])
+def test_a_damaged_cache_is_said_set_aside_and_made_anew(
+    target: Target, tmp_path: Path, what: str, damage: Callable[[Path], None]
+) -> None:
+    target.kernel.source.with_name("inner.h").write_text("#define PART KF_OK\n")
+    cache = tmp_path / "cache"
+    built = c_program(target, Builder(cache))
+    [path] = [path for path in cache.glob(f"{what}-*") if not path.suffix]
+    good = path.read_bytes()
+    damage(path)
+    if what == "parts":  # they are needed again where the worker is gone
+        built.path.unlink()
+    builder = Builder(cache)
+    assert c_program(target, builder) == built
+    [said] = builder.notices
+    assert said.startswith(f"{path}: damaged; it is kept as {path.name}.broken-1")
+    assert path.with_name(f"{path.name}.broken-1").exists()
+    assert path.read_bytes() == good, "the same sources give the same file"
+    with WorkerPool([target], cache=cache) as pool:
+        assert not pool.notices
+        assert isinstance(pool.statuses[target.id], Attestation)
+
+
+def test_a_damaged_source_of_a_python_kernel_is_made_anew(tmp_path: Path) -> None:
+    path = Builder(tmp_path).text("python-abc", "k.py", "def f(): ...\n")
+    for damage in (_emptied, _a_folder):
+        damage(path)
+        builder = Builder(tmp_path)
+        assert builder.text("python-abc", "k.py", "def f(): ...\n").read_text() == "def f(): ...\n"
+        assert len(builder.notices) == 1
 
 
 def test_a_compile_error_is_shown_whole(target: Target, tmp_path: Path) -> None:

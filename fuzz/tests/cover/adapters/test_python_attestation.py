@@ -86,7 +86,7 @@ def test_an_attestation_is_held_to_its_target(
 ) -> None:
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
     if "digest" in change:
-        monkeypatch.setattr("fuzz.adapters.python.source_digest", lambda text, folder: "0000")
+        monkeypatch.setattr("fuzz.adapters.python.source_digest", lambda texts: "0000")
     else:
         compiled = Framework(("torch", "triton"), (DevicePlacement("interpret", "compiled", 30.0),))
         target = replace(target, adapter=PythonAdapter(compiled))

@@ -1,0 +1,26 @@
+"""Files that must be whole: written so, or set aside where they are not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, content: str) -> None:
+    """Write a text file. It appears whole or not at all: a full disk or a kill leaves no half file."""
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(content, encoding="utf-8", errors="replace")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename what is broken, so that another can be made in its place and nothing is lost; its new name."""
+    number = 1
+    while os.path.lexists(aside := path.with_name(f"{path.name}.broken-{number}")):
+        number += 1
+    path.rename(aside)
+    return aside

@@ -1,0 +1,35 @@
+"""Text that others wrote, made safe to print: of a case file or a state, of a kernel, a compiler, an exception.
+
+Such text comes in at few places and goes out at many: a terminal, a log, GitHub, a page, a comment of a program. So it
+is made plain where it comes in, and what goes out escapes only what its own format gives a meaning to.
+"""
+
+from __future__ import annotations
+
+import re
+
+_MOST = 2000
+"""So many characters of a text are kept: no line of ours is so long, and compilers repeat whole sources."""
+_COMMAND = re.compile(r":(?=:[A-Za-z-]+(?:::|\s|$))|#(?=#\[)")
+"""What begins a workflow command of GitHub: `::name::` or `::name key=value::` after blanks, `##[name]` anywhere."""
+
+
+def printable(text: str) -> str:
+    """The text as one line that nothing obeys: whatever is no visible character is written as Python escapes it.
+
+    These are control characters and line ends, marks that turn the direction of writing, and lone surrogates. What
+    would begin a command of a code host is escaped too. Plain text stays as it is, and so does what was made here.
+    """
+    text = text if len(text) <= _MOST else f"{text[: _MOST - 4]} ..."
+    if not text.isprintable():
+        text = "".join(each if each.isprintable() else _escaped(each) for each in text)
+    return _COMMAND.sub(lambda first: f"\\x{ord(first[0]):02x}", text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def printable_lines(text: str) -> str:
+    """The same for a text of several lines, each by itself."""
+    return "\n".join(map(printable, text.splitlines()))

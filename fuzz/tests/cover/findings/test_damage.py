@@ -1,0 +1,145 @@
+"""States that are damaged or another's: said, set aside, begun anew; never a file outside their folder."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from fuzz.base.verdict import Verdict
+from fuzz.findings.bucket import Bucket, Source
+from fuzz.findings.casefile import save
+from fuzz.findings.database import open_state, opened_state
+from fuzz.findings.database_store import DatabaseStore
+from fuzz.findings.database_views import view
+from fuzz.findings.state import BrokenStateError, StateError, locked
+from fuzz.findings.store import Unsaved
+from fuzz.judge.judge import Judgement
+from fuzz.report.page import page
+from fuzz.tests.common.examples import plain
+from fuzz.tests.common.strangers import TEXTS
+from fuzz.triage.finding import Finding
+from fuzz.uses.nightly.earlier import known_cases, published
+from fuzz.uses.nightly.opening import Turn, begin_slice, note_targets, open_night
+
+
+def a_state(folder: Path, text: str = "what failed") -> Path:
+    """A night with a finding whose words are these."""
+    path = folder / "state.sqlite"
+    engine = open_state(path)
+    position = open_night(engine, 1, 10.0, "kernelfuzz nightly --pack 'x", {}, resume=False).position
+    begin_slice(engine, position, Turn(0, "rms_norm", 5, 1.0))
+    case = plain(5)
+    finding = Finding(case, Judgement("c-k@native", case.digest, Verdict.FAIL_NUMERIC, 2.0), told=(text,))
+    bucket = Bucket("k-values", "k", finding, (5, 0), "c-k@native", Source(5), folder / "5.json", written=True)
+    store = DatabaseStore(engine, folder, position, lambda bucket: text)
+    note_targets(engine, position.night, (), {})
+    with engine.begin() as connection:
+        row = "(1, 'c-k@native', 'k', 'rms_norm', 1, '', '{}')"
+        connection.exec_driver_sql(
+            f"INSERT INTO target (night_id, name, kernel, op, runs, reason, attested) VALUES {row}"
+        )
+    batch = Unsaved(buckets={"k-values": bucket}, sightings=Counter({("k-values", "c-k@native"): 1}))
+    assert store.commit(batch) == ""
+    engine.dispose()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path
+
+
+def sql(statement: str) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(statement)
+
+    return change
+
+
+def a_page_of_zeros(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[4096:8192] = bytes(4096)
+    path.write_bytes(content)
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "text": lambda path: path.write_text("this is no database, but long enough to be taken for one " * 9),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:5000]),
+    "a page of zeros": a_page_of_zeros,
+    "a folder": a_folder,
+    "a column is gone": sql("ALTER TABLE bucket DROP COLUMN core"),
+    "a word for a number": sql("UPDATE night SET seed = 'seven'"),
+    "bytes for a word": sql("UPDATE bucket SET text = x'ff00'"),
+    "no time": sql("UPDATE night SET started = 'yesterday'"),
+    "broken JSON": sql("UPDATE night SET environment = '{'"),
+    "JSON of another kind": sql("UPDATE target SET attested = '[]'"),
+    "infinite seconds": sql("UPDATE night SET limit_s = 9e999"),
+    "a verdict of nobody": sql("UPDATE bucket SET verdict = 'MAYBE'"),
+    "a rule that is none": sql("UPDATE bucket SET core = '[[1]]'"),
+    "a row that refers to none": sql("UPDATE sighting SET bucket_id = 77"),
+    "a file elsewhere": sql("UPDATE bucket SET case_file = '../../precious.json'"),
+    "an absolute file": sql("UPDATE bucket SET case_file = '/tmp/precious.json'"),
+}
+
+
+@pytest.mark.parametrize("name", list(DAMAGE))
+def test_a_damaged_state_is_said_set_aside_and_begun_anew(tmp_path: Path, name: str) -> None:
+    path = a_state(tmp_path)
+    DAMAGE[name](path)
+    with pytest.raises(BrokenStateError) as caught:
+        open_state(path)
+    assert str(caught.value).isprintable()
+    engine, said = opened_state(path)
+    assert said.startswith(f"{path}: ")
+    assert said.endswith("; it is kept as state.sqlite.broken-1, and a new one begins")
+    assert said.isprintable()
+    assert (tmp_path / "state.sqlite.broken-1").exists()
+    assert open_night(engine, 1, 10.0, "", {}, resume=True).night == 1
+    engine.dispose()
+    assert opened_state(path)[1] == ""
+
+
+def test_a_whole_state_stays_where_it_is(tmp_path: Path) -> None:
+    path = a_state(tmp_path)
+    engine, said = opened_state(path)
+    assert said == ""
+    assert [bucket.row.text for bucket in view(engine).buckets] == ["what failed"]
+    assert [path.name for path in tmp_path.glob("*broken*")] == []
+
+
+def test_words_of_a_state_are_plain_wherever_they_are_shown(tmp_path: Path) -> None:
+    words = "\n".join(TEXTS).encode("utf-8", "replace").decode()  # no database holds a lone surrogate
+    seen = view(open_state(a_state(tmp_path, words)))
+    [bucket] = seen.buckets
+    assert all(line.isprintable() for line in (bucket.row.text + "\n" + bucket.row.explanation).split("\n"))
+    shown = page(seen)
+    assert "<script>alert" not in shown
+    assert all(character.isprintable() or character in "\n\t" for character in shown)
+
+
+def test_a_lock_that_is_no_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "nightly.lock").mkdir()
+    with pytest.raises(StateError, match=r"nightly\.lock cannot be written: Is a directory"), locked(tmp_path):
+        pass
+
+
+def test_a_broken_file_of_a_corpus_is_said_and_the_others_are_replayed(tmp_path: Path) -> None:
+    save(tmp_path / "good.json", plain(5))
+    (tmp_path / "broken.json").write_text('{"kernelfuzz case": 1, "op": 7}')
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "suite.json").write_text('{"kernelfuzz suite": 1, "system": "s", "source": "s", "sweeps": 3}')
+    known, broken = known_cases([tmp_path], ["rms_norm"])
+    assert [kept.path.name for kept in known] == ["good.json"]
+    assert sorted(path.name for path in broken) == ["broken.json", "deep.json"]
+    said: list[str] = []
+    assert list(published([tmp_path], ["rms_norm"], said.append, broken)) == []
+    [line] = said
+    assert "suite.json: not a suite" in line
