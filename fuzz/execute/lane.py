@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from fuzz.adapters.build import Builder, BuildError
 from fuzz.adapters.target import Attestation, AttestationError, NotRun, Program, Target
 from fuzz.base.case import Case
-from fuzz.base.outcome import Outcome, Status
+from fuzz.base.outcome import Outcome
+from fuzz.execute.blame import Blame, Conduct
 from fuzz.execute.schedule import Schedule
 from fuzz.execute.worker import Encoded, LostError, Worker
-from fuzz.transport import records
-from fuzz.transport.process import EndedError, Ending
+from fuzz.transport.process import EndedError
 
 _AT_FAULT = (BuildError, AttestationError, EndedError)
 """What ends the start of a worker by its kernel's own doing. A missing device or process is not."""
@@ -41,64 +41,6 @@ class Wait:
         return f"{self.case.op} {x.dtype} {list(x.layout.shape)}, {self.seconds:.0f} s of {self.limit:g} s"
 
 
-class _ObservedWorker(Worker):
-    """A worker that can be asked which case it runs, and that gives up a kernel whose cases hang again and again."""
-
-    def __init__(self, target: Target, program: Program, limit: float, most_hangs: int | None, hangs: int) -> None:
-        super().__init__(target, program, limit)
-        self.hangs = hangs
-        self._most_hangs = most_hangs
-        self._running: tuple[Sequence[Encoded], list[Outcome], int] = (), [], 0
-        """The cases that were sent, the list to which their outcomes are added, and its length before."""
-        self._count_hangs(0)
-
-    @property
-    def case(self) -> Case | None:
-        """The case that runs now, asked from any thread; None while a process starts."""
-        cases, outcomes, before = self._running
-        done = len(outcomes) - before
-        return cases[done][0] if 0 <= done < len(cases) else None
-
-    def start(self) -> Attestation:
-        """As of a worker, but raises LostError whatever is wrong: what was run before is not lost with it."""
-        try:
-            return super().start()
-        except (BuildError, AttestationError) as error:
-            raise self._given_up(error) from error
-        except (LookupError, ValueError) as error:
-            wrong = AttestationError(f"its worker says of itself what cannot be read: {error!r}")
-            raise self._given_up(wrong) from wrong
-
-    def cut(self, reason: str) -> None:
-        """As `stop`, with a reason for the cases that are not run."""
-        self.stop()
-        self._lost = reason
-
-    def _given_up(self, error: Exception) -> LostError:
-        self.renew()
-        self._lost = str(error)
-        return LostError(self._lost)
-
-    def _continue(
-        self, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int = records.AUDIT_LAST
-    ) -> Ending | None:
-        self._running = cases, outcomes, len(outcomes)
-        try:
-            return super()._continue(cases, outcomes, audits)
-        finally:
-            self._running = (), [], 0
-
-    def _judge_culprit(self, culprit: Encoded, first: Ending) -> Outcome:
-        outcome = super()._judge_culprit(culprit, first)
-        self._count_hangs(outcome.status is Status.HUNG)
-        return outcome
-
-    def _count_hangs(self, more: int) -> None:
-        self.hangs += more
-        if self._lost is None and self._most_hangs is not None and self.hangs >= self._most_hangs:
-            self._lost = f"not run again after {self.hangs} cases that hung"
-
-
 class Lane:
     """Builds, starts and feeds the worker of one target; what is submitted first is done first.
 
@@ -110,12 +52,12 @@ class Lane:
         self.busy_s = 0.0
         self._limit = limit
         self._schedule = schedule
-        self._most_hangs = most_hangs
-        self._worker: _ObservedWorker | None = None
+        self._conduct = Conduct(most_hangs)
+        self._worker: Worker | None = None
         self._program: Program | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=target.id)
         self._stopped = False
-        self._cut: tuple[_ObservedWorker | None, int] = None, 0
+        self._cut: tuple[Worker | None, int] = None, 0
         """A worker that was cut off, and the last batch that it was submitted."""
         self._at_work = False
         self._seen: tuple[Case | None, float] = None, 0.0
@@ -124,7 +66,7 @@ class Lane:
     @property
     def restarts(self) -> int:
         """Processes that were replaced although the kernel did nothing wrong."""
-        return 0 if self._worker is None else self._worker.restarts
+        return self._conduct.restarts
 
     @property
     def pid(self) -> int | None:
@@ -157,7 +99,7 @@ class Lane:
         """Break off the batches up to that number: what is not done of them becomes NOT_RUN, for that reason."""
         self._cut = self._worker, number
         if self._worker is not None:
-            self._worker.cut(reason)
+            self._worker.stop(reason)
 
     def stop(self) -> None:
         """End the worker for good, and wait for nothing."""
@@ -184,14 +126,14 @@ class Lane:
         finally:
             self._at_work = False
 
-    def _employed(self) -> _ObservedWorker:
+    def _employed(self) -> Worker:
         """A worker of its own, in the place of one that was cut off."""
         assert self._program is not None
-        before, hangs = self._worker, 0 if self._worker is None else self._worker.hangs
-        self._worker = worker = _ObservedWorker(self.target, self._program, self._limit, self._most_hangs, hangs)
-        if before is not None:
-            worker.restarts = before.restarts
-            before.close()
+        if self._worker is not None:
+            self._worker.close()
+        self._worker = worker = Worker(self.target, self._program, self._limit)
+        if self._conduct.given_up:
+            worker.give_up(self._conduct.given_up)
         if self._stopped:
             worker.stop()
         return worker
@@ -206,7 +148,8 @@ class Lane:
             try:
                 if self._cut[0] is worker and number > self._cut[1]:
                     worker = self._employed()
-                return [outcome for frame in frames for outcome in worker.run(frame)]
+                blame = Blame(worker, self._conduct)
+                return [outcome for frame in frames for outcome in blame.run(frame)]
             finally:
                 self._at_work = False
                 self.busy_s += time.monotonic() - began
