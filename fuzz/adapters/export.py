@@ -119,7 +119,7 @@ def c_script(kernel: Kernel, script: Script, about: Sequence[str]) -> str:
 def _c_comment(lines: Sequence[str]) -> str:
     """It ends where it should: each line begins with ' *', so that none goes on with what ended the one before."""
     plain = (printable(line).replace("*/", "* /") for line in lines)
-    return "\n".join(["/*", *(f" * {line}".rstrip() for line in plain), " */"])
+    return "/*" + "\n *".join(f" {line}".rstrip() for line in plain) + "\n */"
 
 
 def _python_comment(lines: Sequence[str]) -> list[str]:

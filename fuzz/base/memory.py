@@ -50,6 +50,15 @@ def overlaps_itself(layout: Layout) -> bool:
     return False
 
 
+def contradicts_itself(layout: Layout, bits: bytes, itemsize: int) -> bool:
+    """True where two elements are at one place and have other bits: no memory holds such a tensor."""
+    if not overlaps_itself(layout):
+        return False
+    _, first, place = np.unique(_places(layout), return_index=True, return_inverse=True)
+    words = np.frombuffer(bits, f"<u{itemsize}")
+    return bool((words != words[first][place.reshape(-1)]).any())
+
+
 def _places(layout: Layout) -> NDArray[np.int64]:
     """Offsets of all elements from the first one."""
     offsets = np.zeros(1, np.int64)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fuzz.base.case import THREADS, Case, CaseError
-from fuzz.base.memory import overlaps_itself
+from fuzz.base.case import ITEMSIZE, THREADS, Case, CaseError
+from fuzz.base.memory import contradicts_itself, overlaps_itself
 from fuzz.base.op import OPS, Op, Operand
 
 _MOST_THREADS = 64
@@ -29,6 +29,9 @@ def check_case(case: Case) -> None:
         if tensor.layout.shape not in wanted:
             choice = " or ".join(str(shape) for shape in dict.fromkeys(wanted))
             raise CaseError(f"{kind}.{name}: shape {tensor.layout.shape}, must be {choice}")
+    for name, given in case.inputs.items():
+        if contradicts_itself(given.layout, given.bits, ITEMSIZE[given.dtype]):
+            raise CaseError(f"inputs.{name}.bits: two elements at one place differ")
     for name, output in case.outputs.items():
         if overlaps_itself(output.layout):
             raise CaseError(f"outputs.{name}.strides: two elements of an output are at one place")

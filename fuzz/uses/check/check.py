@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,7 @@ def check_targets(
 
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
     """The kernel's targets, as far as the call and the command line of the tests ask for them."""
-    every = expand([kernel])
+    every = expand([replace(kernel)])  # each check is a run of its own, and reads the kernel's files anew
     chosen = every
     for wanted in (globs(patterns), globs(GIVEN.options.targets)):
         chosen = tuple(target for target in chosen if not wanted or matches_any(target.id, wanted))

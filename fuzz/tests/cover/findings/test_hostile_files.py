@@ -95,6 +95,10 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a param that is code": (lambda r: r["params"].update({"eps}; int y = {0": 1}), "params: 'eps}; int"),
     "an op that is code": (lambda r: r.update(op="rms_norm_call; int x"), "op: unknown op"),
     "an op with a line end": (lambda r: r.update(op="rms\n::error::x"), "op: unknown op"),
+    "an input that no memory holds": (
+        x(strides=[1, 1], bits=["3f800000 " * 5 + "40000000" + " 3f800000" * 4]),
+        "inputs.x.bits",
+    ),
     "an output on itself": (lambda r: r["outputs"]["y"].update(strides=[0, 1]), "outputs.y.strides"),
     "a law that does not apply": (lambda r: r["found"].update(law={"name": "x", "key": "0"}), "found.law"),
     "thousands of lines": (lambda r: r["found"].update(explanation=["x"] * 5000), "found.explanation"),
