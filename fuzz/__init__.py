@@ -12,7 +12,7 @@ from fuzz.base import __version__ as __version__
 
 if TYPE_CHECKING:
     from fuzz.adapters.c import CKernel
-    from fuzz.adapters.python import PythonKernel
+    from fuzz.adapters.python_kernel import PythonKernel
     from fuzz.base.capability import Capabilities
     from fuzz.base.kernel import Mutant
     from fuzz.uses.check.check import CheckError, CheckFailed, check

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fuzz.adapters.c import CAdapter
-from fuzz.adapters.python import FRAMEWORKS, PythonAdapter
+from fuzz.adapters.python import PythonAdapter
+from fuzz.adapters.python_kernel import FRAMEWORKS
 from fuzz.adapters.target import Adapter, Target
 from fuzz.adapters.toolchain import Host, this_host
 from fuzz.base.kernel import Kernel

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from fuzz.adapters import toolchain
 from fuzz.adapters.isa import QEMU, architectures
-from fuzz.adapters.python import INSTALL, no_cuda_device
+from fuzz.adapters.python import no_cuda_device
+from fuzz.adapters.python_kernel import INSTALL
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.adapters.toolchain import Tool, this_host
 from fuzz.execute.reach import Statuses

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.python import Device, PythonKernel
+from fuzz.adapters.python_kernel import Device, PythonKernel
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host

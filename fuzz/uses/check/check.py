@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fuzz.adapters.python import Device
+from fuzz.adapters.python_kernel import Device
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.capability import Capabilities

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fuzz.adapters.python import Device, PythonKernel
+from fuzz.adapters.python_kernel import Device, PythonKernel
 from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, signature_of
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.base.capability import Capabilities, DeclarationError, Dispatch

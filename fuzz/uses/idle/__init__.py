@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fuzz.adapters.c import CKernel
 from fuzz.adapters.isa import ISAS
-from fuzz.adapters.python import FRAMEWORKS, PythonKernel
+from fuzz.adapters.python_kernel import FRAMEWORKS, PythonKernel
 from fuzz.base.kernel import Kernel
 
 _HERE = Path(__file__).parent

@@ -16,14 +16,8 @@ from typing import Any
 
 import pytest
 
-from fuzz.adapters.python import (
-    DevicePlacement,
-    Framework,
-    PythonAdapter,
-    PythonAttestation,
-    PythonKernel,
-    no_cuda_device,
-)
+from fuzz.adapters.python import PythonAdapter, PythonAttestation, no_cuda_device
+from fuzz.adapters.python_kernel import DevicePlacement, Framework, PythonKernel
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Attestation, NotRun
 from fuzz.adapters.toolchain import this_host

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fuzz.adapters.c import CKernel
-from fuzz.adapters.python import PythonKernel
+from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host

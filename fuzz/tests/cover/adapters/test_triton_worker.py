@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.python import Device, PythonAttestation
+from fuzz.adapters.python import PythonAttestation
+from fuzz.adapters.python_kernel import Device
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.outcome import Fault, Status
 from fuzz.execute.pool import WorkerPool

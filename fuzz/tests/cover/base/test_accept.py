@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.c import CKernel
-from fuzz.adapters.python import PythonKernel
+from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.base.capability import Capabilities
 from fuzz.base.case import THREADS, Case, Layout, contiguous
 from fuzz.tests.common.planted import a_case

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.c import CKernel
-from fuzz.adapters.python import PythonKernel
+from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import WorstPass
 from fuzz.report import github

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.python import Device
+from fuzz.adapters.python_kernel import Device
 from fuzz.base.case import Case, Tensor, contiguous
 from fuzz.base.kernel import PLAIN
 from fuzz.base.outcome import Fault, Status

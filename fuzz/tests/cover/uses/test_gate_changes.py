@@ -9,7 +9,7 @@ import pytest
 
 from fuzz.adapters.c import CKernel
 from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.python import PythonKernel
+from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.tests.conftest import CHECKOUT
 from fuzz.uses.gate.changes import Changes, ChangesError, changes_since, touched
 

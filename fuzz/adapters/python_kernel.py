@@ -1,0 +1,178 @@
+"""Kernels written in Python as their authors declare them; how Triton, torch and NumPy differ are rows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, signature_in
+from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, DeclarationError, SizeLimit, one_of
+from fuzz.base.kernel import PLAIN, Kernel
+from fuzz.base.op import OPS
+from oracles.numerics import Numerics
+
+INSTALL = "pip install 'kernelfuzz[torch]'"
+
+Device = Literal["interpret", "cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class DevicePlacement:
+    """Where kernels of a framework run."""
+
+    device: Device
+    mode: str
+    """How their code must be seen to run there: 'interpreted' or 'compiled' by Triton, or by 'torch' or 'numpy'."""
+    case_limit: float
+    """The limit of a case in seconds. The first call of a compiled kernel compiles it, and a whole frame is in flight
+    on a GPU."""
+    size_limit: SizeLimit | None = None
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A library that kernels in Python are written with."""
+
+    packages: tuple[str, ...]
+    places: tuple[DevicePlacement, ...]
+    threads: bool = False
+    """Whether its kernels can be told how many threads to use."""
+
+
+FRAMEWORKS: dict[str, Framework] = {
+    "triton": Framework(
+        ("torch", "triton"),
+        # The interpreter needs milliseconds for each program.
+        (
+            DevicePlacement("interpret", "interpreted", 30.0, SMALL, slow=True),
+            DevicePlacement("cuda", "compiled", 120.0),
+        ),
+    ),
+    "torch": Framework(
+        ("torch",), (DevicePlacement("cpu", "torch", 60.0), DevicePlacement("cuda", "torch", 120.0)), threads=True
+    ),
+    "numpy": Framework(("numpy",), (DevicePlacement("cpu", "numpy", 60.0),)),
+}
+
+
+@dataclass(frozen=True)
+class PythonKernel(Kernel):
+    """A kernel written in Python, with Triton, torch or NumPy: a function of tensors in the file `source`.
+
+    The function is called as `entry(**inputs, **params, **outputs, **options)` with torch tensors, or NumPy arrays, of
+    exactly the case's shapes, dtypes and strides; NumPy has bf16 from ml_dtypes. Optional tensors that the case does
+    not have are not passed, `axis` and `offset` where there are parameters for them. Its siblings it imports
+    relatively. It either writes its outputs in place, or, where it has no parameters of their names, returns them: one
+    tensor, or a dict by name. To return another tensor for an output that is a parameter is a crash.
+
+    It may itself raise ValueError or NotImplementedError, having written nothing, for what it does not take: by a
+    `raise` in its own file or one below its folder. What a library raises is a crash.
+    """
+
+    name: str
+    op: str
+    source: Path
+    framework: str
+    """The framework is 'triton', 'torch' or 'numpy'."""
+    numerics: Numerics = PLAIN
+    capabilities: Capabilities = CONTIGUOUS_F32
+    entry: str = ""
+    """The name of the function; by default that of the op."""
+    options: tuple[tuple[str, str | int | float | bool], ...] = ()
+    """More keyword arguments, such as (("mode", "multi_wave_cached"),)."""
+    devices: tuple[Device, ...] = ()
+    """The devices that it runs on; by default all that its framework does."""
+    slow: bool = False
+    """Whether it takes seconds now and then, as to compile for another dtype: a search gives it fewer cases."""
+    programs: tuple[str, ...] = ()
+    """What must be installed for it to run on a processor, such as the compiler that torch.compile calls."""
+    packages: tuple[str, ...] = ()
+    """The packages besides its framework's that it imports, such as ("keras",), as it imports them. Where one is not
+    installed it does not run; their versions are attested and reported."""
+    environment: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
+    """The environment variables that its worker has when its source is imported, such as {"KERAS_BACKEND": "torch"}.
+    The framework itself is imported before."""
+    edits: tuple[tuple[str, str], ...] = ()
+    laws: tuple[str, ...] = ("rerun",)
+    summary: str = ""
+    keeps: tuple[str, ...] = ()
+
+    shares_memory: ClassVar[bool] = False  # torch has none of it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "environment", _pairs(self.environment))
+        super().__post_init__()
+        for package in self.packages:
+            if not package.isidentifier():
+                raise DeclarationError(f"packages: {package!r} is no name that can be imported: leave out the version")
+        one_of("framework", self.framework, tuple(FRAMEWORKS))
+        known = tuple(place.device for place in FRAMEWORKS[self.framework].places)
+        for device in self.devices:
+            one_of("devices", device, known)
+
+    @property
+    def kind(self) -> str:
+        return self.framework
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        return dict(self.environment)
+
+    @property
+    def takes_threads(self) -> bool:
+        return FRAMEWORKS[self.framework].threads
+
+    @cached_property
+    def able(self) -> Capabilities:
+        return completed(self.capabilities, OPS[self.op], self.signature, dict(self.options))
+
+    @property
+    def signature(self) -> Signature:
+        """That of its function, as its source says."""
+        try:
+            text = self.source.read_text("utf-8", "replace")
+        except OSError:
+            return NOTHING_KNOWN
+        return signature_in(text, self.function)
+
+    @cached_property
+    def modules(self) -> Mapping[str, str]:
+        """The Python files in its folder, which it may import, as they were when it was first started. Where its source
+        is a symbolic link, those beside the file that it leads to count too."""
+        found: dict[str, str] = {}
+        for folder in (self.source.resolve().parent, self.source.parent):
+            for path in sorted(folder.glob("*.py")):
+                with contextlib.suppress(OSError, UnicodeDecodeError):  # an editor's lock is a link to nowhere
+                    found[path.name] = path.read_text(encoding="utf-8")
+        return found
+
+    @property
+    def function(self) -> str:
+        """The name of its function."""
+        return self.entry or self.op
+
+
+def _pairs(environment: object) -> tuple[tuple[str, str], ...]:
+    """The variables as pairs, which have a hash. Raises DeclarationError."""
+    example = '{"NAME": "value"}'
+    try:
+        pairs = tuple(sorted(dict(environment).items()))  # type: ignore[call-overload]
+    except (TypeError, ValueError) as error:
+        raise DeclarationError(f"environment: write {example}") from error
+    for name, value in pairs:
+        if not (isinstance(name, str) and isinstance(value, str)) or "\0" in name + value or not name or "=" in name:
+            raise DeclarationError(f"environment: {name!r} = {value!r}: names and values are strings: write {example}")
+        if name == "TRITON_INTERPRET":
+            raise DeclarationError("environment: TRITON_INTERPRET follows from the target: declare devices=")
+    return pairs
+
+
+def python_kernel(kernel: Kernel) -> PythonKernel:
+    """The kernel, which is one in Python."""
+    assert isinstance(kernel, PythonKernel)
+    return kernel
