@@ -40,7 +40,7 @@ _HOME = {
     "Capabilities": "fuzz.base.capability",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
     "Mutant": "fuzz.base.kernel",
-    "PythonKernel": "fuzz.adapters.python",
+    "PythonKernel": "fuzz.adapters.python_kernel",
 }
 """The module of each name. A name that is not here is in the module of the oracle's declarations."""
 
