@@ -77,5 +77,5 @@ def a_case(
     x = x or contiguous((3, 4))
     y = y or (x if alias else contiguous(x.shape))
     data = values(x.shape).astype({"f32": "<f4", "f16": "<f2"}[dtype]).tobytes() if bits is None else bits
-    params = {"axis": len(x.shape) - 1, "eps": 1e-5}
+    params = {"axis": len(x.shape) - 1, "eps": float(np.float32(1e-5))}
     return Case("rms_norm", params, {"x": Tensor(dtype, x, data)}, {"y": Output(dtype, y, alias)})
