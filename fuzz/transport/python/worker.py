@@ -41,6 +41,8 @@ def work(spec: Spec) -> None:
     state = watch = None
     self = os.getpid()
     for request in channel.requests():
+        # Most that is imported late is imported by the first calls: they are told apart.
+        audits_each = request.one_by_one or state is None
         if state is None or watch is None:  # not before: limits are set once the worker has said who it is
             state, watch = ProcessState(), MemoryWatch(spec.device)
         for case, _ in request.cases:
@@ -56,10 +58,12 @@ def work(spec: Spec) -> None:
                 answers = runs.answers(request.cases[start : start + size])
                 if os.getpid() != self:
                     os._exit(0)  # a copy that the kernel forked: two would answer
-                changes = state.changes()
-                if signal.alarm(0) == 0:
+                took_alarm = signal.alarm(0) == 0
+                is_last = start + size >= len(request.cases)
+                changes = state.changes() if is_last or audits_each else ()
+                if took_alarm:
                     changes += (Change("timers", "the alarm is another one"),)
-                if start + size >= len(request.cases):
+                if is_last:
                     changes += watch.leak(partial(runs.answers, request.cases[-1:]))
             except Exception as error:  # a device that was lost is lost for whatever comes next
                 if spec.device == "cuda":
