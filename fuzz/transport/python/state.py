@@ -11,7 +11,8 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ _LIMITS = tuple(value for name, value in vars(resource).items() if name.startswi
 _SET_UP_BY_IMPORTS = frozenset({"environment", "library state", "signals", "threads", "children"})
 """Libraries that a kernel imports when it is first called set up what they need."""
 _WARM_UP_CALLS = 3
+_FILLING_CALLS = 150
+"""The allocator keeps 7 freed blocks of each size for each thread, which count as given out: with 16 threads they are
+full after so many calls."""
 LEAK_CALLS = 9
 """So many calls in a row must each keep memory to be a leak; `native/main.c` has the same number."""
 
@@ -102,40 +106,49 @@ class MemoryWatch:
         self._frames = 0
         self._next = 1
 
-    def leak(self, call: Callable[[], object]) -> tuple[Change, ...]:
+    def leak(self, call: Callable[[], object], allowed_s: float) -> tuple[Change, ...]:
         """Asked after a frame, with its last call to make again: what each of many such calls keeps more than the one
-        before. Where a frame grew the process for another reason, the next is looked at later."""
+        before, unless they would take more than the allowed seconds. Where a frame grew the process for another reason,
+        the next is looked at later."""
         self._frames += 1
-        grown = self._frames >= self._next and _grew(self._known, self._in_use())
-        if grown:
+        found: str | None = None
+        if self._frames >= self._next and _grew(self._known, self._in_use()):
             self._next = 2 * self._frames
-            bytes_kept = self._kept(call)
-            if bytes_kept is not None:
-                words = f"every call keeps more, {bytes_kept} in the last of {LEAK_CALLS} calls of this case"
-                return (Change("memory", words),)
+            found = self._kept(call, allowed_s)
         self._known = self._in_use()
-        return ()
+        return (
+            (Change("memory", f"every call keeps more, {found} in each of many calls of this case"),) if found else ()
+        )
 
-    def _kept(self, call: Callable[[], object]) -> str | None:
+    def _kept(self, call: Callable[[], object], allowed_s: float) -> str | None:
         """What the last call keeps, in words; None where one of them kept nothing."""
+        began = time.monotonic()
         for _ in range(_WARM_UP_CALLS):
             call()
+        each_s = (time.monotonic() - began) / _WARM_UP_CALLS
+        if each_s * (2 * LEAK_CALLS + _FILLING_CALLS) > allowed_s or not any(self._growth(call)):
+            return None
+        for _ in range(_FILLING_CALLS):
+            call()
+        objects, *sizes = self._growth(call)
+        most = max(size or 0 for size in sizes)
+        return f"{most} bytes" if most else f"{objects} Python objects" if objects else None
+
+    def _growth(self, call: Callable[[], object]) -> Sequence[int | None]:
+        """By measure, how much more the last of several calls left in use; None where one of them left no more."""
         gc.collect()
-        before = self._in_use()
-        grown: list[int | None] = [0, 0, 0]
+        before, grown = self._in_use(), [0, 0, 0]
+        always = [True, True, True]
         for _ in range(LEAK_CALLS):
             call()
             gc.collect()
             after = self._in_use()
-            # One and the same measure must grow with each: others come and go, as caches of the interpreter do.
-            growth = [new - old for old, new in zip(before, after, strict=True)]
-            grown = [more if kept is not None and more > 0 else None for kept, more in zip(grown, growth, strict=True)]
-            if not any(grown):
-                return None
+            grown = [new - old for old, new in zip(before, after, strict=True)]
+            always = [kept and more > 0 for kept, more in zip(always, grown, strict=True)]
+            if not any(always):
+                break
             before = after
-        objects, *sizes = grown
-        most = max((size for size in sizes if size is not None), default=0)
-        return f"{most} bytes" if most else f"{objects} Python objects"
+        return [more if kept else None for kept, more in zip(always, grown, strict=True)]
 
     def _in_use(self) -> tuple[int, int, int]:
         """The number of Python's objects, the bytes that malloc gave out, and those on a GPU."""

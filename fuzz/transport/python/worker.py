@@ -64,7 +64,7 @@ def work(spec: Spec) -> None:
                 if took_alarm:
                     changes += (Change("timers", "the alarm is another one"),)
                 if is_last:
-                    changes += watch.leak(partial(runs.answers, request.cases[-1:]))
+                    changes += watch.leak(partial(runs.answers, request.cases[-1:]), request.limit_s / 4)
             except Exception as error:  # a device that was lost is lost for whatever comes next
                 if spec.device == "cuda":
                     _lose_device(error)
