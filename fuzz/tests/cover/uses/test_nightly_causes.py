@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from fuzz.findings import desk
-from fuzz.findings.bucket import rule_from_text
 from fuzz.findings.casefile import load
-from fuzz.tests.common.hunting import TAIL_63, target_of, with_edits
+from fuzz.tests.common.hunting import target_of, with_edits
 from fuzz.tests.common.nights import nights_of
-from fuzz.tests.common.shared_pack import OWN, SHARED, planted
-from fuzz.triage.diagnosis import diagnose
-from fuzz.triage.finding import Finding
 
 _EPS = "reciprocal_rms(total, n, eps)"
 _FIRST_EPS = (_EPS, "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })")
@@ -38,36 +30,3 @@ def test_a_kernel_that_keeps_state_ends_in_one_bucket_with_its_fewest_calls(tmp_
         assert {**call.params, "eps": 0} == {**case.params, "eps": 0}
     [[bucket]] = nights_of(tmp_path, target_of(replace(kernel, edits=()), "O2"), 1)
     assert bucket.status == "passes now"
-
-
-def test_one_bug_in_a_source_that_two_kernels_share_stays_one_bucket(tmp_path: Path) -> None:
-    """Found on both in each night; a bug of the one kernel alone is another bucket."""
-    for number, buckets in enumerate(nights_of(tmp_path, planted(tmp_path, SHARED, OWN), 60, 30)):
-        rules = {bucket.row.kernel: str(rule_from_text(bucket.row.core)) for bucket in buckets}
-        assert len(buckets) == 2, [bucket.row.signature for bucket in buckets]
-        assert rules == {"generic": "n mod 64 = 63", "routed": "n mod 16 = 5"}
-        assert {bucket.status for bucket in buckets} == {"still fails" if number else "new"}
-        both = next(bucket for bucket in buckets if bucket.row.kernel == "generic")
-        assert len(both.sightings) == 2
-        assert "the shared source generic.c: generic and routed are made of it" in both.row.explanation
-
-
-def test_a_rule_that_there_was_no_time_to_learn_makes_no_further_buckets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Explained in part, the bucket takes every finding; it is tried again, and no more often than it may be."""
-    asked = []
-
-    def hasty(*arguments: Any, **options: Any) -> Finding:
-        asked.append(arguments)
-        found = diagnose(*arguments, **options)
-        assert found.core is not None
-        assert found.diagnosis is not None
-        return replace(found, diagnosis=replace(found.diagnosis, whole=False))
-
-    monkeypatch.setattr(desk, "diagnose", hasty)
-    target = target_of(with_edits(TAIL_63, name="one"), "O2")
-    [[bucket]] = nights_of(tmp_path, target, 12)
-    assert (bucket.row.signature, bucket.row.core, bucket.row.need) == ("one-values", "", "fails alone")
-    assert bucket.row.explanation.endswith("not finished: the time for explaining was over")
-    assert len(asked) == 3
