@@ -69,6 +69,8 @@ class Blame:
         looks at most of its process only after the last of them."""
         changed = [place for place, each in enumerate(outcomes[-len(cases) :]) if _lasting(each)]
         if not changed:
+            if any(each.changes for each in outcomes[-len(cases) :]):  # memory that was lost would be lost to the next
+                self._worker.renew()
             return
         self._worker.renew()
         last = len(cases) - 1

@@ -47,8 +47,18 @@ void catch_faults(void) {
         .ss_size = HANDLER_STACK_BYTES,
     };
     if (stack.ss_sp == MAP_FAILED || sigaltstack(&stack, NULL) != 0) broken_frame("cannot set up the signal stack");
-    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    const struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     for (size_t i = 0; i < sizeof CAUGHT / sizeof *CAUGHT; i++) sigaction(CAUGHT[i], &action, NULL);
+}
+
+/* A kernel that puts a handler back by `signal` drops its flags. */
+void catch_faults_again(void) {
+    struct sigaction action;
+    for (size_t i = 0; i < sizeof CAUGHT / sizeof *CAUGHT; i++) {
+        if (sigaction(CAUGHT[i], NULL, &action) != 0 || action.sa_sigaction != on_fault) continue;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        sigaction(CAUGHT[i], &action, NULL);
+    }
 }
 
 /* Inside a sparse tensor the byte stays unknown: the row and column say where. */

@@ -120,11 +120,10 @@ static uint64_t open_on(int descriptor) {
     return mixed(1, parts, sizeof parts) | 1;
 }
 
+/* Not its flags: the C library and `signal` add some, even where they put back what was there. */
 static uint64_t handler_of(int number) {
     struct sigaction action;
-    if (sigaction(number, NULL, &action) != 0) return 0;
-    const uint64_t parts[] = {(uint64_t)(uintptr_t)action.sa_sigaction, (uint64_t)(unsigned)action.sa_flags};
-    return mixed(1, parts, sizeof parts);
+    return sigaction(number, NULL, &action) != 0 ? 0 : (uint64_t)(uintptr_t)action.sa_sigaction;
 }
 
 static void look(snapshot *now) {
@@ -139,7 +138,7 @@ static void look(snapshot *now) {
     if (sigaltstack(NULL, &stack) == 0) now->signal_stack = (uint64_t)(uintptr_t)stack.ss_sp;
     if (stat(".", &folder) == 0) now->folder = folder.st_dev * 0x9e3779b97f4a7c15u ^ folder.st_ino;
     for (char **variable = environ; variable != NULL && *variable != NULL; variable++)
-        now->environment = now->environment * 31 + hash_of(*variable);
+        now->environment += hash_of(*variable); /* in any order: one that is put back comes last */
     const char *locale = setlocale(LC_ALL, NULL);
     now->locale = locale == NULL ? 0 : hash_of(locale);
     if (sched_getaffinity(0, sizeof processors, &processors) == 0)
@@ -231,13 +230,6 @@ memory_use measured_memory(void) {
     return (memory_use){.heap = heap.uordblks + heap.hblkhd, .mapped = mapped_bytes()};
 }
 
-bool grew(memory_use before, memory_use after) {
-    return after.heap > before.heap || after.mapped > before.mapped;
-}
-
-void note_leak(memory_use before, memory_use after, int calls) {
-    const size_t heap = after.heap > before.heap ? after.heap - before.heap : 0;
-    const size_t mapped = after.mapped > before.mapped ? after.mapped - before.mapped : 0;
-    note("memory: every call keeps more, %zu bytes in the last of %d calls of this case", heap > mapped ? heap : mapped,
-         calls);
+void note_leak(size_t bytes, int calls) {
+    note("memory: every call keeps %zu bytes more, in each of %d calls of this case", bytes, calls);
 }

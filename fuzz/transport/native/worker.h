@@ -195,13 +195,13 @@ void check_registers(void);
 void forget_changes(void);
 const char *noted_changes(size_t *bytes);
 memory_use measured_memory(void);
-bool grew(memory_use before, memory_use after);
-void note_leak(memory_use before, memory_use after, int calls);
+void note_leak(size_t bytes, int calls);
 
 /* faults.c */
 extern bool measures_memory;
 extern memory_use before_call, after_call;
 void catch_faults(void);
+void catch_faults_again(void);
 void call_guarded(const test_case *c, response_header *response);
 
 /* masks.c */

@@ -21,6 +21,7 @@ def keep_worker() -> None:
     """Returns in the worker; the keeper stays in here until the worker has ended."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # a hung kernel must not outlive a server that was killed
     keeper = os.getpid()
     worker = os.fork()
     if worker:

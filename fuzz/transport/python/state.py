@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,13 @@ from fuzz.base.outcome import Change
 
 _TINY, _HALF, _ONE, _BIT = (np.array(value, np.float32) for value in (2.0**-126, 0.5, 1.0, 2.0**-24))
 _SIGNALS = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LIMITS = tuple(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
 _SET_UP_BY_IMPORTS = frozenset({"environment", "library state", "signals", "threads", "children"})
 """Libraries that a kernel imports when it is first called set up what they need."""
-_WARM_UP_CALLS = 3
-_FILLING_CALLS = 150
-"""The allocator keeps 7 freed blocks of each size for each thread, which count as given out: with 16 threads they are
-full after so many calls."""
-LEAK_CALLS = 9
-"""So many calls in a row must each keep memory to be a leak; `native/main.c` has the same number."""
+_WARM_UP_CALLS, _FIRST_CALLS, _MORE_CALLS, _LOST_BYTES = 3, 9, 3000, 256 << 20
+"""A leak is what each of the first calls keeps, and what so many more keep at least half of. Where they would lose more
+than this in all, fewer tell it too. `native/main.c` has the same numbers."""
 
 Fact = tuple[str, str]
 """A kind of CHANGES, and what is said where the fact is another one."""
@@ -71,7 +69,7 @@ class ProcessState:
             ("environment", "the file mode mask differs"): _mask(),
             ("environment", "another locale"): locale.setlocale(locale.LC_ALL),
             ("limits", "resource limits differ"): tuple(map(resource.getrlimit, _LIMITS)),
-            ("timers", "a timer is set"): tuple(map(signal.getitimer, (signal.ITIMER_VIRTUAL, signal.ITIMER_PROF))),
+            ("timers", "a timer is set"): any(signal.getitimer(each)[0] > 0 for each in _TIMERS),
             ("scheduling", "processors or priority differ"): (
                 os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
             ),
@@ -121,34 +119,41 @@ class MemoryWatch:
         )
 
     def _kept(self, call: Callable[[], object], allowed_s: float) -> str | None:
-        """What the last call keeps, in words; None where one of them kept nothing."""
-        began = time.monotonic()
+        """What each call keeps, in words; None where they do not all keep something, or where that takes too long."""
+        until = time.monotonic() + allowed_s
         for _ in range(_WARM_UP_CALLS):
             call()
-        each_s = (time.monotonic() - began) / _WARM_UP_CALLS
-        if each_s * (2 * LEAK_CALLS + _FILLING_CALLS) > allowed_s or not any(self._growth(call)):
+        least = self._least_growth(call)
+        if not any(least):
             return None
-        for _ in range(_FILLING_CALLS):
+        first, calls = self._in_use(), 0
+        while calls < _MORE_CALLS and calls * max(least[1:]) < _LOST_BYTES:
+            if time.monotonic() > until:
+                return None
             call()
-        objects, *sizes = self._growth(call)
-        most = max(size or 0 for size in sizes)
-        return f"{most} bytes" if most else f"{objects} Python objects" if objects else None
-
-    def _growth(self, call: Callable[[], object]) -> Sequence[int | None]:
-        """By measure, how much more the last of several calls left in use; None where one of them left no more."""
+            calls += 1
         gc.collect()
-        before, grown = self._in_use(), [0, 0, 0]
-        always = [True, True, True]
-        for _ in range(LEAK_CALLS):
+        grown = [new - old for old, new in zip(first, self._in_use(), strict=True)]
+        # Half of it: what is only kept for later is full by then, or was emptied.
+        objects, *sizes = (
+            each if each and more > calls // 2 * each else 0 for each, more in zip(least, grown, strict=True)
+        )
+        return f"{max(sizes)} bytes" if any(sizes) else f"{objects} Python objects" if objects else None
+
+    def _least_growth(self, call: Callable[[], object]) -> tuple[int, ...]:
+        """By measure, how much more each of the first calls leaves in use at least."""
+        gc.collect()
+        before = self._in_use()
+        least: tuple[int, ...] = (sys.maxsize,) * len(before)
+        for _ in range(_FIRST_CALLS):
             call()
             gc.collect()
             after = self._in_use()
-            grown = [new - old for old, new in zip(before, after, strict=True)]
-            always = [kept and more > 0 for kept, more in zip(always, grown, strict=True)]
-            if not any(always):
+            least = tuple(max(0, min(known, new - old)) for known, old, new in zip(least, before, after, strict=True))
+            if not any(least):
                 break
             before = after
-        return [more if kept else None for kept, more in zip(always, grown, strict=True)]
+        return least
 
     def _in_use(self) -> tuple[int, int, int]:
         """The number of Python's objects, the bytes that malloc gave out, and those on a GPU."""

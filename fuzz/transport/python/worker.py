@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import warnings
 from functools import partial
 from typing import NoReturn
 
 from fuzz.base.op import OPS
-from fuzz.base.outcome import Change
 from fuzz.transport.python.arrays import Arrays, arrays_of
 from fuzz.transport.python.attempt import Runs, respond
 from fuzz.transport.python.attest import attested
@@ -53,16 +51,12 @@ def work(spec: Spec) -> None:
         # Together on a GPU, where they wait for one synchronisation; elsewhere each is answered at once.
         size = len(request.cases) if spec.device == "cuda" and not request.one_by_one else 1
         for start in range(0, len(request.cases), size or 1):
-            signal.alarm(request.limit_s)  # a hung kernel must not outlive a parent that was killed
             try:
                 answers = runs.answers(request.cases[start : start + size])
                 if os.getpid() != self:
                     os._exit(0)  # a copy that the kernel forked: two would answer
-                took_alarm = signal.alarm(0) == 0
                 is_last = start + size >= len(request.cases)
                 changes = state.changes() if is_last or audits_each else ()
-                if took_alarm:
-                    changes += (Change("timers", "the alarm is another one"),)
                 if is_last:
                     changes += watch.leak(partial(runs.answers, request.cases[-1:]), request.limit_s / 4)
             except Exception as error:  # a device that was lost is lost for whatever comes next

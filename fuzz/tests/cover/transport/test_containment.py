@@ -133,6 +133,21 @@ def test_right_values_and_a_changed_process_are_a_verdict_of_their_own() -> None
     assert failed.reason == "left its process changed: folder: the current folder is another one"
 
 
+def test_what_is_put_back_is_no_change(target: Callable[[str], Target], cache: Path) -> None:
+    """The C library adds flags to handlers, and appends variables, where the kernel puts back what was there."""
+    restored = """
+    copy(c);
+    void (*user)(int) = signal(SIGUSR1, SIG_IGN), (*illegal)(int) = signal(SIGILL, SIG_IGN);
+    signal(SIGUSR1, user); signal(SIGILL, illegal);
+    char *path = strdup(getenv("PATH")); unsetenv("PATH"); setenv("PATH", path, 1); free(path);
+    if (system("true") != 0) abort();
+    fesetround(FE_UPWARD); fesetround(FE_TONEAREST);
+    alarm(100); alarm(0);
+    """
+    found = ran(target(restored), cache, *[a_case()] * 3)
+    assert [(each.status, each.changes) for each in found] == [(Status.RAN, ())] * 3
+
+
 def test_registers_that_belong_to_the_caller_come_back(
     make_target: Callable[..., Target], cache: Path, place: str
 ) -> None:
@@ -160,9 +175,11 @@ def test_a_kernel_may_declare_what_it_keeps(target: Callable[[str], Target], cac
         ("static char *kept; if (!kept) kept = malloc(1 << 20); kept[n] = 1;", False),
         ("static long size; static char *kept; if (size < 4096 * n) kept = realloc(kept, size = 4096 * n);", False),
         ('free(malloc(5000)); char text[64]; snprintf(text, 64, "%f", 1.5);', False),
+        ("static char *r[64]; static int i; free(r[i]); r[i] = malloc(1000); i = (i + 1) % 64;", False),
+        ("static char *r[900]; static int i; if (i == 900) while (i) free(r[--i]); r[i++] = malloc(99);", False),
     ],
 )  # fmt: skip
-def test_memory_that_every_call_keeps_is_a_leak(
+def test_memory_that_every_call_keeps_is_a_leak_and_what_is_kept_for_later_is_none(
     target: Callable[[str], Target], cache: Path, body: str, leaks: bool
 ) -> None:
     for outcome in ran(target(f"copy(c); {body}"), cache, a_case()):
@@ -277,7 +294,7 @@ PYTHON_ACTS = {
     "signal.signal(signal.SIGUSR1, signal.SIG_IGN)": "signals: another handler",
     "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()": "threads: another number of threads",
     "subprocess.Popen(['sleep', '1000'])": "children: a process that still runs, or that nobody waited for",
-    "signal.alarm(0)": "timers: the alarm is another one",
+    "signal.alarm(1000)": "timers: a timer is set",
     "os.close(0)": "descriptors: 0, 1 or 2 was closed or is open on something else",
 }
 
@@ -293,7 +310,14 @@ def test_what_outlives_a_call_of_a_python_kernel(tmp_path: Path, cache: Path) ->
         assert (before.changes, after.changes) == ((), ())
 
 
-@pytest.mark.parametrize(("body", "leaks"), [("KEPT.append(x.clone())", True), ("KEPT[:] = [x.clone()]", False)])
+@pytest.mark.parametrize(
+    ("body", "leaks"),
+    [
+        ("KEPT.append(x.clone())", True),
+        ("KEPT[:] = [x.clone()]", False),
+        ("KEPT.append(x.clone())\nif len(KEPT) > 900: KEPT.clear()", False),
+    ],
+)
 def test_memory_that_every_call_of_a_python_kernel_keeps(tmp_path: Path, cache: Path, body: str, leaks: bool) -> None:
     planted = python_target(tmp_path, "KEPT = []\n" + TORCH_HEAD + indented(f"y.copy_(x)\n{body}"))
     (outcome,) = outcomes(planted, cache, a_case())
