@@ -104,27 +104,30 @@ static void look_for_leak(test_case *c) {
     struct timespec began;
     clock_gettime(CLOCK_MONOTONIC, &began);
     measures_memory = true;
-    memory_use least = growth();
+    memory_use more = growth(), sum = more;
+    bool heap = more.heap > 0, mapped = more.mapped > 0;
     int calls = 1;
-    while (calls < FIRST_CALLS && (least.heap > 0 || least.mapped > 0) && call_again(c, &began)) {
-        const memory_use more = growth();
-        least.heap = more.heap < least.heap ? more.heap : least.heap;
-        least.mapped = more.mapped < least.mapped ? more.mapped : least.mapped;
+    while (calls < FIRST_CALLS && (heap || mapped) && call_again(c, &began)) {
+        more = growth();
+        heap = heap && more.heap > 0;
+        mapped = mapped && more.mapped > 0;
+        sum.heap += more.heap;
+        sum.mapped += more.mapped;
         calls++;
     }
     const memory_use first = after_call;
     measures_memory = false;
-    if (calls < FIRST_CALLS || (least.heap == 0 && least.mapped == 0)) return;
-    const size_t each = least.heap > least.mapped ? least.heap : least.mapped;
-    int more = 0;
-    while (more < MORE_CALLS && (size_t)more * each < LOST_BYTES && call_again(c, &began)) more++;
-    if (more < MORE_CALLS && (size_t)more * each < LOST_BYTES) return;
+    if (calls < FIRST_CALLS || !(heap || mapped)) return;
+    const size_t each = (heap && (!mapped || sum.heap > sum.mapped) ? sum.heap : sum.mapped) / FIRST_CALLS;
+    int rest = 0;
+    while (rest < MORE_CALLS && (size_t)rest * each < LOST_BYTES && call_again(c, &began)) rest++;
+    if (rest < MORE_CALLS && (size_t)rest * each < LOST_BYTES) return;
     measures_memory = true;
     const bool measured = call_again(c, &began);
     measures_memory = false;
-    const size_t expected = (size_t)more / 2 * each;
+    const size_t expected = (size_t)rest / 2 * each;
     if (measured && (after_call.heap > first.heap + expected || after_call.mapped > first.mapped + expected))
-        note_leak(each, calls + more);
+        note_leak(each, calls + rest);
 }
 
 static void append_changes(response_header *head, buffer *to) {

@@ -231,5 +231,5 @@ memory_use measured_memory(void) {
 }
 
 void note_leak(size_t bytes, int calls) {
-    note("memory: every call keeps %zu bytes more, in each of %d calls of this case", bytes, calls);
+    note("memory: every call keeps more, about %zu bytes, in %d calls of this case", bytes, calls);
 }

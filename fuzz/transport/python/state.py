@@ -123,11 +123,11 @@ class MemoryWatch:
         until = time.monotonic() + allowed_s
         for _ in range(_WARM_UP_CALLS):
             call()
-        least = self._least_growth(call)
-        if not any(least):
+        usual = self._usual_growth(call)
+        if not any(usual):
             return None
         first, calls = self._in_use(), 0
-        while calls < _MORE_CALLS and calls * max(least[1:]) < _LOST_BYTES:
+        while calls < _MORE_CALLS and calls * max(usual[1:]) < _LOST_BYTES:
             if time.monotonic() > until:
                 return None
             call()
@@ -136,24 +136,25 @@ class MemoryWatch:
         grown = [new - old for old, new in zip(first, self._in_use(), strict=True)]
         # Half of it: what is only kept for later is full by then, or was emptied.
         objects, *sizes = (
-            each if each and more > calls // 2 * each else 0 for each, more in zip(least, grown, strict=True)
+            each if each and more > calls // 2 * each else 0 for each, more in zip(usual, grown, strict=True)
         )
         return f"{max(sizes)} bytes" if any(sizes) else f"{objects} Python objects" if objects else None
 
-    def _least_growth(self, call: Callable[[], object]) -> tuple[int, ...]:
-        """By measure, how much more each of the first calls leaves in use at least."""
+    def _usual_growth(self, call: Callable[[], object]) -> tuple[int, ...]:
+        """By measure, the mean of what the first calls leave in use more; 0 where one of them left no more."""
         gc.collect()
-        before = self._in_use()
-        least: tuple[int, ...] = (sys.maxsize,) * len(before)
+        first = before = self._in_use()
+        always = [True] * len(before)
         for _ in range(_FIRST_CALLS):
             call()
             gc.collect()
             after = self._in_use()
-            least = tuple(max(0, min(known, new - old)) for known, old, new in zip(least, before, after, strict=True))
-            if not any(least):
+            always = [kept and new > old for kept, old, new in zip(always, before, after, strict=True)]
+            if not any(always):
                 break
             before = after
-        return least
+        # Not the least: where an allocator has a gap to fill, one call is seen to take far less.
+        return tuple(kept * (new - old) // _FIRST_CALLS for kept, old, new in zip(always, first, before, strict=True))
 
     def _in_use(self) -> tuple[int, int, int]:
         """The number of Python's objects, the bytes that malloc gave out, and those on a GPU."""
