@@ -131,10 +131,14 @@ class Blame:
         return self._blamed(first, f"{first} ({why})")
 
     def _comes_again(self, calls: Sequence[Encoded], first: Ending) -> bool:
-        """Whether a fresh process that is given these calls ends in that way too."""
-        self._worker.renew()
-        again = self._worker.run(calls, [])
-        return again is not None and (again.hung, again.code) == (first.hung, first.code)
+        """Whether fresh processes that are given these calls end in that way too; where somebody may have killed it,
+        twice."""
+        for _ in range(1 if first.hung else 2):
+            self._worker.renew()
+            again = self._worker.run(calls, [])
+            if again is None or (again.hung, again.code) != (first.hung, first.code):
+                return False
+        return True
 
     def _is_excused(self, ending: Ending) -> bool:
         """Whether somebody else, or a busy machine, may have ended the process: it is counted, and not too often so."""
