@@ -104,13 +104,14 @@ class MemoryWatch:
         self._frames = 0
         self._next = 1
 
-    def leak(self, call: Callable[[], object], allowed_s: float) -> tuple[Change, ...]:
-        """Asked after a frame, with its last call to make again: what each of many such calls keeps more than the one
-        before, unless they would take more than the allowed seconds. Where a frame grew the process for another reason,
-        the next is looked at later."""
+    def leak(self, call: Callable[[], object], call_s: float, allowed_s: float) -> tuple[Change, ...]:
+        """Asked after a frame, with its last call to make again, which took `call_s` seconds: what each of many such
+        calls keeps more than the one before, unless they would take more than the allowed seconds. Where a frame grew
+        the process for another reason, the next is looked at later."""
         self._frames += 1
         found: str | None = None
-        if self._frames >= self._next and _grew(self._known, self._in_use()):
+        is_quick = call_s * 2 * (_WARM_UP_CALLS + _FIRST_CALLS) < allowed_s  # or the case would seem to hang
+        if is_quick and self._frames >= self._next and _grew(self._known, self._in_use()):
             self._next = 2 * self._frames
             found = self._kept(call, allowed_s)
         self._known = self._in_use()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
 from functools import partial
 from typing import NoReturn
@@ -52,13 +53,15 @@ def work(spec: Spec) -> None:
         size = len(request.cases) if spec.device == "cuda" and not request.one_by_one else 1
         for start in range(0, len(request.cases), size or 1):
             try:
+                began = time.monotonic()
                 answers = runs.answers(request.cases[start : start + size])
+                call_s = time.monotonic() - began
                 if os.getpid() != self:
                     os._exit(0)  # a copy that the kernel forked: two would answer
                 is_last = start + size >= len(request.cases)
                 changes = state.changes() if is_last or audits_each else ()
                 if is_last:
-                    changes += watch.leak(partial(runs.answers, request.cases[-1:]), request.limit_s / 4)
+                    changes += watch.leak(partial(runs.answers, request.cases[-1:]), call_s, (request.limit_s - 1) / 4)
             except Exception as error:  # a device that was lost is lost for whatever comes next
                 if spec.device == "cuda":
                     _lose_device(error)

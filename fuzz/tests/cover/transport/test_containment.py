@@ -148,6 +148,18 @@ def test_what_is_put_back_is_no_change(target: Callable[[str], Target], cache: P
     assert [(each.status, each.changes) for each in found] == [(Status.RAN, ())] * 3
 
 
+def test_a_slow_case_is_not_called_again_until_it_seems_to_hang(
+    target: Callable[[str], Target], cache: Path, tmp_path: Path
+) -> None:
+    """Each call keeps memory, and takes more of the limit than could be spent on another few."""
+    slow = "copy(c); *(volatile char *)malloc(100) = 1; usleep(2600000);"
+    assert [each.status for each in ran(target(slow), cache, a_case(), limit=5.0)] == [Status.RAN]
+    python = python_target(
+        tmp_path, "KEPT = []\n" + TORCH_HEAD + indented("y.copy_(x)\nKEPT.append(x.clone())\ntime.sleep(0.6)")
+    )
+    assert [each.status for each in outcomes(python, cache, a_case(), limit=5.0)] == [Status.RAN]
+
+
 def test_registers_that_belong_to_the_caller_come_back(
     make_target: Callable[..., Target], cache: Path, place: str
 ) -> None:
