@@ -10,7 +10,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel, Mutant
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.tally import whereabouts
+from fuzz.findings.accuracy import whereabouts
 from fuzz.judge.judge import Judgement
 from fuzz.triage.diagnosis import TimeAllowance, diagnose, never
 from fuzz.triage.family import Family

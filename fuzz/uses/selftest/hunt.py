@@ -16,7 +16,7 @@ from fuzz.base.case import Case
 from fuzz.base.kernel import Mutant
 from fuzz.base.selection import SelectionError, keyword
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.tally import whereabouts
+from fuzz.findings.accuracy import whereabouts
 from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared, with_twins

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from fuzz.findings.tally import whereabouts
+from fuzz.findings.accuracy import whereabouts
 from fuzz.judge.judge import Judgement
 from fuzz.report.console import bare_table
 from fuzz.uses.selftest.explained import ExplainedMutant
