@@ -58,6 +58,7 @@ def run(options: RunOptions) -> Exit:
     from fuzz.report.records import RecordLog
     from fuzz.report.totals import kernels_judged, print_coverage, print_run, undeclared_by_op
     from fuzz.uses.explaining import explain_findings, note_histories
+    from fuzz.uses.search.record import keep_record
     from fuzz.uses.search.runner import Limits, Runner
     from fuzz.uses.search.stopping import Interruption
     from fuzz.uses.search.taker import Terms
@@ -97,7 +98,7 @@ def run(options: RunOptions) -> Exit:
         progress = stack.enter_context(Progress(err, tally, options.max_time, options.max_cases))
         runner = Runner(
             pool, targets, limits, book, laws, pack.kernels, [progress, log], crew=crew, terms=crew.terms,
-            records=log.lines, tally=tally,
+            records=log.lines, ended=lambda course: keep_record(course, book), tally=tally,
         )  # fmt: skip
         began = time.monotonic()
         with runner.interruption:

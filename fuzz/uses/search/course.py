@@ -32,6 +32,16 @@ def known_at(place: int) -> int:
     return max(0, place - min(_MOST_LAG, max(_LEAST_LAG, place // 2)))
 
 
+def in_order(search: Search, chosen: Collection[Capability], *, big_first: bool = False) -> Iterator[Turn | int]:
+    """The turns of a search for the chosen capabilities, without an end. Each of the big cases comes once so many turns
+    came before it or, with `big_first`, as soon as may be."""
+    big = deque((due.place if big_first else due.after, due.number) for due in search.big_series)
+    for number, turn in enumerate(search.turns(chosen)):
+        while big and big[0][0] <= number:
+            yield big.popleft()[1]
+        yield turn
+
+
 @dataclass
 class Course:
     """One search. Its reports are joined in order by `joined`."""
@@ -57,7 +67,7 @@ class Course:
     """Whether everything that counts is joined."""
 
     def __post_init__(self) -> None:
-        self._steps = self._order()
+        self._steps = in_order(self.search, self.chosen)
         self._next = 0
         self._states: dict[tuple[int, Capability], bytes] = {}
         self._ended: dict[int, Report] = {}
@@ -127,14 +137,6 @@ class Course:
         """Nothing more counts."""
         self.stop()
         self._closed = True
-
-    def _order(self) -> Iterator[Turn | int]:
-        """Turns, and each of the big cases once so many turns came before it."""
-        big = deque(self.search.bigs)
-        for number, turn in enumerate(self.search.turns(self.chosen)):
-            while big and big[0].after <= number:
-                yield big.popleft().number
-            yield turn
 
     def _key(self, turn: Turn) -> tuple[int, Capability]:
         return turn.shard, self.search.capability(turn)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuzz.adapters.target import Target
@@ -31,11 +31,19 @@ class Examined:
 class Examiner:
     """Runs entries on the targets of a pool, and judges them."""
 
-    def __init__(self, pool: Pool, targets: Iterable[Target], *, accuracy: bool = False) -> None:
-        """With `accuracy`, tallies keep the worst passing runs by row length."""
+    def __init__(
+        self,
+        pool: Pool,
+        targets: Iterable[Target],
+        *,
+        accuracy: bool = False,
+        told: Callable[[EntryJudge], None] = lambda judge: None,
+    ) -> None:
+        """With `accuracy`, tallies keep the worst passing runs by row length; `told` hears of each entry."""
         self.pool = pool
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._accuracy = accuracy
+        self._told = told
 
     def submit(self, entries: Sequence[Entry], without: Collection[str] = ()) -> Batch:
         """Send the entries to all targets that take them, but for those in `without`; at once. A twin follows its case
@@ -48,6 +56,7 @@ class Examiner:
         for judge in self._judges(entries, batch.outcomes()):
             judgements = [self._judgement(judge, self.targets[target], found) for target in judge.outcomes]
             self._note(judge, judgements, found)
+            self._told(judge)
         return found
 
     def _judges(self, entries: Sequence[Entry], outcomes: Sequence[Mapping[str, Outcome]]) -> Iterator[EntryJudge]:

@@ -79,6 +79,8 @@ class Runner:
     terms: Terms | None = None
     records: Callable[[Iterable[str]], None] = lambda records: None
     """It is given the records of judged runs, where `terms` ask for them."""
+    ended: Callable[[Course], None] = lambda course: None
+    """Told of each search at its end."""
     asked_for: Callable[[], Collection[FindingId]] | None = None
     """It names the findings whose earlier calls may be asked for; by default, all that the book keeps."""
     interruption: Interruption = field(default_factory=Interruption)
@@ -136,6 +138,7 @@ class Runner:
             self._take()
         course.stop()
         self._finish(course)
+        self.ended(course)
         self._ends = math.inf
         return self.tally
 

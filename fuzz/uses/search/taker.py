@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import NotRun, Target
@@ -14,7 +14,8 @@ from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.reach import Reserved
 from fuzz.findings.tally import Sighting, Tally
 from fuzz.generate.search import BATCH, Made, Search, Turn
-from fuzz.laws.registry import Entry, declared, with_twins
+from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.laws.registry import ONE_IN, Entry, declared, with_twins
 from fuzz.report.records import run_records
 from fuzz.uses.search.calls import CallLog, FindingId
 from fuzz.uses.search.examiner import Examined, Examiner
@@ -75,6 +76,8 @@ class Terms:
     """Those of the whole pack, by which cases get twins."""
     groups: Sequence[Collection[str]] = ((),)
     """The targets of each group; the first one are the quick ones."""
+    twin_one_in: int = ONE_IN
+    """Cases of which one gets a twin."""
     slow_every: int = 24
     """Slow targets are given one turn of a search in this many: a result takes them a hundred times as long."""
     guided: bool = True
@@ -119,14 +122,21 @@ class _Searched:
 class Taker:
     """Takes turns on a pool. Up to AHEAD of them may be on their way; they end in the order in which they began."""
 
-    def __init__(self, pool: Pool, targets: Sequence[Target], terms: Terms) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        targets: Sequence[Target],
+        terms: Terms,
+        told: Callable[[EntryJudge], None] = lambda judge: None,
+    ) -> None:
+        """`told` hears of each entry as it is judged."""
         self.terms = terms
         self.kept: Collection[FindingId] = ()
         """The findings whose earlier calls may be asked for."""
         self.calls = CallLog(lambda: self.kept)
         self._pool = pool
         self._targets = [target for target in targets if not isinstance(pool.statuses.get(target.id), NotRun)]
-        self._examiner = Examiner(pool, targets, accuracy=terms.accuracy)
+        self._examiner = Examiner(pool, targets, accuracy=terms.accuracy, told=told)
         self._searched: dict[tuple[str, int], _Searched] = {}
         self._begun: deque[_Begun] = deque()
         self._reserved: dict[int, Reserved] = {}
@@ -159,8 +169,9 @@ class Taker:
                     task.place, lambda draw, able, place: known.search.relative(draw, able, turn, BATCH + 1 + place)
                 )
         else:
-            cases.append(known.search.big(task.turn))
-        entries = with_twins([_case(each) for each in cases], known.laws)[: task.most]
+            big = known.search.big(task.turn, {target.kernel.capability for target in self._targets})
+            cases += [] if big is None else [big]
+        entries = with_twins([_case(each) for each in cases], known.laws, self.terms.twin_one_in)[: task.most]
         if not task.whole:
             entries = self._for_this_group_alone(task.group, entries)
         without = {*task.resting} | {
@@ -198,7 +209,7 @@ def _case(made: Made | Relative) -> Case:
     return made.made.case if isinstance(made, Relative) else made.case
 
 
-def _by_case(begun: _Begun, found: Examined) -> Iterable[tuple[Made | Relative, Sequence]]:
+def _by_case(begun: _Begun, found: Examined) -> Iterable[tuple[Made | Relative, Sequence[Judgement]]]:
     """The cases as they were made, each with what is said of it; twins are nobody's."""
     own = [(entry, each) for entry, each in zip(begun.entries, found.judgements, strict=True) if entry.check is None]
     return [(made, judgements) for made, (_, judgements) in zip(begun.cases, own, strict=False)]
