@@ -6,7 +6,8 @@ worst cases too, and is searched around them as well: nothing here knows which k
 It climbs by sizes, recipes and parameters alone. The values of every relative are drawn anew: values that were picked
 for their errors would no longer be random, and the statistical budget holds for random ones only.
 
-What a guide knows is what it was told, in the order of the search: the same lessons make the same guide in every process.
+What a guide knows is what it was told, in the order of the search: the same lessons make the same guide in every
+process.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The record of a search: what its guides were told, in the order of its turns. From it the cases that they proposed come
-back bit for bit; all others follow from seed, shard and number alone."""
+"""The record of a search: what its guides were told, in the order of its turns. From it the cases that they proposed
+come back bit for bit; all others follow from seed, shard and number alone."""
 
 from __future__ import annotations
 

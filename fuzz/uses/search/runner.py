@@ -33,8 +33,8 @@ which others wait. The number is chosen: one may be an accident, and of three a 
 _LOOK_S = 0.25
 """Seconds between two looks at the clock: often enough for a live line, too rare to cost anything."""
 _DROPPED_S = 3.0
-"""A process that reports nothing for so many seconds after it was told to stop waiting is at an error of ours, or judges
-the largest of cases: its turns are dropped."""
+"""A process that reports nothing for so many seconds after it was told to stop waiting is at an error of ours, or
+judges the largest of cases: its turns are dropped."""
 
 
 @dataclass(frozen=True)

@@ -53,31 +53,6 @@ def whole_run(
     return done, _records(folder / "out.jsonl")
 
 
-@pytest.mark.parametrize("verb", ["run", "gate"])
-def test_a_run_goes_on_when_the_oracles_process_is_killed(
-    verb: str, cli_here: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask = OracleProcess.ask
-
-    def killed(oracle: OracleProcess, asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
-        assert oracle.pid is not None
-        if not oracle.trouble:
-            os.kill(oracle.pid, signal.SIGKILL)
-        ask(oracle, asked)
-
-    words = [verb, "--op", "rms_norm", "--target", "c-generic@native:gcc-O2", "--max-cases", "40"]
-    undisturbed = cli_here(*words, *(["--seed", "1"] if verb == "run" else []))
-    monkeypatch.setattr(OracleProcess, "ask", killed)
-    done = cli_here(*words, *(["--seed", "1"] if verb == "run" else []))
-    assert (done.returncode, undisturbed.returncode) == (0, 0)
-    assert "the oracle's own process was ended from outside; judging went on without it" in done.stderr
-    assert "oracle" not in undisturbed.stderr
-    counts = [re.search(r"[\d,]+ judged runs", each.stdout) for each in (done, undisturbed)]
-    assert counts[0] is not None
-    assert counts[1] is not None
-    assert counts[0][0] == counts[1][0]
-
-
 def test_every_target_is_attested_and_nothing_is_found(whole_run: Any) -> None:
     done, records = whole_run
     assert done.returncode == 0, done.stdout + done.stderr

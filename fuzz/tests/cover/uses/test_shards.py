@@ -1,4 +1,4 @@
-"""A search by many processes: the same cases and verdicts however many there are, and nothing lost where one is killed."""
+"""A search by many processes: the same cases and verdicts however many there are; nothing is lost where one is killed."""
 
 from __future__ import annotations
 
