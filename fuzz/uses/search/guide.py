@@ -10,7 +10,7 @@ for their errors would no longer be random, and the statistical budget holds for
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -23,8 +23,12 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import Observer
 from fuzz.generate.realise import realise
 from fuzz.generate.relatives import CHANGES, filled
+from fuzz.generate.search import PLACES, Search, Turn, batches
+from fuzz.generate.turn import BATCH
 from fuzz.judge.judge import Judgement
 
+_RELATIVES = 8
+"""A guide may add at most this many cases to a batch."""
 _REMEMBERED = 512
 """The draws of this many cases are kept until they are judged: more than are ever on their way."""
 _TRIES = 4
@@ -166,6 +170,24 @@ class Guide(Observer):
             if elite.capability.refusal(realise(draw)) is None:
                 return _Made(draw, elite.capability, kernel, elite.ratio, change)
         return _Made(elite.draw, elite.capability)
+
+
+def guided(search: Search, guide: Guide | None, *, big_first: bool = False) -> Iterator[list[Case]]:
+    """The batches of a search, each with up to _RELATIVES cases more that the guide proposes, which is told of every
+    draw. All others stay as they are."""
+    for made in batches(search, big_first=big_first):
+        cases, origin = [each.case for each in made], made[0].case.origin
+        if guide is not None and isinstance(origin.shard, int):
+            for each in made:
+                if each.draw is not None:
+                    guide.drawn(each.case, each.draw, each.capability)
+            turn = Turn(origin.shard, origin.number // PLACES)
+            for place, (draw, capability) in enumerate(guide.relatives(_RELATIVES), start=BATCH + 1):
+                relative = search.relative(draw, capability, turn, place)
+                if relative is not None:
+                    guide.drawn(relative.case, draw, capability)
+                    cases.append(relative.case)
+        yield cases
 
 
 def _size_class(n: int) -> int:

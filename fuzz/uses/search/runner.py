@@ -18,12 +18,12 @@ from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.reach import reach_of
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Tally, TargetTally
-from fuzz.generate.search import StopSearch, search
+from fuzz.generate.search import Search
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.judge.values import CaseOracle, Query
 from fuzz.laws.registry import Entry, declared, with_twins
-from fuzz.uses.search.guide import Guide
+from fuzz.uses.search.guide import Guide, guided
 from fuzz.uses.search.stopping import GRACE_S, Interruption, late
 
 _IN_FLIGHT = 2
@@ -114,7 +114,9 @@ class Runner:
         # A twin by a law that no kernel of the op declares would show nothing.
         of_op = declared(kernel for kernel in self.kernels if kernel.op == op)
         self._laws = tuple(law for law in self.laws if law in of_op)
-        search(op, run_seed, self._take, self.kernels, guide=self._guide if self.guided else None)
+        for cases in guided(Search(op, run_seed, self.kernels), self._guide if self.guided else None):
+            if not self._take(cases):
+                break
         self._drain()
         self._ends = (math.inf, math.inf)
         return self.tally
@@ -136,16 +138,18 @@ class Runner:
         cases = math.inf if self.limits.max_cases is None else math.ceil(self.limits.max_cases * share)
         return self.clock() + seconds, self._sent + cases
 
-    def _take(self, cases: list[Case]) -> None:
+    def _take(self, cases: list[Case]) -> bool:
+        """Send a batch, and judge the oldest; False where the search is to end before it."""
         until, last = self._ends
         entries = with_twins(cases, self._laws)
         entries = entries[: int(min(last - self._sent, len(entries)))]
         if not entries or self.clock() >= until or self.interruption.wanted or self.enough(self.tally):
-            raise StopSearch
+            return False
         self._submit(entries)
         self._sent += len(entries)
         while len(self._waiting) > _IN_FLIGHT:
             self._judge_oldest()
+        return True
 
     def _while_waiting(self, waits: Sequence[Wait]) -> Collection[str]:
         """Tells the observers, and returns the targets that hold up the end of the search."""

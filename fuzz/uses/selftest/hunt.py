@@ -17,13 +17,13 @@ from fuzz.base.kernel import Mutant
 from fuzz.base.selection import SelectionError, keyword
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts
-from fuzz.generate.search import StopSearch, search
+from fuzz.generate.search import Search
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared, with_twins
 from fuzz.triage.history import Need, history_line, recognise
 from fuzz.triage.trial import FreshProcess
 from fuzz.uses.search.calls import CallLog
-from fuzz.uses.search.guide import Guide
+from fuzz.uses.search.guide import Guide, guided
 from fuzz.uses.search.stopping import Interruption, late
 from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
 from fuzz.uses.starting import is_broken, not_running, started
@@ -181,16 +181,17 @@ def hunt(
 def _search(
     pool: WorkerPool, op: str, runs: Sequence[MutantRun], seed: int, max_cases: int, stop: Interruption
 ) -> None:
+    if not runs:
+        return
     sent = 0
     laws = declared(run.target.kernel for run in runs)
-    guide = Guide(seed) if runs and runs[0].mutant.of_size else None
+    guide = Guide(seed) if runs[0].mutant.of_size else None
     for run in runs:
         run.guide = guide
-
-    def consume(cases: list[Case]) -> None:
-        nonlocal sent
+    search = Search(op, seed, [run.base.kernel for run in runs])
+    for cases in guided(search, guide, big_first=runs[0].mutant.big):
         if stop.wanted or sent >= max_cases or all(run.killed_by or run.trouble for run in runs):
-            raise StopSearch
+            return
         entries = with_twins(cases, laws, _TWIN_ONE_IN)
         sent += len(entries)
         before = None
@@ -199,6 +200,3 @@ def _search(
             before = EntryJudge(entry, outcomes, before)
             for run in runs:
                 run.see(before)
-
-    if runs:
-        search(op, seed, consume, [run.base.kernel for run in runs], runs[0].mutant.big, guide=guide)

@@ -133,7 +133,7 @@ def test_a_planted_bug_is_found_explained_kept_and_replayed(
     assert printed.returncode == 1, "the command must work as it is printed"
     assert "probes agree" in printed.stdout, "the file says when it fails"
     assert "FAIL_NUMERIC" in printed.stdout
-    place = re.search(r"as found +kernelfuzz (repro 1:rms_norm:\d+ .*)", found.stdout)
+    place = re.search(r"as found +kernelfuzz (repro 1:rms_norm:\d+:\d+ .*)", found.stdout)
     assert place is not None
     by_place = cli_here(*shlex.split(place[1]))
     assert (by_place.returncode, "FAIL_NUMERIC" in by_place.stdout) == (1, True), by_place.stderr

@@ -20,7 +20,6 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load as load_case
 from fuzz.findings.tally import Observer
-from fuzz.generate.search import search
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import LAWS
@@ -145,16 +144,3 @@ def test_what_the_guide_knows_does_not_depend_on_how_long_that_process_lives(tmp
             seen.append(_judged(tmp_path, pool, oracle, ends_after, guided=True))
             assert bool(oracle.trouble) == bool(ends_after)
     assert seen[0] == seen[1]
-
-
-def test_an_error_of_the_consumer_is_raised_once_and_as_it_is() -> None:
-    calls = 0
-
-    def consume(cases: list[Case]) -> None:
-        nonlocal calls
-        calls += 1
-        raise ValueError("consumer")
-
-    with pytest.raises(ValueError, match="consumer"):
-        search("rms_norm", 1, consume)
-    assert calls == 1
