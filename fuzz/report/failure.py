@@ -66,9 +66,9 @@ def failure_text(
 def bucket_text(bucket: Bucket, target: Target, origin: Provenance) -> str:
     """The failure text of a bucket, with how often and where it was seen."""
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
-    shard, number = bucket.case.origin.shard, bucket.case.origin.number
-    if origin.numbered and number:
-        place = f"{origin.seed}:{bucket.case.op}:{shard}:{number}"
+    place = bucket.case.origin.place
+    if origin.numbered and place:
+        place = f"{origin.seed}:{bucket.case.op}:{place}"
         text += (
             f"\n  as found      kernelfuzz {shlex.join(['repro', place, *origin.pack_option, '--target', target.id])}"
         )

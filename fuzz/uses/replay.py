@@ -31,7 +31,9 @@ from fuzz.triage.trial import Seen
 from fuzz.uses.search.record import record_path, recorded
 from fuzz.uses.starting import select_targets
 
-_PLACE = re.compile(r"(\d+):(\w+):(\d+|big):(\d+)")
+_PLACE = re.compile(rf"(\d+):(\w+):(\d+|{BIG}):(\d+)")
+_EARLIER_PLACE = re.compile(r"\d+:\w+:\d+")
+"""What earlier versions printed, whose searches had no shards."""
 _SHORTEST = 4
 """An id has at least this many characters."""
 _LISTED = 5
@@ -53,7 +55,9 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
     """The case that `text` names. Raises UsageError, or CaseError for a broken file."""
     place = _PLACE.fullmatch(text)
     if place is not None and not Path(text).exists():
-        return _searched(text, int(place[1]), place[2], place[3], int(place[4]), pack, findings)
+        return _searched(place, findings, pack)
+    if _EARLIER_PLACE.fullmatch(text):
+        raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a run prints it")
     path = Path(text) if Path(text).is_file() or Path(text).suffix == ".json" else _file_of(text, findings)
     case, found = casefile.load(path)
     return ChosenCase(case, found, found.law if found else None, found.history if found else ())
@@ -76,17 +80,17 @@ def _file_of(text: str, findings: Path) -> Path:
     raise UsageError(f"{text!r}: no case file, and {what} of that name in {folder}; {there}")
 
 
-def _searched(text: str, run_seed: int, op: str, shard: str, number: int, pack: Pack, findings: Path) -> ChosenCase:
-    """The case of that name, as `kernelfuzz run --json` says it. Nothing is run to get there."""
+def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:
+    """The case at that place of a search, as `kernelfuzz run` names it. Nothing is run to get there."""
+    seed, op, shard, number = int(place[1]), place[2], place[3], int(place[4])
     if op not in OPS:
-        raise UsageError(f"{text}: unknown op {op!r}; known: {', '.join(OPS)}")
-    search = Search(op, run_seed, pack.kernels)
+        raise UsageError(f"{place[0]}: unknown op {op!r}; known: {', '.join(OPS)}")
+    search = Search(op, seed, pack.kernels)
     made = search.big(number) if shard == BIG else search.case(int(shard), number)
     if made is None and shard != BIG and int(shard) < SHARDS and number % PLACES > BATCH:
-        made = recorded(record_path(findings, op, run_seed), search, int(shard), number)
+        made = recorded(record_path(findings, op, seed), search, int(shard), number)
     if made is None:
-        known = f"; shards are numbered from 0 to {SHARDS - 1}" if shard != BIG and int(shard) >= SHARDS else ""
-        raise UsageError(f"{text}: the search has no case of that shard and number{known}")
+        raise UsageError(f"{place[0]}: the search has no case of that number; its shards are 0 to {SHARDS - 1}")
     twins = with_twins([made.case], declared(kernel for kernel in pack.kernels if kernel.op == op))[1:]
     return ChosenCase(made.case, None, twins[0].check if twins else None)
 

@@ -187,7 +187,7 @@ class Taker:
         for entry, judgements in zip(begun.entries, found.judgements, strict=True):
             self.calls.judged(entry.case, judgements)
             if self.terms.records:
-                name = f"{task.seed}:{task.op}:{entry.case.origin.shard}:{entry.case.origin.number}"
+                name = f"{task.seed}:{task.op}:{entry.case.origin.place}"
                 records = run_records(entry.case, judgements, name)
                 report.records += [json.dumps(record, separators=(",", ":")) for record in records]
         self.calls.progress(0.0)

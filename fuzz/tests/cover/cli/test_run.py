@@ -10,7 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ import pytest
 
 from fuzz.adapters.isa import ISAS
 from fuzz.base.op import OPS
-from fuzz.judge.oracle_process import OracleProcess
-from fuzz.judge.values import CaseOracle, Query
 from fuzz.tests.common.running import Running, until
 from fuzz.tests.conftest import CHECKOUT, GENERIC, HANG_S, Cli, edited
 
@@ -108,7 +106,7 @@ def test_a_planted_bug_is_found_explained_kept_and_replayed(
     assert printed.returncode == 1, "the command must work as it is printed"
     assert "probes agree" in printed.stdout, "the file says when it fails"
     assert "FAIL_NUMERIC" in printed.stdout
-    place = re.search(r"as found +kernelfuzz (repro 1:rms_norm:\d+ .*)", found.stdout)
+    place = re.search(r"as found +kernelfuzz (repro 1:rms_norm:\d+:\d+ .*)", found.stdout)
     assert place is not None
     by_place = cli_here(*shlex.split(place[1]))
     assert (by_place.returncode, "FAIL_NUMERIC" in by_place.stdout) == (1, True), by_place.stderr

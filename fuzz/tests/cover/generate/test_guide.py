@@ -18,11 +18,12 @@ from fuzz.findings.book import book_in
 from fuzz.findings.tally import Observer
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.search import StopSearch, search
+from fuzz.generate.search import PLACES, Search
 from fuzz.generate.sketch import LARGEST_CASE, Sketch
+from fuzz.generate.turn import BATCH
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import declared
-from fuzz.uses.search.guide import Guide
+from fuzz.uses.search.guide import Guide, guided
 from fuzz.uses.search.runner import Limits, Runner
 from oracles.truth import OutputCheck
 
@@ -157,20 +158,18 @@ def test_a_guide_adds_cases_and_changes_no_other() -> None:
 
     def cases(guide: Guide | None) -> list[Case]:
         found: list[Case] = []
-
-        def consume(batch: list[Case]) -> None:
+        for batch in guided(Search("rms_norm", 3, [KERNEL]), guide):
             found.extend(batch)
             for case in batch:
                 check = OutputCheck("y", "pass", (0, 0), len(case.digest.lstrip("0123456789")) / 64)
                 if guide is not None:
                     guide.judged(case, [Judgement(TARGET, case.digest, Verdict.PASS, check.worst_ratio, check)])
             if len(found) > 150:
-                raise StopSearch
-
-        search("rms_norm", 3, consume, [KERNEL], guide=guide)
+                break
         return found
 
-    plain, guided = cases(None), cases(Guide(3))
-    numbered = [case.digest for case in guided if case.origin.number]
-    assert numbered == [case.digest for case in plain][: len(numbered)]
-    assert len(numbered) < len(guided)
+    plain, more = cases(None), cases(Guide(3))
+    own = [case.digest for case in more if case.origin.number % PLACES <= BATCH]
+    assert own == [case.digest for case in plain][: len(own)]
+    assert len(own) < len(more)
+    assert len({case.origin.place for case in more}) == len(more)
