@@ -20,7 +20,8 @@ from fuzz.base.selection import SelectionError
 from fuzz.base.verdict import Verdict
 from fuzz.findings import casefile
 from fuzz.findings.casefile import Found
-from fuzz.generate.search import BATCH, PLACES, SHARDS, Search
+from fuzz.generate.search import PLACES, SHARDS, Search
+from fuzz.generate.turn import BATCH
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins

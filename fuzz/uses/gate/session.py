@@ -175,7 +175,8 @@ class GateRun:
     ) -> Runner:
         return Runner(
             pool, targets, Limits(None, self.max_cases), self.book, self.laws, self.kernels, observers, crew=crew,
-            terms=crew and crew.terms, records=self.records, interruption=self.interruption, tally=self.tally,
+            terms=crew.terms if crew is not None else None, records=self.records, interruption=self.interruption,
+            tally=self.tally,
         )  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.base.capability import Capability
-from fuzz.generate.search import BATCH, SHARDS, Search, Turn
+from fuzz.generate.search import SHARDS, Search, Turn
+from fuzz.generate.turn import BATCH
 from fuzz.uses.search.taker import Report, Task
 
 _LEAST_LAG = 3

@@ -34,8 +34,18 @@ _FORK = multiprocessing.get_context("fork")
 come as far."""
 
 
+Watch = Callable[[Sequence[Wait]], object]
+"""Told several times a second what is waited for."""
+
+
+def silent(waits: Sequence[Wait]) -> None:
+    """Says nothing."""
+
+
 class Crew(Protocol):
     """Takes the turns that it is given."""
+
+    watch: Watch
 
     def room(self, group: int) -> int:
         """So many more turns may be given to that group now."""
@@ -70,6 +80,7 @@ class Here:
     """This process."""
 
     def __init__(self, pool: Pool, targets: Sequence[Target], terms: Terms) -> None:
+        self.watch: Watch = silent  # the pool has one of its own
         self._taker = Taker(pool, targets, terms)
 
     def room(self, group: int) -> int:
@@ -77,7 +88,7 @@ class Here:
 
     def give(self, task: Task, lessons: Sequence[Sequence[object]]) -> None:
         known = self._taker.searched(task.op, task.seed)
-        known.lessons += lessons[len(known.lessons) :]  # type: ignore[arg-type]  # they were never in a message
+        known.lessons += lessons[len(known.lessons) :]
         self._taker.begin(task)
 
     def take(self, seconds: float) -> Report | None:
@@ -139,8 +150,6 @@ class Processes:
     """The number of processes of each group of `terms`."""
     make_pool: Callable[[Sequence[Target]], WorkerPool]
     """A pool that is not entered."""
-    watch: Callable[[Sequence[Wait]], object] = lambda waits: None
-    """Told several times a second what is waited for."""
     deaths: int = 0
     """Processes that ended although nobody here ended them."""
     given_up: list[str] = field(default_factory=list)
@@ -151,6 +160,7 @@ class Processes:
     """The most memory that any process has had."""
 
     def __post_init__(self) -> None:
+        self.watch: Watch = silent
         self._members: list[_Member] = []
         self._lessons: Sequence[Sequence[object]] = ()
         self._kept: Collection[FindingId] = ()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from fuzz.adapters.target import TargetId
@@ -22,7 +23,7 @@ from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice, Stream
 from fuzz.base.verdict import Verdict
 from fuzz.generate.relatives import CHANGES, filled
-from fuzz.generate.search import Made
+from fuzz.generate.turn import Made
 from fuzz.judge.judge import Judgement
 
 RELATIVES = 8
@@ -106,7 +107,7 @@ class _Climb:
         return elite.ratio * _PATIENCE / (_PATIENCE + self.failures.get(elite.cell, 0))
 
 
-Make = Callable[[Draw, Capability, int], Made | None]
+Make = Callable[[int, Draw, Capability], Made | None]
 """Realises a draw as the relative of that number; None where the capability refuses it."""
 
 
@@ -120,9 +121,10 @@ class Guide:
         self._success = _HOPE
         """The share of relatives that were worse than what they were made of, of late."""
 
-    def learn(self, lessons: Iterable[Lesson]) -> None:
+    def learn(self, lessons: Iterable[object]) -> None:
         """What one turn has taught."""
         for lesson in lessons:
+            assert isinstance(lesson, Elite | Attempt)
             climb = self._climbs.setdefault(lesson.kernel, _Climb())
             if isinstance(lesson, Elite):
                 known = climb.elites.get(lesson.cell)
@@ -143,9 +145,7 @@ class Guide:
         for place in range(count):
             kernel = kernels[(turn * RELATIVES + place) % len(kernels)]
             dice = Dice(Stream(self._seed).child(f"relative {place} of turn {turn}"))
-            relative = self._relative(
-                self._climbs[kernel], dice, lambda draw, able, number=place: make(draw, able, number)
-            )
+            relative = self._relative(self._climbs[kernel], dice, partial(make, place))
             found += [relative] if relative is not None else []
         return found
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from fuzz.base.errors import UsageError
 from fuzz.base.files import write_whole
 from fuzz.findings.book import FindingBook
-from fuzz.generate.search import BATCH, PLACES, Made, Search, Turn
+from fuzz.generate.search import PLACES, Search, Turn
+from fuzz.generate.turn import BATCH, Made
 from fuzz.uses.search.course import Course, in_order, known_at
 from fuzz.uses.search.guide import Elite, Guide
 from fuzz.uses.search.wire import lessons_from
@@ -64,5 +65,5 @@ def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None
         ) from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: is no record of this search: {error!r}") from error
-    found = guide.relatives(index, lambda draw, able, each: search.relative(draw, able, turn, BATCH + 1 + each))
+    found = guide.relatives(index, lambda each, draw, able: search.relative(draw, able, turn, BATCH + 1 + each))
     return next((each.made for each in found if each.made.case.origin.number % PLACES == place), None)

@@ -13,13 +13,14 @@ from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.reach import Reserved
 from fuzz.findings.tally import Sighting, Tally
-from fuzz.generate.search import BATCH, Made, Search, Turn
+from fuzz.generate.search import Search, Turn
+from fuzz.generate.turn import BATCH, Made
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import ONE_IN, Entry, declared, with_twins
 from fuzz.report.records import run_records
 from fuzz.uses.search.calls import CallLog, FindingId
 from fuzz.uses.search.examiner import Examined, Examiner
-from fuzz.uses.search.guide import Guide, Lesson, Relative
+from fuzz.uses.search.guide import Guide, Relative
 
 AHEAD = 2
 """So many turns are on their way in one process: workers run one while the one before is judged."""
@@ -103,7 +104,7 @@ class _Searched:
         self.search = Search(op, seed, terms.kernels)
         of_op = declared(kernel for kernel in terms.kernels if kernel.op == op)
         self.laws = tuple(law for law in terms.laws if law in of_op)  # one that no kernel declares would show nothing
-        self.lessons: list[Sequence[Lesson]] = []
+        self.lessons: list[Sequence[object]] = []
         """Those of each place, in order, as far as they are known here."""
         self.latest = Guide(seed)
         """The guide as it was asked for last: it knows nothing of places that are not judged."""
@@ -166,7 +167,7 @@ class Taker:
             if self.terms.guided and task.group == 0:
                 turn = task.turn
                 cases += known.guide(task.known).relatives(
-                    task.place, lambda draw, able, place: known.search.relative(draw, able, turn, BATCH + 1 + place)
+                    task.place, lambda place, draw, able: known.search.relative(draw, able, turn, BATCH + 1 + place)
                 )
         else:
             big = known.search.big(task.turn, {target.kernel.capability for target in self._targets})
@@ -178,6 +179,10 @@ class Taker:
             name for number, group in enumerate(self.terms.groups) if number != task.group for name in group
         }
         self._begun.append(_Begun(task, cases, entries, self._examiner.submit(entries, without), state))
+
+    def forget(self) -> None:
+        """Wait for no turn that began."""
+        self._begun.clear()
 
     def end(self) -> Report:
         """Wait for the turn that began first, and judge it."""

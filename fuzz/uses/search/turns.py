@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fuzz.adapters.target import NotRun, Target
 from fuzz.findings.tally import Tally
-from fuzz.generate.search import BATCH
+from fuzz.generate.turn import BATCH
 from fuzz.uses.search.runner import Runner
 
 _PROCESSES_PER_GROUP = 4

@@ -185,18 +185,18 @@ def draw_from(head: Json) -> Draw:
 
 
 def _placement(fields: Json) -> Placement:
-    *rest, strides = fields
-    return Placement(*rest, None if strides is None else tuple(strides))
+    layout, spread, guard, offset, step, strides = fields
+    return Placement(layout, spread, guard, offset, step, None if strides is None else tuple(strides))
 
 
-def lessons_to(lessons: Iterable[Lesson], capabilities: Sequence[Capability]) -> Json:
+def lessons_to(lessons: Iterable[object], capabilities: Sequence[Capability]) -> Json:
     """`capabilities` are those of the search: both sides know them in this order."""
     return [
         (each.kernel, each.cell, each.ratio, draw_to(each.draw), capabilities.index(each.capability))
         if isinstance(each, Elite)
         else (each.kernel, each.cell, each.change, each.worse)
         for each in lessons
-        if isinstance(each, Attempt) or each.capability in capabilities
+        if isinstance(each, Attempt) or (isinstance(each, Elite) and each.capability in capabilities)
     ]
 
 

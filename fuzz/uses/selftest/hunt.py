@@ -200,7 +200,7 @@ def _search(
         state = states.get(turn.shard, b"") if isinstance(turn, Turn) else b""
         taker.begin(Task(place, base.op, seed, turn, state, known=known_at(place), most=max_cases - taken))
         report = taker.end()
-        known.lessons.append(list(report.lessons))
+        known.lessons.append(report.lessons)
         taken += report.tally.cases
         if isinstance(turn, Turn):
             states[turn.shard] = report.state

@@ -27,7 +27,8 @@ def hunted_by(
     stop: Interruption,
 ) -> Iterator[Hunted]:  # fmt: skip
     """What became of each mutant, in any order, until a stop is wanted: hunts that are under way are dropped then,
-    since their mutant may just not have been found yet. Raises InternalError where a hunt comes upon an error of ours."""
+    since their mutant may just not have been found yet. Raises InternalError where a hunt comes upon an error of ours.
+    """
     left, hunting = list(enumerate(mutants, start=1)), dict[Connection, str]()
     members = [_forked(hunt, mutants) for _ in range(min(processes, len(mutants)))]
     try:

@@ -1,4 +1,4 @@
-"""A search by many processes: the same cases and verdicts however many there are; nothing is lost where one is killed."""
+"""A search by many processes: the same cases and verdicts however many there are, and nothing is lost with one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook, book_in
 from fuzz.findings.tally import Observer, Tally
-from fuzz.generate.search import BATCH, SHARDS, Search
+from fuzz.generate.search import SHARDS, Search
+from fuzz.generate.turn import BATCH
 from fuzz.laws.registry import declared
 from fuzz.tests.common.hunting import GENERIC, PACK, target_of
 from fuzz.tests.common.three_bugs import THREE
@@ -152,8 +153,7 @@ def test_reports_count_in_the_order_of_the_search_and_the_last_one_is_cut() -> N
     assert course.next_task() is None  # no more are needed
 
     def ended(place: int, cases: int) -> list[int]:
-        task = tasks[place] if place < len(tasks) else again
-        return [report.task.place for report in course.joined(Report(task, Tally(cases=cases)))]
+        return [report.task.place for report in course.joined(Report(tasks[place], Tally(cases=cases)))]
 
     assert ended(1, 17) == []
     assert ended(0, 16) == [0, 1]
