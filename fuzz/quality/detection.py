@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,8 +23,8 @@ from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import Sketch, sketches
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
-from fuzz.uses.search.guide import Guide, guided
-from fuzz.uses.search.runner import UNJUDGED_BATCHES
+from fuzz.uses.search.course import one_by_one
+from fuzz.uses.search.taker import Taker, Terms
 
 Found = Mapping[str, int | None]
 """The number of the first case that finds the bug, by target; None where no case does."""
@@ -72,21 +71,14 @@ class Hunt:
         return found
 
     def _guided(self, target: Target, seed: int, tally: _Tally) -> None:
-        guide = Guide(seed)
-        unjudged: deque[list[tuple[Case, list[Judgement]]]] = deque()
+        def see(judge: EntryJudge) -> None:
+            tally.count([judge.judge(target)] if target.id in judge.outcomes else [])
 
-        for cases in guided(Search(target.kernel.op, seed, [target.kernel]), guide):
-            batch = self.pool.submit(cases, self._others(target))
-            outcomes = batch.outcomes()
-            judged = [(case, _judged(case, each, [target])) for case, each in zip(cases, outcomes, strict=True)]
-            for _, judgements in judged:
-                tally.count(judgements)
+        kernel = target.kernel
+        taker = Taker(self.pool, self.targets, Terms([kernel], groups=([target.id], self._others(target))), see)
+        for _ in one_by_one(taker, kernel.op, seed):
             if tally.is_done:
-                break
-            unjudged.append(judged)
-            if len(unjudged) > UNJUDGED_BATCHES:  # as late as in a run
-                for case, judgements in unjudged.popleft():
-                    guide.judged(case, judgements)
+                return
 
     def _by_hypothesis(self, target: Target, seed: int, tally: _Tally) -> None:
         def score(case: Case) -> Mapping[str, float]:

@@ -48,6 +48,7 @@ from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.crew import Processes
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.stopping import Stopping
+from fuzz.uses.search.taker import Terms
 from fuzz.uses.search.turns import CountedSchedule, slow_targets_of
 from fuzz.uses.starting import crew_line, restarted, started
 
@@ -77,8 +78,8 @@ class NightSession:
     stopping: Stopping
     limit_s: float
     """The whole night has this many seconds."""
-    crew: Processes
-    """They take the turns of its searches."""
+    crew: Processes | None = None
+    """They take the turns of its searches; without them this process does."""
     case_limit: float | None = None
     jobs: int = 0
     errors: list[str] = field(default_factory=list)
@@ -108,9 +109,10 @@ class NightSession:
         for line in night.recorder.book.errors:
             say(line)
         self.errors.extend(night.recorder.book.errors)
-        for line in restarted(night.pool, self.crew):
-            say(line)
-        err.print(crew_line(self.crew))
+        if self.crew is not None:
+            for line in restarted(night.pool, self.crew):
+                say(line)
+            err.print(crew_line(self.crew))
         if night.runner.in_flight:
             say(f"dropped: {night.runner.in_flight} turns on their way were not judged in time, and do not count")
         return self.opened.position.slice == 0 or last_save(night)
@@ -141,9 +143,13 @@ class NightRun:
         by_id = {target.id: target for target in session.targets}
         book = FindingBook(store, self._source, by_id, by_family, store.load())
         kernels = session.pack.kernels  # all of them, whatever targets were chosen: they decide the cases
+        every = ([target.id for target in session.targets],)
+        terms = (
+            session.crew.terms if session.crew is not None else Terms(kernels, declared(kernels), every, accuracy=True)
+        )
         self.runner = Runner(
             self.pool, session.targets, Limits(), book, declared(kernels), kernels, crew=session.crew,
-            terms=session.crew.terms, interruption=session.stopping, patient=True,
+            terms=terms, interruption=session.stopping, patient=True,
         )  # fmt: skip
         self.recorder = Recorder(book.targets, book, position, session.stopping, self.say)
         self.triage = NightTriage(

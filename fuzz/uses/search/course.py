@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from fuzz.base.capability import Capability
 from fuzz.generate.search import SHARDS, Search, Turn
 from fuzz.generate.turn import BATCH
-from fuzz.uses.search.taker import Report, Task
+from fuzz.uses.search.taker import Report, Taker, Task
 
 _LEAST_LAG = 3
 """A turn need not wait for the three before it: two are on their way in one process, and one is being judged."""
@@ -41,6 +41,28 @@ def in_order(search: Search, chosen: Collection[Capability], *, big_first: bool 
         while big and big[0][0] <= number:
             yield big.popleft()[1]
         yield turn
+
+
+def one_by_one(
+    taker: Taker, op: str, seed: int, most: float = math.inf, *, big_first: bool = False
+) -> Iterator[Report]:
+    """The reports of a search that this process takes alone, one turn after the other: the cases are those of any."""
+    known, states = taker.searched(op, seed), dict[tuple[int, Capability], bytes]()
+    search = known.search
+    for place, turn in enumerate(in_order(search, search.capabilities, big_first=big_first)):
+        shard = (turn.shard, search.capability(turn)) if isinstance(turn, Turn) else None
+        state = states.get(shard, b"") if shard is not None else b""
+        taker.begin(
+            Task(place, op, seed, turn, state, known=known_at(place), most=None if most == math.inf else int(most))
+        )
+        report = taker.end()
+        known.lessons.append(report.lessons)
+        if shard is not None:
+            states[shard] = report.state
+        most -= report.tally.cases
+        yield report
+        if most <= 0:
+            return
 
 
 @dataclass

@@ -17,15 +17,14 @@ from fuzz.base.kernel import Kernel, Mutant
 from fuzz.base.selection import SelectionError, keyword
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.accuracy import whereabouts
-from fuzz.generate.search import Turn
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared
 from fuzz.triage.history import Need, history_line, recognise
 from fuzz.triage.trial import FreshProcess
 from fuzz.uses.search.calls import CallLog
-from fuzz.uses.search.course import in_order, known_at
+from fuzz.uses.search.course import one_by_one
 from fuzz.uses.search.stopping import Interruption, late
-from fuzz.uses.search.taker import Taker, Task, Terms
+from fuzz.uses.search.taker import Taker, Terms
 from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
 from fuzz.uses.starting import is_broken, not_running, started
 
@@ -192,15 +191,7 @@ def _search(
     terms = Terms(
         [base], laws, ([target.id for target in targets],), twin_one_in=_TWIN_ONE_IN, guided=mutant.of_size
     )  # fmt: skip
-    taker, states, taken = Taker(pool, targets, terms, see), dict[int, bytes](), 0
-    known = taker.searched(base.op, seed)
-    for place, turn in enumerate(in_order(known.search, known.search.capabilities, big_first=mutant.big)):
-        if stop.wanted or taken >= max_cases or all(run.killed_by or run.trouble for run in runs):
+    taker = Taker(pool, targets, terms, see)
+    for _ in one_by_one(taker, base.op, seed, max_cases, big_first=mutant.big):
+        if stop.wanted or all(run.killed_by or run.trouble for run in runs):
             return
-        state = states.get(turn.shard, b"") if isinstance(turn, Turn) else b""
-        taker.begin(Task(place, base.op, seed, turn, state, known=known_at(place), most=max_cases - taken))
-        report = taker.end()
-        known.lessons.append(report.lessons)
-        taken += report.tally.cases
-        if isinstance(turn, Turn):
-            states[turn.shard] = report.state
