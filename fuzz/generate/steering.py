@@ -8,6 +8,7 @@ from dataclasses import replace
 from fuzz.base.capability import SMALL, Capability
 from fuzz.base.draw import Draw
 from fuzz.base.op import OPS
+from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import dtype_pairs
 from fuzz.generate.coverage import Label
 from fuzz.generate.gaps import ALONE, Gaps
@@ -31,7 +32,9 @@ _TAILS = 5
 """The number of row lengths with the wanted tail to choose from."""
 
 
-def steer(sketch: Sketch, capability: Capability, gaps: Gaps, wanted: Sequence[Label], turn: int) -> Draw:
+def steer(
+    sketch: Sketch, capability: Capability, gaps: Gaps, wanted: Sequence[Label], turn: int, dice: Dice | None = None
+) -> Draw:
     """A draw for `capability` that fills the first of the `wanted` gaps, and the others as far as they go with it.
 
     `sketch` and `turn` vary what they leave open. Where values decide (the position of a spike), or tensors have yet
@@ -39,12 +42,14 @@ def steer(sketch: Sketch, capability: Capability, gaps: Gaps, wanted: Sequence[L
     """
     wish: Wish = {}
     for gap in wanted if wanted[0][0] != ALONE else wanted[:1]:
+        if "n" in wish and (gap[0] == "n" or gap[0].startswith("tail of ")):
+            continue  # one has decided already
         asked = _asked(capability, gaps, gap, wish, turn)
         if asked is None or any(wish.get(key, value) != value for key, value in asked.items()):
             continue
         if not wish or _is_small({**wish, **asked}):
             wish.update(asked)
-    return plan(_shaped(sketch, capability, wish), wish)
+    return plan(_shaped(sketch, capability, wish), wish, dice)
 
 
 def _is_small(wish: Wish) -> bool:

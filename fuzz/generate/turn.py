@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fuzz.base.capability import SMALL, Capability
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
-from fuzz.base.stream import Dice, Stream
+from fuzz.base.stream import Dice, Stream, dice_of
 from fuzz.generate.aliasing import aliased, aliased_as
 from fuzz.generate.capabilities import out_of_capability
 from fuzz.generate.coverage import Label
-from fuzz.generate.gaps import ALONE, Gaps, corners_of
+from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.relatives import LENGTH, sequence
@@ -23,9 +23,13 @@ BATCH = 16
 """The number of cases in one turn: enough to amortise a draw and a message, few enough to keep the progress line
 moving."""
 FAN = 4
-"""So many cases of a turn in a row are relatives of one sketch. Hypothesis draws the first sketch, dice the others."""
+"""So many cases of a turn in a row are relatives of one sketch. Hypothesis draws the sketch of a call
+sequence, dice draw the others in the same way, for a twentieth of the price."""
 STEERED = 10
 """So many cases of a turn fill coverage gaps, while there are any; the others only go near them."""
+STEERED_LATER = 2
+"""So many do once turns for a capability have begun with every part of its gaps: what a shard has not visited, others
+have."""
 SEQUENCE_EVERY = 2
 """One turn of a capability in this many begins with a call sequence in place of its first fan."""
 _OUT_ONE_IN = 16
@@ -56,49 +60,47 @@ class TurnMaker:
         """The cases of the turn that comes after `rank` others, and the next state: what its shard has visited."""
         visited = int.from_bytes(state, "little")
         gaps = self._corners.gaps(visited, rank + self._ahead)
-        sketches = list(self._sketches(stream))
+        dice = dice_of(stream, BATCH)
+        begins = self.sequences and rank % SEQUENCE_EVERY == 0
+        sketches = list(self._sketches(stream, dice, by_hypothesis=begins))
         made = list[Made]()
-        if self.sequences and rank % SEQUENCE_EVERY == 0:
+        if begins:
             first = sketches[0]
-            calls = sequence(plan(first), first.capability, rank // SEQUENCE_EVERY)
+            calls = sequence(plan(first, dice=dice[0]), first.capability, rank // SEQUENCE_EVERY)
             made = [Made(case, None, first.capability) for case in calls]
-            assert len(made) == LENGTH
         gaps = gaps.without(self._seen(made))
-        for place, sketch in enumerate(sketches[len(made) :], start=len(made)):
-            steered = place - (BATCH - STEERED)
-            if steered >= 0 and gaps:
-                each = self._steered(sketch, gaps, (rank + self._ahead) * STEERED + steered)
+        plain = BATCH - (STEERED if rank < PARTS else STEERED_LATER)
+        for place in range(len(made), BATCH):
+            if place >= plain and gaps:
+                each = self._steered(sketches[place], dice[place], gaps, (rank + self._ahead) * STEERED + place - plain)
             else:
-                each = self._free(sketch, gaps)
+                each = self._free(sketches[place], dice[place], gaps)
             made.append(each)
             gaps = gaps.without(self._seen([each]))
         visited = self._corners.everything & ~gaps.waiting
         return made, visited.to_bytes(-(-self._corners.size // 8), "little")
 
-    def _sketches(self, stream: Stream) -> Iterator[Sketch]:
-        for fan in range(BATCH // FAN):
-            head_stream = stream.child(f"fan {fan}")
-            dice = Dice(head_stream)
-            capability = self.capability
-            if self._outside and dice.one_in(_OUT_ONE_IN):
-                capability = dice.pick(self._outside)
-            if fan or capability is not self.capability:
-                head = sketched(capability, dice.below)
+    def _sketches(self, stream: Stream, dice: Sequence[Dice], *, by_hypothesis: bool) -> Iterator[Sketch]:
+        for place in range(0, BATCH, FAN):
+            head, capability = dice[place], self.capability
+            if self._outside and head.one_in(_OUT_ONE_IN):
+                capability = head.pick(self._outside)
+            if place == 0 and by_hypothesis and capability is self.capability:
+                sketch = drawn_from(capability)(stream.child("sketch"))
             else:
-                head = drawn_from(capability)(head_stream)
-            yield at_limit(head, dice)
-            for _ in range(1, FAN):
-                yield at_limit(near(head, dice), dice)
+                sketch = sketched(capability, head.below)
+            yield at_limit(sketch, head)
+            yield from (at_limit(near(sketch, each), each) for each in dice[place + 1 : place + FAN])
 
-    def _free(self, sketch: Sketch, gaps: Gaps) -> Made:
+    def _free(self, sketch: Sketch, dice: Dice, gaps: Gaps) -> Made:
         if gaps and sketch.capability is self.capability:
             sketch = nudged(sketch, gaps)
-        draw = plan(sketch)
+        draw = plan(sketch, dice=dice)
         return Made(aliased(realise(draw), self.capability), draw, sketch.capability)
 
-    def _steered(self, sketch: Sketch, gaps: Gaps, place: int) -> Made:
+    def _steered(self, sketch: Sketch, dice: Dice, gaps: Gaps, place: int) -> Made:
         wanted = gaps.wanted(place)
-        draw = steer(sketch, self.capability, gaps, wanted, place)
+        draw = steer(sketch, self.capability, gaps, wanted, place, dice)
         kind, value = wanted[0]
         case = realise(draw)
         case = aliased_as(case, value, place) if kind == ALONE else case
