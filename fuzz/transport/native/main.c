@@ -41,6 +41,7 @@ static size_t append_outputs(const test_case *c, buffer *to) {
 /* Elements of output `index` that hold the first poison in `first` and, given `again`, the second poison there. */
 static unwritten_record find_unwritten(const tensor *t, int index, const uint8_t *first, const uint8_t *again) {
     unwritten_record found = {.output = (uint64_t)index};
+    if (!has_poison(first, t->count * t->itemsize, OUTPUT_POISON)) return found;
     for (size_t i = 0; i < t->count; i++) {
         const size_t at = i * t->itemsize;
         if (!is_poison(first + at, t->itemsize, OUTPUT_POISON)) continue;
