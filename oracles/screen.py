@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from oracles.budget import RowBudget
+from oracles.budget import Rounding, RowBudget
 from oracles.doubledouble import F64, head
 from oracles.dtypes import Format
 from oracles.enclosure import Mask, Worst
@@ -34,6 +34,35 @@ def reaches(size: float, quantum: float) -> bool:
     return size * _NOTHING >= quantum
 
 
+@dataclass(frozen=True)
+class Passage:
+    """How one output follows from the rows and their exact roots, under a settled contract."""
+
+    target: Format
+    """The output's own format: rounding to it is the last step."""
+    per_row: bool
+    """True of the roots themselves."""
+    weighted: bool = False
+    """Whether the product with the root is multiplied with the weight."""
+    point: Format | None = None
+    """The declared rounding of the product with the root, before the weight. Then only what equals the exact values,
+    rounded as declared, is certainly right."""
+    steps: tuple[Rounding, ...] = ()
+    """What the contract leaves open on the way, as `oracles.steps.inexact` takes it."""
+
+    @property
+    def way(self) -> object:
+        """Equal for outputs that have their exact values in the same way."""
+        return self.target, self.per_row, self.weighted, self.point
+
+    def factors(self, budget: RowBudget) -> tuple[float, float]:
+        """What the root's own error and the steps make of an exact value at most, downwards and upwards."""
+        down, up = 1.0 - budget.root, 1.0 + budget.root
+        for step in self.steps:
+            down, up = down * (1.0 - step.relative), up * (1.0 + step.relative)
+        return down, up
+
+
 @dataclass(frozen=True, eq=False)
 class Allowance:
     """How far the product with the reciprocal root of each row may stray, relative to its exact value, under contracts
@@ -46,8 +75,8 @@ class Allowance:
     overflow: Mask | None = None
     """The mask (rows,) is true where the sum overflows, or is infinite or NaN: there nothing may stray, and any width
     will do."""
-    steps: tuple[float, ...] = ()
-    """The relative errors of the steps that follow, as `oracles.steps.inexact` takes them."""
+    passage: Passage | None = None
+    """The steps that follow; None before it is known which output it is about."""
 
     @cached_property
     def widths(self) -> F64:
@@ -61,10 +90,9 @@ class Allowance:
         return widest
 
     def _widths(self, rows: slice) -> F64:
+        assert self.passage is not None
         budget = self.budgets[0]
-        down, up = 1.0 - budget.root, 1.0 + budget.root
-        for relative in self.steps:
-            down, up = down * (1.0 - relative), up * (1.0 + relative)
+        down, up = self.passage.factors(budget)
         # Of what the root is taken of, a share has the budgets of the sum and of the mean.
         share = self.squares.share(budget.count, budget.eps)[rows]
         more = [(1.0 + each.sum_up) * (1.0 + budget.mean) - 1.0 for each in self.budgets]
@@ -246,6 +274,11 @@ Screens = tuple[int, Mapping[str, Screen]]
 @dataclass(frozen=True, eq=False)
 class Rounded(Signed):
     """The right values of one output, rounded as declared: what equals them conforms, and others may."""
+
+    @property
+    def way(self) -> object:
+        """Equal for all that are given."""
+        return None
 
     def worst(self, output: str, received: Received, contract: int) -> Worst | None:
         """See `Screen`. Between values so far apart a distance says nothing."""
