@@ -1,10 +1,10 @@
 """Batch: the screen of many problems at once, for searches, whose problems are small.
 
-A screen (see `oracles.screen`) calls NumPy some fifty times for each problem, which for a few hundred elements is nearly
-all that it costs. Here the rows of all problems and the outputs of all kernels are joined, and each step is taken once.
-What is decided, and what is said of it, is what `oracles.screen` says of one problem after the other under one contract,
-bit for bit: the same operations are done to every element, and of rows and outputs only maxima and minima are formed.
-So its bounds are those that are derived there.
+A screen (see `oracles.screen`) calls NumPy some fifty times for each problem, which for a few hundred elements is
+nearly all that it costs. Here the rows of all problems and the outputs of all kernels are joined, and each step is
+taken once. What is decided, and what is said of it, is what `oracles.screen` says of one problem after the other under
+one contract, bit for bit: the same operations are done to every element, and of rows and outputs only maxima and minima
+are formed. So its bounds are those that are derived there.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from oracles.enclosure import Worst
 from oracles.numerics import Numerics, NumericsError
 from oracles.screen import Received
 
+Query = tuple[Numerics, Received]
+"""A contract, and all outputs of a kernel that promises it."""
+
 
 @dataclass(frozen=True, eq=False)
 class Asked:
@@ -26,8 +29,7 @@ class Asked:
 
     op: Screened
     structured: bool
-    queries: Sequence[tuple[Numerics, Received]]
-    """Each is a contract, and all outputs of a kernel that promises it."""
+    queries: Sequence[Query]
 
 
 Answer = Sequence[Worst] | None

@@ -292,7 +292,7 @@ class Near(Block):
         strayed, low, values = (joined([each[whole[pair]] for pair in chosen]) for each in (strayed, low, pairs.values))
         relative = np.divide(strayed, values, out=strayed, where=strayed > 0)
         sides = relative * low, relative * ~low
-        shapes = [(self.pairs[pair][1].shape + (1,))[:2] for pair in chosen]
+        shapes = [(*self.pairs[pair][1].shape, 1)[:2] for pair in chosen]
         counts = [count for count, _ in shapes]
         by_row, columns = Ragged.of(counts), [length for _, length in shapes]
         if not self.passage.per_row:

@@ -15,6 +15,7 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
+from oracles.blocks import Screened
 from oracles.budget import Rounding, RowBudget, Term, narrowing, rounding, row_budget
 from oracles.doubledouble import Real
 from oracles.dtypes import Format, form
@@ -59,6 +60,11 @@ class RmsNorm:
         for output in problem.outputs:
             if output not in self.OUTPUTS:
                 raise ProblemError(f"outputs.{output}: {problem.op} has no such output")
+
+    @property
+    def screened(self) -> Screened:
+        """The same for batches."""
+        return self
 
     def shape(self, output: str) -> tuple[int, ...]:
         """Shape of an output as the kernel returns it."""

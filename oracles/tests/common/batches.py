@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from oracles import Numerics
-from oracles.batch import Answer, Asked, certain
+from oracles.batch import Answer, Asked, Query, certain
 from oracles.doubledouble import F64
 from oracles.enclosure import Worst
 from oracles.problem import Problem
@@ -16,8 +16,6 @@ from oracles.tests.common.adversary import RECIPES, probes
 from oracles.tests.common.problems import forward
 from oracles.tests.common.screens import EVERY
 from oracles.truth import Truth
-
-Query = tuple[Numerics, Received]
 
 
 def queries(problem: Problem, contracts: list[Numerics], rng: np.random.Generator) -> Iterator[Query]:
@@ -66,4 +64,5 @@ def batch(op: str, dtype: str, count: int, limit: int, seed: int) -> list[tuple[
 
 def answers(problems: list[tuple[Problem, list[Query]]]) -> list[list[Answer]]:
     """What a batch of all of them says."""
-    return certain([Asked(Truth(problem).op, problem.structured, asked) for problem, asked in problems])
+    screened = [(Truth(problem).op.screened, problem.structured, asked) for problem, asked in problems]
+    return certain([Asked(op, structured, asked) for op, structured, asked in screened if op is not None])
