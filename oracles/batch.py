@@ -2,9 +2,9 @@
 
 A screen (see `oracles.screen`) calls NumPy some fifty times for each problem, which for a few hundred elements is
 nearly all that it costs. Here the rows of all problems and the outputs of all kernels are joined, and each step is
-taken once. What is decided, and what is said of it, is what `oracles.screen` says of one problem after the other under
-one contract, bit for bit: the same operations are done to every element, and of rows and outputs only maxima and minima
-are formed. So its bounds are those that are derived there.
+taken once. What is decided, and what is said of it, is what `oracles.screen` says of one problem after the other, bit
+for bit: the same operations are done to every element, and of rows and outputs only maxima and minima are formed. So
+its bounds are those that are derived there.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oracles.blocks import Ask, Block, Lane, Screened, Tracks, block_of
+from oracles.blocks import Ask, Beam, Block, Lane, Screened, Tracks, block_of
 from oracles.enclosure import Worst
-from oracles.numerics import Numerics, NumericsError
-from oracles.screen import Received
+from oracles.numerics import Groups, Numerics, NumericsError, alike
+from oracles.rows import FLOAT64, Squares, prepare
+from oracles.screen import Passage, Received, Rounded
 
 Query = tuple[Numerics, Received]
 """A contract, and all outputs of a kernel that promises it."""
@@ -39,13 +40,13 @@ nothing."""
 
 def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
     """An answer to each query."""
+    batch = _Batch()
     # NaN, inf, overflow and division by zero are ordinary values here.
     with np.errstate(all="ignore"):
-        tracks, blocks = Tracks(), dict[object, Block]()
-        asks = [_asks(each, tracks, blocks) for each in asked]
-        tracks.join()
-        for block in blocks.values():
-            block.decide(tracks)
+        groups = [alike(tuple(dict(each.queries)), each.op.dtype.name) for each in asked]
+        prepare(_squares(asked, groups))
+        asks = [batch.asks(each, of_each) for each, of_each in zip(asked, groups, strict=True)]
+        batch.decide()
     return [[_answer(of_query) for of_query in each] for each in asks]
 
 
@@ -54,30 +55,55 @@ def _answer(asks: Sequence[Ask]) -> Answer:
     return found if found and len(found) == len(asks) else None
 
 
-def _asks(asked: Asked, tracks: Tracks, blocks: dict[object, Block]) -> list[list[Ask]]:
-    """What blocks are asked for each query: nothing where a screen cannot tell."""
-    lanes = dict[Numerics, Lane | None]()
-    found = []
-    for numerics, received in asked.queries:
-        if numerics not in lanes:
-            lanes[numerics] = _lane(asked, numerics, tuple(received.values), tracks)
-        lane, asks = lanes[numerics], list[Ask]()
-        if lane is not None:
-            for output, passage in lane.passages.items():
-                if passage.way not in blocks:
-                    blocks[passage.way] = block_of(passage)
-                asks.append(blocks[passage.way].ask(lane, passage, received.values[output]))
-        found.append(asks)
-    return found
+def _squares(asked: Sequence[Asked], groups: Sequence[Groups]) -> list[Squares]:
+    """Those of all that is normalised, once each."""
+    every = (
+        each.op.operand(next(iter(group.values()))).squares
+        for each, of_each in zip(asked, groups, strict=True)
+        for group in of_each
+    )
+    return [each for each in {id(each): each for each in every}.values() if each.x.size and each.arithmetic is FLOAT64]
 
 
-def _lane(asked: Asked, numerics: Numerics, outputs: Sequence[str], tracks: Tracks) -> Lane | None:
-    op, settled = asked.op, numerics.settled(asked.op.dtype.name)
-    try:
-        allowed = op.allowed([settled], asked.structured)
-    except NumericsError:
-        return None
-    passages = {output: passage for output in outputs if (passage := op.passage(output, settled)) is not None}
-    if allowed is None or len(passages) < len(outputs):
-        return None
-    return Lane(op, settled, allowed, tracks.place(op.operand(settled), allowed), passages)
+class _Batch:
+    def __init__(self) -> None:
+        self.tracks = Tracks()
+        self.blocks: dict[object, Block] = {}
+
+    def asks(self, asked: Asked, groups: Groups) -> list[list[Ask]]:
+        """What blocks are asked for each query: nothing where a screen cannot tell."""
+        places = dict[Numerics, tuple[Sequence[Beam], int]]()
+        for group in groups:
+            beams = self._beams(asked, list(group.values()), list(asked.queries[0][1].values))
+            places.update((numerics, (beams, place)) for place, numerics in enumerate(group))
+        found = []
+        for numerics, received in asked.queries:
+            known, place = places[numerics]
+            got = received.values.values()
+            found.append([beam.block.ask(beam, place, each) for beam, each in zip(known, got, strict=False)])
+        return found
+
+    def _beams(self, asked: Asked, contracts: Sequence[Numerics], outputs: Sequence[str]) -> list[Beam]:
+        """For all outputs, under settled contracts that differ in their summation alone; none where a screen cannot
+        tell of all of them."""
+        op = asked.op
+        try:
+            allowed = op.allowed(contracts, asked.structured)
+        except NumericsError:  # the others have their enclosures
+            return []
+        passages = [passage for name in outputs if (passage := op.passage(name, contracts[0])) is not None]
+        if allowed is None or len(passages) < len(outputs):
+            return []
+        lane = Lane(op, contracts[0], allowed, self.tracks.place(op.operand(contracts[0]), allowed))
+        return [self._block(passage).beam(lane, passage) for passage in passages]
+
+    def _block(self, passage: Passage | Rounded) -> Block:
+        if passage.way not in self.blocks:
+            self.blocks[passage.way] = block_of(passage)
+        return self.blocks[passage.way]
+
+    def decide(self) -> None:
+        """Find the worst elements."""
+        self.tracks.join()
+        for block in self.blocks.values():
+            block.decide(self.tracks)

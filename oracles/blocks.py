@@ -3,7 +3,7 @@ pass. See `oracles.batch`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -15,8 +15,8 @@ from oracles.dtypes import Format
 from oracles.enclosure import Mask, Worst
 from oracles.numerics import Numerics
 from oracles.operand import RowOperand, Weight
-from oracles.ragged import Ragged, joined
-from oracles.rounding import half_gap, half_gap_of, round_to
+from oracles.ragged import Places, Ragged, joined
+from oracles.rounding import half_gap, round_to
 from oracles.screen import Allowance, Passage, Rounded, reaches
 
 
@@ -42,15 +42,13 @@ class Screened(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Lane:
-    """One problem under one contract."""
+    """One problem under contracts that differ in their summation alone."""
 
     op: Screened
     numerics: Numerics
-    """The settled contract."""
+    """The first of the settled contracts."""
     allowed: Allowance
     track: int
-    passages: Mapping[str, Passage | Rounded]
-    """That of each output."""
 
     @property
     def formed(self) -> Format:
@@ -58,7 +56,6 @@ class Lane:
         assert self.op.weight is not None
         return self.op.weight.formed_in(self.numerics)
 
-    @cached_property
     def weight(self) -> tuple[F64, Mask]:
         """Magnitudes and sign bits, for each column or for each element."""
         assert self.op.weight is not None
@@ -74,7 +71,7 @@ class Tracks:
 
     def place(self, operand: RowOperand, allowed: Allowance) -> int:
         """The number of a track."""
-        budget = allowed.budgets[0]
+        budget = allowed.budget
         key = id(operand), budget.count, budget.eps, budget.overflow
         if key not in self._places:
             self._places[key] = len(self.operands)
@@ -97,27 +94,38 @@ class Tracks:
         """The smallest root of each track that is not zero, or inf."""
 
 
-@dataclass(eq=False)
+class Beam:
+    """One output of a lane."""
+
+    def __init__(self, lane: Lane, passage: Passage | Rounded, block: Block, centre: int) -> None:
+        self.lane = lane
+        self.passage = passage
+        self.block = block
+        self.centre = centre
+
+    @cached_property
+    def factors(self) -> tuple[float, ...]:
+        """What enters the widths under all contracts: see `Allowance`."""
+        assert isinstance(self.passage, Passage)
+        budget = self.lane.allowed.budget
+        return (*self.passage.factors(budget), 1.0 + budget.add, 1.0 - budget.add)
+
+    def reaches(self, smallest: float) -> bool:
+        """Whether nothing is lost to operations that underflow, where no product is smaller."""
+        assert isinstance(self.passage, Passage)
+        return all(reaches(smallest, step.absolute) for step in self.passage.steps)
+
+
 class Ask:
     """One output beside one contract."""
 
-    lane: Lane
-    passage: Passage | Rounded
-    pair: int
-    worst: Worst | None = None
+    __slots__ = ("beam", "contract", "pair", "worst")
 
-    @property
-    def factors(self) -> tuple[float, ...]:
-        """What enters the widths: see `Allowance`."""
-        assert isinstance(self.passage, Passage)
-        budget = self.lane.allowed.budgets[0]
-        return (
-            *self.passage.factors(budget),
-            (1.0 + budget.sum_up) * (1.0 + budget.mean) - 1.0,
-            (1.0 - budget.sum_down) * (1.0 - budget.mean) - 1.0,
-            1.0 + budget.add,
-            1.0 - budget.add,
-        )
+    def __init__(self, beam: Beam, contract: int, pair: int) -> None:
+        self.beam = beam
+        self.contract = contract
+        self.pair = pair
+        self.worst: Worst | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,35 +149,40 @@ class Block:
 
     def __init__(self) -> None:
         self.asks: list[Ask] = []
-        self.origins: list[Ask] = []
-        """For each centre the ask that it was made for."""
+        self.origins: list[Beam] = []
+        """For each centre a beam that has it."""
         self.pairs: list[tuple[int, F64]] = []
         """Each is the number of a centre, and an output."""
         self._centres: dict[object, int] = {}
         self._pairs: dict[tuple[int, int], int] = {}
 
-    def ask(self, lane: Lane, passage: Passage | Rounded, got: F64) -> Ask:
-        """Take an output in. Outputs, and right values, are told apart by their identity."""
+    def beam(self, lane: Lane, passage: Passage | Rounded) -> Beam:
+        """Take an output in. Right values that were given are told apart by their identity."""
         key: object = id(passage)
         if isinstance(passage, Passage):
             key = lane.track, lane.formed if passage.weighted else None
-        centre = self._centres.setdefault(key, len(self.origins))
-        pair = self._pairs.setdefault((centre, id(got)), len(self.pairs))
-        ask = Ask(lane, passage, pair)
-        if centre == len(self.origins):
-            self.origins.append(ask)
+        beam = Beam(lane, passage, self, self._centres.setdefault(key, len(self.origins)))
+        if beam.centre == len(self.origins):
+            self.origins.append(beam)
+        return beam
+
+    def ask(self, beam: Beam, contract: int, got: F64) -> Ask:
+        """Take in what was got of it. Equal outputs are told from others by their identity."""
+        pair = self._pairs.setdefault((beam.centre, id(got)), len(self.pairs))
         if pair == len(self.pairs):
-            self.pairs.append((centre, got))
-        self.asks.append(ask)
-        return ask
+            self.pairs.append((beam.centre, got))
+        self.asks.append(Ask(beam, contract, pair))
+        return self.asks[-1]
 
     def decide(self, tracks: Tracks) -> None:
         """Find the worst elements of all asks that are certain."""
         values, negative = self._exact(tracks)
-        if len(self.pairs) > len(self.origins):  # otherwise each centre has one, in the same order
-            whole = Ragged.of(self.pairs[ask.pair][1].size for ask in self.origins).slices
-            values = joined([values[whole[centre]] for centre, _ in self.pairs])
-            negative = joined([negative[whole[centre]] for centre, _ in self.pairs])
+        centres = [centre for centre, _ in self.pairs]
+        if centres != list(range(len(self.origins))):
+            sizes = {centre: got.size for centre, got in self.pairs}
+            whole = Ragged.of(sizes[centre] for centre in range(len(self.origins))).slices
+            values = joined([values[whole[centre]] for centre in centres])
+            negative = joined([negative[whole[centre]] for centre in centres])
         got = joined([got for _, got in self.pairs])
         nan, agrees = np.isnan(values), np.signbit(got) == negative
         special = bool(nan.any())
@@ -190,7 +203,7 @@ class Given(Block):
     """What equals its right values conforms, and else may."""
 
     def _exact(self, tracks: Tracks) -> tuple[F64, Mask]:
-        given = [ask.passage for ask in self.origins if isinstance(ask.passage, Rounded)]
+        given = [beam.passage for beam in self.origins if isinstance(beam.passage, Rounded)]
         return joined([each.values for each in given]), joined([each.negative for each in given])
 
     def _compare(self, pairs: Pairs, tracks: Tracks) -> None:
@@ -203,23 +216,24 @@ class Given(Block):
                 ask.worst = Worst(0, 0.0, blunt=True)
 
 
-def products(asks: Sequence[Ask], passage: Passage, tracks: Tracks) -> tuple[F64, Mask]:
+def products(beams: Sequence[Beam], passage: Passage, tracks: Tracks) -> tuple[F64, Mask]:
     """Magnitudes and sign bits of rstd or y before its last rounding, within the own error of an allowance."""
     places = tracks.rows.slices
-    roots = joined([tracks.roots[places[ask.lane.track]] for ask in asks])
+    roots = joined([tracks.roots[places[beam.lane.track]] for beam in beams])
     if passage.per_row:
         return roots, np.zeros(len(roots), bool)
-    operands = [tracks.operands[ask.lane.track] for ask in asks]
-    lengths = [operand.values.shape for operand in operands]
-    rows = np.array([columns for _, columns in lengths]).repeat([count for count, _ in lengths])
+    operands = [tracks.operands[beam.lane.track] for beam in beams]
+    shapes = [operand.values.shape for operand in operands]
+    rows = np.array([columns for _, columns in shapes]).repeat([count for count, _ in shapes])
     values = roots.repeat(rows) * joined([operand.squares.magnitudes for operand in operands])
     negative = joined([operand.negative for operand in operands])
     if passage.point is not None:
         values = round_to(values, passage.point)
     if passage.weighted:
-        shapes = [operand.values.shape for operand in operands]
-        weights = [ask.lane.weight for ask in asks]
-        values *= joined([np.broadcast_to(size, shape) for (size, _), shape in zip(weights, shapes, strict=True)])
+        weights = [beam.lane.weight() for beam in beams]
+        values = values * joined(
+            [np.broadcast_to(size, shape) for (size, _), shape in zip(weights, shapes, strict=True)]
+        )
         negative ^= joined([np.broadcast_to(sign, shape) for (_, sign), shape in zip(weights, shapes, strict=True)])
     return values, negative
 
@@ -255,94 +269,115 @@ class Near(Block):
             strayed[pairs.nan] = 0.0
         largest = pairs.places.largest(strayed).tolist()
         agrees = pairs.places.every(pairs.agrees).tolist()
-        smallest = [self._smallest(ask, tracks) for ask in self.origins]
+        smallest = [self._smallest(beam, tracks) for beam in self.origins]
+        near = {
+            id(beam): beam.reaches(smallest[beam.centre]) for beam in {id(a.beam): a.beam for a in self.asks}.values()
+        }
         sure = [
             ask for ask in self.asks
-            if agrees[ask.pair] and largest[ask.pair] < np.inf and _reaches(ask, smallest[self.pairs[ask.pair][0]])
+            if agrees[ask.pair] and largest[ask.pair] < np.inf and near[id(ask.beam)]
         ]  # fmt: skip
         if exact := [ask for ask in sure if not largest[ask.pair]]:
             self._pass_exact(exact, pairs, tracks)
         if stray := [ask for ask in sure if largest[ask.pair]]:
             self._pass_near(stray, pairs, strayed, low, tracks)
 
-    def _smallest(self, ask: Ask, tracks: Tracks) -> float:
-        """As `Centre.smallest`; inf where no ask has steps, which alone need it."""
+    def _smallest(self, beam: Beam, tracks: Tracks) -> float:
+        """As `Centre.smallest`; inf of roots, which have no steps."""
         if self.passage.per_row:
             return np.inf
-        lane = ask.lane
-        smallest = tracks.smallest[lane.track] * tracks.operands[lane.track].squares.smallest
+        track = beam.lane.track
+        smallest = tracks.smallest[track] * tracks.operands[track].squares.smallest
         if not self.passage.weighted:
             return smallest
-        magnitudes, _ = lane.weight
+        magnitudes, _ = beam.lane.weight()
         return smallest * float(np.min(magnitudes, where=magnitudes > 0, initial=1.0))
 
     def _pass_exact(self, asks: Sequence[Ask], pairs: Pairs, tracks: Tracks) -> None:
         """Nothing strays: only whether the ratio, which is 0, means anything depends on the contract."""
-        rows = [slice(place.start, place.start + 1) for place in (tracks.rows.slices[ask.lane.track] for ask in asks)]
-        starts = pairs.places.starts.tolist()
-        for ask, width in zip(asks, np.maximum(*_widths(asks, rows, tracks)).tolist(), strict=True):
-            at = starts[ask.pair]
-            ask.worst = Worst(0, 0.0, self._is_blunt(pairs, at, width))
+        tracked = (tracks.rows.slices[ask.beam.lane.track] for ask in asks)
+        widths = _widths(asks, [slice(each.start, each.start + 1) for each in tracked], tracks)
+        at = pairs.places.starts[[ask.pair for ask in asks]]
+        for ask, blunt in zip(asks, self._are_blunt(pairs, at, np.maximum(*widths)), strict=True):
+            ask.worst = Worst(0, 0.0, blunt)
 
     def _pass_near(self, asks: Sequence[Ask], pairs: Pairs, strayed: F64, low: Mask, tracks: Tracks) -> None:
         """As `screen.compared` and `screen.Near`."""
-        chosen = {pair: place for place, pair in enumerate(dict.fromkeys(ask.pair for ask in asks))}
-        whole = pairs.places.slices
-        places = Ragged(pairs.places.lengths[list(chosen)])
-        strayed, low, values = (joined([each[whole[pair]] for pair in chosen]) for each in (strayed, low, pairs.values))
-        relative = np.divide(strayed, values, out=strayed, where=strayed > 0)
-        sides = relative * low, relative * ~low
-        shapes = [(*self.pairs[pair][1].shape, 1)[:2] for pair in chosen]
-        counts = [count for count, _ in shapes]
-        by_row, columns = Ragged.of(counts), [length for _, length in shapes]
-        if not self.passage.per_row:
-            rows = Ragged(np.array(columns).repeat(counts))
-            tops = rows.largest(sides[0]), rows.largest(sides[1])
-        else:
-            tops = sides
-        of_track, of_pair = tracks.rows.slices, by_row.slices
-        of_ask = [of_pair[chosen[ask.pair]] for ask in asks]
+        sides = _Sides(self, {ask.pair for ask in asks}, pairs, strayed, low)
+        of_ask = [sides.rows_of[ask.pair] for ask in asks]
         spans = Ragged.of(each.stop - each.start for each in of_ask)
-        widths = _widths(asks, [of_track[ask.lane.track] for ask in asks], tracks)
-        tops = joined([tops[0][each] for each in of_ask]), joined([tops[1][each] for each in of_ask])
-        slack = 2 * spans.spread(np.array([ask.lane.allowed.own for ask in asks]))
+        widths = _widths(asks, [tracks.rows.slices[ask.beam.lane.track] for ask in asks], tracks)
+        tops = [joined([top[each] for each in of_ask]) for top in sides.tops]
+        slack = 2 * spans.spread(np.array([ask.beam.lane.allowed.own for ask in asks]))
         inside = spans.every((tops[0] <= widths[0] - slack) & (tops[1] <= widths[1] - slack)).tolist()
         ratios = tops[0] / widths[0], tops[1] / widths[1]
-        worst = [spans.largest(each).tolist() for each in ratios]
-        widest = np.maximum(*widths)
-        for place, ask in enumerate(asks):
-            if not inside[place]:
+        largest = [spans.largest(each).tolist() for each in ratios]
+        passed, flats, rows, found = list[Ask](), list[int](), list[int](), list[float]()
+        for ask, span, is_inside, below, above in zip(asks, spans.slices, inside, *largest, strict=True):
+            if not is_inside:
                 continue
             # Of equal ratios the first counts, and that side comes first where an output is too small.
-            side = int(not worst[0][place] >= worst[1][place])
-            span, pair = spans.slices[place], chosen[ask.pair]
-            row, start = int(ratios[side][span].argmax()), places.slices[pair].start
-            begin = start + row * columns[pair]
-            flat = row * columns[pair] + int(sides[side][begin : begin + columns[pair]].argmax())
-            width = float(widest[span.start + row])
-            blunt = self._is_blunt(pairs, whole[ask.pair].start + flat, width)
-            ask.worst = Worst(flat, worst[side][place], blunt)
+            side = 0 if below >= above else 1
+            row = int(ratios[side][span].argmax())
+            passed.append(ask)
+            rows.append(span.start + row)
+            flats.append(sides.place(ask.pair, side, row))
+            found.append(below if side == 0 else above)
+        if not passed:
+            return
+        at = pairs.places.starts[[ask.pair for ask in passed]] + flats
+        blunt = self._are_blunt(pairs, at, np.maximum(*widths)[rows])
+        for ask, flat, ratio, is_blunt in zip(passed, flats, found, blunt, strict=True):
+            ask.worst = Worst(flat, ratio, is_blunt)
 
-    def _is_blunt(self, pairs: Pairs, at: int, width: float) -> bool:
-        """See `enclosure.is_blunt`."""
-        return not half_gap_of(float(pairs.size[at]), self.passage.target) < width * float(pairs.values[at])
+    def _are_blunt(self, pairs: Pairs, at: Places, widths: F64) -> list[bool]:
+        """For elements at these places see `enclosure.is_blunt`."""
+        size = pairs.size[at]
+        half = half_gap(size, self.passage.target, np.zeros(len(size), bool))
+        blunt: list[bool] = (~(half < widths * pairs.values[at])).tolist()
+        return blunt
 
 
-def _reaches(ask: Ask, smallest: float) -> bool:
-    """Whether nothing is lost to operations that underflow in the steps of an ask."""
-    assert isinstance(ask.passage, Passage)
-    return all(reaches(smallest, step.absolute) for step in ask.passage.steps)
+class _Sides:
+    """How far the elements of some pairs stray, relative to the exact values, where outputs are too small and where
+    they are too large; and the largest of each row. As `screen.Strays`."""
+
+    def __init__(self, block: Near, chosen: Collection[int], pairs: Pairs, strayed: F64, low: Mask) -> None:
+        whole = pairs.places.slices
+        strayed, low, values = (joined([each[whole[pair]] for pair in chosen]) for each in (strayed, low, pairs.values))
+        relative = np.divide(strayed, values, out=strayed, where=strayed > 0)
+        self.sides = relative * low, relative * ~low
+        shapes = [(*block.pairs[pair][1].shape, 1)[:2] for pair in chosen]
+        counts, columns = [count for count, _ in shapes], [length for _, length in shapes]
+        self.tops: Sequence[F64] = self.sides
+        if not block.passage.per_row:
+            rows = Ragged(np.array(columns).repeat(counts))
+            self.tops = [rows.largest(side) for side in self.sides]
+        self.rows_of = dict(zip(chosen, Ragged.of(counts).slices, strict=True))
+        """The places of a pair's rows."""
+        starts = np.cumsum([0, *(count * length for count, length in shapes)]).tolist()
+        self._lies = {pair: (start, length) for pair, start, length in zip(chosen, starts, columns, strict=False)}
+        self._places: dict[tuple[int, int, int], int] = {}
+
+    def place(self, pair: int, side: int, row: int) -> int:
+        """The place in a pair, counted from its start, of the element that strays most on one side of a row."""
+        key = pair, side, row
+        if key not in self._places:
+            start, length = self._lies[pair]
+            begin = start + row * length
+            self._places[key] = row * length + int(self.sides[side][begin : begin + length].argmax())
+        return self._places[key]
 
 
 def _widths(asks: Sequence[Ask], rows: Sequence[slice], tracks: Tracks) -> tuple[F64, F64]:
     """How far each row of each ask may stray downwards and upwards, joined; as `Allowance.widths`, for these `rows` of
     all tracks."""
     shares = joined([tracks.shares[each] for each in rows])
-    factors = np.array([ask.factors for ask in asks]).T
-    down, up, more, less, most, least = factors.repeat([each.stop - each.start for each in rows], axis=1)
+    factors = np.array([(*ask.beam.factors, *ask.beam.lane.allowed.ends[ask.contract]) for ask in asks]).T
+    down, up, most, least, more, less = factors.repeat([each.stop - each.start for each in rows], axis=1)
     below = np.abs(down / np.sqrt((1.0 + more * shares) * most) - 1.0)
     above = np.abs(up / np.sqrt((1.0 + less * shares) * least) - 1.0)
-    if any(ask.lane.allowed.overflow is not None for ask in asks):
+    if any(ask.beam.lane.allowed.overflow is not None for ask in asks):
         dead = joined([_overflow(ask, each) for ask, each in zip(asks, rows, strict=True)])
         below, above = np.where(dead, 1.0, below), np.where(dead, 1.0, above)
     return below, above
@@ -350,7 +385,7 @@ def _widths(asks: Sequence[Ask], rows: Sequence[slice], tracks: Tracks) -> tuple
 
 def _overflow(ask: Ask, rows: slice) -> Mask:
     """Of the first rows of a track, or of all of them."""
-    count, overflow = rows.stop - rows.start, ask.lane.allowed.overflow
+    count, overflow = rows.stop - rows.start, ask.beam.lane.allowed.overflow
     return np.zeros(count, bool) if overflow is None else overflow[:count]
 
 

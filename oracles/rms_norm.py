@@ -20,7 +20,7 @@ from oracles.budget import Rounding, RowBudget, Term, narrowing, rounding, row_b
 from oracles.doubledouble import Real
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, rounded
-from oracles.numerics import Numerics
+from oracles.numerics import Numerics, alike
 from oracles.operand import RowOperand, Weight, sign_bit
 from oracles.precise import Bounds, Interval
 from oracles.problem import Problem, ProblemError
@@ -95,18 +95,14 @@ class RmsNorm:
 
     def screens(self, contracts: Sequence[Numerics], structured: bool) -> Mapping[Numerics, Screens]:
         """Screens of the outputs that have one: unless rows are so special that the enclosures must tell."""
-        alike: dict[object, list[Numerics]] = {}
-        for numerics in contracts:
-            alike.setdefault(numerics.settled(self.dtype.name).apart_from_summation, []).append(numerics)
         found: dict[Numerics, Screens] = {}
-        for group in alike.values():
-            screens = self._screens(group, structured)
+        for group in alike(tuple(contracts), self.dtype.name):
+            screens = self._screens(list(group.values()), structured)
             found.update({numerics: (place, screens) for place, numerics in enumerate(group)})
         return found
 
-    def _screens(self, contracts: Sequence[Numerics], structured: bool) -> Mapping[str, Screen]:
-        """For contracts that differ in their summation alone."""
-        settled = [numerics.settled(self.dtype.name) for numerics in contracts]
+    def _screens(self, settled: Sequence[Numerics], structured: bool) -> Mapping[str, Screen]:
+        """For settled contracts that differ in their summation alone."""
         allowed = self.allowed(settled, structured)
         if allowed is None:
             return {}
@@ -120,8 +116,10 @@ class RmsNorm:
         """
         first = contracts[0]
         squares = self.operand(first).squares
-        plain = first.denormals == "preserve" and (first.nonfinite == "ieee" or squares.largest < np.inf)
-        return allowance(squares, [self.budget(each, structured) for each in contracts]) if plain else None
+        if first.denormals != "preserve" or not (first.nonfinite == "ieee" or squares.largest < np.inf):
+            return None
+        budget = self.budget(first, structured)
+        return allowance(squares, budget, [budget.of_sum(each.summation, self.length) for each in contracts])
 
     def passage(self, output: str, numerics: Numerics) -> Passage | Rounded | None:
         """How an output follows from its rows under a settled contract, or its right values where it needs no roots;
@@ -133,7 +131,7 @@ class RmsNorm:
         passage = self.passage(output, numerics)
         if passage is None or isinstance(passage, Rounded):
             return passage
-        centre = self._centre(output, numerics, allowed.budgets[0], passage)
+        centre = self._centre(output, numerics, allowed.budget, passage)
         if passage.point is not None:
             return Rounded(centre.rounded, centre.negative)
         # Otherwise operations that underflow count.

@@ -69,7 +69,10 @@ class Allowance:
     that differ in nothing but the budget of their sum (formulas: `RowBudget`)."""
 
     squares: Squares
-    budgets: Sequence[RowBudget]
+    budget: RowBudget
+    """The budget of the first of them, which the others have too, but for that of the sum."""
+    sums: Sequence[tuple[float, float]]
+    """How far down and up the sum may stray under each of them."""
     own: float
     """The relative error of the screen's exact values, and of these widths."""
     overflow: Mask | None = None
@@ -77,6 +80,12 @@ class Allowance:
     will do."""
     passage: Passage | None = None
     """The steps that follow; None before it is known which output it is about."""
+
+    @cached_property
+    def ends(self) -> Sequence[tuple[float, float]]:
+        """For each contract how far up and down the mean may stray."""
+        mean = self.budget.mean
+        return [((1.0 + up) * (1.0 + mean) - 1.0, (1.0 - down) * (1.0 - mean) - 1.0) for down, up in self.sums]
 
     @cached_property
     def widths(self) -> F64:
@@ -91,29 +100,26 @@ class Allowance:
 
     def _widths(self, rows: slice) -> F64:
         assert self.passage is not None
-        budget = self.budgets[0]
+        budget = self.budget
         down, up = self.passage.factors(budget)
         # Of what the root is taken of, a share has the budgets of the sum and of the mean.
         share = self.squares.share(budget.count, budget.eps)[rows]
-        more = [(1.0 + each.sum_up) * (1.0 + budget.mean) - 1.0 for each in self.budgets]
-        less = [(1.0 - each.sum_down) * (1.0 - budget.mean) - 1.0 for each in self.budgets]
-        ends = 1.0 + np.array([more, less])[:, :, None] * share
+        ends = 1.0 + np.array(self.ends).T[:, :, None] * share
         ends *= np.array([1.0 + budget.add, 1.0 - budget.add])[:, None, None]
         widths: F64 = np.abs(np.array([down, up])[:, None, None] / np.sqrt(ends) - 1.0)
         return widths if self.overflow is None else np.where(self.overflow[rows], 1.0, widths)
 
 
-def allowance(squares: Squares, budgets: Sequence[RowBudget]) -> Allowance | None:
-    """What `budgets` allow, which differ in nothing but that of the sum, before any steps.
+def allowance(squares: Squares, budget: RowBudget, spread: Sequence[tuple[float, float]]) -> Allowance | None:
+    """What contracts allow that differ in nothing but how far their sums may `spread`, before any steps.
 
     None where they do not tell what becomes of some row: its sum may or may not overflow, its root may have a pole, or
     what underflows in it counts.
     """
-    budget = budgets[0]
     if squares.arithmetic is not FLOAT64 or not squares.x.size or (squares.has_zero_row and not budget.eps):
         return None
     own = (squares.x.shape[1] + 64) * FLOAT64.ulp
-    down, up = max(each.sum_down for each in budgets), max(each.sum_up for each in budgets)
+    down, up = max(each for each, _ in spread), max(each for _, each in spread)
     # No width is smaller than the root's; and what may be all of a sum leaves no lower end.
     if budget.root <= _DISTINCT * own or down >= 1.0:
         return None
@@ -122,11 +128,11 @@ def allowance(squares: Squares, budgets: Sequence[RowBudget]) -> Allowance | Non
         return None
     safe = budget.overflow / ((1.0 + up) * (1.0 + own))
     if squares.largest < safe:
-        return Allowance(squares, budgets, own)
+        return Allowance(squares, budget, spread, own)
     sums, lost = head(squares.sums), budget.overflow / ((1.0 - down) * (1.0 - own))
     overflow = ~(sums < safe)
     certain = bool((~overflow | (sums > lost) | ~np.isfinite(sums)).all())
-    return Allowance(squares, budgets, own, overflow) if certain else None
+    return Allowance(squares, budget, spread, own, overflow) if certain else None
 
 
 def exact_roots(squares: Squares, budget: RowBudget) -> F64:

@@ -42,9 +42,9 @@ def _mixed(some: list[F64], rng: np.random.Generator) -> F64:
 def one_by_one(problem: Problem, asked: list[Query]) -> list[Answer]:
     """What the screens of each query's outputs say, where each says something."""
     found: list[Answer] = []
-    truths = {numerics: Truth(problem, [numerics]) for numerics, _ in asked}
+    truth = Truth(problem, dict(asked))
     for numerics, received in asked:
-        worst = [truths[numerics]._screened(name, numerics, received) for name in problem.outputs]
+        worst = [truth._screened(name, numerics, received) for name in problem.outputs]
         sure: list[Worst] = [each for each in worst if each is not None]
         found.append(sure if len(sure) == len(worst) else None)
     return found
