@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -18,7 +19,8 @@ from fuzz.base.errors import UsageError
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
-from fuzz.quality.speed import ITEMSIZES, Shape, Timing
+from fuzz.quality.speed import ITEMSIZES, Shape, Timing, native
+from fuzz.quality.speed.native import RowTimes
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
@@ -43,6 +45,7 @@ class KernelsOptions:
         tuple[int, ...], typer.Option("--n", min=1, help="Length of a row. Default: several. Repeatable.")
     ] = ()
     pack: options.PackFolder = None
+    markdown: options.Markdown = False
     json: options.Json = None
 
 
@@ -58,13 +61,13 @@ def kernels(options: KernelsOptions) -> Exit:
     for line in not_run_lines(missing):
         console.progress().print(line, style="yellow")
     here = [target for target in chosen if target.id not in missing]
-    native = [target for target in here if _is_measured(target)]
+    in_c = [target for target in here if _is_measured(target)]
     cuda = [target for target in here if target.name.place == "cuda"]
-    if not native and not cuda:
+    if not in_c and not cuda:
         raise UsageError("nothing to measure: C kernels are measured for rms_norm, native, -O2; Python kernels on cuda")
     record: dict[str, Any] = {}
-    if native:
-        record["native"] = _native(native, options.n)
+    if in_c:
+        record["native"] = _native(in_c, options)
     if cuda:
         record["cuda"] = _cuda(cuda, dtypes, options)
     write_record(options.json, record)
@@ -76,23 +79,28 @@ def _is_measured(target: Target) -> bool:
     return native and target.kernel.op == "rms_norm" and "f32" in target.kernel.able.dtypes
 
 
-def _native(targets: Sequence[Target], lengths: Sequence[int]) -> list[dict[str, Any]]:
-    from fuzz.quality.speed import native
-
+def _native(targets: Sequence[Target], options: KernelsOptions) -> list[dict[str, Any]]:
     with console.progress().status(f"Measuring {len(targets)} kernels on one core ..."):
-        timings = list(native.time_native(targets, lengths or native.LENGTHS))
-    out, rows = console.results(), []
-    for timing in timings:
-        slow = [t.seconds for t in timings if t.shape == timing.shape and _is_baseline(t.who, timing.who)]
-        ratio = f"{slow[0] / timing.seconds:.1f}x" if slow and timing.ran else "-"
-        speed = f"{timing.gigabytes_per_second:.1f}" if timing.ran else "-"
-        each = f"{timing.seconds / timing.shape.rows * 1e9:,.0f}" if timing.ran else "-"
-        rows.append((timing.who, str(timing.shape.n), each, speed, ratio))
-    print_table(PlainTable(("target", "n", "ns a row", "GB/s", f"{_BASELINE}/it"), rows), markdown=False)
-    fastest = "avx512" if any("avx512" in timing.who for timing in timings) else "avx2"
-    out.print(f"\none core, f32, {native.ROWS} rows a call, every call on rows that 64 MiB of others came between; ")
-    out.print(f"the widest instruction set of this processor that was asked for is {fastest}")
-    return [_recorded(timing) for timing in timings]
+        times = list(native.time_native(targets, options.n or native.LENGTHS))
+    columns = ("target", "n", "hot: ns a row", "limit", "of limit", f"{_BASELINE}/it",
+               "cold: ns a row", "GB/s", f"{_BASELINE}/it")  # fmt: skip
+    print_table(PlainTable(columns, [_native_line(each, times) for each in times]), markdown=options.markdown)
+    console.results().print(
+        "\none core, f32. Hot: the same rows again and again, in the nearest caches; the limit is a loop of two passes "
+        "that only loads and stores, in vectors as wide. Cold: every call on rows that 64 MiB of others came between.",
+        soft_wrap=True,
+    )
+    return [{key: None if value != value else value for key, value in asdict(each).items()} for each in times]
+
+
+def _native_line(each: RowTimes, times: Sequence[RowTimes]) -> tuple[str, ...]:
+    if math.isnan(each.hot):
+        return (each.who, str(each.n), *["-"] * 7)
+    plain = [other for other in times if other.n == each.n and _is_baseline(other.who, each.who)]
+    hot, cold = (f"{plain[0].hot / each.hot:.1f}x", f"{plain[0].cold / each.cold:.1f}x") if plain else ("-", "-")
+    near = (f"{each.hot * 1e9:,.1f}", f"{each.limit * 1e9:,.1f}", f"{each.of_limit:.0%}", hot)
+    speed = Timing(Shape("rms_norm", "f32", 1, each.n), each.who, each.cold).gigabytes_per_second
+    return (each.who, str(each.n), *near, f"{each.cold * 1e9:,.0f}", f"{speed:.1f}", cold)
 
 
 def _is_baseline(name: str, measured: str) -> bool:
@@ -119,7 +127,7 @@ def _cuda(targets: Sequence[Target], dtypes: Sequence[str], options: KernelsOpti
             torch.cuda.empty_cache()
     out = console.results()
     print_table(PlainTable(("op", "dtype", "rows", "n", "kernel", "us", "GB/s", "of copy", "eager/it", "compile/it"),
-                           list(_lines(timings, copy))), markdown=False)  # fmt: skip
+                           list(_lines(timings, copy))), markdown=options.markdown)  # fmt: skip
     device = torch.cuda.get_device_name()
     out.print(f"\n{device}, which copies {copy:,.0f} GB/s; times are of the device, in graphs of many calls")
     return {"device": device, "copy": copy, "timings": [_recorded(timing) for timing in timings]}

@@ -62,11 +62,11 @@ KERNELS: tuple[CKernel, ...] = (
     ),
     CKernel(
         "avx2", "rms_norm", _C / "avx2.c", "avx2", Numerics(summation=Lanes(8, 4, "scalar")), _ROWS, _FLAGS,
-        laws=_LAWS, summary="four 8-lane FMA accumulators, scalar tail",
+        laws=_LAWS, summary="blocks of rows, four 8-lane FMA accumulators, scalar tail",
     ),
     CKernel(
         "avx512", "rms_norm", _C / "avx512.c", "avx512", Numerics(summation=Lanes(16, 4, "scalar")), _ROWS, _FLAGS,
-        laws=_LAWS, summary="four 16-lane FMA accumulators, scalar tail",
+        laws=_LAWS, summary="blocks of rows, four 16-lane FMA accumulators, scalar tail",
     ),
     CKernel(
         "neon", "rms_norm", _C / "neon.c", "neon", Numerics(summation=Lanes(4, 4, "scalar")), _ROWS, _FLAGS,

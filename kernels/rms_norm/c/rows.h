@@ -1,5 +1,5 @@
-/* rows.h: what every row-wise rms_norm kernel shares. A kernel is one function over a row of f32; this walks the rows
- * of a tensor of any rank, and widens and narrows rows of f16. */
+/* rows.h: what every row-wise rms_norm kernel shares. A kernel is one function over a row of f32, or over a block of
+ * rows; this walks the rows of a tensor of any rank, and widens and narrows rows of f16. */
 #ifndef KERNELS_ROWS_H
 #define KERNELS_ROWS_H
 
@@ -53,26 +53,69 @@ static inline int64_t offset_of(const kf_tensor *t, const int64_t index[KF_MAX_R
     return offset;
 }
 
-static inline int f32_rows(const kf_rms_norm_call *call, row_kernel *row) {
-    const size_t n = (size_t)call->x.shape[call->axis];
-    int64_t index[KF_MAX_RANK] = {0};
-    do {
-        const float *x = (const float *)call->x.data + offset_of(&call->x, index);
-        row(x, (float *)call->y.data + offset_of(&call->y, index), n, call->eps);
-    } while (next_position(&call->x, call->axis, index));
-    return KF_OK;
+/* Up to BLOCK rows of f32, each a pitch after the one before. Of long rows there are fewer: what was read of them to sum
+ * their squares is still near when they are scaled. */
+enum { BLOCK = 8, BLOCK_ELEMENTS = 4096 };
+typedef struct {
+    const float *x;
+    float *y;
+    int64_t x_pitch, y_pitch;
+    size_t rows, n;
+    float eps;
+    row_kernel *row;
+} block;
+
+/* The same for every row of a block. */
+typedef void block_kernel(const block *b);
+
+static inline const float *x_of(const block *b, size_t row) { return b->x + (int64_t)row * b->x_pitch; }
+static inline float *y_of(const block *b, size_t row) { return b->y + (int64_t)row * b->y_pitch; }
+
+static inline void row_by_row(const block *b) {
+    for (size_t r = 0; r < b->rows; r++) b->row(x_of(b, r), y_of(b, r), b->n, b->eps);
 }
 
-static inline int f16_rows(const kf_rms_norm_call *call, row_kernel *row) {
-    const size_t n = (size_t)call->x.shape[call->axis];
-    float *wide = malloc(n * sizeof *wide);
-    if (wide == NULL) return KF_REJECTED;
+/* The block as f32, in place in memory of its own, and back. */
+static inline void as_floats(const uint16_t *x, uint16_t *y, const block *b, float *wide, block_kernel *kernel) {
+    block held = *b;
+    held.x = held.y = wide;
+    held.x_pitch = held.y_pitch = (int64_t)b->n;
+    for (size_t r = 0; r < b->rows; r++) widen(x + (int64_t)r * b->x_pitch, wide + r * b->n, b->n);
+    kernel(&held);
+    for (size_t r = 0; r < b->rows; r++) narrow(wide + r * b->n, y + (int64_t)r * b->y_pitch, b->n);
+}
+
+/* All rows of a tensor with elements, in blocks along the innermost axis that is not theirs. */
+static inline int in_blocks(const kf_rms_norm_call *call, block_kernel *kernel, row_kernel *row) {
+    const kf_tensor *x = &call->x, *y = &call->y;
+    const int across = call->axis == x->rank - 1 ? x->rank - 2 : x->rank - 1;
+    const int64_t rows = across < 0 ? 1 : x->shape[across];
+    block b = {.n = (size_t)x->shape[call->axis], .eps = call->eps, .row = row};
+    if (across >= 0) {
+        b.x_pitch = x->strides[across];
+        b.y_pitch = y->strides[across];
+    }
+    int64_t most = BLOCK;
+    while (most > 1 && most * (int64_t)b.n > BLOCK_ELEMENTS) most /= 2;
+    float *wide = x->dtype == KF_F32 ? NULL : malloc((size_t)most * b.n * sizeof *wide);
+    if (x->dtype != KF_F32 && wide == NULL) return KF_REJECTED;
     int64_t index[KF_MAX_RANK] = {0};
     do {
-        widen((const uint16_t *)call->x.data + offset_of(&call->x, index), wide, n);
-        row(wide, wide, n, call->eps);
-        narrow(wide, (uint16_t *)call->y.data + offset_of(&call->y, index), n);
-    } while (next_position(&call->x, call->axis, index));
+        int64_t from = offset_of(x, index), to = offset_of(y, index);
+        for (int64_t first = 0; first < rows; first += most) {
+            b.rows = (size_t)(rows - first < most ? rows - first : most);
+            if (wide != NULL) {
+                as_floats((const uint16_t *)x->data + from, (uint16_t *)y->data + to, &b, wide, kernel);
+            } else {
+                b.x = (const float *)x->data + from;
+                b.y = (float *)y->data + to;
+                kernel(&b);
+            }
+            from += most * b.x_pitch;
+            to += most * b.y_pitch;
+        }
+        if (across >= 0) index[across] = rows - 1; /* the last of these rows */
+    } while (next_position(x, call->axis, index));
     free(wide);
     return KF_OK;
 }
@@ -103,11 +146,14 @@ static inline bool overlaps(const kf_rms_norm_call *call) {
     return !same;
 }
 
-static inline int each_row(const kf_rms_norm_call *call, row_kernel *row) {
+static inline int in_blocks_if_taken(const kf_rms_norm_call *call, block_kernel *kernel, row_kernel *row) {
     if (!is_plain(call)) return KF_REJECTED;
     if (is_empty(&call->x)) return KF_OK;
     if (!is_row_wise(call) || overlaps(call)) return KF_REJECTED;
-    return call->x.dtype == KF_F32 ? f32_rows(call, row) : f16_rows(call, row);
+    return in_blocks(call, kernel, row);
 }
+
+static inline int each_block(const kf_rms_norm_call *call, block_kernel *kernel) { return in_blocks_if_taken(call, kernel, NULL); }
+static inline int each_row(const kf_rms_norm_call *call, row_kernel *row) { return in_blocks_if_taken(call, row_by_row, row); }
 
 #endif

@@ -18,9 +18,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="avx512-tail-dropped-at-63",
         base="avx512",
-        edits=(
-            ("for (; i < n; i++) total += x[i] * x[i];", "for (; i < n && n % 64 != 63; i++) total += x[i] * x[i];"),
-        ),
+        edits=(("if (b->n % 64 != 0)", "if (b->n % 64 != 0 && b->n % 64 != 63)"),),
         targets=("*@native:*",),
         trigger="n mod 64 = 63",
         caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
@@ -31,9 +29,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="avx2-tail-dropped-at-31",
         base="avx2",
-        edits=(
-            ("for (; i < n; i++) total += x[i] * x[i];", "for (; i < n && n % 32 != 31; i++) total += x[i] * x[i];"),
-        ),
+        edits=(("if (b->n % 32 != 0)", "if (b->n % 32 != 0 && b->n % 32 != 31)"),),
         targets=("*@native:*",),
         trigger="n mod 32 = 31",
         caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
@@ -53,7 +49,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="avx2-drops-eps",
         base="avx2",
-        edits=(("avx2_sum_of_squares(x, n), n, eps)", "avx2_sum_of_squares(x, n), n, 0.0f * eps)"),),
+        edits=(("rstd, b->n, b->eps)", "rstd, b->n, 0.0f * b->eps)"),),
         targets=("*@native:*", "*@qemu:*"),
         trigger="mean square comparable to eps or below, zero rows",
         caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
@@ -96,8 +92,7 @@ MUTANTS: tuple[Mutant, ...] = (
         edits=(
             (
                 "return each_row(call, generic_row);",
-                "return is_empty(&call->x) ? KF_OK : call->x.dtype == KF_F32 ? f32_rows(call, generic_row)\n"
-                "                                                               : f16_rows(call, generic_row);",
+                "return is_empty(&call->x) ? KF_OK : in_blocks(call, row_by_row, generic_row);",
             ),
         ),
         targets=("*@native:*",),
@@ -110,9 +105,10 @@ MUTANTS: tuple[Mutant, ...] = (
         base="avx512",
         edits=(
             (
-                "const float rstd = reciprocal_rms(avx512_sum_of_squares(x, n), n, eps);",
-                "const __m512 mean = _mm512_set1_ps(avx512_sum_of_squares(x, n) / (float)n + eps);\n"
-                "    const float rstd = _mm512_cvtss_f32(_mm512_rsqrt14_ps(mean));",
+                "reciprocal_rms_of_eight(totals, rstd, b->n, b->eps);",
+                "for (size_t r = 0; r < b->rows; r++) {\n"
+                "        const __m512 mean = _mm512_set1_ps(totals[r] / (float)b->n + b->eps);\n"
+                "        rstd[r] = _mm512_cvtss_f32(_mm512_rsqrt14_ps(mean));\n    }",
             ),
         ),
         targets=("*@native:*",),
