@@ -15,7 +15,7 @@ from fuzz.generate.coverage import Label
 from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.relatives import LENGTH, sequence
+from fuzz.generate.relatives import sequence
 from fuzz.generate.sketch import Sketch, at_limit, drawn_from, near, sketched
 from fuzz.generate.steering import nudged, steer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fuzz.adapters.target import Target
@@ -12,6 +13,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Batch, Pool
 from fuzz.findings.book import error_words
 from fuzz.findings.tally import Sighting, Tally
+from fuzz.judge.batch import asked_of, settle
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 
@@ -53,7 +55,10 @@ class Examiner:
     def examined(self, entries: Sequence[Entry], batch: Batch) -> Examined:
         """Wait for the outcomes, and judge them."""
         found = Examined(Tally(accuracy={} if self._accuracy else None))
-        for judge in self._judges(entries, batch.outcomes()):
+        judges = list(self._judges(entries, batch.outcomes()))
+        with suppress(Exception):  # whoever judges the case comes upon the same error, and can say about which one
+            settle(asked_of(judges, self.targets))
+        for judge in judges:
             judgements = [self._judgement(judge, self.targets[target], found) for target in judge.outcomes]
             self._note(judge, judgements, found)
             self._told(judge)
