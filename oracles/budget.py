@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from oracles.dtypes import Format, form
-from oracles.numerics import Numerics, NumericsError
+from oracles.numerics import Numerics, NumericsError, Summation
 from oracles.rounding import round_to
 
 Number = Any
@@ -76,6 +76,13 @@ class RowBudget:
     add: float
     root: float
     numerics: Numerics
+    structured: bool
+    """True where only the worst case is sound, whatever the order of the sum."""
+
+    def of_sum(self, summation: Summation, n: int) -> tuple[float, float]:
+        """`sum_down` and `sum_up` for another order of the sum, for rows of `n` elements."""
+        down, up, _ = sum_budget(self.form, summation.chain(n) + 1, self.structured)
+        return down, up
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -105,7 +112,11 @@ def sum_budget(form: Format, chain: int, structured: bool) -> tuple[float, float
     [S (1-u)^chain, S (1+u)^chain]; these are sharper than gamma_chain and stay valid when chain*u >= 1.
     Statistical (Higham and Mary 2019): lambda sqrt(chain) u, plus the second-order term chain u^2.
     """
-    u = form.u
+    return _sum_budget(form.u, chain, structured)
+
+
+@lru_cache(maxsize=4096)
+def _sum_budget(u: float, chain: int, structured: bool) -> tuple[float, float, bool]:
     down = -math.expm1(chain * math.log1p(-u))
     up = math.expm1(min(chain * math.log1p(u), 700.0))
     likely = CONFIDENCE * math.sqrt(chain) * u + chain * u * u
@@ -132,15 +143,16 @@ def row_budget(numerics: Numerics, n: int, eps: float, dtype: str, structured: b
     held_eps = _held(_held(eps, form(dtype)) if numerics.eps == "input" else eps, accumulator)
     exact_range = numerics.sum_range == "exact"
     chain = numerics.summation.chain(n) + 1
-    coarse = form(dtype).precision < accumulator.precision
-    down, up, statistical = sum_budget(accumulator, chain, structured or coarse)
+    worst_case = structured or form(dtype).precision < accumulator.precision
+    down, up, statistical = sum_budget(accumulator, chain, worst_case)
     mean = u if numerics.mean == "divide" else 2 * u + u * u
     add = u if held_eps else 0.0
     root = 2 * u / (1 - u) if numerics.rsqrt_ulp is None else 2 * u * numerics.rsqrt_ulp
     quantum = 0.0 if exact_range else underflow(accumulator, numerics)
     return RowBudget(
-        accumulator, count, held_eps, quantum, exact_range, chain, statistical, down, up, mean, add, root, numerics
-    )
+        accumulator, count, held_eps, quantum, exact_range, chain, statistical, down, up, mean, add, root, numerics,
+        worst_case,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def measure(dtype: str, structure: str, n: int, recipe: str, rows: int, rng: np.
     y, rstd = rms_norm(x, numerics, 1e-5, dtype)
     eps = float(np.asarray(1e-5).astype(x.dtype))
     structured = recipe in STRUCTURED
-    problem = Problem("rms_norm", {"eps": eps}, {"x": x}, {"y": dtype, "rstd": dtype}, structured, f"{recipe}{n}")
+    problem = Problem("rms_norm", {"eps": eps}, {"x": x}, {"y": dtype, "rstd": dtype}, structured)
     checks = Truth(problem).check(numerics, {"y": y, "rstd": rstd})
     wide = x.astype(np.float64)
     exact = np.einsum("ij,ij->i", wide, wide)

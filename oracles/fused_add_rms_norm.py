@@ -25,7 +25,7 @@ from oracles.problem import Problem
 from oracles.rms_norm import RmsNorm
 from oracles.rounding import add_rounded, round_precise, round_to
 from oracles.rows import Roots
-from oracles.screen import Allowance, Rounded, Screen
+from oracles.screen import Passage, Rounded
 
 
 class FusedAddRmsNorm(RmsNorm):
@@ -38,6 +38,7 @@ class FusedAddRmsNorm(RmsNorm):
         self.residual = RowOperand.of(problem, "residual")
         self.target = form(problem.outputs.get("sum", self.dtype.name))
         self._operands: dict[tuple[str, bool], RowOperand] = {}
+        self._right: dict[str, Rounded] = {}
 
     def operand(self, numerics: Numerics) -> RowOperand:
         """The sum, as it is normalised under a settled contract."""
@@ -62,12 +63,16 @@ class FusedAddRmsNorm(RmsNorm):
     def _sums(self, added: Format) -> F64:
         return add_rounded(self.x.values, self.residual.values, added)
 
-    def _screen(self, output: str, numerics: Numerics, allowed: Allowance) -> Screen | None:
+    def passage(self, output: str, numerics: Numerics) -> Passage | Rounded | None:
+        """How an output follows from its rows under a settled contract, or its right values where it needs no roots;
+        None where only the enclosures can tell."""
         if output != "sum":
-            return super()._screen(output, numerics, allowed)
-        sums = self._sums(_added(numerics))
-        right = Rounded(round_to(np.abs(sums), self.target), np.signbit(sums))
-        return None if numerics.saturate else right
+            return super().passage(output, numerics)
+        added = _added(numerics)
+        if added.name not in self._right:
+            sums = self._sums(added)
+            self._right[added.name] = Rounded(round_to(np.abs(sums), self.target), np.signbit(sums))
+        return None if numerics.saturate else self._right[added.name]
 
     def _enclose(self, output: str, found: Roots, numerics: Numerics) -> Enclosure:
         if output != "sum":

@@ -8,6 +8,7 @@ This module imports neither NumPy nor mpmath, so that a pack of kernels can be l
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Literal, get_args, get_origin, get_type_hints
@@ -120,6 +121,19 @@ def _settled(numerics: Numerics, dtype: str) -> Numerics:
         # Once every dtype is that of x, rounding after each step is rounding x_hat before the weight.
         cast="llama" if numerics.cast == "none" else numerics.cast,
     )
+
+
+Groups = Sequence[Mapping[Numerics, Numerics]]
+
+
+@lru_cache(maxsize=4096)
+def alike(contracts: tuple[Numerics, ...], dtype: str) -> Groups:
+    """Contracts, and what they are when settled for an x of `dtype`, by groups that differ in their summation alone."""
+    groups: dict[object, dict[Numerics, Numerics]] = {}
+    for numerics in contracts:
+        settled = numerics.settled(dtype)
+        groups.setdefault(settled.apart_from_summation, {})[numerics] = settled
+    return tuple(groups.values())
 
 
 _CHOICES = {name: get_args(hint) for name, hint in get_type_hints(Numerics).items() if get_origin(hint) is Literal}

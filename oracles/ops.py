@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Protocol
 
+from oracles.blocks import Screened
 from oracles.budget import Term
 from oracles.enclosure import Enclosure
 from oracles.numerics import Numerics
@@ -27,6 +28,10 @@ class OpProblem(Protocol):
 
     axis: int
     """The normalised axis, counted from the front."""
+
+    @property
+    def screened(self) -> Screened | None:
+        """The same for batches; None where the op has no screens."""
 
     def shape(self, output: str) -> tuple[int, ...]:
         """Shape of an output as the kernel returns it."""

@@ -9,23 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import mpmath
 import numpy as np
 from mpmath import mpf
 
+from oracles.blocks import Screened
 from oracles.budget import Rounding, RowBudget, Term, narrowing, rounding, row_budget
 from oracles.doubledouble import Real
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, rounded
-from oracles.numerics import Numerics
+from oracles.numerics import Numerics, alike
 from oracles.operand import RowOperand, Weight, sign_bit
 from oracles.precise import Bounds, Interval
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import round_to
 from oracles.row_facts import row_facts, row_terms
 from oracles.rows import Roots, roots
-from oracles.screen import Allowance, Centre, Near, Rounded, Screen, Screens, allowance, exact_roots, reaches
+from oracles.screen import (
+    Allowance,
+    Centre,
+    Near,
+    Passage,
+    Rounded,
+    Screen,
+    Screens,
+    allowance,
+    exact_roots,
+    reaches,
+)
 from oracles.special import patched, patched_rows
 from oracles.steps import Live, flushed, inexact, point
 
@@ -43,10 +56,15 @@ class RmsNorm:
         self.rows: int = self.x.values.shape[0]
         self.length: int = self.x.values.shape[1]
         self.weight = Weight.of(problem, self.length) if "weight" in problem.inputs else None
-        self._centres: dict[tuple[str, int, float, float, float, Format | None, bool], Centre] = {}
+        self._centres: dict[object, Centre] = {}
         for output in problem.outputs:
             if output not in self.OUTPUTS:
                 raise ProblemError(f"outputs.{output}: {problem.op} has no such output")
+
+    @property
+    def screened(self) -> Screened:
+        """The same for batches."""
+        return self
 
     def shape(self, output: str) -> tuple[int, ...]:
         """Shape of an output as the kernel returns it."""
@@ -77,51 +95,55 @@ class RmsNorm:
 
     def screens(self, contracts: Sequence[Numerics], structured: bool) -> Mapping[Numerics, Screens]:
         """Screens of the outputs that have one: unless rows are so special that the enclosures must tell."""
-        alike: dict[object, list[Numerics]] = {}
-        for numerics in contracts:
-            alike.setdefault(numerics.settled(self.dtype.name).apart_from_summation, []).append(numerics)
         found: dict[Numerics, Screens] = {}
-        for group in alike.values():
-            screens = self._screens(group, structured)
+        for group in alike(tuple(contracts), self.dtype.name):
+            screens = self._screens(list(group.values()), structured)
             found.update({numerics: (place, screens) for place, numerics in enumerate(group)})
         return found
 
-    def _screens(self, contracts: Sequence[Numerics], structured: bool) -> Mapping[str, Screen]:
-        """For contracts that differ in their summation alone."""
-        settled = [numerics.settled(self.dtype.name) for numerics in contracts]
-        squares, first = self.operand(settled[0]).squares, settled[0]
-        plain = first.denormals == "preserve" and (first.nonfinite == "ieee" or squares.largest < np.inf)
-        allowed = allowance(squares, [self.budget(each, structured) for each in settled]) if plain else None
+    def _screens(self, settled: Sequence[Numerics], structured: bool) -> Mapping[str, Screen]:
+        """For settled contracts that differ in their summation alone."""
+        allowed = self.allowed(settled, structured)
         if allowed is None:
             return {}
-        found = {name: self._screen(name, first, allowed) for name in self.problem.outputs}
+        found = {name: self._screen(name, settled[0], allowed) for name in self.problem.outputs}
         return {name: screen for name, screen in found.items() if screen is not None}
 
-    def _screen(self, output: str, numerics: Numerics, allowed: Allowance) -> Screen | None:
-        target, multiply, budget = form(self.problem.outputs[output]), _multiply(numerics), allowed.budgets[0]
-        if target.name == "f64":
-            return None
-        if output == "rstd":
-            return Near(self._centre(output, numerics, budget, target), allowed)
-        centre, steps = self._centre(output, numerics, budget, target), list[Rounding]()
-        if numerics.cast == "llama" and not self._ends_here(numerics, target):
-            right = Rounded(centre.rounded, centre.negative)
-            return None if numerics.saturate else right
-        if operations := self._operations(numerics, target):
-            steps.append(rounding(multiply, numerics, operations))
-        if self.weight is not None and target != multiply:
-            steps.append(rounding(multiply, numerics, 1))
-        # Otherwise operations that underflow count.
-        near = all(reaches(centre.smallest, step.absolute) for step in steps)
-        return Near(centre, replace(allowed, steps=tuple(step.relative for step in steps))) if near else None
+    def allowed(self, contracts: Sequence[Numerics], structured: bool) -> Allowance | None:
+        """What settled contracts allow that differ in their summation alone; None where only enclosures can tell.
 
-    def _centre(self, output: str, numerics: Numerics, budget: RowBudget, target: Format) -> Centre:
+        Raises `NumericsError` for a contract that the problem contradicts.
+        """
+        first = contracts[0]
+        squares = self.operand(first).squares
+        if first.denormals != "preserve" or not (first.nonfinite == "ieee" or squares.largest < np.inf):
+            return None
+        budget = self.budget(first, structured)
+        return allowance(squares, budget, [budget.of_sum(each.summation, self.length) for each in contracts])
+
+    def passage(self, output: str, numerics: Numerics) -> Passage | Rounded | None:
+        """How an output follows from its rows under a settled contract, or its right values where it needs no roots;
+        None where only the enclosures can tell."""
+        weight = self.weight is not None
+        return _passage(output == "rstd", numerics, form(self.problem.outputs[output]), self.dtype, weight)
+
+    def _screen(self, output: str, numerics: Numerics, allowed: Allowance) -> Screen | None:
+        passage = self.passage(output, numerics)
+        if passage is None or isinstance(passage, Rounded):
+            return passage
+        centre = self._centre(output, numerics, allowed.budget, passage)
+        if passage.point is not None:
+            return Rounded(centre.rounded, centre.negative)
+        # Otherwise operations that underflow count.
+        near = all(reaches(centre.smallest, step.absolute) for step in passage.steps)
+        return Near(centre, replace(allowed, passage=passage)) if near else None
+
+    def _centre(self, output: str, numerics: Numerics, budget: RowBudget, passage: Passage) -> Centre:
         """The exact values of y or rstd, with declared roundings in between; the same for all contracts that hold n,
         eps and the weight alike."""
-        operand, weight = self.operand(numerics), self.weight if output == "y" else None
+        operand, weight = self.operand(numerics), self.weight if passage.weighted else None
         formed = None if weight is None else weight.formed_in(numerics)
-        point = numerics.cast == "llama" and output == "y" and not self._ends_here(numerics, target)
-        key = output, id(operand), budget.count, budget.eps, budget.overflow, formed, point
+        key = output, id(operand), budget.count, budget.eps, budget.overflow, formed, passage.point
         if key not in self._centres:
             roots = exact_roots(operand.squares, budget)
             values, negative = roots, np.zeros(self.rows, bool)
@@ -129,13 +151,13 @@ class RmsNorm:
             if output == "y":
                 values, negative = roots[:, None] * operand.squares.magnitudes, operand.negative
                 smallest *= operand.squares.smallest
-            if point:
-                values = round_to(values, self.dtype)
+            if passage.point is not None:
+                values = round_to(values, passage.point)
             if weight is not None:
                 magnitudes, sign = weight.at(numerics)
                 values, negative = values * magnitudes, negative ^ sign
                 smallest *= float(np.min(magnitudes, where=magnitudes > 0, initial=1.0))
-            self._centres[key] = Centre(values, negative, smallest, target)
+            self._centres[key] = Centre(values, negative, smallest, passage.target)
         return self._centres[key]
 
     def _enclose(self, output: str, found: Roots, numerics: Numerics) -> Enclosure:
@@ -175,14 +197,10 @@ class RmsNorm:
         return point(stack, self.dtype, operand.squares.arithmetic) if rounds_first and not last else stack
 
     def _operations(self, numerics: Numerics, target: Format) -> int:
-        """Roundings of x * rstd in places that the contract leaves open, before a weight or a declared rounding."""
-        exact = self._ends_here(numerics, target) or (numerics.cast == "llama" and self.dtype == _multiply(numerics))
-        return narrowing(numerics) + (not exact)
+        return _operations(numerics, target, self.dtype, self.weight is not None)
 
     def _ends_here(self, numerics: Numerics, target: Format) -> bool:
-        """Whether x * rstd is the output, rounded once: no weight follows, and no declared rounding comes before it."""
-        rounded_before = numerics.cast == "llama" and self.dtype.name != numerics.multiply
-        return self.weight is None and target.name == numerics.multiply and not rounded_before
+        return _ends_here(numerics, target, self.dtype, self.weight is not None)
 
     def _enclose_rstd(self, found: Roots, numerics: Numerics, target: Format) -> Enclosure:
         stack = found.stack * self.x.squares.arithmetic.own(12)
@@ -261,6 +279,35 @@ class RmsNorm:
         numerics = numerics.settled(self.dtype.name)
         budget = self.budget(numerics, structured)
         return row_facts(self.operand(numerics).row_bounds(index[0], budget), budget, self.length, self.problem.eps)
+
+
+def _operations(numerics: Numerics, target: Format, dtype: Format, weighted: bool) -> int:
+    """Roundings of x * rstd in places that the contract leaves open, before a weight or a declared rounding."""
+    exact = _ends_here(numerics, target, dtype, weighted) or (numerics.cast == "llama" and dtype == _multiply(numerics))
+    return narrowing(numerics) + (not exact)
+
+
+def _ends_here(numerics: Numerics, target: Format, dtype: Format, weighted: bool) -> bool:
+    """Whether x * rstd is the output, rounded once: no weight follows, and no declared rounding comes before it."""
+    rounded_before = numerics.cast == "llama" and dtype.name != numerics.multiply
+    return not weighted and target.name == numerics.multiply and not rounded_before
+
+
+@lru_cache(maxsize=4096)
+def _passage(per_row: bool, numerics: Numerics, target: Format, dtype: Format, weighted: bool) -> Passage | None:
+    """How y or rstd (`per_row`) follows from rows of `dtype`; None where only the enclosures can tell."""
+    if target.name == "f64":
+        return None
+    if per_row:
+        return Passage(target, per_row=True)
+    if numerics.cast == "llama" and not _ends_here(numerics, target, dtype, weighted):
+        return None if numerics.saturate else Passage(target, False, weighted, point=dtype)
+    multiply, steps = _multiply(numerics), list[Rounding]()
+    if operations := _operations(numerics, target, dtype, weighted):
+        steps.append(rounding(multiply, numerics, operations))
+    if weighted and target != multiply:
+        steps.append(rounding(multiply, numerics, 1))
+    return Passage(target, False, weighted, steps=tuple(steps))
 
 
 def _multiply(numerics: Numerics) -> Format:

@@ -71,6 +71,11 @@ class RmsNormBackward:
             if output not in self.OUTPUTS:
                 raise ProblemError(f"outputs.{output}: {problem.op} has no such output")
 
+    @property
+    def screened(self) -> None:
+        """None: gradients cancel, so that what is allowed to them is in no proportion to them."""
+        return None
+
     def _given_rstd(self) -> F64 | None:
         if "rstd" not in self.problem.inputs:
             return None

@@ -9,7 +9,7 @@ float64 rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -20,6 +20,7 @@ from oracles import doubledouble
 from oracles.budget import RowBudget
 from oracles.doubledouble import F64, DoubleDouble, Real, exponents, head, not_negative, root, shifted, two_product
 from oracles.enclosure import Mask, any_of
+from oracles.ragged import Ragged, joined
 
 CENTRE, LOW_OUTER, LOW_INNER, HIGH_INNER, HIGH_OUTER = range(5)
 
@@ -167,6 +168,25 @@ class Squares:
             return 0.0
         counted = (self.x * self.x < tiny) & (self.x != 0)
         return np.asarray(np.count_nonzero(counted, axis=1), dtype=np.float64)
+
+
+def prepare(some: Sequence[Squares]) -> None:
+    """Let each know, in float64 arithmetic, what it would find by itself, found for all of them in one pass; none may
+    be empty."""
+    if not some:
+        return
+    rows, elements = Ragged.of(len(each.x) for each in some), Ragged.of(each.x.size for each in some)
+    magnitudes = np.abs(joined([each.x for each in some]))
+    sums = joined([head(each.sums) for each in some])
+    least, largest, smallest = (
+        found.tolist() for found in (rows.smallest(sums), rows.largest(sums), elements.smallest(magnitudes))
+    )
+    has_zero_row = (~rows.every(sums != 0)).tolist()
+    for place, (squares, at) in enumerate(zip(some, elements.slices, strict=True)):
+        vars(squares).update(
+            magnitudes=magnitudes[at].reshape(squares.x.shape), smallest=smallest[place],
+            least=least[place], largest=largest[place], has_zero_row=has_zero_row[place],
+        )  # fmt: skip
 
 
 def roots(squares: Squares, budget: RowBudget, *, scaled: bool = False) -> Roots:

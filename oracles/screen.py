@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from oracles.budget import RowBudget
+from oracles.budget import Rounding, RowBudget
 from oracles.doubledouble import F64, head
 from oracles.dtypes import Format
 from oracles.enclosure import Mask, Worst
@@ -34,20 +34,58 @@ def reaches(size: float, quantum: float) -> bool:
     return size * _NOTHING >= quantum
 
 
+@dataclass(frozen=True)
+class Passage:
+    """How one output follows from the rows and their exact roots, under a settled contract."""
+
+    target: Format
+    """The output's own format: rounding to it is the last step."""
+    per_row: bool
+    """True of the roots themselves."""
+    weighted: bool = False
+    """Whether the product with the root is multiplied with the weight."""
+    point: Format | None = None
+    """The declared rounding of the product with the root, before the weight. Then only what equals the exact values,
+    rounded as declared, is certainly right."""
+    steps: tuple[Rounding, ...] = ()
+    """What the contract leaves open on the way, as `oracles.steps.inexact` takes it."""
+
+    @property
+    def way(self) -> object:
+        """Equal for outputs that have their exact values in the same way."""
+        return self.target, self.per_row, self.weighted, self.point
+
+    def factors(self, budget: RowBudget) -> tuple[float, float]:
+        """What the root's own error and the steps make of an exact value at most, downwards and upwards."""
+        down, up = 1.0 - budget.root, 1.0 + budget.root
+        for step in self.steps:
+            down, up = down * (1.0 - step.relative), up * (1.0 + step.relative)
+        return down, up
+
+
 @dataclass(frozen=True, eq=False)
 class Allowance:
     """How far the product with the reciprocal root of each row may stray, relative to its exact value, under contracts
     that differ in nothing but the budget of their sum (formulas: `RowBudget`)."""
 
     squares: Squares
-    budgets: Sequence[RowBudget]
+    budget: RowBudget
+    """The budget of the first of them, which the others have too, but for that of the sum."""
+    sums: Sequence[tuple[float, float]]
+    """How far down and up the sum may stray under each of them."""
     own: float
     """The relative error of the screen's exact values, and of these widths."""
     overflow: Mask | None = None
     """The mask (rows,) is true where the sum overflows, or is infinite or NaN: there nothing may stray, and any width
     will do."""
-    steps: tuple[float, ...] = ()
-    """The relative errors of the steps that follow, as `oracles.steps.inexact` takes them."""
+    passage: Passage | None = None
+    """The steps that follow; None before it is known which output it is about."""
+
+    @cached_property
+    def ends(self) -> Sequence[tuple[float, float]]:
+        """For each contract how far up and down the mean may stray."""
+        mean = self.budget.mean
+        return [((1.0 + up) * (1.0 + mean) - 1.0, (1.0 - down) * (1.0 - mean) - 1.0) for down, up in self.sums]
 
     @cached_property
     def widths(self) -> F64:
@@ -61,31 +99,27 @@ class Allowance:
         return widest
 
     def _widths(self, rows: slice) -> F64:
-        budget = self.budgets[0]
-        down, up = 1.0 - budget.root, 1.0 + budget.root
-        for relative in self.steps:
-            down, up = down * (1.0 - relative), up * (1.0 + relative)
+        assert self.passage is not None
+        budget = self.budget
+        down, up = self.passage.factors(budget)
         # Of what the root is taken of, a share has the budgets of the sum and of the mean.
         share = self.squares.share(budget.count, budget.eps)[rows]
-        more = [(1.0 + each.sum_up) * (1.0 + budget.mean) - 1.0 for each in self.budgets]
-        less = [(1.0 - each.sum_down) * (1.0 - budget.mean) - 1.0 for each in self.budgets]
-        ends = 1.0 + np.array([more, less])[:, :, None] * share
+        ends = 1.0 + np.array(self.ends).T[:, :, None] * share
         ends *= np.array([1.0 + budget.add, 1.0 - budget.add])[:, None, None]
         widths: F64 = np.abs(np.array([down, up])[:, None, None] / np.sqrt(ends) - 1.0)
         return widths if self.overflow is None else np.where(self.overflow[rows], 1.0, widths)
 
 
-def allowance(squares: Squares, budgets: Sequence[RowBudget]) -> Allowance | None:
-    """What `budgets` allow, which differ in nothing but that of the sum, before any steps.
+def allowance(squares: Squares, budget: RowBudget, spread: Sequence[tuple[float, float]]) -> Allowance | None:
+    """What contracts allow that differ in nothing but how far their sums may `spread`, before any steps.
 
     None where they do not tell what becomes of some row: its sum may or may not overflow, its root may have a pole, or
     what underflows in it counts.
     """
-    budget = budgets[0]
     if squares.arithmetic is not FLOAT64 or not squares.x.size or (squares.has_zero_row and not budget.eps):
         return None
     own = (squares.x.shape[1] + 64) * FLOAT64.ulp
-    down, up = max(each.sum_down for each in budgets), max(each.sum_up for each in budgets)
+    down, up = max(each for each, _ in spread), max(each for _, each in spread)
     # No width is smaller than the root's; and what may be all of a sum leaves no lower end.
     if budget.root <= _DISTINCT * own or down >= 1.0:
         return None
@@ -94,11 +128,11 @@ def allowance(squares: Squares, budgets: Sequence[RowBudget]) -> Allowance | Non
         return None
     safe = budget.overflow / ((1.0 + up) * (1.0 + own))
     if squares.largest < safe:
-        return Allowance(squares, budgets, own)
+        return Allowance(squares, budget, spread, own)
     sums, lost = head(squares.sums), budget.overflow / ((1.0 - down) * (1.0 - own))
     overflow = ~(sums < safe)
     certain = bool((~overflow | (sums > lost) | ~np.isfinite(sums)).all())
-    return Allowance(squares, budgets, own, overflow) if certain else None
+    return Allowance(squares, budget, spread, own, overflow) if certain else None
 
 
 def exact_roots(squares: Squares, budget: RowBudget) -> F64:
@@ -246,6 +280,11 @@ Screens = tuple[int, Mapping[str, Screen]]
 @dataclass(frozen=True, eq=False)
 class Rounded(Signed):
     """The right values of one output, rounded as declared: what equals them conforms, and others may."""
+
+    @property
+    def way(self) -> object:
+        """Equal for all that are given."""
+        return None
 
     def worst(self, output: str, received: Received, contract: int) -> Worst | None:
         """See `Screen`. Between values so far apart a distance says nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,6 +13,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.batch import Answer, Asked, Query, certain
 from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, head
 from oracles.enclosure import Comparison, Enclosure, Mask, Worst, canonical, compare, is_blunt, passes, worst_pass
@@ -168,9 +169,30 @@ class Truth:
             if not passes(enclosure, got):
                 return self._check_closely(name, numerics, enclosure, got)
             worst = worst_pass(enclosure, got)
-        if self._sampled(name, numerics):
-            canonical_index = _index(worst.flat, got.shape)
-            self._confirm(name, numerics, canonical_index, float(got[canonical_index]), passing=True)
+        self._sample(name, numerics, worst, got)
+        return self._passed(name, worst, got)
+
+    def settled(self, query: Query, worst: Answer) -> OutputCheck | OracleDisagreement | None:
+        """See `settle`; `worst` are the worst elements of all outputs, which certainly conform."""
+        if worst is None:
+            return None
+        numerics, received = query
+        outputs = list(zip(worst, received.values.items(), strict=True))
+        try:
+            for each, (name, got) in outputs:
+                self._sample(name, numerics, each, got)
+        except OracleDisagreement as error:
+            return error
+        each, (name, got) = max(outputs, key=lambda output: output[0].ratio)
+        return self._passed(name, each, got)
+
+    def _sample(self, name: str, numerics: Numerics, worst: Worst, got: F64) -> None:
+        """Let the precise tier confirm a random share of passes."""
+        if (self.problem.lot ^ _lot(name, numerics)) % (SAMPLE + self.op.cost(name)) == 0:
+            index = _index(worst.flat, got.shape)
+            self._confirm(name, numerics, index, float(got[index]), passing=True)
+
+    def _passed(self, name: str, worst: Worst, got: F64) -> OutputCheck:
         return OutputCheck(name, "pass", self._unravel(name, worst.flat, got.shape), worst.ratio, blunt=worst.blunt)
 
     def _screened(self, name: str, numerics: Numerics, received: Received) -> Worst | None:
@@ -238,9 +260,6 @@ class Truth:
             )
         return bounds
 
-    def _sampled(self, name: str, numerics: Numerics) -> bool:
-        return crc32(f"{self.problem.digest} {name} {_words(numerics)}".encode()) % (SAMPLE + self.op.cost(name)) == 0
-
     def _unravel(self, name: str, flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Index into the output as returned, of element `flat` of its canonical array of that `shape`."""
         place = self.op.shape(name)
@@ -261,6 +280,25 @@ def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _words(numerics: Numerics) -> str:
-    """The contract as text, which takes longer to write than many an output to judge."""
-    return str(numerics)
+def _lot(output: str, numerics: Numerics) -> int:
+    """32 bits that differ by output and contract. Their text takes longer to write than many an output to judge."""
+    return crc32(f"{output} {numerics}".encode())
+
+
+def settle(asked: Sequence[tuple[Truth, Sequence[Query]]]) -> list[list[OutputCheck | OracleDisagreement | None]]:
+    """Judge outputs of many problems at once, as far as they certainly pass.
+
+    For each query what `Truth.check` says of the output with the largest err/budget, or the error that it raises. None
+    decides nothing: then it must be asked.
+    """
+    about = [
+        None
+        if truth.op.screened is None or not truth.keeps
+        else Asked(truth.op.screened, truth.problem.structured, queries)
+        for truth, queries in asked
+    ]
+    answers = iter(certain([each for each in about if each is not None]))
+    return [
+        [None] * len(queries) if each is None else list(map(truth.settled, queries, next(answers)))
+        for (truth, queries), each in zip(asked, about, strict=True)
+    ]

@@ -28,12 +28,13 @@ from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
 from fuzz.transport.child import CompiledWorker
 from fuzz.transport.frames import MISREADS
+from fuzz.transport.journal import Journal
 from fuzz.transport.process import Process
 from oracles.numerics import Numerics
 
 OPTS = ("O0", "O2")
 """A real shipped SVE kernel was wrong at -O0 only."""
-WORKER_FLAGS = ("-O2", "-std=gnu11")
+WORKER_FLAGS = ("-O3", "-std=gnu11")
 _CASE_LIMIT_S = 5.0
 _START_LIMIT_S = 30.0
 """A worker takes milliseconds to start, an emulated one tenths of a second: this is for machines that are busy."""
@@ -235,7 +236,9 @@ class CProgram:
         return (*prefix_of(self.target), str(self.path))
 
     def process(self, limit: float) -> Process:
-        return Process(partial(CompiledWorker, self.command, self.target.emulated), limit, start_limit=_START_LIMIT_S)
+        journal = Journal()
+        start = partial(CompiledWorker, self.command, self.target.emulated, journal.descriptor)
+        return Process(start, limit, start_limit=_START_LIMIT_S, journal=journal)
 
     def attested(self, hello: str) -> CAttestation:
         lines = dict(line.split("=", 1) for line in hello.splitlines())

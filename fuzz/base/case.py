@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Literal
+from typing import Final, Literal
 
 from fuzz.base.errors import UsageError
 from fuzz.base.text import printable
@@ -28,6 +28,9 @@ THREADS = "threads"
 without it the worker uses one."""
 
 Guard = Literal["after", "before"]
+BIG: Final = "big"
+Shard = int | Literal["big"]
+"""A part of a search that is reproducible by itself: numbered, or the series of big cases."""
 Relation = Literal["apart", "same", "overlap"]
 """Two storages have no byte in common; or the same elements at the same places; or anything else."""
 
@@ -162,9 +165,17 @@ class Origin:
     layout: str = "manual"
     seed: int = 0
     number: int = field(default=0, compare=False)
-    """Its place in the search that made it, from 1; 0 where none did."""
+    """Its number in its shard of the search that made it, from 1; 0 where none did."""
     labels: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
     """What the case visits of its op's space. Case files do not keep it."""
+    shard: Shard | None = field(default=None, compare=False)
+    """The shard; None also of a search by an earlier version, which had none."""
+
+    @property
+    def place(self) -> str:
+        """Its place in a search, whatever that one's seed and op: '17:33' or 'big:3'. '' where none made it so that it
+        can be found again."""
+        return f"{self.shard}:{self.number}" if self.number and self.shard is not None else ""
 
 
 @dataclass(frozen=True)

@@ -59,12 +59,11 @@ def gate(options: GateOptions) -> Exit:
     every kernel is searched.
     """
     from fuzz.findings.book import book_in
-    from fuzz.judge.oracle_process import OracleProcess
     from fuzz.laws.registry import declared
     from fuzz.report import console
     from fuzz.report.failure import Provenance
     from fuzz.report.formats import parse, write_reports
-    from fuzz.report.outline import TwinCount, run_outline
+    from fuzz.report.outline import run_outline
     from fuzz.report.progress import Progress
     from fuzz.report.records import RecordLog
     from fuzz.report.totals import kernels_judged, print_gate, undeclared_by_op
@@ -72,11 +71,11 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.uses.explaining import explain_findings, note_histories
     from fuzz.uses.gate.changes import changes_since, touched
     from fuzz.uses.gate.known import Watch, load_known
-    from fuzz.uses.gate.plan import SEED, phases
+    from fuzz.uses.gate.plan import SEED, phases, slow_every
     from fuzz.uses.gate.session import GateRun
-    from fuzz.uses.search.calls import CallLog
     from fuzz.uses.search.stopping import Interruption
-    from fuzz.uses.starting import note_not_running, restarted, started, writable
+    from fuzz.uses.search.taker import Terms
+    from fuzz.uses.starting import crew_of, note_not_running, restarted, started, writable
 
     out, err = console.results(), console.progress()
     wanted, pack = parse(options.report), loaded(options.pack)
@@ -90,29 +89,34 @@ def gate(options: GateOptions) -> Exit:
     pack_option, base = pack_words(options.pack), ("--base", options.base) if options.base else ()
     origin = Provenance(SEED, options.selection.repeated("gate", *base, *pack_option), pack_option)
     book, seconds = book_in(writable(options.output), SEED), options.explaining.seconds
-    twins, calls, began = TwinCount(targets), CallLog(book.kept), time.monotonic()
+    searched = [target for target in targets if target.kernel.name in reasons]
+    laws, began = declared(pack.kernels), time.monotonic()
+    terms = Terms(pack.kernels, laws, slow_every=slow_every(options.max_cases), records=options.json is not None)
+    crew = crew_of(searched, terms, options.jobs, options.max_cases, options.case_limit)
     with ExitStack() as stack:
-        oracle = stack.enter_context(OracleProcess(target.numerics for target in targets))
+        stack.enter_context(crew)
         log = stack.enter_context(RecordLog(options.json))
         watch = Watch(known, datetime.now(UTC).date())
-        session = GateRun(targets, book, watch, declared(pack.kernels), options.max_cases, reasons, oracle=oracle)
+        session = GateRun(
+            targets, book, watch, laws, options.max_cases, reasons, pack.kernels, crew=crew, records=log.lines
+        )
         pool = stack.enter_context(started(targets, options.jobs, err, options.case_limit))
         log.header(SEED, pool.statuses)
         note_not_running(session.tally, targets, pool)
         progress = stack.enter_context(Progress(err, session.tally, None, None))
-        session.observers = [progress, twins, calls, log]
+        session.observers = [progress, log]
         with session.interruption:
             seen = session.run(pool, plan)
         progress.stop()
         if not session.interruption.wanted:
             with Interruption("what is known of the findings is shown") as skip:
-                note_histories(book, session.target, calls, options.case_limit, skip)
+                note_histories(book, session, options.case_limit, skip)
                 if session.unknown and seconds is not None:
                     explain_findings(book, pool, targets, seconds, err, skip)
-        restarts = restarted(pool, oracle)
+        restarts = restarted(pool, crew)
         remarks = _remarks(options, session, seen, corpora, pack)
         outline = replace(
-            run_outline("gate", book, targets, session.tally, twins, origin, session.issue),
+            run_outline("gate", book, targets, session.tally, origin, session.issue),
             complaints=(*remarks.complaints, *remarks.missing),
             notes=(*([changes.note] if changes.note else ()), *session.notes, *remarks.notes),
         )

@@ -70,12 +70,13 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     """One session of a night, from the lock to the page; the exit code is that of the whole night."""
     from fuzz.findings.database import opened_state
     from fuzz.findings.state import DATABASE, locked, make_state
-    from fuzz.judge.oracle_process import OracleProcess
+    from fuzz.laws.registry import declared
     from fuzz.report.records import environment
     from fuzz.uses.nightly.night import NightSession
     from fuzz.uses.nightly.opening import close, open_night
     from fuzz.uses.search.stopping import LAST_S, Stopping
-    from fuzz.uses.starting import unmatched
+    from fuzz.uses.search.taker import Terms
+    from fuzz.uses.starting import crew_of, unmatched
 
     err, state, limit_s = results.err, options.state, options.max_time
     targets = options.selection.targets(pack)
@@ -83,8 +84,9 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
         err.print(line)
         return Exit.REQUIRED_NOT_RUN
     make_state(state)
-    # The process first: it would hold the lock too, for a while after a kill of this one.
-    with OracleProcess(target.numerics for target in targets) as oracle, locked(state):
+    # The processes first: they would hold the lock too, for a while after a kill of this one.
+    terms = Terms(pack.kernels, declared(pack.kernels), accuracy=True)
+    with crew_of(targets, terms, options.jobs, None, options.case_limit) as crew, locked(state):
         engine, damage = opened_state(state / DATABASE)
         if damage:
             err.print(damage, style="yellow", soft_wrap=True)
@@ -94,7 +96,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
         err.print(_announced(opened, options.resume), soft_wrap=True)
         with Stopping(opened.left_s) as stopping, ExitStack() as workers:
             session = NightSession(
-                state, pack, pack_words(options.pack), targets, engine, opened, stopping, limit_s, oracle,
+                state, pack, pack_words(options.pack), targets, engine, opened, stopping, limit_s, crew,
                 options.case_limit, options.jobs,
             )  # fmt: skip
             try:

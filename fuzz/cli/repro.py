@@ -20,7 +20,7 @@ class ReproOptions:
     case: Annotated[
         str,
         typer.Argument(
-            help="A case file; how a finding's name or digest begins; or SEED:OP:NUMBER, a case of a search.",
+            help="A case file; how a finding's name or digest begins; or SEED:OP:SHARD:NUMBER, a case of a search.",
             show_default=False,
         ),
     ]

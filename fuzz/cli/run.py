@@ -49,21 +49,30 @@ def run(options: RunOptions) -> Exit:
     """
     from fuzz.findings.book import book_in
     from fuzz.findings.tally import Tally
-    from fuzz.judge.oracle_process import OracleProcess
     from fuzz.laws.registry import declared
     from fuzz.report import console
     from fuzz.report.failure import Provenance
     from fuzz.report.formats import parse, write_reports
-    from fuzz.report.outline import TwinCount, run_outline
+    from fuzz.report.outline import run_outline
     from fuzz.report.progress import Progress
     from fuzz.report.records import RecordLog
     from fuzz.report.totals import kernels_judged, print_coverage, print_run, undeclared_by_op
     from fuzz.uses.explaining import explain_findings, note_histories
-    from fuzz.uses.search.calls import CallLog
+    from fuzz.uses.search.record import keep_record
     from fuzz.uses.search.runner import Limits, Runner
     from fuzz.uses.search.stopping import Interruption
+    from fuzz.uses.search.taker import Terms
     from fuzz.uses.search.turns import search_ops
-    from fuzz.uses.starting import missing_targets, note_not_running, restarted, started, unmatched, writable
+    from fuzz.uses.starting import (
+        crew_line,
+        crew_of,
+        missing_targets,
+        note_not_running,
+        restarted,
+        started,
+        unmatched,
+        writable,
+    )
 
     out, err = console.results(), console.progress()
     wanted, pack = parse(options.report), loaded(options.pack)
@@ -77,17 +86,19 @@ def run(options: RunOptions) -> Exit:
         seed, options.selection.repeated("run", "--seed", str(seed), *pack_option), pack_option, numbered=True
     )
     book, tally, seconds = book_in(writable(options.output), seed), Tally(), options.explaining.seconds
-    limits, twins, calls = Limits(options.max_time, options.max_cases), TwinCount(targets), CallLog(book.kept)
+    limits, laws = Limits(options.max_time, options.max_cases), declared(pack.kernels)
+    terms = Terms(pack.kernels, laws, records=options.json is not None)
+    crew = crew_of(targets, terms, options.jobs, options.max_cases, options.case_limit, sanitize=options.sanitize)
     with ExitStack() as stack:
-        oracle = stack.enter_context(OracleProcess(target.numerics for target in targets))
+        stack.enter_context(crew)
         log = stack.enter_context(RecordLog(options.json))
         pool = stack.enter_context(started(targets, options.jobs, err, options.case_limit, sanitize=options.sanitize))
         log.header(seed, pool.statuses)
         note_not_running(tally, targets, pool)
         progress = stack.enter_context(Progress(err, tally, options.max_time, options.max_cases))
         runner = Runner(
-            pool, targets, limits, book, declared(pack.kernels), pack.kernels, [progress, twins, calls, log],
-            oracle=oracle, tally=tally,
+            pool, targets, limits, book, laws, pack.kernels, [progress, log], crew=crew, terms=crew.terms,
+            records=log.lines, ended=lambda course: keep_record(course, book), tally=tally,
         )  # fmt: skip
         began = time.monotonic()
         with runner.interruption:
@@ -96,15 +107,15 @@ def run(options: RunOptions) -> Exit:
         progress.stop()
         if not runner.interruption.terminated:
             with Interruption("what is known of the findings is shown") as skip:
-                note_histories(book, runner.target, calls, options.case_limit, skip)
+                note_histories(book, runner, options.case_limit, skip)
                 if seconds is not None:
                     explain_findings(book, pool, targets, seconds, err, skip)
-        outline = run_outline("run", book, targets, tally, twins, origin)
+        outline = run_outline("run", book, targets, tally, origin)
         log.findings(book, [failure.text for failure in outline.failures if not failure.broken])
         undeclared = undeclared_by_op(kernels_judged(targets, tally))
         log.summary(tally, undeclared, elapsed)
-        restarts = restarted(pool, oracle)
-    print_run(out, outline, tally, book, undeclared, elapsed)
+        restarts = restarted(pool, crew)
+    print_run(out, outline, tally, book, undeclared, elapsed, crew_line(crew))
     write_reports(outline, wanted)
     if options.coverage:
         print_coverage(out, tally)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -31,35 +32,39 @@ class SelftestOptions:
 
 def selftest(options: SelftestOptions) -> Exit:
     """Plant every known bug in a correct kernel and see it caught, for the right reason, with its base clean."""
+    from fuzz.base.kernel import Mutant
     from fuzz.report import console
     from fuzz.report.records import write_record
     from fuzz.uses.search.stopping import Interruption
-    from fuzz.uses.selftest.explained import explained_lines
     from fuzz.uses.selftest.hunt import chosen_mutants, hunt
-    from fuzz.uses.selftest.report import mutant_facts, mutant_table
+    from fuzz.uses.selftest.hunters import hunted_by
+    from fuzz.uses.selftest.report import Hunted, explained_lines, hunted, mutant_table
 
     out, err = console.results(), console.progress()
     pack = loaded(options.pack)
-    mutants, results = chosen_mutants(pack, options.keyword), []
+    mutants = chosen_mutants(pack, options.keyword)
+    processes = options.jobs or len(os.sched_getaffinity(0))
+
+    def hunt_for(mutant: Mutant) -> Hunted:
+        stop = Interruption()  # of its own: a hunt that is not wanted any longer is ended with its process
+        return hunted(hunt(pack, mutant, options.seed, options.max_cases, 1, err, stop, explain=options.explain))
+
+    found = list[Hunted]()
     with Interruption("what was hunted for is shown") as stop:
-        for number, mutant in enumerate(mutants, start=1):
-            err.print(f"[{number}/{len(mutants)}] {mutant.name}: {mutant.trigger}")
-            result = hunt(
-                pack, mutant, options.seed, options.max_cases, options.jobs, err, stop, explain=options.explain
-            )
-            if stop.wanted:  # it may just not have been found yet
-                break
-            results.append(result)
+        for each in hunted_by(processes, mutants, hunt_for, lambda line: err.print(line, soft_wrap=True), stop):
+            found.append(each)
+    order = {mutant.name: place for place, mutant in enumerate(mutants)}
+    results = sorted(found, key=lambda each: order[each.mutant])
     out.print(mutant_table(results))
     killed = sum(result.passed for result in results)
     out.print(f"{killed} of {len(results)} mutants killed for the right reason, their bases clean")
     if len(results) < len(mutants):
         out.print(f"interrupted: {len(mutants) - len(results)} more mutants were not hunted for")
-    explained = [result.explained for result in results if result.explained is not None]
-    for line in explained_lines(explained) if options.explain else ():
+    for line in explained_lines(results) if options.explain else ():
         out.print(line, soft_wrap=True)
-    write_record(options.json, mutant_facts(results))
-    if any(result.failed for result in results) or not all(each.named and each.swept.smallest for each in explained):
+    write_record(options.json, {"mutants": [result.facts for result in results]})
+    explained = [result.explained for result in results if result.explained is not None]
+    if any(result.failed for result in results) or any(each.missing or not each.is_smallest for each in explained):
         return Exit.FINDINGS
     if len(results) < len(mutants):
         return Exit.INTERRUPTED

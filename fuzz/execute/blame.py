@@ -55,7 +55,7 @@ class Blame:
                 rest = cases[len(outcomes) :]
                 if len(outcomes) > start:
                     self._attribute_changes(cases[start : len(outcomes)], outcomes)
-                if ending is not None and self._worker.target.batched and len(rest) > 1:
+                if ending is not None and (self._worker.target.batched or ending.unplaced) and len(rest) > 1:
                     self._find_culprits(rest, ending, outcomes)
                 elif ending is not None:
                     outcomes.append(self._judge_culprit(rest[0], ending))
@@ -92,17 +92,20 @@ class Blame:
             outcomes[place] = replace(outcomes[place], changes=again[culprit].changes)
 
     def _find_culprits(self, cases: Sequence[Encoded], first: Ending, outcomes: list[Outcome]) -> None:
-        """Run cases that were launched together one by one: nothing tells which of them ended the process."""
+        """Run cases one by one of which nothing tells which ended the process: they were launched together, or answers
+        were lost with it."""
         start, restarts = len(outcomes), self._conduct.restarts
         for case in cases:
             ending = self._worker.run([case], outcomes)
             if ending is not None:
                 outcomes.append(self._judge_culprit(case, ending))
+            else:
+                self._attribute_changes([case], outcomes)
         if any(outcome.status in (Status.DIED, Status.HUNG) for outcome in outcomes[start:]):
             return
         self._conduct.restarts = restarts
         if not self._is_excused(first):
-            detail = f"{first} (among {len(cases)} cases launched together; each of them alone returned)"
+            detail = f"{first} (among {len(cases)} cases sent together; each of them alone returned)"
             outcomes[start] = self._blamed(first, detail)
 
     def _judge_culprit(self, culprit: Encoded, first: Ending) -> Outcome:

@@ -33,6 +33,11 @@ def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Reach:
     return Reach({**space, "target": tuple(target.id for target in running)}, _less(whole, space))
 
 
+def has_corners(targets: Sequence[Target], others: Sequence[Target], statuses: Statuses) -> bool:
+    """Whether these targets can visit something that the others cannot."""
+    return any(_less(_joined(_visitable(targets, statuses)), _joined(_visitable(others, statuses))).values())
+
+
 class Reserved:
     """Cases that are dispatched to slow targets even while they rest: the first that each of them accepts, for some
     accept few, and the first of each corner that no other target can visit."""

@@ -75,8 +75,9 @@ class Worker:
     def case(self) -> Case | None:
         """The case that runs now; None while a process starts."""
         cases, outcomes, before = self._running
-        done = len(outcomes) - before
-        return cases[done][0] if 0 <= done < len(cases) else None
+        process = self._process
+        at = max(len(outcomes) - before, 0 if process is None else process.begun - 1)
+        return cases[at][0] if 0 <= at < len(cases) else None
 
     @property
     def recent(self) -> Sequence[Encoded]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fuzz.base.case import Case
-from fuzz.findings.tally import whereabouts
 from fuzz.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
 from oracles.dtypes import form
@@ -42,6 +41,13 @@ class WorstRun:
         """The worse of the two; the runs of both."""
         worse = other if other.ratio > self.ratio else self
         return WorstRun(worse.n, worse.ratio, worse.climb, worse.where, self.runs + other.runs)
+
+
+def whereabouts(case: Case) -> str:
+    """A case in a few words, e.g. '3x1041 spike'."""
+    tensor = next(iter(case.inputs.values()))
+    shape = "x".join(str(extent) for extent in tensor.layout.shape)
+    return f"{shape} {case.origin.recipe}"
 
 
 def accuracy_of(case: Case, judgement: Judgement, numerics: Numerics) -> tuple[Point, WorstRun] | None:

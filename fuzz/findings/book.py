@@ -80,9 +80,8 @@ class FindingBook:
         """Target and digest of every case that failed in this session and is kept."""
         return {(b.finding.target, b.finding.judgement.case) for b in self.buckets.values() if b.finding is not None}
 
-    def note_error(self, error: Exception, case: Case) -> str:
+    def note_error(self, line: str, case: Case) -> None:
         """Keep the case of an error of ours, in which a target's outcome could not be judged, and say so in a line."""
-        line = f"internal error: {error_words(error)}"
         if len(self.errors) < _MOST_ERRORS:
             path = evidence_path(self.store.folder, case)
             try:
@@ -91,7 +90,6 @@ class FindingBook:
             except OSError as unsaved:
                 kept = f"the case cannot be kept: {unsaved.strerror}"
             self.errors.append(f"{line}; {kept}; please report it")
-        return line
 
     def commit(self) -> str:
         """Give the batch to the store; why not everything is saved, or ''."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from fuzz.base.case import Case, CaseError, Origin
+from fuzz.base.case import BIG, Case, CaseError, Origin, Shard
 from fuzz.base.files import write_whole
 from fuzz.base.validity import check_case
 from fuzz.findings import document
@@ -154,8 +154,9 @@ def parsed_case(top: Mapping[str, Any]) -> Case:
 
 
 def _origin(origin: Origin) -> dict[str, Any]:
+    shard = {"shard": origin.shard} if origin.shard is not None else {}
     number = {"number": origin.number} if origin.number else {}
-    return {"recipe": origin.recipe, "layout": origin.layout, "seed": origin.seed, **number}
+    return {"recipe": origin.recipe, "layout": origin.layout, "seed": origin.seed, **shard, **number}
 
 
 def _on_one_line(numbers: re.Match[str]) -> str:
@@ -182,7 +183,15 @@ def _parse_origin(record: Mapping[str, Any]) -> Origin:
         text({"layout": "", **record}, "layout", "origin"),
         integer(record.get("seed", 0), "origin"),
         integer(record.get("number", 0), "origin.number"),
+        shard=_parse_shard(record.get("shard")),
     )
+
+
+def _parse_shard(value: object) -> Shard | None:
+    """A number or the word for the series of big cases; files of earlier versions name none."""
+    if value is None or value == BIG:
+        return cast(Shard | None, value)
+    return integer(value, "origin.shard")
 
 
 def _parse_found(value: object, case: Case) -> Found | None:

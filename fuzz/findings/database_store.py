@@ -13,6 +13,7 @@ from sqlalchemy import Engine, case, delete, select, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from fuzz.findings.accuracy import whereabouts
 from fuzz.findings.bucket import Bucket, Source, rule_from_text, rule_to_text
 from fuzz.findings.casefile import save
 from fuzz.findings.database import write_rows
@@ -27,7 +28,6 @@ from fuzz.findings.tables import (
     SliceRow,
     TargetRow,
 )
-from fuzz.findings.tally import whereabouts
 from fuzz.triage.history import Need
 
 

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.lane import Wait
 from fuzz.execute.reach import Reach
-from fuzz.generate.coverage import Ledger
+from fuzz.findings.accuracy import Point, WorstRun, accuracy_of, whereabouts
+from fuzz.generate.coverage import Label, Ledger
 from fuzz.judge.judge import Judgement
 
 
+@dataclass(frozen=True)
+class Sighting:
+    """A failing run, as it was seen first."""
+
+    case: Case
+    """The evidence: where a law is broken, the case that the twin was made of."""
+    judgement: Judgement
+    verdicts: Mapping[str, str]
+    """What all targets said of the case, by target."""
+
+
 class Observer(Protocol):
-    """Told of everything that is judged, as it happens; by default it does nothing."""
+    """Told of what is judged; by default it does nothing."""
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        """One case on all targets."""
+        """One case on all targets, where it is judged in this process."""
+        return
+
+    def counted(self, more: Tally) -> None:
+        """What was judged since the last time, here or in another process."""
         return
 
     def progress(self, elapsed: float) -> None:
-        """A batch is complete, so many seconds after the start."""
+        """What was counted is complete, so many seconds after the start."""
         return
 
     def waiting(self, waits: Sequence[Wait], elapsed: float) -> None:
@@ -52,11 +70,13 @@ class TargetTally:
     worst: dict[str, WorstPass] = field(default_factory=dict)
     """The worst passing runs by dtype, since a 16-bit output is dominated by its own rounding, so that its err/budget
     is always close to 1."""
+    twins: Counter[str] = field(default_factory=Counter)
+    """How many twins were judged, by each law that its kernel declares."""
     not_run_reason: str = ""
     broken: str = ""
     """All that is known, where nothing ran because its kernel cannot be built or started."""
 
-    def add(self, case: Case, judgement: Judgement) -> None:
+    def count(self, case: Case, judgement: Judgement) -> None:
         """Count one judgement."""
         if judgement.verdict is Verdict.NOT_RUN:
             self.not_run += 1
@@ -68,33 +88,87 @@ class TargetTally:
         elif judgement.verdict is Verdict.ORACLE_GAVE_UP:
             self.gave_up += 1
         elif judgement.worst is not None:
-            self._note_worst(case, judgement.ratio)
+            dtype = next(iter(case.inputs.values())).dtype
+            known = self.worst.get(dtype)
+            if known is None or judgement.ratio > known.ratio:
+                self.worst[dtype] = WorstPass(judgement.ratio, whereabouts(case))
 
-    def _note_worst(self, case: Case, ratio: float) -> None:
-        dtype = next(iter(case.inputs.values())).dtype
-        known = self.worst.get(dtype)
-        if known is None or ratio > known.ratio:
-            self.worst[dtype] = WorstPass(ratio, whereabouts(case))
+    def add(self, later: TargetTally) -> None:
+        """Count what was counted later."""
+        self.judged += later.judged
+        self.findings += later.findings
+        self.gave_up += later.gave_up
+        self.not_run += later.not_run
+        self.twins.update(later.twins)
+        self.not_run_reason = later.not_run_reason or self.not_run_reason
+        self.broken = later.broken or self.broken
+        for dtype, worst in later.worst.items():
+            if dtype not in self.worst or worst.ratio > self.worst[dtype].ratio:
+                self.worst[dtype] = worst
 
 
 @dataclass
 class Tally:
-    """Counts for all targets of a run."""
+    """Counts for all targets of a run, or of a part of it: tallies of parts are added up."""
 
     targets: dict[str, TargetTally] = field(default_factory=dict)
     cases: int = 0
-    laws: dict[str, int] = field(default_factory=dict)
-    """How often outputs were compared by each law that some target declares."""
-    coverage: dict[str, Ledger] = field(default_factory=dict)
+    laws: Counter[str] = field(default_factory=Counter)
+    """How often outputs were compared by each law."""
+    visits: dict[str, Counter[Label]] = field(default_factory=dict)
     """What judged cases have visited, by op."""
+    accuracy: dict[Point, WorstRun] | None = None
+    """The worst passing runs by row length; None where nobody asks for them."""
     reach: Mapping[str, Reach] = field(default_factory=dict)
     """What the targets can visit, by op, and so what is a coverage gap."""
 
-    def cover(self, case: Case, targets: Sequence[str]) -> None:
-        """Count what a case visits that was judged on these targets, and them."""
-        if case.op not in self.coverage:
-            self.coverage[case.op] = Ledger(self.reach.get(case.op, Reach()).space)
-        self.coverage[case.op].see([*case.origin.labels, *(("target", target) for target in targets)])
+    def count(self, case: Case, judgements: Sequence[Judgement], targets: Mapping[str, Target]) -> None:
+        """Count one case on all targets."""
+        self.cases += 1
+        ran = list[str]()
+        for judgement in judgements:
+            target = targets[judgement.target]
+            line = self.targets.get(target.id)
+            if line is None:
+                line = self.targets[target.id] = TargetTally(target.id, target.kernel.name)
+            line.count(case, judgement)
+            if judgement.verdict is Verdict.NOT_RUN:
+                continue
+            ran.append(target.id)
+            if judgement.law is not None and judgement.law.name in target.kernel.laws:
+                line.twins[judgement.law.name] += 1
+            if self.accuracy is not None and judgement.verdict is Verdict.PASS:
+                self._note_accuracy(accuracy_of(case, judgement, target.numerics))
+        if ran:
+            visits = self.visits.setdefault(case.op, Counter())
+            visits.update(case.origin.labels)
+            visits.update(("target", target) for target in ran)
+
+    def add(self, later: Tally) -> None:
+        """Count what was counted later."""
+        self.cases += later.cases
+        self.laws.update(later.laws)
+        for name, line in later.targets.items():
+            self.targets.setdefault(name, TargetTally(name, line.kernel)).add(line)
+        for op, visits in later.visits.items():
+            self.visits.setdefault(op, Counter()).update(visits)
+
+    def _note_accuracy(self, found: tuple[Point, WorstRun] | None) -> None:
+        if found is not None and self.accuracy is not None:
+            point, worst = found
+            self.accuracy[point] = self.accuracy[point].joined(worst) if point in self.accuracy else worst
+
+    @property
+    def coverage(self) -> Mapping[str, Ledger]:
+        """What judged cases have visited of what the targets can visit, by op."""
+        found = {}
+        for op, visits in self.visits.items():
+            found[op] = ledger = Ledger(self.reach.get(op, Reach()).space)
+            ledger.see(visits)
+            for (kind, value), count in visits.items():
+                if kind in ledger.counts:
+                    ledger.counts[kind][value] = count
+        return found
 
     @property
     def judged(self) -> int:
@@ -125,10 +199,3 @@ class Tally:
         return max(
             (target.worst[dtype].ratio for target in self.targets.values() if dtype in target.worst), default=0.0
         )
-
-
-def whereabouts(case: Case) -> str:
-    """A case in a few words, e.g. '3x1041 spike'."""
-    tensor = next(iter(case.inputs.values()))
-    shape = "x".join(str(extent) for extent in tensor.layout.shape)
-    return f"{shape} {case.origin.recipe}"

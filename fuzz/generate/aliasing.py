@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fuzz.base.capability import Capability
@@ -33,21 +33,19 @@ class _Sharing:
         return f"{self.name} {'is' if self.kind == 'shared' else 'over'} {self.other}"
 
 
-def aliased(case: Case, capabilities: Sequence[Capability]) -> Case:
-    """One case in `ONE_IN` with shared memory, where a kernel takes that or promises to reject it; others as they are.
+def aliased(case: Case, capability: Capability) -> Case:
+    """One case in `ONE_IN` with shared memory, where the kernel takes that or promises to reject it; others as they
+    are.
 
-    The case's own bits decide: not the machine, and not what ran before. Only what shares memory counts as visited.
+    The case's seed decides: not the machine, and not what ran before. Only what shares memory counts as visited.
     """
-    # The label decides which cases of every seed these are.
-    stream = Stream(int(case.digest[:16], 16)).child("entangled")
+    stream = Stream(case.origin.seed).child("entangled")
     chance, which, how, far = (int(word) for word in stream.words(4))
+    if chance % ONE_IN:
+        return case
     ways = list(_sharings(case))
-    if chance % ONE_IN or not ways:
-        return case
-    shared = _with_shared_memory(case, ways[which % len(ways)], how, far)
-    if shared is None or not any(capability.is_dispatched(shared) for capability in capabilities):
-        return case
-    return shared
+    shared = _with_shared_memory(case, ways[which % len(ways)], how, far) if ways else None
+    return shared if shared is not None and capability.is_dispatched(shared) else case
 
 
 def aliased_as(case: Case, label: str, turn: int) -> Case:

@@ -8,12 +8,12 @@ inaccessible, and to touch it is a fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
-from fuzz.base.capability import Capability
 from fuzz.base.case import Case, Origin
 from fuzz.base.draw import GIVEN, Draw, Given, Part, Placement
 from fuzz.base.dtypes import quantise
@@ -32,7 +32,7 @@ class Big:
 
     name: str
     after: int
-    """The number of batches of the search that come before it."""
+    """The number of turns of the search that come before it."""
     rows: int
     n: int
     pitch: int | None = None
@@ -62,18 +62,29 @@ SERIES: tuple[Big, ...] = (
 )
 
 
-def due(op: str, capabilities: Sequence[Capability], batch: int, first: bool = False) -> Iterator[Case]:
-    """The big cases of a search that come right after its batch number `batch`; with `first` they come at once.
+@dataclass(frozen=True)
+class Due:
+    """A big case by its number, from 1, in the series of its op."""
 
-    Each comes with no optional tensor and with all, where a kernel takes it.
-    """
-    for place, big in enumerate(SERIES):
-        if op not in big.ops or batch != (place if first else big.after):
-            continue
+    number: int
+    big: Big
+    optional: bool
+    """With all optional tensors, or with none."""
+    place: int
+    """That of `big` in the series."""
+
+    @property
+    def after(self) -> int:
+        """It comes after the turn of that number of a search, from 0."""
+        return self.big.after
+
+
+def series(op: str) -> Iterator[Due]:
+    """All big cases of an op: with no optional tensor and with all."""
+    numbers = count(1)
+    for place, big in enumerate(big for big in SERIES if op in big.ops):
         for optional in (False, True) if big.n < 2**20 else (False,):
-            case = big_case(big, op, optional)
-            if any(capability.refusal(case) is None for capability in capabilities):
-                yield case
+            yield Due(next(numbers), big, optional, place)
 
 
 def big_case(big: Big, op_name: str, optional: bool) -> Case:

@@ -44,11 +44,6 @@ class Ledger:
         return bool(self._open)
 
     @property
-    def breadth(self) -> int:
-        """How many labels the space has."""
-        return sum(map(len, self.space.values()))
-
-    @property
     def size(self) -> int:
         """How many coverage gaps there are."""
         return sum(map(len, self._open.values()))
@@ -57,24 +52,6 @@ class Ledger:
         """Whether this is a coverage gap."""
         kind, value = label
         return value in self._open.get(kind, ())
-
-    def wanted(self, turn: int, everyone: Ledger | None = None) -> list[Label]:
-        """A coverage gap of every kind that has any, other ones each turn; first that of the kind with most.
-
-        Every second turn another kind comes first: one that cannot be filled must not keep the others waiting. What is
-        a gap of `everyone` too, a ledger of several kernels' spaces together, comes before what is this kernel's only.
-        """
-        first = {kind: self._shared(kind, everyone) for kind in self._open}
-        kinds = sorted(first, key=lambda kind: (-len(first[kind]), -len(self._open[kind])))
-        if turn % 2 and kinds:
-            kinds.insert(0, kinds.pop(turn // 2 % len(kinds)))
-        chosen = {kind: first[kind] or list(self._open[kind]) for kind in kinds}
-        return [(kind, values[turn * 7 % len(values)]) for kind, values in chosen.items()]
-
-    def _shared(self, kind: str, everyone: Ledger | None) -> list[str]:
-        """The kind's gaps that are gaps of `everyone` too."""
-        shared = self._open[kind] if everyone is None else everyone._open.get(kind, {})
-        return [value for value in self._open[kind] if value in shared]
 
     def gaps(self) -> dict[str, list[str]]:
         """Labels of the space that no case has visited, by kind."""
@@ -122,7 +99,7 @@ def labels_of(draw: Draw, tensors: Mapping[str, Tensor | Output], x: Reals) -> I
         yield "alias", "none"
     recipe = draw.part("x").recipe
     if recipe in PLACED:
-        yield from (("x recipe", f"{recipe} {where}") for where in _positions(recipe, x))
+        yield from (("x recipe", f"{recipe} {where}") for where in sorted(_positions(recipe, x)))
 
 
 def _positions(recipe: str, x: Reals) -> set[str]:

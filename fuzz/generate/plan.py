@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
 from fuzz.base.draw import Draw, Part, Placement, spread_over
-from fuzz.base.op import OPS, Op, Operand, Role
+from fuzz.base.op import OPS, Operand, Role
 from fuzz.base.stream import Dice, Stream
+from fuzz.generate.capabilities import presence
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import MENUS, often
 from fuzz.generate.sketch import Sketch, fitting_n
@@ -29,6 +30,7 @@ EVEN_ONE_IN = 8
 STACKS = ("one", "many")
 """The numbers of rows of a weight of rank 2, in words."""
 
+_STACKS = ("", "", "", *STACKS)
 _GUARDS: tuple[Guard, ...] = ("after", "before")
 _ROW_WISE = ("contiguous", "pitched")
 _GAPPED = ("pitched", "padded")
@@ -52,151 +54,200 @@ def layouts_of(capability: Capability, role: Role, is_input: bool) -> tuple[str,
     return tuple(name for name in possible if is_input or name not in OVERLAPPING)
 
 
-def plan(sketch: Sketch, wish: Wish | None = None) -> Draw:
-    """The draw of a sketch; what `wish` names is not left to chance."""
-    even = wish is None and not sketch.odd and Dice(Stream(sketch.seed).child("even")).one_in(EVEN_ONE_IN)
+def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> Draw:
+    """The draw of a sketch; what `wish` names is not left to chance, which is that of the sketch's seed or of `dice`."""
+    dice = dice or Dice(Stream(sketch.seed).child("plan"))
+    even = dice.one_in(EVEN_ONE_IN) and wish is None and not sketch.odd
     if even:
         sketch = replace(sketch, n=fitting_n(sketch.capability, -(-sketch.n // EVEN) * EVEN))
     able = sketch.capability.able
     if able.strides == "contiguous" and sketch.n * min(ITEMSIZE.values()) % able.alignment:
         sketch = replace(sketch, rows=1)  # further rows would not be aligned
-    return _Planner(sketch, wish or {}, even).draw()
+    return _Planner(sketch, wish or {}, even, dice).draw()
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What a kernel leaves open of one operand, and how wishes for it are called."""
+
+    operand: Operand
+    presence: tuple[str, ...]
+    is_input: bool
+    layouts: tuple[str, ...]
+    usual: tuple[str, ...]
+    """Those of the layouts for which no kernel need be aware of strides."""
+    may_stray: bool
+    """Layouts other than the usual ones are for all cases, not only for odd ones."""
+    sources: tuple[str, ...]
+    """The inputs in whose memory it may be."""
+    step: int
+    """The alignment that its rows must have, in bytes."""
+    dtype: str
+    layout: str
+    byte: str
+    recipe: str
+    stack: str
+    alias: str
+
+
+@lru_cache(maxsize=256)
+def _choices(capability: Capability) -> tuple[_Choice, ...]:
+    op, able = OPS[capability.op], capability.able
+    found = []
+    for operand in op.operands:
+        name, is_input = operand.name, operand in op.inputs
+        layouts = layouts_of(capability, operand.role, is_input)
+        sources = tuple(source for output, source in op.aliases if output == name and (name, source) in able.aliases)
+        found.append(
+            _Choice(
+                operand,
+                presence(capability, operand),
+                is_input,
+                layouts,
+                tuple(layout for layout in layouts if layout in _ROW_WISE),
+                able.strides != "any",
+                () if is_input else sources,
+                able.alignment if operand.role == "grid" else 1,
+                *(f"{name} {what}" for what in ("dtype", "layout", "byte", "recipe", "stack", "alias")),
+            )
+        )
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _dtypes(capability: Capability, name: str, x: str, weight: str | None) -> tuple[str, ...]:
+    return capability.able.dtypes_of(name, x, weight)
 
 
 class _Planner:
     """Decides one tensor after the other."""
 
-    def __init__(self, sketch: Sketch, wish: Wish, even: bool) -> None:
-        self.sketch, self.wish, self.even = sketch, wish, even
+    def __init__(self, sketch: Sketch, wish: Wish, even: bool, dice: Dice) -> None:
+        self.sketch, self.wish, self.even, self.dice = sketch, wish, even, dice
         self.able = sketch.capability.able
-        self.op: Op = OPS[sketch.capability.op]
-        self.dice = Dice(Stream(sketch.seed).child("plan"))
         self.parts: dict[str, Part] = {}
+        self.taken: set[str] = set()
+        """The inputs in whose memory an output is."""
         self.gaps: set[int] = set()
 
     def draw(self) -> Draw:
         """All of it."""
         sketch = self.sketch
-        for operand in self.op.inputs:
-            if self._is_there(operand):
-                self.parts[operand.name] = self._input(operand)
-        for operand in self.op.outputs:
-            if self._is_there(operand):
-                self.parts[operand.name] = self._output(operand)
+        for choice in _choices(sketch.capability):
+            if self._is_there(choice):
+                part = self._input(choice) if choice.is_input else self._output(choice)
+                self.parts[part.name] = part
         offset = float(self.wish.get("offset", self.dice.pick(OFFSETS)))
-        shifted = self.able.offset and "weight" in self.parts
-        eps = 0.0 if sketch.recipe == "ties" else sketch.eps
+        params = {"eps": 0.0 if sketch.recipe == "ties" else sketch.eps, "axis": sketch.axis}
+        if offset and self.able.offset and "weight" in self.parts:
+            params["offset"] = offset
         return Draw(
-            op=self.op.name,
+            op=sketch.capability.op,
             n=sketch.n,
             outer=spread_over(sketch.rows, sketch.rank - 1),
-            params={"eps": eps, "axis": sketch.axis, **({"offset": offset} if offset and shifted else {})},
+            params=params,
             seed=sketch.seed,
             parts=tuple(self.parts.values()),
         )
 
-    def _is_there(self, operand: Operand) -> bool:
-        if not operand.optional or operand.name in self.able.needs:
-            return True
-        if operand.role == "rows" and operand in self.op.outputs and self.sketch.n == 0:
-            return False  # what the mean of nothing is, nobody promises
-        if operand.name not in self.able.optional or (operand.only_with and operand.only_with not in self.parts):
-            return False
-        wished = self.wish.get(operand.name)
-        return not self.dice.one_in(3) if wished is None else wished == "yes"
+    def _is_there(self, choice: _Choice) -> bool:
+        if len(choice.presence) > 1:
+            operand = choice.operand
+            if operand.only_with and operand.only_with not in self.parts:
+                return False
+            if operand.role == "rows" and not choice.is_input and self.sketch.n == 0:
+                return False  # what the mean of nothing is, nobody promises
+            wished = self.wish.get(operand.name)
+            return not self.dice.one_in(3) if wished is None else wished == "yes"
+        return choice.presence[0] == "yes"
 
-    def _input(self, operand: Operand) -> Part:
-        dtype = self._dtype(operand.name)
-        part = Part(operand.name, dtype, self._place(operand, dtype), self._recipe(operand))
-        return replace(part, stack=self._stack(operand)) if operand.menu == "weight" and self.able.weight_rows else part
+    def _input(self, choice: _Choice) -> Part:
+        name, dtype = choice.operand.name, self._dtype(choice)
+        stack = ""
+        if choice.operand.menu == "weight":
+            stack = self.dice.pick(_STACKS)
+            stack = self.wish.get(choice.stack, stack) if self.able.weight_rows else ""
+        return Part(name, dtype, self._place(choice, dtype), self._recipe(choice), stack=stack)
 
-    def _output(self, operand: Operand) -> Part:
-        dtype, source = self._dtype(operand.name), self._alias(operand.name)
+    def _output(self, choice: _Choice) -> Part:
+        name, dtype, source = choice.operand.name, self._dtype(choice), self._alias(choice)
         if source is not None:
             shared = self.parts[source]
-            return Part(operand.name, shared.dtype, shared.place, alias=source)
-        return Part(operand.name, dtype, self._place(operand, dtype))
+            self.taken.add(source)
+            return Part(name, shared.dtype, shared.place, alias=source)
+        return Part(name, dtype, self._place(choice, dtype))
 
-    def _dtype(self, name: str) -> str:
-        wished = self.wish.get(f"{name} dtype")
+    def _dtype(self, choice: _Choice) -> str:
+        wished = self.wish.get(choice.dtype)
         if wished is not None:
             return wished
-        if name == "x":
+        if choice.operand.name == "x":
             # Twice as often what most kernels take.
-            return self.dice.pick((*self.able.dtypes, *(d for d in self.able.dtypes if d == "f32")))
-        return self.dice.pick(self._allowed(name))
+            dtypes = self.able.dtypes
+            return self.dice.pick((*dtypes, "f32") if "f32" in dtypes else dtypes)
+        return self.dice.pick(self._allowed(choice.operand.name))
 
     def _allowed(self, name: str) -> tuple[str, ...]:
         weight = self.parts["weight"].dtype if "weight" in self.parts else None
-        return self.able.dtypes_of(name, self.parts["x"].dtype, weight)
+        return _dtypes(self.sketch.capability, name, self.parts["x"].dtype, weight)
 
-    def _alias(self, name: str) -> str | None:
+    def _alias(self, choice: _Choice) -> str | None:
         """The input in whose memory the output is, where that is allowed, possible and so decided."""
-        shared = {part.alias for part in self.parts.values()}
-        wished = self.wish.get(f"{name} dtype")
-        allowed = self._allowed(name) if wished is None else (wished,)
+        if not choice.sources:
+            return None
+        wished = self.wish.get(choice.dtype)
+        allowed = self._allowed(choice.operand.name) if wished is None else (wished,)
         sources = [
             source
-            for output, source in self.op.aliases
-            if output == name and (output, source) in self.able.aliases and source in self.parts
-            if source not in shared and self.parts[source].dtype in allowed
+            for source in choice.sources
+            if source in self.parts and source not in self.taken and self.parts[source].dtype in allowed
             if self.parts[source].place.layout not in OVERLAPPING
         ]
-        wished = self.wish.get(f"{name} alias")
+        wished = self.wish.get(choice.alias)
         if wished is not None:
             return wished if wished in sources else None
-        if not sources or f"{name} layout" in self.wish or f"{name} byte" in self.wish:
+        if not sources or choice.layout in self.wish or choice.byte in self.wish:
             return None
         return self.dice.pick(sources) if self.dice.one_in(4) else None
 
-    def _recipe(self, operand: Operand) -> str:
-        if operand.menu == "any":
+    def _recipe(self, choice: _Choice) -> str:
+        menu = choice.operand.menu
+        if menu == "any":
             return self.sketch.recipe
-        wished = self.wish.get(f"{operand.name} recipe")
+        wished = self.wish.get(choice.recipe)
         if wished is not None:
             return wished
-        return self.dice.pick(MENUS[operand.menu] if self.dice.one_in(4) else often(operand.menu))
+        return self.dice.pick(MENUS[menu] if self.dice.one_in(4) else often(menu))
 
-    def _stack(self, operand: Operand) -> str:
-        """Dice of its own: tensors that come later are the same with and without."""
-        dice = Dice(Stream(self.sketch.seed).child(f"stack of {operand.name}"))
-        return self.wish.get(f"{operand.name} stack", dice.pick(("", "", "", *STACKS)))
-
-    def _place(self, operand: Operand, dtype: str) -> Placement:
-        """Where a tensor goes. Each has dice of its own, and no two share the gap between their rows."""
-        name, sketch, able = operand.name, self.sketch, self.able
-        possible = layouts_of(sketch.capability, operand.role, operand in self.op.inputs)
-        beyond = sketch.odd or (able.strides != "any" and self.dice.one_in(6))
-        usual = possible if beyond else tuple(layout for layout in possible if layout in _ROW_WISE)
-        layout = self.wish.get(f"{name} layout", self.dice.pick(usual))
-        spread, guard = 1 + self.dice.below(19), self.dice.pick(_GUARDS)
+    def _place(self, choice: _Choice, dtype: str) -> Placement:
+        """Where a tensor goes. No two share the gap between their rows."""
+        sketch, able, dice = self.sketch, self.able, self.dice
+        beyond = sketch.odd or (choice.may_stray and dice.one_in(6))
+        layout = self.wish.get(choice.layout, dice.pick(choice.layouts if beyond else choice.usual))
+        spread, guard = 1 + dice.below(19), dice.pick(_GUARDS)
         steps = CACHE_LINE // ITEMSIZE[dtype]
-        offset = 0 if self.dice.one_in(2) else self.dice.below(steps)
-        if f"{name} byte" in self.wish:
-            layout, guard, offset = "contiguous", "before", int(self.wish[f"{name} byte"]) // ITEMSIZE[dtype]
+        offset = 0 if dice.one_in(2) else dice.below(steps)
+        byte = self.wish.get(choice.byte)
+        if byte is not None:
+            layout, guard, offset = "contiguous", "before", int(byte) // ITEMSIZE[dtype]
         if layout == "reversed" and able.strides == "rows":
             # The rows backwards, not their elements.
             layout, spread = ("reversed", 3 * (spread % 3) + 1) if sketch.rank > 1 else ("contiguous", spread)
-        place = Placement(layout, spread, guard, offset)
         if self.even:
             layout = layout if layout in _ROW_WISE else "contiguous"
-            place = Placement(layout, EVEN * (1 + spread % 4), "before", offset // EVEN * EVEN)
-        step = max(1, able.alignment // ITEMSIZE[dtype]) if operand.role == "grid" else 1
-        place = _aligned(place, sketch.n, step, steps) if step > 1 else place
-        return self._apart(place, max(step, EVEN if self.even else 1))
-
-    def _apart(self, place: Placement, step: int) -> Placement:
-        """The placement with a gap between rows that no other tensor has, by so many elements more."""
-        if place.layout not in _GAPPED:
-            return place
-        while place.spread in self.gaps:
-            place = replace(place, spread=place.spread + step)
-        self.gaps.add(place.spread)
-        return place
+            spread, guard, offset = EVEN * (1 + spread % 4), "before", offset // EVEN * EVEN
+        step = max(1, choice.step // ITEMSIZE[dtype])
+        if step > 1:
+            layout, spread, guard, offset = _aligned(layout, spread, offset, sketch.n, step, steps)
+        if layout in _GAPPED:  # a gap between rows that no other tensor has, by so many elements more
+            while spread in self.gaps:
+                spread += max(step, EVEN if self.even else 1)
+            self.gaps.add(spread)
+        return Placement(layout, spread, guard, offset)
 
 
-def _aligned(place: Placement, n: int, step: int, steps: int) -> Placement:
-    """The placement with every row at a multiple of `step` elements; `steps` are a cache line."""
-    spread = place.spread + -(n + place.spread) % step
-    layout = "pitched" if n % step and place.layout == "contiguous" else place.layout
-    return Placement(layout, spread, "before", place.offset // step * step % max(steps, step))
+def _aligned(layout: str, spread: int, offset: int, n: int, step: int, steps: int) -> tuple[str, int, Guard, int]:
+    """A placement with every row at a multiple of `step` elements; `steps` are a cache line."""
+    spread += -(n + spread) % step
+    layout = "pitched" if n % step and layout == "contiguous" else layout
+    return layout, spread, "before", offset // step * step % max(steps, step)

@@ -1,35 +1,22 @@
-"""What Hypothesis draws: for which capability a case is meant, its size, its recipe. The rest follows from a seed."""
+"""A case in outline: for which capability it is meant, its size, its recipe. Hypothesis draws it, or dice do; the rest
+follows from a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
 
 from fuzz.base.capability import Capability
 from fuzz.base.draw import EPS
-from fuzz.base.stream import Stream
+from fuzz.base.stream import Dice, Stream
 from fuzz.generate.menus import recipes
 
-BACKEND = "kernelfuzz"
-"""The backend's name, for `hypothesis.settings`."""
-
-
-class SeedProvider(HypothesisProvider):
-    """Hypothesis's own distributions, without the constants that it reads out of all modules that are imported.
-
-    With these a seed would give other cases with other modules imported (in a test suite, or installed in another way),
-    and the search would begin with parsing sources.
-    """
-
-    def _maybe_draw_constant(self, *_: object, **__: object) -> None:
-        return None
-
-
-AVAILABLE_PROVIDERS[BACKEND] = SeedProvider
-
+Below = Callable[[int], int]
+"""Draws a number from 0 to below the given one."""
 
 LARGEST_ROW = 2**16 + 2
 """The longest row that is drawn has this many elements."""
@@ -45,62 +32,56 @@ BLOCKS = (4, 8, 12, 16, 32, 48, 64, 128, 256)
 lanes of SVE."""
 MODEL_WIDTHS = (768, 1024, 1536, 2048, 2560, 2880, 3072, 4096, 5120, 6144, 7168, 8192)
 
-
-_LONGEST_ONE_IN = 4
-"""Model widths are drawn in two ways. In one of them, one draw in this many is among the longest rows instead: a few of
-these take the oracle as long as all others together, and the ones that matter, `THRESHOLDS`, are visited anyway."""
-
-_NEAR = st.sampled_from([0, -1, 1, -2, 2])
+Lengths = tuple[int, ...]
+_NEAR = (0, -1, 1, -2, 2)
 
 
-def _around_blocks(block: int) -> st.SearchStrategy[int]:
-    """k blocks plus any residue: every tail of every block width, short and long bodies."""
-    most = max(2, 1024 // block)
-    exact = st.builds(lambda k, d: max(k * block + d, 1), st.integers(0, most), st.sampled_from([0, -1, 1]))
-    return st.one_of(exact, st.integers(1, most * block))
+def _exact(block: int) -> Lengths:
+    """k blocks, one element less and one more."""
+    return tuple(max(k * block + d, 1) for k in range(max(2, 1024 // block) + 1) for d in (0, -1, 1))
 
 
-def row_lengths() -> st.SearchStrategy[int]:
-    """n: small, around multiples of vector blocks, around powers of two, around model widths, rarely very long."""
-    small = st.integers(1, SWEPT_ROWS)
-    powers = st.builds(lambda k, d: max(2**k + d, 1), st.integers(1, 12), _NEAR)
-    models = st.builds(lambda width, d: width + d, st.sampled_from(MODEL_WIDTHS), _NEAR)
-    longest = st.builds(lambda k, d: min(2**k + d, LARGEST_ROW), st.integers(13, 16), _NEAR)
-    blocks = [_around_blocks(block) for block in BLOCKS]
-    rare = st.integers(0, _LONGEST_ONE_IN - 1).flatmap(lambda i: longest if i == _LONGEST_ONE_IN - 1 else models)
-    return st.one_of(small, small, small, small, *blocks, powers, powers, models, rare)
+def _up_to(block: int) -> Lengths:
+    """Any residue: every tail of the block's width, short and long bodies."""
+    return tuple(range(1, max(2, 1024 // block) * block + 1))
 
+
+_SMALL = tuple(range(1, SWEPT_ROWS + 1))
+_POWERS = tuple(max(2**k + d, 1) for k in range(1, 13) for d in _NEAR)
+_MODELS = tuple(width + d for width in MODEL_WIDTHS for d in _NEAR)
+_LONGEST = tuple(min(2**k + d, LARGEST_ROW) for k in range(13, 17) for d in _NEAR)
+
+LENGTHS: tuple[Lengths, ...] = (
+    *(_SMALL,) * 32,
+    *(lengths for block in BLOCKS for lengths in (*(_exact(block),) * 4, *(_up_to(block),) * 4)),
+    *(_POWERS,) * 16,
+    *(_MODELS,) * 14,
+    *(_LONGEST,) * 2,
+)
+"""Row lengths: small, around multiples of vector blocks, around powers of two, around model widths, rarely very long. A
+few of the longest take the oracle as long as all others together, and the ones that matter, `THRESHOLDS`, are visited
+anyway."""
 
 MANY_ROWS = (131, 132, 133, 255, 256, 257, 263, 264, 265)
 """These are around the sizes of blocks, and once and twice the processors of a large GPU, which persistent kernels
 stride by."""
+_MANY_ONE_IN = 32
+"""One case of short rows in this many has many of them."""
 SHORT = 32
 """The number of elements of a row where there are many rows."""
 THRESHOLDS = tuple(2**k + d for k in (9, 11, 13, 16) for d in (-1, 0, 1))
 """The row lengths around which kernels are known to change their ways; each is visited."""
 
-_FEW_ROWS = st.one_of(st.integers(1, 4), st.integers(1, 17))
-_ROW_COUNTS = st.integers(0, 31).flatmap(lambda i: st.sampled_from(MANY_ROWS) if i == 31 else _FEW_ROWS)
+_FEW_ROWS = (4, 17)
+"""Cases have at most so many rows, as a rule: half of them at most the first."""
 _ENOUGH_ROWS = 2
 """A case that is large by its row length alone has at most this many rows."""
-
-
-def row_counts(n: int) -> st.SearchStrategy[int]:
-    """rows, such that the tensor stays within USUAL_CASE elements: more rows of one length are hardly ever another case
-    for a kernel, but take the oracle longer. Many rows are short ones."""
-    if n * MANY_ROWS[-1] <= LARGEST_CASE:
-        return _ROW_COUNTS
-    most = max(_ENOUGH_ROWS if n <= LARGEST_CASE // _ENOUGH_ROWS else 1, USUAL_CASE // n)
-    return _FEW_ROWS if most >= 17 else st.integers(1, most)
-
-
-def offsets(itemsize: int) -> st.SearchStrategy[int]:
-    """Elements between the storage and the guard page: flush half of the time, else any alignment modulo 64 bytes."""
-    return st.one_of(st.just(0), st.integers(0, 64 // itemsize - 1))
-
-
 _LARGEST_CAPACITY = 2**17
 """A kernel's declared limit may ask for a longest row of at most this many elements."""
+_AT_LIMIT_ONE_IN = 64
+"""One case in this many is as long as its kernel takes."""
+_RANKS = (2, 2, 2, 1, 3, 3, 4, 5)
+_NAMES = tuple(recipes())
 
 
 @dataclass(frozen=True)
@@ -121,44 +102,77 @@ class Sketch:
     seed: int
 
 
-# Built once: building a strategy costs more than drawing from it.
-_RANKS = st.sampled_from([2, 2, 2, 1, 3, 3, 4, 5])
-_ROW_LENGTHS = row_lengths()
-_EPS = st.sampled_from(EPS)
-_NAMES = tuple(recipes())
-_RECIPES = st.sampled_from(_NAMES)
-_SEEDS = st.integers(0, 2**64 - 1)
-_ONE_IN_THREE = st.integers(0, 2).map(lambda i: i == 2)
-_ONE_IN_SIXTEEN = st.integers(0, 15).map(lambda i: i == 15)
+def sketched(capability: Capability, below: Below) -> Sketch:
+    """An input within `capability`, all of whose decisions `below` draws."""
+    lengths = LENGTHS[below(len(LENGTHS))]
+    n = fitting_n(capability, lengths[below(len(lengths))])
+    odd = capability.able.strides == "any" and below(3) == 2
+    rank = _RANKS[below(len(_RANKS))]
+    return Sketch(
+        capability=capability,
+        n=n,
+        rows=1 if rank == 1 else _rows(n, below),
+        rank=rank,
+        axis=below(rank) if odd and capability.able.axis == "any" else rank - 1,
+        odd=odd,
+        eps=EPS[below(len(EPS))],
+        recipe=_NAMES[below(len(_NAMES))],
+        seed=below(2**64),
+    )
 
 
-def sketches(
-    capabilities: Sequence[Capability], out_of_capability: Sequence[Capability] = ()
-) -> st.SearchStrategy[Sketch]:
-    """Inputs for each of `capabilities` alike, of which several may be equal; now and then one for one of
-    `out_of_capability`, which no kernel has."""
+def _rows(n: int, below: Below) -> int:
+    """rows, such that the tensor stays within USUAL_CASE elements: more rows of one length are hardly ever another case
+    for a kernel, but take the oracle longer. Many rows are short ones."""
+    if n * MANY_ROWS[-1] <= LARGEST_CASE and below(_MANY_ONE_IN) == _MANY_ONE_IN - 1:
+        return MANY_ROWS[below(len(MANY_ROWS))]
+    most = max(_ENOUGH_ROWS if n <= LARGEST_CASE // _ENOUGH_ROWS else 1, USUAL_CASE // max(n, 1))
+    return 1 + below(_FEW_ROWS[below(2)] if most >= _FEW_ROWS[-1] else most)
+
+
+def sketches(capabilities: Sequence[Capability]) -> st.SearchStrategy[Sketch]:
+    """Inputs for each of `capabilities` alike, of which several may be equal."""
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Sketch:
-        capability = capabilities[draw(st.integers(0, len(capabilities) - 1))]
-        if bool(out_of_capability) and draw(_ONE_IN_SIXTEEN):
-            capability = out_of_capability[draw(st.integers(0, len(out_of_capability) - 1))]
-        n = fitting_n(capability, draw(_ROW_LENGTHS))
-        odd = capability.able.strides == "any" and draw(_ONE_IN_THREE)
-        rank = draw(_RANKS)
-        return Sketch(
-            capability=capability,
-            n=n,
-            rows=1 if rank == 1 else draw(row_counts(n)),
-            rank=rank,
-            axis=draw(st.integers(0, rank - 1)) if odd and capability.able.axis == "any" else rank - 1,
-            odd=odd,
-            eps=draw(_EPS),
-            recipe=draw(_RECIPES),
-            seed=draw(_SEEDS),
-        )
+        def below(count: int) -> int:
+            return draw(st.integers(0, count - 1))
+
+        return sketched(capabilities[below(len(capabilities))], below)
 
     return drawn()
+
+
+@lru_cache(maxsize=256)
+def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
+    """What gives Hypothesis's sketch for `capability`, made of the words of a stream alone.
+
+    This is the way in that Hypothesis has for fuzzers, `fuzz_one_input`: what is drawn depends on nothing else, neither
+    on what was drawn before nor on what is imported, and it is set up once. A test that runs one example for each seed
+    would be set up each time, for several times the price.
+    """
+    found: list[Sketch] = []
+    quiet = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
+
+    @quiet
+    @given(sketches([capability]))
+    def keep(sketch: Sketch) -> None:
+        found.append(sketch)
+
+    example: Callable[[bytes], object] = keep.hypothesis.fuzz_one_input  # type: ignore[attr-defined]
+
+    def drawn(stream: Stream) -> Sketch:
+        words = _WORDS
+        while not found:  # it takes more of them now and then, since it rejects what is out of range
+            example(stream.words(words).tobytes())
+            words *= 2
+        return found.pop()
+
+    return drawn
+
+
+_WORDS = 64
+"""So many words are nearly always enough for a sketch."""
 
 
 def fitting_n(capability: Capability, n: int) -> int:
@@ -172,25 +186,21 @@ def fitting_n(capability: Capability, n: int) -> int:
     return n
 
 
-def fan_out(sketch: Sketch, salt: int, count: int) -> Iterator[Sketch]:
-    """`count` relatives of a sketch: their own row length nearby, recipe, eps and seed.
+def near(sketch: Sketch, dice: Dice) -> Sketch:
+    """A relative of a sketch: its own row length nearby, so with another tail, recipe, eps and seed."""
+    n = max(1, sketch.n + (dice.below(33) - 16) * sketch.capability.able.multiple_of)
+    return replace(
+        sketch,
+        n=fitting_n(sketch.capability, n),
+        eps=dice.pick(EPS),
+        recipe=dice.pick(_NAMES),
+        seed=dice.below(2**64),
+    )
 
-    `salt` sets apart sketches that Hypothesis repeats. The relatives differ from one another in the residue of n, which
-    is what tails depend on; now and then one is as long as its kernel takes.
-    """
-    step_of = sketch.capability.able.multiple_of
-    for index in range(count):
-        stream = Stream(sketch.seed).child(f"{salt}/{index}")
-        recipe, eps, step, longest = (int(word) for word in stream.words(4))
-        changed = replace(sketch, seed=stream.key)
-        if index:
-            changed = replace(
-                changed,
-                n=fitting_n(sketch.capability, max(1, sketch.n + (step % 33 - 16) * step_of)),
-                recipe=_NAMES[recipe % len(_NAMES)],
-                eps=EPS[eps % len(EPS)],
-            )
-        most = sketch.capability.able.max_n
-        if most is not None and longest % 64 == 0 and most <= _LARGEST_CAPACITY:
-            changed = replace(changed, n=fitting_n(sketch.capability, most), rows=min(sketch.rows, 2))
-        yield changed
+
+def at_limit(sketch: Sketch, dice: Dice) -> Sketch:
+    """Now and then with rows as long as the kernel takes."""
+    most = sketch.capability.able.max_n
+    if most is None or most > _LARGEST_CAPACITY or not dice.one_in(_AT_LIMIT_ONE_IN):
+        return sketch
+    return replace(sketch, n=fitting_n(sketch.capability, most), rows=min(sketch.rows, 2))

@@ -8,8 +8,10 @@ from dataclasses import replace
 from fuzz.base.capability import SMALL, Capability
 from fuzz.base.draw import Draw
 from fuzz.base.op import OPS
+from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import dtype_pairs
-from fuzz.generate.coverage import Label, Ledger, length_labels
+from fuzz.generate.coverage import Label
+from fuzz.generate.gaps import ALONE, Gaps
 from fuzz.generate.plan import plan
 from fuzz.generate.sketch import LARGEST_CASE, MANY_ROWS, SHORT, USUAL_CASE, Sketch, fitting_n
 
@@ -18,6 +20,9 @@ Wish = dict[str, str]
 
 _LONG = 300
 """A row need not have more elements than this for a coverage gap's sake."""
+_LARGEST = 4096
+"""A tensor has no more elements where several gaps together ask for its size: shards do not know of one another's
+visits, so that each asks for many rows and for long ones."""
 _ROWS = SMALL.rows
 _GRID_ROWS = 6
 """A tensor whose layout is asked for has this many rows: 2 by 3, or fewer where so many would not be small."""
@@ -27,33 +32,37 @@ _TAILS = 5
 """The number of row lengths with the wanted tail to choose from."""
 
 
-def steer(sketch: Sketch, capability: Capability, ledger: Ledger, gaps: Sequence[Label], turn: int) -> Draw:
-    """A draw for `capability` that fills the first of the coverage `gaps`, and the others as far as they go with it.
+def steer(
+    sketch: Sketch, capability: Capability, gaps: Gaps, wanted: Sequence[Label], turn: int, dice: Dice | None = None
+) -> Draw:
+    """A draw for `capability` that fills the first of the `wanted` gaps, and the others as far as they go with it.
 
     `sketch` and `turn` vary what they leave open. Where values decide (the position of a spike), or tensors have yet
     to share memory ("memory"), the draw only makes it possible.
     """
     wish: Wish = {}
-    for gap in gaps if gaps[0][0] != "memory" else gaps[:1]:
-        asked = _asked(capability, ledger, gap, wish, turn)
+    for gap in wanted if wanted[0][0] != ALONE else wanted[:1]:
+        if "n" in wish and (gap[0] == "n" or gap[0].startswith("tail of ")):
+            continue  # one has decided already
+        asked = _asked(capability, gaps, gap, wish, turn)
         if asked is None or any(wish.get(key, value) != value for key, value in asked.items()):
             continue
         if not wish or _is_small({**wish, **asked}):
             wish.update(asked)
-    return plan(_shaped(sketch, capability, wish), wish)
+    return plan(_shaped(sketch, capability, wish), wish, dice)
 
 
 def _is_small(wish: Wish) -> bool:
-    """Whether what is wished for is no larger than other drawn cases."""
-    return int(wish.get("n", "0")) * int(wish.get("rows", "1")) <= LARGEST_CASE or wish.get("rows", "1") == "1"
+    """Whether what is wished for besides is cheap to judge."""
+    return int(wish.get("n", "0")) * int(wish.get("rows", "1")) <= _LARGEST or wish.get("rows", "1") == "1"
 
 
-def nudged(sketch: Sketch, ledger: Ledger) -> Sketch:
-    """The sketch with rows of about the same length: the nearest one that fills most gaps."""
+def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
+    """The sketch with rows of about the same length: the nearest one that fills most gaps of the turn's part."""
     step = sketch.capability.able.multiple_of
     nearby = [sketch.n, *(sketch.n + sign * far * step for far in range(1, _NEARBY + 1) for sign in (1, -1))]
     fitting = [n for n in nearby if n > 0 and fitting_n(sketch.capability, n) == n]
-    return replace(sketch, n=max(fitting, key=lambda n: _filled(ledger, n), default=sketch.n))
+    return replace(sketch, n=max(fitting, key=lambda n: gaps.filled(n)[0], default=sketch.n))
 
 
 def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> Sketch:
@@ -78,11 +87,11 @@ def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> 
     )
 
 
-def _asked(capability: Capability, ledger: Ledger, gap: Label, wish: Mapping[str, str], turn: int) -> Wish | None:
+def _asked(capability: Capability, gaps: Gaps, gap: Label, wish: Mapping[str, str], turn: int) -> Wish | None:
     """What the coverage gap asks for, besides what is already wished for; None where no wish can fill it."""
     kind, value = gap
     if kind.startswith("tail of "):
-        return _with_tail(capability, ledger, int(kind.removeprefix("tail of ")), int(value), wish, turn)
+        return _with_tail(capability, gaps, int(kind.removeprefix("tail of ")), int(value), wish, turn)
     if kind in ("n", "rows", "axis"):
         if value == "0" and wish:
             return None  # a case without elements visits nothing else
@@ -99,13 +108,13 @@ def _asked(capability: Capability, ledger: Ledger, gap: Label, wish: Mapping[str
         return {"weight": "yes", "offset": value}
     if kind == "alias":
         return _shared(capability, value, turn)
-    if kind == "memory":
+    if kind == ALONE:
         return _sharing_memory(capability, value, turn) if not wish else None
     return _of_tensor(capability, kind, value, wish, turn)
 
 
 def _with_tail(
-    capability: Capability, ledger: Ledger, block: int, residue: int, wish: Mapping[str, str], turn: int
+    capability: Capability, gaps: Gaps, block: int, residue: int, wish: Mapping[str, str], turn: int
 ) -> Wish | None:
     """A row longer than the block that leaves `residue` over, of the length that fills most gaps besides."""
     most = max(block * (capability.able.multiple_of + _TAILS), capability.able.multiple_of)
@@ -114,12 +123,7 @@ def _with_tail(
     fitting = [n for n in range(block + residue, most + 1, block) if n > block and n % step == 0][:_TAILS]
     if not fitting:
         return None
-    return {"n": str(max(fitting, key=lambda n: (_filled(ledger, n), (n // block + turn) % _TAILS)))}
-
-
-def _filled(ledger: Ledger, n: int) -> int:
-    """Coverage gaps that a row of n elements fills by its length."""
-    return sum(map(ledger.lacks, length_labels(n)))
+    return {"n": str(max(fitting, key=lambda n: (gaps.filled(n), (n // block + turn) % _TAILS)))}
 
 
 def _with_recipe(capability: Capability, value: str, wish: Mapping[str, str], turn: int) -> Wish:
@@ -147,7 +151,7 @@ def _of_tensor(capability: Capability, kind: str, value: str, wish: Mapping[str,
         return {**asked, kind: value}
     if what in ("layout", "stack"):
         # Classes differ only where there are several axes of several elements.
-        rows = min(_GRID_ROWS, SMALL.elements // max(1, int(wish.get("n", fitting_n(capability, 1))))) // 2 * 2
+        rows = min(_GRID_ROWS, _LARGEST // max(1, int(wish.get("n", fitting_n(capability, 1))))) // 2 * 2
         several = {"axis": "2 of rank 3", "rows": str(max(2, rows))}
         grid = {} if operand.role == "columns" and what == "layout" else several
         return {**asked, **grid, kind: value}

@@ -14,7 +14,7 @@ from fuzz.base.dtypes import from_bits
 from oracles.numerics import Numerics
 from oracles.problem import Problem
 from oracles.screen import Received
-from oracles.truth import OutputCheck, Result, Truth
+from oracles.truth import OracleDisagreement, OutputCheck, Result, Truth
 
 Bits = tuple[bytes, ...]
 """The outputs of one kernel, in the order of the case's: logical elements in C order, little-endian."""
@@ -45,8 +45,8 @@ class Values:
     inputs: Mapping[str, tuple[Form, bytes]]
     outputs: Mapping[str, Form]
     structured: bool
-    digest: str
-    """The digest of the case."""
+    digest: str = ""
+    """What its sender calls it by, in a message to the oracle's process."""
 
     @cached_property
     def problem(self) -> Problem:
@@ -57,7 +57,6 @@ class Values:
             inputs={name: form.array(bits) for name, (form, bits) in self.inputs.items()},
             outputs={name: form.dtype for name, form in self.outputs.items()},
             structured=self.structured,
-            key=self.digest,
         )
 
 
@@ -69,7 +68,6 @@ def values_of(case: Case) -> Values:
         {name: (Form(tensor.dtype, tensor.layout.shape), tensor.bits) for name, tensor in case.inputs.items()},
         {name: Form(output.dtype, output.layout.shape) for name, output in case.outputs.items()},
         case.structured,
-        case.digest,
     )
 
 
@@ -86,8 +84,8 @@ class CaseOracle:
         self.values = values
         self._contracts = contracts
         self._received: dict[Bits, Received] = {}
-        self.known: dict[Query, OutputCheck] = {}
-        """What was judged already, here or in another process."""
+        self.known: dict[Query, OutputCheck | OracleDisagreement] = {}
+        """What was judged already, by itself or in a batch; or the error that came of it."""
 
     @cached_property
     def truth(self) -> Truth:
@@ -96,13 +94,18 @@ class CaseOracle:
 
     def check(self, query: Query) -> OutputCheck:
         """The output that decides about a kernel: the worst of those with the severest result."""
-        if query not in self.known:
+        found = self.known.get(query)
+        if found is None:
             numerics, bits = query
-            checks = self.truth.check(numerics, self._receive(bits))
-            self.known[query] = max(checks, key=lambda check: (_SEVERITY.index(check.result), check.worst_ratio))
-        return self.known[query]
+            checks = self.truth.check(numerics, self.receive(bits))
+            found = max(checks, key=lambda check: (_SEVERITY.index(check.result), check.worst_ratio))
+            self.known[query] = found
+        if isinstance(found, OracleDisagreement):
+            raise found
+        return found
 
-    def _receive(self, bits: Bits) -> Received:
+    def receive(self, bits: Bits) -> Received:
+        """Outputs as arrays. Equal ones are the same object, as long as they are small."""
         if bits in self._received:
             return self._received[bits]
         outputs = self.values.outputs.items()

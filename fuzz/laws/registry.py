@@ -50,7 +50,8 @@ def twin_of(case: Case, check: LawCheck) -> Entry:
 def with_twins(cases: Iterable[Case], laws: Sequence[str], one_in: int = ONE_IN) -> list[Entry]:
     """The cases, about one in `one_in` followed by its twin.
 
-    The case's own bits decide whether it has one and by which law of `laws`: not the machine, and not what ran before.
+    The case's seed and place decide whether it has one and by which law of `laws`: not the machine, and not what ran
+    before.
     """
     entries = []
     for case in cases:
@@ -62,13 +63,21 @@ def with_twins(cases: Iterable[Case], laws: Sequence[str], one_in: int = ONE_IN)
 
 
 def _chosen(case: Case, laws: Sequence[str], one_in: int) -> LawCheck | None:
-    key = int(case.digest[:16], 16)
+    key = _key(case)
     if key % one_in:
         return None
     fitting = [law for law in map(LAWS.__getitem__, laws) if _applies(law, case) for _ in range(law.tickets)]
     if not fitting:
         return None
     return LawCheck(fitting[int(Stream(key).child("law").words(1)[0]) % len(fitting)], key)
+
+
+def _key(case: Case) -> int:
+    """A number for each case: of one that a search made, without looking at its bits, since digests are dear."""
+    origin = case.origin
+    if not origin.place:
+        return int(case.digest[:16], 16)
+    return Stream(origin.seed).child(origin.place).key
 
 
 def _applies(law: Law, case: Case) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,12 +19,12 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.relatives import filled
-from fuzz.generate.search import StopSearch, search
+from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import Sketch, sketches
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
-from fuzz.uses.search.guide import Guide
-from fuzz.uses.search.runner import UNJUDGED_BATCHES
+from fuzz.uses.search.course import one_by_one
+from fuzz.uses.search.taker import Taker, Terms
 
 Found = Mapping[str, int | None]
 """The number of the first case that finds the bug, by target; None where no case does."""
@@ -46,12 +45,13 @@ class Hunt:
         """All of them in one search: its cases do not depend on what was judged."""
         tally = _Tally(self.targets, self.limit)
 
-        def consume(cases: list[Case]) -> None:
+        kernel = self.targets[0].kernel
+        for made in batches(Search(kernel.op, seed, [kernel])):
+            cases = [each.case for each in made]
             for case, outcomes in zip(cases, self.pool.submit(cases).outcomes(), strict=True):
                 tally.count(_judged(case, outcomes, self.targets))
-
-        kernel = self.targets[0].kernel
-        search(kernel.op, seed, consume, [kernel])
+            if tally.is_done:
+                break
         return tally.found
 
     def guided(self, seed: int) -> Found:
@@ -71,27 +71,22 @@ class Hunt:
         return found
 
     def _guided(self, target: Target, seed: int, tally: _Tally) -> None:
-        guide = Guide(seed)
-        unjudged: deque[list[tuple[Case, list[Judgement]]]] = deque()
+        def see(judge: EntryJudge) -> None:
+            tally.count([judge.judge(target)] if target.id in judge.outcomes else [])
 
-        def consume(cases: list[Case]) -> None:
-            batch = self.pool.submit(cases, self._others(target))
-            outcomes = batch.outcomes()
-            judged = [(case, _judged(case, each, [target])) for case, each in zip(cases, outcomes, strict=True)]
-            for _, judgements in judged:
-                tally.count(judgements)
-            unjudged.append(judged)
-            if len(unjudged) > UNJUDGED_BATCHES:  # as late as in a run
-                for case, judgements in unjudged.popleft():
-                    guide.judged(case, judgements)
-
-        search(target.kernel.op, seed, consume, [target.kernel], guide=guide)
+        kernel = target.kernel
+        taker = Taker(self.pool, self.targets, Terms([kernel], groups=([target.id], self._others(target))), see)
+        for _ in one_by_one(taker, kernel.op, seed):
+            if tally.is_done:
+                return
 
     def _by_hypothesis(self, target: Target, seed: int, tally: _Tally) -> None:
         def score(case: Case) -> Mapping[str, float]:
             (outcomes,) = self.pool.submit([case], self._others(target)).outcomes()
             judgements = _judged(case, outcomes, [target])
             tally.count(judgements)
+            if tally.is_done:
+                raise _Done
             told = [(j.worst, j.ratio) for j in judgements if j.verdict is Verdict.PASS]
             return {check.output: ratio for check, ratio in told if check is not None and not check.blunt}
 
@@ -101,8 +96,12 @@ class Hunt:
         return [other.id for other in self.targets if other is not target]
 
 
+class _Done(BaseException):
+    """Ends a search by Hypothesis. Not an Exception, which it would take for a failing test."""
+
+
 class _Tally:
-    """Counts the cases of one search, and stops it when all is found or the limit is reached."""
+    """Counts the cases of one search, until all is found or the limit is reached."""
 
     def __init__(self, targets: Sequence[Target], limit: int) -> None:
         self.found: dict[str, int | None] = {target.id: None for target in targets}
@@ -110,13 +109,18 @@ class _Tally:
         self._tried = 0
 
     def count(self, judgements: Sequence[Judgement]) -> None:
-        """One case more. Raises StopSearch."""
+        """One case more; those after the last that counts are let be."""
+        if self.is_done:
+            return
         self._tried += 1
         for judgement in judgements:
             if judgement.verdict.is_finding and self.found[judgement.target] is None:
                 self.found[judgement.target] = self._tried
-        if self._tried >= self._limit or None not in self.found.values():
-            raise StopSearch
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing more to find, or no case left."""
+        return self._tried >= self._limit or None not in self.found.values()
 
 
 def _judged(case: Case, outcomes: Mapping[str, Outcome], targets: Sequence[Target]) -> list[Judgement]:
@@ -127,7 +131,7 @@ def _judged(case: Case, outcomes: Mapping[str, Outcome], targets: Sequence[Targe
 def _targeted(
     op: str, run_seed: int, score: Callable[[Case], Mapping[str, float]], kernels: Iterable[Kernel] = ()
 ) -> None:
-    """The search as Hypothesis would guide it: give cases of `op` to `score`, one by one, until it raises StopSearch;
+    """The search as Hypothesis would guide it: give cases of `op` to `score`, one by one, until it raises _Done;
     what it returns by label is climbed.
 
     No run uses it: every example waits until the one before it is judged, so that nothing can be run in batches, and
@@ -154,5 +158,5 @@ def _targeted(
             test = given(strategy, st.booleans())(one_case)
             quiet(seeded(1_000_003 * run_seed + round_number)(test))()
             round_number += 1
-    except StopSearch:
+    except _Done:
         return

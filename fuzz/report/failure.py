@@ -39,7 +39,7 @@ class Provenance:
     pack_option: tuple[str, ...] = ()
     """It is ('--pack', FOLDER) where the kernels are not the built-in ones."""
     numbered: bool = False
-    """It is true where a case of the run can be named by seed, op and number."""
+    """It is true where a case of the run can be named by seed, op, shard and number."""
 
 
 def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: Target) -> str:
@@ -66,9 +66,9 @@ def failure_text(
 def bucket_text(bucket: Bucket, target: Target, origin: Provenance) -> str:
     """The failure text of a bucket, with how often and where it was seen."""
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
-    number = bucket.case.origin.number
-    if origin.numbered and number:
-        place = f"{origin.seed}:{bucket.case.op}:{number}"
+    place = bucket.case.origin.place
+    if origin.numbered and place:
+        place = f"{origin.seed}:{bucket.case.op}:{place}"
         text += (
             f"\n  as found      kernelfuzz {shlex.join(['repro', place, *origin.pack_option, '--target', target.id])}"
         )

@@ -5,21 +5,18 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fuzz.adapters.registry import adapter_of
 from fuzz.adapters.target import Target
-from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
-from fuzz.findings.tally import Observer, Tally, WorstPass
-from fuzz.judge.judge import Judgement
+from fuzz.findings.tally import Tally, WorstPass
 from fuzz.report.broken import VERDICT, Broken, broken_kernels
 from fuzz.report.failure import Provenance, bucket_text
 from fuzz.report.records import environment
@@ -119,29 +116,12 @@ class Outline:
         return sum(line.judged for line in self.targets)
 
 
-@dataclass
-class TwinCount(Observer):
-    """An observer that counts, by target, the twins that were judged by each law that its kernel declares."""
-
-    targets: Iterable[Target]
-    counts: dict[str, Counter[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._laws = {target.id: target.kernel.laws for target in self.targets}
-
-    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        for judgement in judgements:
-            law, ran = judgement.law, judgement.verdict is not Verdict.NOT_RUN
-            if law is not None and ran and law.name in self._laws[judgement.target]:
-                self.counts.setdefault(judgement.target, Counter())[law.name] += 1
-
-
-def target_lines(targets: Iterable[Target], tally: Tally, twins: TwinCount) -> tuple[TargetLine, ...]:
+def target_lines(targets: Iterable[Target], tally: Tally) -> tuple[TargetLine, ...]:
     """One line per target, in their order."""
     lines = []
     for target in targets:
         counted = tally.targets[target.id]
-        laws = {law: twins.counts.get(target.id, Counter())[law] for law in target.kernel.laws}
+        laws = {law: counted.twins[law] for law in target.kernel.laws}
         not_run = "" if counted.judged else counted.not_run_reason or "no case fits this target"
         lines.append(
             TargetLine(
@@ -157,7 +137,6 @@ def run_outline(
     book: FindingBook,
     targets: Sequence[Target],
     tally: Tally,
-    twins: TwinCount,
     origin: Provenance,
     known: Callable[[Bucket], str] = lambda bucket: "",
 ) -> Outline:
@@ -167,7 +146,7 @@ def run_outline(
         target = by_id[bucket.judgement.target]
         failures.append(_failure(bucket, target, bucket_text(bucket, target, origin), known(bucket)))
     failures += broken_failures(tally_broken(tally), {target.kernel.name: target.kernel for target in targets}, origin)
-    lines = target_lines(targets, tally, twins)
+    lines = target_lines(targets, tally)
     return Outline(
         verb, origin.seed, environment(target.kernel for target in targets), tally.cases, lines, tuple(failures)
     )

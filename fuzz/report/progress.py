@@ -59,7 +59,7 @@ class Progress(Observer):
         if longest is None or longest.seconds < (_NOTICED_S if self._live else _LOGGED_S):
             return
         name = f"waiting for {longest.target}: {longest.words}"
-        case = longest.target, longest.case.digest if longest.case is not None else ""
+        case = longest.target, longest.words.rpartition(",")[0]  # without the seconds
         if self._live and elapsed - self._last >= _LIVE_INTERVAL:
             self._last = elapsed
             self._show(elapsed, name)

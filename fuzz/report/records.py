@@ -6,7 +6,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -60,33 +60,21 @@ class RecordLog(Observer):
         targets = [{"target": name, **status_record(status)} for name, status in statuses.items()]
         self._write({"kind": "environment", "seed": run_seed, "environment": environment(), "targets": targets})
 
+    @property
+    def wanted(self) -> bool:
+        """Whether anything is written."""
+        return self._file is not None
+
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        """One record per judged run; a finding's record carries the whole case."""
-        if self._file is None:
-            return
-        facts = {
-            "case": case.digest,
-            "op": case.op,
-            "eps": case.params["eps"],
-            "axis": case.params["axis"],
-            "recipe": case.origin.recipe,
-            "tensors": {
-                name: [t.dtype, list(t.layout.shape), list(t.layout.strides)] for name, t in case.inputs.items()
-            },
-        }
-        for judgement in judgements:
-            record = {
-                "kind": "run",
-                "target": judgement.target,
-                "verdict": judgement.verdict.value,
-                "ratio": _finite(judgement.ratio),
-                **facts,
-            }
-            if judgement.law is not None:
-                record["law"] = judgement.law.name
-            if judgement.reason:
-                record["reason"] = judgement.reason
-            self._write(record)
+        """One record per judged run."""
+        if self.wanted:
+            for record in run_records(case, judgements):
+                self._write(record)
+
+    def lines(self, records: Iterable[str]) -> None:
+        """Records of judged runs that were made elsewhere."""
+        for record in records:
+            self._write_line(record)
 
     def note(self, kind: str, facts: Mapping[str, Any]) -> None:
         """A record of another kind."""
@@ -144,14 +132,43 @@ class RecordLog(Observer):
         )
 
     def _write(self, record: Mapping[str, Any]) -> None:
+        self._write_line(json.dumps(record, separators=(",", ":")))
+
+    def _write_line(self, record: str) -> None:
         if self._file is not None and not self.trouble:
             try:
-                self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
+                self._file.write(record + "\n")
             except OSError as error:
                 self._stop(error)
 
     def _stop(self, error: OSError) -> None:
         self.trouble = f"{self._path}: incomplete: {error.strerror}"
+
+
+def run_records(case: Case, judgements: Sequence[Judgement], name: str = "") -> Iterator[dict[str, Any]]:
+    """One record per judged run; `name` is that of a case of a search, as `repro` takes it."""
+    facts = {
+        **({"name": name} if name else {}),
+        "case": case.digest,
+        "op": case.op,
+        "eps": case.params["eps"],
+        "axis": case.params["axis"],
+        "recipe": case.origin.recipe,
+        "tensors": {name: [t.dtype, list(t.layout.shape), list(t.layout.strides)] for name, t in case.inputs.items()},
+    }
+    for judgement in judgements:
+        record = {
+            "kind": "run",
+            "target": judgement.target,
+            "verdict": judgement.verdict.value,
+            "ratio": _finite(judgement.ratio),
+            **facts,
+        }
+        if judgement.law is not None:
+            record["law"] = judgement.law.name
+        if judgement.reason:
+            record["reason"] = judgement.reason
+        yield record
 
 
 def _opened(path: Path) -> TextIO:

@@ -173,8 +173,9 @@ def _coverage_rows(ledger: Ledger) -> Iterator[tuple[str, ...]]:
 
 
 def print_run(
-    out: Console, outline: Outline, tally: Tally, book: FindingBook, undeclared: UndeclaredByOp, elapsed: float
-) -> None:
+    out: Console, outline: Outline, tally: Tally, book: FindingBook, undeclared: UndeclaredByOp, elapsed: float,
+    processes: str,
+) -> None:  # fmt: skip
     """The table with its notes, each finding, what was not exercised, and the totals."""
     out.print(run_table(tally))
     for note in run_notes(tally):
@@ -196,7 +197,7 @@ def print_run(
     found += f", broken: {', '.join(broken)}" if broken else ""
     out.print(
         f"{found}: {tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s), "
-        f"seed {outline.seed}",
+        f"seed {outline.seed}, {processes}",
         soft_wrap=True,
     )
 

@@ -57,11 +57,13 @@ class CompiledWorker(subprocess.Popen[bytes]):
     QEMU does not let a process be the reaper of its descendants.
     """
 
-    def __init__(self, words: Sequence[str], emulated: bool, requests: int, answers: int, stderr: int) -> None:
+    def __init__(
+        self, words: Sequence[str], emulated: bool, journal: int, requests: int, answers: int, stderr: int
+    ) -> None:
         self._mark = f"{_MARK}={os.getpid()}.{next(_MARKS)}" if emulated else ""
         super().__init__(
-            [*words, str(requests), str(answers)], stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
-            pass_fds=(requests, answers), start_new_session=True,
+            [*words, str(requests), str(answers), str(journal)], stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
+            pass_fds=(requests, answers, journal), start_new_session=True,
             env={**os.environ, _MARK: self._mark.partition("=")[2]} if emulated else None,
         )  # fmt: skip
 

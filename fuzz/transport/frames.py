@@ -108,18 +108,23 @@ def encode_frame(cases: Sequence[bytes], limit_s: int, audits: int = AUDIT_LAST)
     return b"".join([FRAME.pack(REQUEST_MAGIC, len(cases), sum(map(len, cases)), limit_s, audits), *cases])
 
 
-def payload_size(header: bytes | bytearray) -> int:
-    """Bytes that follow this response header. Raises AnswerError when it is none."""
-    magic, _, size, *_ = RESPONSE.unpack(header)
-    if magic != RESPONSE_MAGIC:
-        raise AnswerError(f"an answer starts with {magic:08x}")
-    return int(size)
-
-
-def decode_response(header: bytes | bytearray, payload: bytes) -> Response:
-    """Take a response apart."""
-    _, index, _, *fields, changes, _ = RESPONSE.unpack(header)
-    return Response(*(index, *fields, changes, payload))
+def decode_responses(data: bytes | bytearray, first: int = 0) -> tuple[list[Response], int]:
+    """The responses that are whole in `data`, and the bytes that they take. Raises AnswerError where they are none, or
+    do not count up from `first`."""
+    found: list[Response] = []
+    at = 0
+    while at + RESPONSE.size <= len(data):
+        magic, position, size, *fields, _ = RESPONSE.unpack_from(data, at)
+        if magic != RESPONSE_MAGIC:
+            raise AnswerError(f"an answer starts with {magic:08x}")
+        if position != first + len(found):
+            raise AnswerError(f"answer {position} came in place of {first + len(found)}")
+        start, end = at + RESPONSE.size, at + RESPONSE.size + size
+        if end > len(data):
+            break
+        found.append(Response(*(position, *fields, bytes(data[start:end]))))
+        at = end
+    return found, at
 
 
 def outcome_of(response: Response, case: Case, target: str) -> Outcome:

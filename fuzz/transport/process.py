@@ -14,13 +14,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
 from fuzz.transport import frames, records
 from fuzz.transport.child import Start
 from fuzz.transport.frames import AnswerError, Response
+from fuzz.transport.journal import Journal
 
 MEMORY_LIMIT = 4 << 30
 """The limit of private writable memory in bytes. It is not RLIMIT_AS: an emulator reserves its guest's whole address
@@ -58,6 +59,8 @@ class Ending:
     """The end of what it wrote to stderr."""
     ended: str = ""
     """Why we ended it, where it did not end by itself and did not hang."""
+    unplaced: bool = False
+    """True where answers were lost with it, so that any case of its frame may be to blame that has none."""
 
     @property
     def from_outside(self) -> bool:
@@ -88,11 +91,14 @@ class EndedError(Exception):
 
 class Process:
     """A running worker. `limit` is the longest silence in seconds that is taken for work; `memory` bounds what it may
-    allocate, in bytes; it has at least `start_limit` seconds to start, which is no case."""
+    allocate, in bytes; it has at least `start_limit` seconds to start, which is no case. The `journal` is shared with it,
+    where it has one; one that has none sends each answer at once."""
 
     def __init__(
-        self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT, start_limit: float = START_LIMIT_S
-    ) -> None:
+        self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT, start_limit: float = START_LIMIT_S,
+        journal: Journal | None = None,
+    ) -> None:  # fmt: skip
+        self._journal = journal
         self._limit = limit
         self._start_limit = max(limit, start_limit)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
@@ -107,6 +113,8 @@ class Process:
         finally:
             os.close(stdin)
             os.close(stdout)
+            if journal is not None:
+                os.close(journal.descriptor)
         self._received = bytearray()
         self.pid = self._child.pid
         """The process that runs the kernel; until it has said hello, the one that was started, its keeper."""
@@ -130,25 +138,40 @@ class Process:
         """Send the encoded cases as one frame, yield the responses as they come. Raises EndedError."""
         if os.fstat(self._errors.fileno()).st_size > _PRINTED_BYTES:
             self._errors.truncate(0)  # it is appended to: what comes next starts at its beginning
-        # The worker's own alarm is only for when we are gone; ours comes first.
-        self._send(frames.encode_frame(cases, math.ceil(self._limit) + 1, audits))
-        for index in range(len(cases)):
-            header = self._take(records.RESPONSE.size)
-            try:
-                response = frames.decode_response(header, self._take(frames.payload_size(header)))
-            except AnswerError as error:
-                self.refuse_answer(str(error))
-            if response.position != index:
-                self.refuse_answer(f"answer {response.position} came in place of {index}")
-            yield response
+        if self._journal is not None:
+            self._journal.clear()
+        answered = 0
+        try:
+            self._send(frames.encode_frame(cases, math.ceil(self._limit) + records.GRACE_S, audits))
+            while answered < len(cases):
+                self._receive(time.monotonic() + self._limit)
+                found, size = frames.decode_responses(self._received, answered)
+                del self._received[:size]
+                for response in found:
+                    answered += 1
+                    yield response
+        except AnswerError as error:
+            self.refuse_answer(str(error), unplaced=self.begun > answered + 1)
+        except EndedError as error:
+            for response in self._left(answered):
+                answered += 1
+                yield response
+            raise EndedError(replace(error.ending, unplaced=self.begun > answered + self._runs)) from error
 
-    def refuse(self, why: str) -> NoReturn:
+    @property
+    def begun(self) -> int:
+        """The number of cases of the frame that it has begun, where it tells."""
+        return 0 if self._journal is None else self._journal.begun
+
+    def refuse(self, why: str, unplaced: bool = False) -> NoReturn:
         """End a process that is of no more use: raises EndedError."""
-        self._end(ended=why)
+        self._end(ended=why, unplaced=unplaced)
 
-    def refuse_answer(self, why: str) -> NoReturn:
+    def refuse_answer(self, why: str, unplaced: bool = False) -> NoReturn:
         """End a process that answered with what is no answer: raises EndedError."""
-        self.refuse(f"a broken answer: {why} (the kernel wrote to its worker's descriptors, or over its memory)")
+        self.refuse(
+            f"a broken answer: {why} (the kernel wrote to its worker's descriptors, or over its memory)", unplaced
+        )
 
     def kill(self) -> None:
         """End the process, whatever it is doing. Another thread that waits for its answer gets EndedError."""
@@ -206,13 +229,27 @@ class Process:
                 self._end()
 
     def _take(self, size: int, limit: float | None = None) -> bytes:
-        """The next `size` bytes. The time limit starts anew with every call: each belongs to one case."""
+        """The next `size` bytes of a hello."""
         deadline = time.monotonic() + (self._limit if limit is None else limit)
         while len(self._received) < size:
             self._receive(deadline)
         taken = bytes(self._received[:size])
         del self._received[:size]
         return taken
+
+    @property
+    def _runs(self) -> bool:
+        """Whether it ended at a case, as its journal says."""
+        return self._journal is not None and self._journal.runs
+
+    def _left(self, first: int) -> Sequence[Response]:
+        """The answers, from that one on, that a process which ended at a case had not sent."""
+        if self._journal is None or not self._journal.runs:
+            return []
+        try:
+            return frames.decode_responses(self._journal.answers, first)[0]
+        except AnswerError:  # it wrote over its own memory
+            return []
 
     def _receive(self, deadline: float) -> None:
         self._await(self._from, select.POLLIN, deadline)
@@ -222,8 +259,12 @@ class Process:
         self._received += data
 
     def _await(self, descriptor: int, what: int, deadline: float) -> None:
-        """Wait until a pipe can be read or written. Raises EndedError where that takes too long or too much memory."""
+        """Wait until a pipe can be read or written. Raises EndedError where that takes too long or too much memory.
+        The time limit starts anew with each case that is begun."""
+        begun = self.begun
         while not _ready(descriptor, what, min(_LOOK_S, max(0.0, deadline - time.monotonic()))):
+            if self.begun != begun:
+                begun, deadline = self.begun, time.monotonic() + self._limit
             if time.monotonic() >= deadline:
                 self._end(hung=True)
             if self._memory is not None and self._resident() > self._memory + _SHARED_BYTES:
@@ -236,7 +277,7 @@ class Process:
         except (OSError, IndexError):
             return 0
 
-    def _end(self, hung: bool = False, ended: str = "") -> NoReturn:
+    def _end(self, hung: bool = False, ended: str = "", unplaced: bool = False) -> NoReturn:
         """Raise EndedError, with the process gone."""
         if hung or ended:
             code = self._finish()
@@ -249,7 +290,7 @@ class Process:
         self._errors.seek(max(0, self._errors.tell() - _TAIL_BYTES))
         said = self._errors.read().decode(errors="replace").strip()
         self.close()
-        raise EndedError(Ending(hung or code == -signal.SIGALRM, code, said, ended))
+        raise EndedError(Ending(hung or code == -signal.SIGALRM, code, said, ended, unplaced))
 
 
 def _ready(descriptor: int, what: int, seconds: float) -> bool:

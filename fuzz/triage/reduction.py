@@ -76,7 +76,7 @@ def reduced(draw: Draw, how: Reduction) -> Draw:
         parts=tuple(_part(draw, part, how) for part in draw.parts),
         # Plain values are no random ones: only the worst case is sound for them.
         structured=draw.structured or kinds != {DRAWN},
-        origin=Origin(recipe, origin.layout, origin.seed, origin.number),
+        origin=replace(origin, recipe=recipe, labels=()),
     )
 
 

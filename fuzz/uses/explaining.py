@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from rich.console import Console
 
 from fuzz.adapters.target import Target
+from fuzz.base.case import Case
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import hangs
 from fuzz.findings.desk import Desk, TimeShares
+from fuzz.judge.judge import Judgement
 from fuzz.triage.history import Need, recognise
 from fuzz.triage.trial import FreshProcess
-from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.stopping import GRACE_S, Interruption, late
 
 _FINDINGS = 4
@@ -24,10 +26,17 @@ _LEAST_S = 2.0
 """With fewer seconds left than this a finding is shown as it is. The number is chosen, not measured."""
 
 
+class _Ran(Protocol):
+    """What was searched: a run, or a gate."""
+
+    def target(self, name: str) -> Target: ...
+
+    def before(self, judgement: Judgement) -> tuple[Case, ...]: ...
+
+
 def note_histories(
     book: FindingBook,
-    target_of: Callable[[str], Target],
-    calls: CallLog,
+    runner: _Ran,
     case_limit: float | None,
     interruption: Interruption,
 ) -> None:
@@ -37,11 +46,11 @@ def note_histories(
         if interruption.wanted:
             return
         if not hangs(bucket):
-            target = target_of(bucket.judgement.target)
+            target = runner.target(bucket.judgement.target)
             with WorkerPool([target], limit=case_limit, bounded=False) as pool:
                 pool.watch = late(lambda: interruption.overdue)
                 trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
-                found = recognise(trial.fails, bucket.case, calls.before(bucket.judgement))
+                found = recognise(trial.fails, bucket.case, runner.before(bucket.judgement))
             if found.need is not Need.NOTHING and not interruption.wanted:
                 book.note_need(bucket, found)
 

@@ -13,14 +13,15 @@ from rich.table import Table
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import ADAPTERS
 from fuzz.adapters.target import Target
-from fuzz.base.case import Case
+from fuzz.base.case import BIG, Case
 from fuzz.base.errors import UsageError
 from fuzz.base.op import OPS
 from fuzz.base.selection import SelectionError
 from fuzz.base.verdict import Verdict
 from fuzz.findings import casefile
 from fuzz.findings.casefile import Found
-from fuzz.generate.search import StopSearch, search
+from fuzz.generate.search import PLACES, SHARDS, Search
+from fuzz.generate.turn import BATCH
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins
@@ -28,9 +29,12 @@ from fuzz.report.console import bare_table
 from fuzz.report.script import script_of
 from fuzz.triage.history import history_line
 from fuzz.triage.trial import Seen
+from fuzz.uses.search.record import record_path, recorded
 from fuzz.uses.starting import select_targets
 
-_PLACE = re.compile(r"(\d+):(\w+):(\d+)")
+_PLACE = re.compile(rf"(\d+):(\w+):(\d+|{BIG}):(\d+)")
+_EARLIER_PLACE = re.compile(r"\d+:\w+:\d+")
+"""What earlier versions printed, whose searches had no shards."""
 _SHORTEST = 4
 """An id has at least this many characters."""
 _LISTED = 5
@@ -52,7 +56,9 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
     """The case that `text` names. Raises UsageError, or CaseError for a broken file."""
     place = _PLACE.fullmatch(text)
     if place is not None and not Path(text).exists():
-        return _searched(int(place[1]), place[2], int(place[3]), pack)
+        return _searched(place, findings, pack)
+    if _EARLIER_PLACE.fullmatch(text):
+        raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a run prints it")
     path = Path(text) if Path(text).is_file() or Path(text).suffix == ".json" else _file_of(text, findings)
     case, found = casefile.load(path)
     return ChosenCase(case, found, found.law if found else None, found.history if found else ())
@@ -75,22 +81,19 @@ def _file_of(text: str, findings: Path) -> Path:
     raise UsageError(f"{text!r}: no case file, and {what} of that name in {folder}; {there}")
 
 
-def _searched(run_seed: int, op: str, number: int, pack: Pack) -> ChosenCase:
-    """The case at that place of a search, from 1, as `kernelfuzz run` counts them. Nothing is run to get there."""
+def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:
+    """The case at that place of a search, as `kernelfuzz run` names it. Nothing is run to get there."""
+    seed, op, shard, number = int(place[1]), place[2], place[3], int(place[4])
     if op not in OPS:
-        raise UsageError(f"{run_seed}:{op}:{number}: unknown op {op!r}; known: {', '.join(OPS)}")
-    if number < 1:
-        raise UsageError(f"{run_seed}:{op}:{number}: the first case is number 1")
-    found: list[Case] = []
-
-    def consume(cases: list[Case]) -> None:
-        found.extend(case for case in cases if case.origin.number == number)
-        if found:
-            raise StopSearch
-
-    search(op, run_seed, consume, pack.kernels)
-    twins = with_twins(found, declared(kernel for kernel in pack.kernels if kernel.op == op))[1:]
-    return ChosenCase(found[0], None, twins[0].check if twins else None)
+        raise UsageError(f"{place[0]}: unknown op {op!r}; known: {', '.join(OPS)}")
+    search = Search(op, seed, pack.kernels)
+    made = search.big(number) if shard == BIG else search.case(int(shard), number)
+    if made is None and shard != BIG and int(shard) < SHARDS and number % PLACES > BATCH:
+        made = recorded(record_path(findings, op, seed), search, int(shard), number)
+    if made is None:
+        raise UsageError(f"{place[0]}: the search has no case of that number; its shards are 0 to {SHARDS - 1}")
+    twins = with_twins([made.case], declared(kernel for kernel in pack.kernels if kernel.op == op))[1:]
+    return ChosenCase(made.case, None, twins[0].check if twins else None)
 
 
 def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Target, ...]:

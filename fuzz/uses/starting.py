@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -20,13 +22,13 @@ from fuzz.base.selection import SelectionError, globs, keyword, matches_any
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool, patient
 from fuzz.findings.tally import Tally, TargetTally
-from fuzz.judge.oracle_process import OracleProcess
 from fuzz.report.formats import unwritable
 from fuzz.report.totals import not_run_lines
+from fuzz.uses.search.crew import Processes
+from fuzz.uses.search.runner import MOST_HANGS
+from fuzz.uses.search.taker import Terms
+from fuzz.uses.search.turns import groups_of, processes_for
 
-MOST_HANGS = 3
-"""In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in
-which others wait. The number is chosen: one may be an accident, and of three a rule of failing can be told."""
 _SLOW_S = 5.0
 """A target that starts for so many seconds is named. The number is chosen, not measured."""
 _TOOLKIT = "/usr/local/cuda/bin"
@@ -86,6 +88,21 @@ def started(
         yield pool
 
 
+def crew_of(
+    targets: Sequence[Target], terms: Terms, jobs: int, max_cases: int | None, case_limit: float | None,
+    *, sanitize: bool = False,
+) -> Processes:  # fmt: skip
+    """Processes for a search of these targets, one per processor unless `jobs` says how many."""
+    count = processes_for(targets, jobs, max_cases) if targets else 0
+    groups = groups_of(targets, count)
+    tool = sanitizer() if sanitize else ()
+
+    def make_pool(mine: Sequence[Target]) -> WorkerPool:
+        return WorkerPool(mine, jobs=1, limit=case_limit, tool=tool, most_hangs=MOST_HANGS)
+
+    return Processes(targets, replace(terms, groups=groups), (count, *(1 for _ in groups[1:])), make_pool)
+
+
 def _name_slowest(say: Callable[[str], None], waits: Sequence[Wait]) -> Collection[str]:
     """Says which target has been starting for longest, once that is worth a word; waits for it all the same."""
     slowest = max(waits, key=lambda wait: wait.seconds, default=None)
@@ -142,13 +159,24 @@ def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
     ]
 
 
-def restarted(pool: WorkerPool, oracle: OracleProcess) -> list[str]:
-    """A line for each process that ended although nobody here ended it."""
+def restarted(pool: WorkerPool, crew: Processes) -> list[str]:
+    """A line for each process that ended although nobody here ended it, and for what could not run in some."""
+    restarts = Counter(pool.restarts) + Counter(crew.restarts)
     lines = [
         f"{name}: its worker was killed from outside or hung {count} times and was restarted; its cases were run again"
-        for name, count in pool.restarts.items()
+        for name, count in restarts.items()
     ]
-    return [*lines, *([oracle.trouble] if oracle.trouble else [])]
+    if crew.deaths:
+        what = "a process of the search" if crew.deaths == 1 else f"{crew.deaths} processes of the search"
+        lines.append(f"{what} ended from outside and was started again: nothing that was reported is lost")
+    lines += [f"given up, as every process ended in it: {turn}" for turn in crew.given_up]
+    return [*lines, *not_run_lines(crew.missing)]
+
+
+def crew_line(crew: Processes) -> str:
+    """Such as '2 processes, 183 MB each at most'."""
+    processes = f"{crew.count} process{'es' if crew.count != 1 else ''}"
+    return f"{processes}, {crew.most_bytes / 1e6:,.0f} MB{' each' if crew.count != 1 else ''} at most"
 
 
 def writable(folder: Path) -> Path:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+
 from hypothesis import strategies as st
 
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw, Part
+from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
 from fuzz.generate.capabilities import anything
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
+from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import sketches
 
 
@@ -27,3 +32,13 @@ def plain(
 def any_case(op: str = "rms_norm") -> st.SearchStrategy[Case]:
     """Every case that the op allows."""
     return sketches([anything(op)]).map(plan).map(realise)
+
+
+def searched(op: str, seed: int, kernels: Iterable[Kernel] = (), *, sequences: bool = True) -> Iterator[Case]:
+    """The cases of a search, without an end."""
+    return (made.case for made in chain.from_iterable(batches(Search(op, seed, kernels, sequences=sequences))))
+
+
+def first_cases(op: str, seed: int, kernels: Iterable[Kernel] = (), *, count: int) -> list[Case]:
+    """So many of them."""
+    return list(islice(searched(op, seed, kernels), count))

@@ -15,7 +15,7 @@ from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.layouts import lay_out
-from fuzz.generate.search import StopSearch, search
+from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry, declared, with_twins
 
@@ -68,10 +68,8 @@ def failures(pool: WorkerPool, target: Target, count: int, seed: int = 7, most: 
     found: list[Failure] = []
     laws = declared([target.kernel])
     sent = 0
-
-    def consume(cases: list[Case]) -> None:
-        nonlocal sent
-        entries = with_twins(cases, laws, 2)
+    for made in batches(Search(target.kernel.op, seed, [target.kernel])):
+        entries = with_twins([each.case for each in made], laws, 2)
         sent += len(entries)
         before = None
         for entry, outcomes in zip(entries, pool.submit([e.case for e in entries]).outcomes(), strict=True):
@@ -81,7 +79,5 @@ def failures(pool: WorkerPool, target: Target, count: int, seed: int = 7, most: 
                 if judgement.verdict.is_finding:
                     found.append((before.evidence(judgement), judgement))
         if len(found) >= count or sent > most:
-            raise StopSearch
-
-    search(target.kernel.op, seed, consume, [target.kernel])
+            break
     return found[:count]

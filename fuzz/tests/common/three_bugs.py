@@ -22,7 +22,7 @@ _ENTRY = (
     "{\n    in_place = call->x.data == call->y.data && call->x.dtype == KF_F32;\n    return each_row(",
 )
 _HEAD = ("static void generic_row(", "static int in_place;\n\nstatic void generic_row(")
-_THREE = with_edits(
+THREE = with_edits(
     TAIL_63,
     _HEAD,
     _ENTRY,
@@ -35,7 +35,7 @@ _THREE = with_edits(
 
 def sort_three_bugs(count: int, folder: Path) -> None:
     """Fails unless so many failures of the three bugs end in three buckets, each with its rule."""
-    target = target_of(_THREE, "O2")
+    target = target_of(THREE, "O2")
     book = book_in(folder, 1)
     with WorkerPool([target]) as pool:
         runner = Runner(pool, [target], Limits(), book, kernels=[GENERIC])

@@ -131,7 +131,7 @@ static bool span_intact(const test_case *c, int home, bool rejected) {
     if (!rejected && r->writable && t->dense && !r->shared && !r->sparse) return true;
     if (r->image == NULL) return still_poison(r->span, end, r->fill);
     if (!rejected) restore_outputs(c, home);
-    if (!r->sparse) return r->span_bytes == 0 || memcmp(r->span, r->image, r->span_bytes) == 0;
+    if (!r->sparse) return same_bytes(r->span, r->image, r->span_bytes);
     for (int i = 0; i < r->window_count; i++) {
         const window *w = &r->windows[i];
         if (memcmp(w->start, r->image + (w->start - r->span), (size_t)(w->end - w->start)) != 0) return false;

@@ -16,6 +16,7 @@ static const int CAUGHT[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
 enum { HANDLER_STACK_BYTES = 256 * 1024 }; /* SVE at 2048 bits saves 9 KiB of registers, AVX-512 3 KiB */
 
 static sigjmp_buf escape;
+static pid_t self;
 static volatile sig_atomic_t inside_kernel, fault_misread;
 static volatile int fault_signal, fault_access;
 static uint8_t *volatile fault_address;
@@ -49,6 +50,7 @@ void catch_faults(void) {
     if (stack.ss_sp == MAP_FAILED || sigaltstack(&stack, NULL) != 0) broken_frame("cannot set up the signal stack");
     const struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     for (size_t i = 0; i < sizeof CAUGHT / sizeof *CAUGHT; i++) sigaction(CAUGHT[i], &action, NULL);
+    self = getpid();
 }
 
 /* A kernel that puts a handler back by `signal` drops its flags. */
@@ -79,7 +81,6 @@ static void locate(const test_case *c, response_header *out) {
 /* Calls the kernel with the default floating-point environment. A copy of this process that a kernel forked ends here:
  * two would answer. */
 void call_guarded(const test_case *c, response_header *response) {
-    const pid_t self = getpid();
     fesetenv(FE_DFL_ENV);
     if (measures_memory) before_call = measured_memory();
     if (sigsetjmp(escape, 0) == 0) {

@@ -1,5 +1,6 @@
-/* frames.c: the protocol. A frame is read whole before any of its cases runs, and every case is answered at once with
- * one write, so that a worker that dies tells by its silence which case it was running. */
+/* frames.c: the protocol. A frame is read whole before any of its cases runs. Answers go to the journal, which the parent
+ * shares, and from there on their way many at a time: a write for each costs more than a small case. Of a worker that dies
+ * the journal tells which case it was running, and what it had answered. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -7,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "worker.h"
@@ -16,6 +19,15 @@ static const uint64_t FRAME_LIMIT = (uint64_t)1 << 31;
 static const size_t KEEP_BYTES = 16 * 1024 * 1024;
 
 static int requests, responses;
+
+/* As `Journal` in transport/journal.py reads it. `begun` and `done` count cases of the frame: they are equal while no case
+ * runs. The answers are those that are not on their way yet. */
+static struct {
+    uint32_t begun, done;
+    uint64_t bytes;
+    uint8_t answers[];
+} *volatile journal;
+static size_t journal_room;
 
 _Noreturn void broken_frame(const char *format, ...) {
     va_list arguments;
@@ -76,6 +88,41 @@ static bool read_exactly(void *to, size_t bytes, bool may_end) {
         bytes -= (size_t)got;
     }
     return true;
+}
+
+/* Memory that outlives us where the parent gave its descriptor, -1 otherwise. */
+void open_journal(int descriptor) {
+    struct stat found = {.st_size = 1 << 16};
+    if (descriptor >= 0 && fstat(descriptor, &found) != 0) broken_frame("cannot open the journal: %s", strerror(errno));
+    const int kind = descriptor >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    void *mapping = mmap(NULL, (size_t)found.st_size, PROT_READ | PROT_WRITE, kind, descriptor, 0);
+    if (mapping == MAP_FAILED) broken_frame("cannot open the journal: %s", strerror(errno));
+    journal = mapping;
+    journal_room = (size_t)found.st_size - sizeof *journal;
+    if (descriptor >= 0) close(descriptor);
+}
+
+void begin_case(uint32_t index) {
+    __atomic_store_n(&journal->begun, index + 1, __ATOMIC_RELEASE);
+}
+
+void send_answers(void) {
+    write_all(journal->answers, journal->bytes);
+    __atomic_store_n(&journal->bytes, 0, __ATOMIC_RELEASE);
+}
+
+/* One whole answer, to the case that was begun last. */
+void answer_case(const void *data, size_t bytes) {
+    const uint64_t before = journal->bytes;
+    if (bytes <= journal_room - before) {
+        memcpy(journal->answers + before, data, bytes);
+        __atomic_store_n(&journal->bytes, before + bytes, __ATOMIC_RELEASE);
+        __atomic_store_n(&journal->done, journal->begun, __ATOMIC_RELEASE);
+        return;
+    }
+    __atomic_store_n(&journal->done, journal->begun, __ATOMIC_RELEASE);
+    send_answers();
+    write_all(data, bytes);
 }
 
 void write_all(const void *data, size_t bytes) {

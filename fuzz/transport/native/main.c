@@ -41,6 +41,7 @@ static size_t append_outputs(const test_case *c, buffer *to) {
 /* Elements of output `index` that hold the first poison in `first` and, given `again`, the second poison there. */
 static unwritten_record find_unwritten(const tensor *t, int index, const uint8_t *first, const uint8_t *again) {
     unwritten_record found = {.output = (uint64_t)index};
+    if (!has_poison(first, t->count * t->itemsize, OUTPUT_POISON)) return found;
     for (size_t i = 0; i < t->count; i++) {
         const size_t at = i * t->itemsize;
         if (!is_poison(first + at, t->itemsize, OUTPUT_POISON)) continue;
@@ -140,10 +141,8 @@ static void append_changes(response_header *head, buffer *to) {
 }
 
 /* Poison that survived may be a result that looks like it. Another run with another poison decides. */
-static void run_case(test_case *c, uint32_t index, bool audited) {
+static void run_case(test_case *c, uint32_t index, bool audited, const struct timespec *began) {
     size_t outputs = 0, outputs_again = 0;
-    struct timespec began;
-    clock_gettime(CLOCK_MONOTONIC, &began);
     forget_changes();
     measures_memory = audited;
     response_header head = run_once(c, OUTPUT_POISON, &response, &outputs);
@@ -164,12 +163,12 @@ static void run_case(test_case *c, uint32_t index, bool audited) {
     if (head.status == FAULTED) remember_state(); /* the call was cut off, and could put nothing back */
     else if (audited) audit_state();
     if (audited) catch_faults_again();
-    if (audited && head.status == RAN && answer == &response) look_for_leak(c, &began);
+    if (audited && head.status == RAN && answer == &response) look_for_leak(c, began);
     append_changes(&head, answer);
     head.index = index;
     head.bytes = (uint32_t)(answer->size - sizeof head);
     memcpy(answer->data, &head, sizeof head);
-    write_all(answer->data, answer->size);
+    answer_case(answer->data, answer->size);
 }
 
 /* A timer of our own: alarm and setitimer are left to be looked at. */
@@ -182,28 +181,41 @@ static void set_guard(uint32_t seconds) {
     timer_settime(timer, 0, &limit, NULL);
 }
 
-/* Arguments: the descriptors of requests and of answers; stdin and stdout without. */
+/* A hung kernel must not outlive a parent that was killed. The timer is set anew once a second, and not for each case. */
+static void renew_guard(uint32_t seconds, const struct timespec *now, bool first) {
+    static time_t set;
+    if (!first && now->tv_sec - set < RENEWAL_S) return;
+    set = now->tv_sec;
+    set_guard(seconds);
+}
+
+/* Arguments: the descriptors of requests, of answers and of the journal; stdin, stdout and no journal without. */
 int main(int count, char **arguments) {
     buffer frame = {0};
     test_case current;
     const int in = count > 2 ? atoi(arguments[1]) : STDIN_FILENO, out = count > 2 ? atoi(arguments[2]) : STDOUT_FILENO;
+    open_journal(count > 3 ? atoi(arguments[3]) : -1);
     keep_worker(in, out);
     open_protocol(in, out);
     catch_faults();
     attest();
     for (bool first = true; read_frame(&frame); first = false) {
         const frame_header *head = (const frame_header *)frame.data;
-        allowed_s = (head->limit_s - 1) / 4.0; /* the worker's limit is a second longer than that of its parent */
+        allowed_s = (head->limit_s - GRACE_S) / 4.0;
         if (first) remember_state(); /* not before: limits are set once the worker has said who it is */
         const uint8_t *at = frame.data + sizeof *head;
         for (uint32_t i = 0; i < head->count; i++) {
+            struct timespec began;
+            clock_gettime(CLOCK_MONOTONIC, &began);
+            begin_case(i);
             parse_case(at, &current);
-            set_guard(head->limit_s); /* a hung kernel must not outlive a parent that was killed */
-            run_case(&current, i, head->audits == AUDIT_EACH || i + 1 == head->count);
-            set_guard(0);
+            renew_guard(head->limit_s, &began, i == 0);
+            run_case(&current, i, head->audits == AUDIT_EACH || i + 1 == head->count, &began);
             release_memory();
             at += current.header->bytes;
         }
+        set_guard(0);
+        send_answers();
         shrink(&frame); /* many workers hold the same large case at once */
         shrink(&response);
         shrink(&second);

@@ -8,6 +8,7 @@
 #include <fenv.h>
 #include <locale.h>
 #include <malloc.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -120,6 +121,15 @@ static uint64_t open_on(int descriptor) {
     return mixed(1, parts, sizeof parts) | 1;
 }
 
+/* One call tells which are open; it fails where there may not be so many. */
+static void find_descriptors(uint64_t *found) {
+    struct pollfd each[DESCRIPTORS];
+    for (int i = 0; i < DESCRIPTORS; i++) each[i] = (struct pollfd){.fd = i};
+    const bool known_open = poll(each, DESCRIPTORS, 0) >= 0;
+    for (int i = 0; i < DESCRIPTORS; i++)
+        found[i] = known_open && each[i].revents & POLLNVAL ? 0 : open_on(i);
+}
+
 /* Not its flags: the C library and `signal` add some, even where they put back what was there. */
 static uint64_t handler_of(int number) {
     struct sigaction action;
@@ -133,7 +143,7 @@ static void look(snapshot *now) {
     struct stat folder;
     cpu_set_t processors;
     for (int i = 1; i < SIGNALS; i++) now->handlers[i] = handler_of(i);
-    for (int i = 0; i < DESCRIPTORS; i++) now->descriptors[i] = open_on(i);
+    find_descriptors(now->descriptors);
     if (sigprocmask(SIG_BLOCK, NULL, &blocked) == 0) memcpy(&now->blocked, &blocked, sizeof now->blocked);
     if (sigaltstack(NULL, &stack) == 0) now->signal_stack = (uint64_t)(uintptr_t)stack.ss_sp;
     if (stat(".", &folder) == 0) now->folder = folder.st_dev * 0x9e3779b97f4a7c15u ^ folder.st_ino;
@@ -203,18 +213,20 @@ void audit_state(void) {
     if (now.affinity != known.affinity || now.nice != known.nice) note("scheduling: processors or priority differ");
 }
 
+/* Of what can be accessed: QEMU may have reserved all addresses. Not by /proc/self/maps, which QEMU makes up line by line;
+ * this one is the system's, and has QEMU's own mappings too. */
 static size_t mapped_bytes(void) {
     static char lines[1 << 16];
     size_t total = 0, kept = 0;
-    const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    const int file = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
     if (file < 0) return 0;
     for (ssize_t got; (got = read(file, lines + kept, sizeof lines - 1 - kept)) > 0;) {
         char *at = lines, *end = lines + kept + got;
         *end = '\0';
         for (char *stop; (stop = strchr(at, '\n')) != NULL; at = stop + 1) {
-            char *dash;
-            const unsigned long long low = strtoull(at, &dash, 16), high = strtoull(dash + 1, NULL, 16);
-            total += high - low;
+            char *rest;
+            const unsigned long long low = strtoull(at, &rest, 16), high = strtoull(rest + 1, &rest, 16);
+            if (strncmp(rest, " ---", 4) != 0) total += high - low;
         }
         kept = (size_t)(end - at);
         if (kept >= sizeof lines - 1) break;

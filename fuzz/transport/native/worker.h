@@ -17,6 +17,8 @@ enum {
     RESPONSE_MAGIC = 0x5352464b, /* "KFRS" */
     HELLO_MAGIC = 0x4548464b,    /* "KFHE" */
 };
+enum { GRACE_S = 2 };      /* the limit of a frame is so much longer than that of the parent */
+enum { RENEWAL_S = 1 };    /* the timer may have run for so long when a case begins */
 enum { FLAG_SECOND_RUN = 1 };
 enum { AUDIT_LAST = 0, AUDIT_EACH = 1 };
 enum { NO_ALIAS = 0xff };
@@ -26,7 +28,7 @@ enum { PARAM_INTEGER = 0, PARAM_FLOAT = 1 };
 typedef struct {
     uint32_t magic, count; /* cases in the frame */
     uint64_t bytes;        /* of the cases, after this header */
-    uint32_t limit_s;      /* no case takes longer than this, or the worker's parent is gone */
+    uint32_t limit_s;      /* no case takes longer than this, less GRACE_S, or the worker's parent is gone */
     uint32_t audits;       /* AUDIT_LAST or AUDIT_EACH: after which cases the process is looked at */
 } frame_header;
 
@@ -144,6 +146,10 @@ void open_protocol(int in, int out);
 bool read_frame(buffer *frame);
 void parse_case(const uint8_t *record, test_case *out);
 void write_all(const void *data, size_t bytes);
+void open_journal(int descriptor);
+void begin_case(uint32_t index);
+void answer_case(const void *data, size_t bytes);
+void send_answers(void);
 void *extend(buffer *b, size_t bytes);
 void shrink(buffer *b);
 const param *find_param(const test_case *c, const char *name);
@@ -156,6 +162,8 @@ const region *region_of(const tensor *t);
 void release_memory(void);
 void poison_bytes(uint8_t *start, const uint8_t *end, uint16_t poison);
 bool still_poison(const uint8_t *start, const uint8_t *end, uint16_t poison);
+bool has_poison(const uint8_t *start, size_t bytes, uint16_t poison);
+bool same_bytes(const uint8_t *a, const uint8_t *b, size_t bytes);
 
 /* sparse.c */
 bool reserve(arena *a, size_t size, size_t guard);

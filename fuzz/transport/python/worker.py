@@ -10,6 +10,7 @@ from functools import partial
 from typing import NoReturn
 
 from fuzz.base.op import OPS
+from fuzz.transport import records
 from fuzz.transport.python.arrays import Arrays, arrays_of
 from fuzz.transport.python.attempt import Runs, respond
 from fuzz.transport.python.attest import attested
@@ -41,6 +42,7 @@ def work(spec: Spec) -> None:
     self = os.getpid()
     for request in channel.requests():
         # Most that is imported late is imported by the first calls: they are told apart.
+        allowed_s = (request.limit_s - records.GRACE_S) / 4
         audits_each = request.one_by_one or state is None
         if state is None or watch is None:  # not before: limits are set once the worker has said who it is
             state, watch = ProcessState(), MemoryWatch(spec.device)
@@ -61,7 +63,7 @@ def work(spec: Spec) -> None:
                 is_last = start + size >= len(request.cases)
                 changes = state.changes() if is_last or audits_each else ()
                 if is_last:
-                    changes += watch.leak(partial(runs.answers, request.cases[-1:]), call_s, (request.limit_s - 1) / 4)
+                    changes += watch.leak(partial(runs.answers, request.cases[-1:]), call_s, allowed_s)
             except Exception as error:  # a device that was lost is lost for whatever comes next
                 if spec.device == "cuda":
                     _lose_device(error)

@@ -26,7 +26,7 @@ from fuzz.base.op import OPS, Op
 from fuzz.base.outcome import Outcome
 from fuzz.execute.pool import Batch, Watch, patient
 from fuzz.transport import records
-from fuzz.transport.frames import decode_response, outcome_of
+from fuzz.transport.frames import decode_responses, outcome_of
 from fuzz.transport.python.arrays import arrays_of
 from fuzz.transport.python.attempt import Answer, Runs, respond
 from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, is_rejection
@@ -193,6 +193,5 @@ class OwnProcess:
                 raise
             # An illegal access: the device is lost for this process.
             answers = case, Answer(records.RAISED, {}, (), {}, str(error).splitlines()[0]), None
-        answer = respond(0, *answers)
-        header, payload = answer[: records.RESPONSE.size], answer[records.RESPONSE.size :]
-        return outcome_of(decode_response(header, payload), case, self._target.id)
+        [response], _ = decode_responses(respond(0, *answers))
+        return outcome_of(response, case, self._target.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,11 @@ time."""
 _SLOW_SUITES = 4
 """Slow targets too are given one batch in this many of the published suites, and all of what is kept because it
 failed."""
+
+
+def slow_every(max_cases: int) -> int:
+    """Slow targets are given one turn in this many of a search of so many cases."""
+    return max(1, math.ceil(max_cases / SLOW_CASES))
 
 
 @dataclass(frozen=True)

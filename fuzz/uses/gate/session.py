@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuzz.adapters.target import Attestation, Target
 from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Observer, Tally
 from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import Entry
 from fuzz.report.failure import explained
 from fuzz.uses.corpus.folder import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key, Ratchet, Table
 from fuzz.uses.gate.known import Known, Watch
-from fuzz.uses.gate.plan import AFTER_FINDING, SEED, SLOW_CASES, Phase
+from fuzz.uses.gate.plan import AFTER_FINDING, SEED, Phase
+from fuzz.uses.search.crew import Processes
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.stopping import Interruption
 from fuzz.uses.search.turns import CountedSchedule, EndsSoonAfter
@@ -55,9 +56,13 @@ class GateRun:
     """The search has at most this many cases."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """For each kernel that the change touches, the file that does it."""
-    observers: Sequence[Observer] = ()
-    oracle: OracleProcess | None = None
+    kernels: Sequence[Kernel] = ()
+    """Cases are made for these: those of the whole pack."""
+    records: Callable[[Iterable[str]], None] = lambda records: None
     """See `Runner`."""
+    observers: Sequence[Observer] = ()
+    crew: Processes | None = None
+    """They take the turns of the search; without them this process does."""
     interruption: Interruption = field(default_factory=Interruption)
     tally: Tally = field(default_factory=Tally)
     counts: dict[str, int] = field(default_factory=dict)
@@ -66,6 +71,7 @@ class GateRun:
     """The kernels whose search was done in full."""
     notes: list[str] = field(default_factory=list)
     """What was left out, and why."""
+    _runners: list[Runner] = field(default_factory=list)
     cut: bool = False
     """True where what was not changed was not run, since what was changed fails."""
 
@@ -93,6 +99,7 @@ class GateRun:
         """Run the phases one after the other on these targets; how accurate every kernel was on them."""
         worst = WorstCases({target.id: target for target in self.targets})
         runner = self._runner(pool, targets, [*self.observers, worst])
+        self._runners.append(runner)
         for phase in phases:
             before = self.tally.cases
             runner.skipped = self._schedule(targets, phase.slow_every)
@@ -102,9 +109,9 @@ class GateRun:
 
     def search(self, pool: WorkerPool, targets: Sequence[Target]) -> None:
         """Search the inputs of these targets. A finding that nobody knew of ends it soon."""
-        runner = self._runner(pool, targets, self.observers)
+        runner = self._runner(pool, targets, self.observers, self.crew)
+        self._runners.append(runner)
         runner.enough = EndsSoonAfter(lambda tally: self.unknown, AFTER_FINDING)
-        runner.skipped = self._schedule(targets, math.ceil(self.max_cases / SLOW_CASES))
         ops = sorted({target.kernel.op for target in targets})
         before = self.tally.cases
         for op in ops:
@@ -116,6 +123,10 @@ class GateRun:
     def target(self, name: str) -> Target:
         """The target of that id."""
         return next(target for target in self.targets if target.id == name)
+
+    def before(self, judgement: Judgement) -> tuple[Case, ...]:
+        """The calls of its process before a finding, as far as they are known."""
+        return next((calls for runner in self._runners if (calls := runner.before(judgement))), ())
 
     def ran_nowhere(self) -> list[str]:
         """A line for each kernel that was changed and of which nothing was judged."""
@@ -159,10 +170,13 @@ class GateRun:
         others = frozenset(target.id for target in self.targets) - chosen
         return CountedSchedule(others, slow, slow_every)
 
-    def _runner(self, pool: WorkerPool, targets: Sequence[Target], observers: Sequence[Observer]) -> Runner:
+    def _runner(
+        self, pool: WorkerPool, targets: Sequence[Target], observers: Sequence[Observer], crew: Processes | None = None
+    ) -> Runner:
         return Runner(
-            pool, targets, Limits(None, self.max_cases), self.book, self.laws, observers=observers, oracle=self.oracle,
-            interruption=self.interruption, tally=self.tally,
+            pool, targets, Limits(None, self.max_cases), self.book, self.laws, self.kernels, observers, crew=crew,
+            terms=crew.terms if crew is not None else None, records=self.records, interruption=self.interruption,
+            tally=self.tally,
         )  # fmt: skip
 
 

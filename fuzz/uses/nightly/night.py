@@ -25,7 +25,6 @@ from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import SliceTotals, slices_of
 from fuzz.findings.state import FINDINGS
 from fuzz.findings.tally import Observer
-from fuzz.judge.oracle_process import OracleProcess
 from fuzz.laws.registry import declared
 from fuzz.report.failure import Provenance, failure_text
 from fuzz.report.progress import Progress
@@ -46,14 +45,18 @@ from fuzz.uses.nightly.opening import (
 )
 from fuzz.uses.nightly.recorder import Recorder
 from fuzz.uses.nightly.triage import NightTriage
+from fuzz.uses.search.crew import Processes
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.stopping import Stopping
-from fuzz.uses.search.turns import FairSchedule
-from fuzz.uses.starting import started
+from fuzz.uses.search.taker import Terms
+from fuzz.uses.search.turns import CountedSchedule, slow_targets_of
+from fuzz.uses.starting import crew_line, restarted, started
 
 _PATIENCE_S = 1.0
 """The last save is tried for this many seconds: another process that reads is done by then. The number is chosen, not
 measured."""
+_SLOW_EVERY = 8
+"""Slow targets are given one batch in this many of what is replayed, besides the cases that are kept for them."""
 _REPLAY = ""
 """The slice in which known cases are replayed has this op."""
 
@@ -75,8 +78,8 @@ class NightSession:
     stopping: Stopping
     limit_s: float
     """The whole night has this many seconds."""
-    oracle: OracleProcess | None = None
-    """See `Runner`."""
+    crew: Processes | None = None
+    """They take the turns of its searches; without them this process does."""
     case_limit: float | None = None
     jobs: int = 0
     errors: list[str] = field(default_factory=list)
@@ -106,10 +109,12 @@ class NightSession:
         for line in night.recorder.book.errors:
             say(line)
         self.errors.extend(night.recorder.book.errors)
-        if self.oracle is not None and self.oracle.trouble:
-            say(self.oracle.trouble)
+        if self.crew is not None:
+            for line in restarted(night.pool, self.crew):
+                say(line)
+            err.print(crew_line(self.crew))
         if night.runner.in_flight:
-            say(f"dropped: {night.runner.in_flight} cases on their way were not judged in time, and do not count")
+            say(f"dropped: {night.runner.in_flight} turns on their way were not judged in time, and do not count")
         return self.opened.position.slice == 0 or last_save(night)
 
     def _prepared(self, pool: WorkerPool, say: Callable[[str], None]) -> NightRun:
@@ -138,12 +143,19 @@ class NightRun:
         by_id = {target.id: target for target in session.targets}
         book = FindingBook(store, self._source, by_id, by_family, store.load())
         kernels = session.pack.kernels  # all of them, whatever targets were chosen: they decide the cases
+        every = ([target.id for target in session.targets],)
+        terms = (
+            session.crew.terms if session.crew is not None else Terms(kernels, declared(kernels), every, accuracy=True)
+        )
         self.runner = Runner(
-            self.pool, session.targets, Limits(), book, declared(kernels), kernels, oracle=session.oracle,
-            interruption=session.stopping, patient=True,
+            self.pool, session.targets, Limits(), book, declared(kernels), kernels, crew=session.crew,
+            terms=terms, interruption=session.stopping, patient=True,
         )  # fmt: skip
-        self.recorder = Recorder(book.targets, book, self.runner.tally, position, session.stopping, self.say)
-        self.triage = NightTriage(self.pool, session.targets, book, position, session.stopping, session.limit_s)
+        self.recorder = Recorder(book.targets, book, position, session.stopping, self.say)
+        self.triage = NightTriage(
+            self.pool, session.targets, book, position, session.stopping, session.limit_s, self.runner.before
+        )
+        self.runner.asked_for = self.triage.waiting
 
     @property
     def ops(self) -> list[str]:
@@ -152,11 +164,11 @@ class NightRun:
 
     def watch(self, *more: Observer) -> None:
         """Tell the recorder of everything, and these."""
-        self.runner.observers = [self.recorder, self.triage.calls, *more]
+        self.runner.observers = [self.recorder, *more]
 
     def work(self) -> None:
         """Replay, then search, until a stop is wanted. Raises CannotSave where the disk is full for too long."""
-        self.runner.skipped = FairSchedule(lambda: self.pool.busy_s, self.session.jobs)
+        self.runner.skipped = CountedSchedule(frozenset(), slow_targets_of(self.session.targets), _SLOW_EVERY)
         earlier = self._slices()
         if not any(part.done for part in earlier if part.op == _REPLAY):
             with self._slice(Turn(len(earlier), _REPLAY, slice_seed(self.session.opened.seed, len(earlier)), math.inf)):
@@ -171,8 +183,9 @@ class NightRun:
 
     def _explain(self) -> None:
         """At the end of a slice, when no batch is on its way."""
+        self.recorder.save()
         while self.triage.explain_one():
-            self.recorder.progress(0.0)
+            self.recorder.save()
 
     def _next(self) -> Turn:
         parts = self._slices()
@@ -249,7 +262,6 @@ class NightRun:
 def last_save(night: NightRun) -> bool:
     """Save what is left; tried again for a moment, since another process may just be reading. False: it cannot be."""
     until = time.monotonic() + _PATIENCE_S
-    night.recorder.drop_batch()
     while not night.recorder.save():
         if time.monotonic() >= until:
             return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from random import Random
@@ -23,7 +23,6 @@ from fuzz.triage.history import Fails, Need, Recognised, recognise
 from fuzz.triage.trial import FreshProcess, OutOfTimeError, replayed
 from fuzz.uses.corpus.folder import Kept
 from fuzz.uses.nightly.opening import TRIAGE_SHARE
-from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.stopping import Stopping
 
 _LEAST_S = 2.0
@@ -45,9 +44,10 @@ class NightTriage:
     stopping: Stopping
     limit_s: float
     """The whole night has this many seconds."""
+    before: Callable[[Judgement], tuple[Case, ...]]
+    """Tells the calls before a finding."""
 
     def __post_init__(self) -> None:
-        self.calls = CallLog(self._waiting)
         self._desk = Desk(self.pool, self.targets, self.book, _BOUNDS, lambda: self.stopping.wanted)
         self._ends = 0.0
 
@@ -79,7 +79,7 @@ class NightTriage:
             seen = replayed(pool, {target.id: target}, file.case, found.law, found.history).get(target.id)
         return seen.judgement if seen is not None else None
 
-    def _waiting(self) -> set[tuple[str, str]]:
+    def waiting(self) -> set[tuple[str, str]]:
         """Findings whose earlier calls may be asked for."""
         found = [bucket.finding for bucket in self.book.buckets.values() if bucket.pending]
         return {(finding.target, finding.judgement.case) for finding in found if finding is not None}
@@ -93,7 +93,7 @@ class NightTriage:
             target = self.book.targets[bucket.target]
             with WorkerPool([target], bounded=False) as pool:
                 trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
-                found = recognise(self._in_time(trial.fails), bucket.case, self.calls.before(bucket.judgement))
+                found = recognise(self._in_time(trial.fails), bucket.case, self.before(bucket.judgement))
             if found.need is not Need.NOTHING:
                 self._keep_need(bucket, found)
                 return

@@ -42,9 +42,9 @@ class CallLog(Observer):
     _processes: dict[str, _Process] = field(default_factory=dict)
     _before: dict[FindingId, tuple[Case, ...]] = field(default_factory=dict)
 
-    def before(self, judgement: Judgement) -> tuple[Case, ...]:
+    def before(self, finding: FindingId) -> tuple[Case, ...]:
         """The calls before that finding, as far as they are known."""
-        return self._before.get((judgement.target, judgement.case), ())
+        return self._before.get(finding, ())
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         for judgement in judgements:

@@ -5,34 +5,35 @@ worst cases too, and is searched around them as well: nothing here knows which k
 
 It climbs by sizes, recipes and parameters alone. The values of every relative are drawn anew: values that were picked
 for their errors would no longer be random, and the statistical budget holds for random ones only.
+
+What a guide knows is what it was told, in the order of the search: the same lessons make the same guide in every
+process.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from fuzz.adapters.target import TargetId
 from fuzz.base.capability import Capability
-from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice, Stream
 from fuzz.base.verdict import Verdict
-from fuzz.findings.tally import Observer
-from fuzz.generate.realise import realise
 from fuzz.generate.relatives import CHANGES, filled
+from fuzz.generate.turn import Made
 from fuzz.judge.judge import Judgement
 
-_REMEMBERED = 512
-"""The draws of this many cases are kept until they are judged: more than are ever on their way."""
+RELATIVES = 8
+"""A guide may add at most this many cases to a turn."""
 _TRIES = 4
 """This many tries are made at a relative that its kernel takes."""
 _PATIENCE = 8
 """After this many relatives without a better one, a case counts half."""
 _LEAST = 2
-"""A batch has at least this many relatives, however seldom they are worse than what they were made of."""
+"""A turn has at least this many relatives, however seldom they are worse than what they were made of."""
 _MEMORY = 32
 """The success of relatives is averaged over this many of them."""
 _HOPE = 0.25
@@ -51,26 +52,47 @@ Cell = tuple[str, ...]
 is kept however accurate it is."""
 
 
-@dataclass
-class _Elite:
-    """The worst passing case of a kernel in one cell."""
+@dataclass(frozen=True)
+class Elite:
+    """A lesson: the worst passing case of a kernel in one cell is this one."""
 
+    kernel: str
+    cell: Cell
     ratio: float
     draw: Draw
     capability: Capability
-    failures: int = 0
-    """The number of relatives made of it since it became the worst."""
 
-    @property
-    def promise(self) -> float:
-        return self.ratio * _PATIENCE / (_PATIENCE + self.failures)
+
+@dataclass(frozen=True)
+class Attempt:
+    """A lesson: a relative was made of the kernel's elite of that cell by `change`, and was worse than it, or not."""
+
+    kernel: str
+    cell: Cell
+    change: str
+    worse: bool
+
+
+Lesson = Elite | Attempt
+
+
+@dataclass(frozen=True)
+class Relative:
+    """A case near an elite, by one change."""
+
+    made: Made
+    elite: Elite
+    change: str = ""
+    """'' where no change gave a case that the kernel takes."""
 
 
 @dataclass
 class _Climb:
     """What is known of one kernel."""
 
-    elites: dict[Cell, _Elite] = field(default_factory=dict)
+    elites: dict[Cell, Elite] = field(default_factory=dict)
+    failures: dict[Cell, int] = field(default_factory=dict)
+    """The number of relatives made of an elite since it became the worst."""
     wins: dict[str, int] = field(default_factory=dict)
     tries: dict[str, int] = field(default_factory=dict)
     """By the name of a change, `wins` counts the relatives that were worse than their elite, and `tries` counts all."""
@@ -80,92 +102,101 @@ class _Climb:
         rates = [(name, (1 + self.wins.get(name, 0)) / (2 + self.tries.get(name, 0))) for name in CHANGES]
         return _weighted(rates, dice)
 
-
-@dataclass(frozen=True)
-class _Made:
-    """How a case was made that is to be judged."""
-
-    draw: Draw
-    capability: Capability
-    kernel: str = ""
-    """A relative was made of an elite of this kernel, by `change`."""
-    ratio: float = 0.0
-    change: str = ""
+    def promise(self, elite: Elite) -> float:
+        """How much is to be hoped of it."""
+        return elite.ratio * _PATIENCE / (_PATIENCE + self.failures.get(elite.cell, 0))
 
 
-@dataclass
-class Guide(Observer):
-    """An observer that a search asks for cases. The same judgements give the same cases, whenever they come."""
+Make = Callable[[int, Draw, Capability], Made | None]
+"""Realises a draw as the relative of that number; None where the capability refuses it."""
 
-    seed: int
-    _made: OrderedDict[str, _Made] = field(default_factory=OrderedDict)
-    """How cases were made, by the digest of the case."""
-    _proposed: dict[int, _Made] = field(default_factory=dict)
-    """The relatives that the search was given, by the seed of their draw."""
-    _climbs: dict[str, _Climb] = field(default_factory=dict)
-    """What is known, by kernel."""
-    _turns: int = 0
-    _success: float = _HOPE
-    """The share of relatives that were worse than what they were made of, of late."""
 
-    def drawn(self, case: Case, draw: Draw, capability: Capability) -> None:
-        """Remember how a case was made that will be judged."""
-        self._made[case.digest] = self._proposed.pop(draw.seed, _Made(draw, capability))
-        while len(self._made) > _REMEMBERED:
-            self._made.popitem(last=False)
+class Guide:
+    """Proposes relatives of the worst cases that it was told of."""
 
-    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        made = self._made.pop(case.digest, None)
-        if made is None:
-            return
-        known: dict[str, float] = {}
-        for judgement in judgements:
-            check = judgement.worst
-            if judgement.verdict is not Verdict.PASS or check is None or check.blunt:
-                continue
-            kernel = TargetId.parse(judgement.target).implementation
-            known[kernel] = max(known.get(kernel, 0.0), judgement.ratio)
-            cells = self._climbs.setdefault(kernel, _Climb()).elites
-            cell = (str(_size_class(made.draw.n)), made.draw.part("x").dtype, made.draw.part("x").recipe, check.output)
-            if cell not in cells or judgement.ratio > cells[cell].ratio:
-                cells[cell] = _Elite(judgement.ratio, made.draw, made.capability)
-        if made.kernel:
-            self._learn(made, known.get(made.kernel, 0.0) > made.ratio)
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._climbs: dict[str, _Climb] = {}
+        """What is known, by kernel."""
+        self._success = _HOPE
+        """The share of relatives that were worse than what they were made of, of late."""
 
-    def _learn(self, made: _Made, success: bool) -> None:
-        climb = self._climbs[made.kernel]
-        climb.tries[made.change] = climb.tries.get(made.change, 0) + 1
-        climb.wins[made.change] = climb.wins.get(made.change, 0) + success
-        self._success += (success - self._success) / _MEMORY
+    def learn(self, lessons: Iterable[object]) -> None:
+        """What one turn has taught."""
+        for lesson in lessons:
+            assert isinstance(lesson, Elite | Attempt)
+            climb = self._climbs.setdefault(lesson.kernel, _Climb())
+            if isinstance(lesson, Elite):
+                known = climb.elites.get(lesson.cell)
+                if known is None or lesson.ratio > known.ratio:
+                    climb.elites[lesson.cell] = lesson
+                    climb.failures[lesson.cell] = 0
+            else:
+                climb.failures[lesson.cell] = climb.failures.get(lesson.cell, 0) + 1
+                climb.tries[lesson.change] = climb.tries.get(lesson.change, 0) + 1
+                climb.wins[lesson.change] = climb.wins.get(lesson.change, 0) + lesson.worse
+                self._success += (lesson.worse - self._success) / _MEMORY
 
-    def relatives(self, count: int) -> list[tuple[Draw, Capability]]:
-        """Up to `count` draws near the worst cases, for each kernel in turn: the fewer the less they helped of late."""
+    def relatives(self, turn: int, make: Make) -> list[Relative]:
+        """Cases near the worst ones, for each kernel in turn: the fewer the less they helped of late."""
         kernels = list(self._climbs)
-        most = max(_LEAST, round(count * min(1.0, self._success / _HOPE)))
+        count = max(_LEAST, round(RELATIVES * min(1.0, self._success / _HOPE))) if kernels else 0
         found = []
-        for _ in range(min(most, count) if kernels else 0):
-            kernel = kernels[self._turns % len(kernels)]
-            dice = Dice(Stream(self.seed).child(f"guide {self._turns}"))
-            made = self._relative(kernel, dice)
-            self._proposed[made.draw.seed] = made
-            found.append((made.draw, made.capability))
-            self._turns += 1
+        for place in range(count):
+            kernel = kernels[(turn * RELATIVES + place) % len(kernels)]
+            dice = Dice(Stream(self._seed).child(f"relative {place} of turn {turn}"))
+            relative = self._relative(self._climbs[kernel], dice, partial(make, place))
+            found += [relative] if relative is not None else []
         return found
 
-    def _relative(self, kernel: str, dice: Dice) -> _Made:
-        """The draw of one of the kernel's elites with other values, one thing changed and, half of the time, as many
-        rows as fit: every one is another chance."""
-        climb = self._climbs[kernel]
-        elite = _chosen(list(climb.elites.values()), dice)
-        elite.failures += 1
+    def lessons(self, judged: Iterable[tuple[Made | Relative, Sequence[Judgement]]]) -> list[Lesson]:
+        """What the judgements of one turn teach that is not known yet."""
+        best: dict[tuple[str, Cell], Elite] = {}
+        attempts = []
+        for case, judgements in judged:
+            made = case.made if isinstance(case, Relative) else case
+            worst: dict[str, float] = {}
+            for elite in _passed(made, judgements):
+                worst[elite.kernel] = max(worst.get(elite.kernel, 0.0), elite.ratio)
+                key = elite.kernel, elite.cell
+                climb = self._climbs.get(elite.kernel)
+                known = best.get(key) or (climb.elites.get(elite.cell) if climb is not None else None)
+                if known is None or elite.ratio > known.ratio:
+                    best[key] = elite
+            if isinstance(case, Relative) and case.change:
+                parent = case.elite
+                worse = worst.get(parent.kernel, 0.0) > parent.ratio
+                attempts.append(Attempt(parent.kernel, parent.cell, case.change, worse))
+        return [*attempts, *best.values()]
+
+    def _relative(self, climb: _Climb, dice: Dice, make: Callable[[Draw, Capability], Made | None]) -> Relative | None:
+        """One of the kernel's elites with other values, one thing changed and, half of the time, as many rows as fit:
+        every one is another chance."""
+        elite = _chosen(climb, dice)
         for _ in range(_TRIES):
             change = climb.change(dice)
             draw = CHANGES[change](elite.draw, elite.capability, dice)
             draw = filled(draw) if dice.one_in(2) else draw
             draw = replace(draw, seed=Stream(elite.draw.seed).child(f"relative {dice.below(2**32)}").key)
-            if elite.capability.refusal(realise(draw)) is None:
-                return _Made(draw, elite.capability, kernel, elite.ratio, change)
-        return _Made(elite.draw, elite.capability)
+            made = make(draw, elite.capability)
+            if made is not None:
+                return Relative(made, elite, change)
+        made = make(elite.draw, elite.capability)
+        return None if made is None else Relative(made, elite)
+
+
+def _passed(made: Made, judgements: Sequence[Judgement]) -> Iterator[Elite]:
+    """Where the case of a draw passed, as what it is to each kernel."""
+    draw = made.draw
+    if draw is None or any(part.given is not None for part in draw.parts):
+        return
+    x = draw.part("x")
+    for judgement in judgements:
+        check = judgement.worst
+        if judgement.verdict is Verdict.PASS and check is not None and not check.blunt:
+            kernel = TargetId.parse(judgement.target).implementation
+            cell = (str(_size_class(draw.n)), x.dtype, x.recipe, check.output)
+            yield Elite(kernel, cell, judgement.ratio, draw, made.capability)
 
 
 def _size_class(n: int) -> int:
@@ -173,13 +204,14 @@ def _size_class(n: int) -> int:
     return n.bit_length() // 2
 
 
-def _chosen(elites: list[_Elite], dice: Dice) -> _Elite:
+def _chosen(climb: _Climb, dice: Dice) -> Elite:
     """The more promising, the likelier; now and then of one size class alone: short rows are the worst of most kernels,
     and must not hide the long ones."""
+    elites = list(climb.elites.values())
     if dice.one_in(_ASIDE):
         size = dice.pick(sorted({_size_class(elite.draw.n) for elite in elites}))
         elites = [elite for elite in elites if _size_class(elite.draw.n) == size]
-    return _weighted([(elite, elite.promise**_SHARPNESS + 1e-9) for elite in elites], dice)
+    return _weighted([(elite, climb.promise(elite) ** _SHARPNESS + 1e-9) for elite in elites], dice)
 
 
 def _weighted(options: Sequence[tuple[_T, float]], dice: Dice) -> _T:

@@ -1,36 +1,40 @@
-"""The run loop: while the workers run one batch, the batch before it is judged."""
+"""The run loop: a crew takes the turns of a search, and what comes of them is counted in the order of the search."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
-from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import Batch, Pool
-from fuzz.execute.reach import reach_of
+from fuzz.execute.reach import has_corners, reach_of
 from fuzz.findings.book import FindingBook
-from fuzz.findings.tally import Observer, Tally, TargetTally
-from fuzz.generate.search import StopSearch, search
-from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.judge.oracle_process import OracleProcess
-from fuzz.judge.values import CaseOracle, Query
-from fuzz.laws.registry import Entry, declared, with_twins
-from fuzz.uses.search.guide import Guide
+from fuzz.findings.tally import Observer, Sighting, Tally, TargetTally
+from fuzz.generate.search import Search
+from fuzz.judge.judge import Judgement
+from fuzz.laws.registry import Entry
+from fuzz.uses.search.calls import CallLog, FindingId
+from fuzz.uses.search.course import Course
+from fuzz.uses.search.crew import Crew, Here
+from fuzz.uses.search.examiner import Examiner
 from fuzz.uses.search.stopping import GRACE_S, Interruption, late
+from fuzz.uses.search.taker import Report, Terms
 
-_IN_FLIGHT = 2
-"""The workers hold this many batches while another is judged: enough to keep the processors busy."""
-UNJUDGED_BATCHES = _IN_FLIGHT + 1
-"""This many batches are drawn and not judged yet when another is drawn: those in flight, and one of which the oracle's
-own process judges the values. The guide learns nothing from them in time, so there are no more than needed."""
+MOST_HANGS = 3
+"""In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in
+which others wait. The number is chosen: one may be an accident, and of three a rule of failing can be told."""
+_LOOK_S = 0.25
+"""Seconds between two looks at the clock: often enough for a live line, too rare to cost anything."""
+_DROPPED_S = 3.0
+"""A process that reports nothing for so many seconds after it was told to stop waiting is at an error of ours, or
+judges the largest of cases: its turns are dropped."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Runner:
     """Runs one op's kernels on generated cases until a limit is reached."""
 
     pool: Pool
+    """Where given entries are run; and what is searched, without a crew."""
     targets: Sequence[Target]
     limits: Limits
     book: FindingBook
@@ -66,35 +71,44 @@ class Runner:
     """True where there are some cases more, which follow from what was judged before: these depend on which targets
     run."""
     enough: Callable[[Tally], bool] = lambda tally: False
-    """It is asked before each batch of a search whether to stop early."""
+    """It is asked after each turn of a search whether to stop early."""
     skipped: Callable[[], Collection[str]] = lambda: ()
-    """It is asked before each batch which targets are not given it, such as slow ones that had their share."""
-    for_all: Callable[[Sequence[Case]], Collection[int]] = lambda cases: ()
-    """It is asked before each batch for the indices of the cases that skipped targets are given all the same."""
-    oracle: OracleProcess | None = None
-    """Values are judged there while this process does something else; without it they are judged here."""
+    """It is asked before each batch of given entries which targets are not given it, such as slow ones."""
+    crew: Crew | None = None
+    """It takes the turns of a search, for the targets of `terms`; without it this process does."""
+    terms: Terms | None = None
+    records: Callable[[Iterable[str]], None] = lambda records: None
+    """It is given the records of judged runs, where `terms` ask for them."""
+    ended: Callable[[Course], None] = lambda course: None
+    """Told of each search at its end."""
+    asked_for: Callable[[], Collection[FindingId]] | None = None
+    """It names the findings whose earlier calls may be asked for; by default, all that the book keeps."""
     interruption: Interruption = field(default_factory=Interruption)
     patient: bool = False
-    """True where what still runs is waited for although the time of a search is over: there is a next search."""
+    """True where slow targets go on with their turns when the time of a search is over: there is a next search."""
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
 
     def __post_init__(self) -> None:
         self._by_id: Mapping[str, Target] = {target.id: target for target in self.targets}
         self.kernels = self.kernels or tuple(dict.fromkeys(target.kernel for target in self.targets))
+        self._statuses = self.pool.statuses
         ops = {target.kernel.op for target in self.targets}
-        self.tally.reach = {op: reach_of(op, self.targets, self.pool.statuses) for op in ops}
+        self.tally.reach = {op: reach_of(op, self.targets, self._statuses) for op in ops}
         for target in self.targets:
             self.tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
         for law in self.laws:
             if any(law in target.kernel.laws for target in self.targets):
                 self.tally.laws.setdefault(law, 0)
-        self._guide = Guide(0)
-        self._laws: tuple[str, ...] = ()
-        self._waiting: deque[tuple[list[Entry], Batch]] = deque()
-        self._at_oracle: deque[list[EntryJudge]] = deque()
-        self._sent = 0
-        self._ends = (math.inf, math.inf)
+        if self.terms is None:
+            self.terms = Terms(self.kernels, self.laws, ([target.id for target in self.targets],), self.guided)
+        self._crew: Crew = self.crew or Here(self.pool, self.targets, self.terms)
+        self._crew.watch = self._tell_waiting
+        self._calls = CallLog(self._kept)
+        self._hangs: Counter[str] = Counter()
+        self._courses: dict[tuple[str, int], Course] = {}
+        self._on_their_way: Counter[int] = Counter()
+        self._ends = math.inf
         self._started = self.clock()
         self.pool.watch = self._while_waiting
 
@@ -104,134 +118,155 @@ class Runner:
 
     @property
     def in_flight(self) -> int:
-        """Cases of the batches that were sent and are not judged whole."""
-        return sum(len(entries) for entries, _ in self._waiting) + sum(len(judges) for judges in self._at_oracle)
+        """The number of turns that quick targets have on their way."""
+        return self._on_their_way[0]
+
+    def before(self, judgement: Judgement) -> tuple[Case, ...]:
+        """The calls of its process before a finding that the book keeps, as far as they are known."""
+        finding = judgement.target, judgement.case
+        return self._calls.before(finding) or self._crew.before(finding)
 
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
-        """Search until `share` of the limits is used up or a stop is wanted. What was already sent is still judged."""
-        self._ends = self._end_of(share)
-        self._guide = Guide(run_seed)
-        # A twin by a law that no kernel of the op declares would show nothing.
-        of_op = declared(kernel for kernel in self.kernels if kernel.op == op)
-        self._laws = tuple(law for law in self.laws if law in of_op)
-        search(op, run_seed, self._take, self.kernels, guide=self._guide if self.guided else None)
-        self._drain()
-        self._ends = (math.inf, math.inf)
+        """Search until `share` of the limits is used up or a stop is wanted. What was already begun is still judged."""
+        seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
+        self._ends = self.clock() + seconds
+        course = self._course(op, run_seed, share)
+        while not self._is_over(course):
+            self._give(course)
+            if not self._on_their_way.total():
+                break  # the counted search has come to its end
+            self._take()
+        course.stop()
+        self._finish(course)
+        self.ended(course)
+        self._ends = math.inf
         return self.tally
 
     def replay(self, batches: Iterable[list[Entry]]) -> Tally:
         """Run given entries, whatever the limits, until a stop is wanted. A twin follows its case in one batch."""
+        examiner = Examiner(self.pool, self.targets, accuracy=self._terms.accuracy)
+        ahead = list[tuple[list[Entry], Batch]]()
         for entries in batches:
             if self.interruption.wanted:
                 break
-            self._submit(entries)
-            while len(self._waiting) > _IN_FLIGHT:
-                self._judge_oldest()
-        self._drain()
+            ahead.append((entries, examiner.submit(entries, self.skipped())))
+            if len(ahead) > 1:
+                self._examined(*ahead[0], examiner)
+                del ahead[0]
+        for entries, batch in ahead:
+            self._examined(entries, batch, examiner)
         return self.tally
 
-    def _end_of(self, share: float) -> tuple[float, float]:
-        """The clock reading and the number of cases at which a search that may use `share` of the limits stops."""
-        seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
-        cases = math.inf if self.limits.max_cases is None else math.ceil(self.limits.max_cases * share)
-        return self.clock() + seconds, self._sent + cases
+    @property
+    def _terms(self) -> Terms:
+        assert self.terms is not None
+        return self.terms
 
-    def _take(self, cases: list[Case]) -> None:
-        until, last = self._ends
-        entries = with_twins(cases, self._laws)
-        entries = entries[: int(min(last - self._sent, len(entries)))]
-        if not entries or self.clock() >= until or self.interruption.wanted or self.enough(self.tally):
-            raise StopSearch
-        self._submit(entries)
-        self._sent += len(entries)
-        while len(self._waiting) > _IN_FLIGHT:
-            self._judge_oldest()
+    def _course(self, op: str, seed: int, share: float) -> Course:
+        cases = math.inf if self.limits.max_cases is None else math.ceil(self.limits.max_cases * share)
+        here = [t for t in self.targets if t.kernel.op == op and not isinstance(self._statuses.get(t.id), NotRun)]
+        quick, *slow = ([t for t in here if t.id in group] for group in self._terms.groups)
+        corners = [has_corners(group, quick, self._statuses) for group in slow]
+        chosen = {target.kernel.capability for target in quick or here}
+        course = Course(
+            Search(op, seed, self.kernels), op, seed, chosen, cases, corners, self._terms.slow_every,
+            timed=self.limits.max_time is not None,
+        )  # fmt: skip
+        self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
+        self._courses[op, seed] = course
+        return course
+
+    def _is_over(self, course: Course) -> bool:
+        counted = course.done and not course.slow_left
+        return counted or self.clock() >= self._ends or self.interruption.wanted or self.enough(self.tally)
+
+    def _give(self, course: Course) -> None:
+        """Have as many turns taken as may be now."""
+        resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
+        self._crew.keep(self._kept())
+        for group in range(len(self._terms.groups)):
+            while self._crew.room(group) > 0:
+                task = course.next_task(group)
+                if task is None:
+                    break
+                self._crew.give(replace(task, resting=resting) if resting else task, course.lessons)
+                self._on_their_way[group] += 1
+
+    def _take(self) -> None:
+        """Wait for a turn for a moment, and count what can be counted then."""
+        report = self._crew.take(_LOOK_S)
+        if report is None:
+            return
+        self._on_their_way[report.task.group] -= 1
+        course = self._courses.get((report.task.op, report.task.seed))
+        if course is None:
+            return
+        for each in course.joined(report):
+            self._count(each)
+            if self.enough(self.tally):
+                course.close()
+                return
+
+    def _finish(self, course: Course) -> None:
+        """Wait for what was begun, but not for long."""
+        dropped = self.clock() + GRACE_S + _DROPPED_S
+        while self.in_flight or (not self.patient and self._on_their_way.total()):
+            if self._is_overdue():
+                self._crew.cut()
+            if self._is_overdue() and self.clock() >= dropped:
+                self._crew.drop()
+                self._on_their_way.clear()
+                break
+            self._take()
+        for report in course.late():
+            self._count(report)
+
+    def _kept(self) -> Collection[FindingId]:
+        return self.book.kept() if self.asked_for is None else self.asked_for()
+
+    def _count(self, report: Report) -> None:
+        if report.task.group:
+            report.tally.cases = 0  # they are counted with the quick targets
+        with self.interruption.shielded():
+            for words, case in report.errors:
+                self.book.note_error(words, case)
+            self._note(report.tally, report.sightings)
+        self.records(report.records)
+        for observer in self.observers:
+            observer.progress(self.clock() - self._started)
+
+    def _note(self, more: Tally, sightings: Iterable[Sighting]) -> None:
+        self.tally.add(more)
+        for each in sightings:
+            judgement = each.judgement
+            self.book.add(self._by_id[judgement.target].kernel.name, each.case, judgement, each.verdicts)
+            self._hangs[judgement.target] += judgement.verdict is Verdict.TIMEOUT
+        for observer in self.observers:
+            observer.counted(more)
+
+    def _examined(self, entries: Sequence[Entry], batch: Batch, examiner: Examiner) -> None:
+        found = examiner.examined(entries, batch)
+        with self.interruption.shielded():
+            for words, case in found.errors:
+                self.book.note_error(words, case)
+            for entry, judgements in zip(entries, found.judgements, strict=True):
+                self._calls.judged(entry.case, judgements)
+                for observer in self.observers:
+                    observer.judged(entry.case, judgements)
+            self._note(found.tally, found.sightings)
+        self._calls.progress(0.0)
+        for observer in self.observers:
+            observer.progress(self.clock() - self._started)
+
+    def _tell_waiting(self, waits: Sequence[Wait]) -> None:
+        for observer in self.observers:
+            observer.waiting(waits, self.clock() - self._started)
 
     def _while_waiting(self, waits: Sequence[Wait]) -> Collection[str]:
         """Tells the observers, and returns the targets that hold up the end of the search."""
-        for observer in self.observers:
-            observer.waiting(waits, self.clock() - self._started)
+        self._tell_waiting(waits)
         return late(self._is_overdue)(waits)
 
     def _is_overdue(self) -> bool:
         """True where a stop was wanted, or the time was over, some moments ago."""
-        return self.interruption.overdue or (not self.patient and self.clock() >= self._ends[0] + GRACE_S)
-
-    def _submit(self, entries: list[Entry]) -> None:
-        cases = [entry.case for entry in entries]
-        batch = self.pool.submit(cases, self.skipped(), self.for_all(cases))
-        self._waiting.append((entries, batch))
-
-    def _drain(self) -> None:
-        while self._waiting:
-            self._judge_oldest()
-        if self._at_oracle:
-            self._judge_answered()
-
-    def _judge_oldest(self) -> None:
-        """Judge the batch that was sent first. With a process for the oracle it is asked about that batch now, and the
-        batch before is judged by its answers."""
-        entries, batch = self._waiting[0]
-        judges = self._judges(entries, batch.outcomes())
-        self._waiting.popleft()
-        if self.oracle is not None:
-            self.oracle.learn()
-            self.oracle.ask(self._queries(judges))
-        self._at_oracle.append(judges)
-        if len(self._at_oracle) > (0 if self.oracle is None else 1):
-            self._judge_answered()
-
-    def _judge_answered(self) -> None:
-        """Judge the oldest of the batches that ran; the oracle's process, where there is one, has answered for it."""
-        if self.oracle is not None and len(self._at_oracle) == 1:
-            self.oracle.learn()  # else it was asked about the next one already, and so has answered
-        for judge in self._at_oracle[0]:
-            self._judge(judge)
-        self._at_oracle.popleft()
-        for observer in self.observers:
-            observer.progress(self.clock() - self._started)
-
-    def _judges(self, entries: Sequence[Entry], outcomes: Sequence[Mapping[str, Outcome]]) -> list[EntryJudge]:
-        judges: list[EntryJudge] = []
-        for entry, ran in zip(entries, outcomes, strict=True):
-            contracts = dict.fromkeys(self._by_id[target].numerics for target in ran)
-            judges.append(EntryJudge(entry, ran, judges[-1] if judges else None, contracts))
-        return judges
-
-    def _queries(self, judges: Sequence[EntryJudge]) -> Mapping[CaseOracle, Sequence[Query]]:
-        """What judging these will ask the oracle; a second run of the same case has the same oracle."""
-        asked: dict[CaseOracle, dict[Query, None]] = {}
-        for judge in judges:
-            targets = [self._by_id[target] for target in judge.outcomes]
-            asked.setdefault(judge.oracle, {}).update(dict.fromkeys(judge.queries(targets)))
-        return {oracle: tuple(queries) for oracle, queries in asked.items()}
-
-    def _judgement(self, judge: EntryJudge, target: Target) -> Judgement:
-        """An error of ours over one target's outcome loses nothing of the others; the book says it at the end."""
-        try:
-            return judge.judge(target)
-        except Exception as error:
-            case = judge.entry.case
-            reason = self.book.note_error(error, case)
-            return Judgement(target.id, case.digest, Verdict.ORACLE_GAVE_UP, reason=reason)
-
-    def _judge(self, judge: EntryJudge) -> None:
-        entry, case = judge.entry, judge.entry.case
-        judgements = [self._judgement(judge, self._by_id[target]) for target in judge.outcomes]
-        self.tally.cases += 1
-        if entry.check is not None and judge.checked:
-            self.tally.laws[entry.check.name] += len(judge.checked)
-        ran = [judgement.target for judgement in judgements if judgement.verdict is not Verdict.NOT_RUN]
-        if ran:
-            self.tally.cover(case, ran)
-        for judgement in judgements:
-            self.tally.targets[judgement.target].add(case, judgement)
-        found = [judgement for judgement in judgements if judgement.verdict.is_finding]
-        if found:
-            everyone = {judgement.target: judgement.verdict.value for judgement in judgements}
-            for judgement in found:
-                kernel = self._by_id[judgement.target].kernel.name
-                self.book.add(kernel, judge.evidence(judgement), judgement, everyone)
-        # Batches are judged in the order and at the distance of their sending: no clock decides what the guide knows.
-        for observer in (self._guide, *self.observers):
-            observer.judged(case, judgements)
+        return self.interruption.overdue or (not self.patient and self.clock() >= self._ends + GRACE_S)

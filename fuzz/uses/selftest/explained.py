@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fuzz.adapters.registry import expand
@@ -10,7 +10,6 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel, Mutant
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.tally import whereabouts
 from fuzz.judge.judge import Judgement
 from fuzz.triage.diagnosis import TimeAllowance, diagnose, never
 from fuzz.triage.family import Family
@@ -67,19 +66,3 @@ def swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
     target = next(each for each in expand([kernel]) if each.id == finding.target)
     with WorkerPool([target]) as pool:
         return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
-
-
-def explained_lines(explained: Sequence[ExplainedMutant]) -> Iterator[str]:
-    """What was planted and what was said of it, one after the other."""
-    for each in explained:
-        attribution = None if each.finding.diagnosis is None else each.finding.diagnosis.attribution
-        yield f"{each.mutant.name}: {each.seconds:.1f} s, shrunk to {whereabouts(each.finding.case)}"
-        yield f"  planted  {each.mutant.trigger}"
-        yield f"  stated   {each.stated}"
-        yield f"  smallest {each.swept}"
-        yield f"  cause    {attribution.cause if attribution is not None else 'unknown'}"
-        yield from [f"  MISSING  {', '.join(each.missing)}"] if each.missing else []
-    named, slowest = sum(each.named for each in explained), max((each.seconds for each in explained), default=0.0)
-    smallest = sum(each.swept.smallest for each in explained)
-    yield f"{named} of {len(explained)} mutants explained by what was planted; the slowest took {slowest:.1f} s"
-    yield f"{smallest} of {len(explained)} shrunk cases are the smallest that fail: every smaller one was tried"

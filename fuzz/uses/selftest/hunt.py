@@ -13,18 +13,18 @@ from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.base.kernel import Mutant
+from fuzz.base.kernel import Kernel, Mutant
 from fuzz.base.selection import SelectionError, keyword
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.tally import whereabouts
-from fuzz.generate.search import StopSearch, search
+from fuzz.findings.accuracy import whereabouts
 from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.laws.registry import declared, with_twins
+from fuzz.laws.registry import declared
 from fuzz.triage.history import Need, history_line, recognise
 from fuzz.triage.trial import FreshProcess
 from fuzz.uses.search.calls import CallLog
-from fuzz.uses.search.guide import Guide
+from fuzz.uses.search.course import one_by_one
 from fuzz.uses.search.stopping import Interruption, late
+from fuzz.uses.search.taker import Taker, Terms
 from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
 from fuzz.uses.starting import is_broken, not_running, started
 
@@ -45,8 +45,6 @@ class MutantRun:
     evidence: Case | None = None
     """The case that killed it."""
     calls: CallLog = field(default_factory=lambda: CallLog(tuple))
-    guide: Guide | None = None
-    """It is told of what is judged, where the mutant is a loss of accuracy."""
     where: str = ""
     trouble: str = ""
     """Why the mutant does not count as killed here."""
@@ -65,8 +63,6 @@ class MutantRun:
         self.cases += 1
         judgement = judge.judge(self.target)
         self.calls.judged(judge.entry.case, [judgement])
-        if self.guide is not None:
-            self.guide.judged(judge.entry.case, [judgement])
         if not judgement.verdict.is_finding:
             return
         base = judge.judge(self.base)
@@ -87,7 +83,9 @@ class MutantRun:
             return
         with WorkerPool([self.target]) as pool:
             trial = FreshProcess(pool, self.target, self.evidence, self.killed_by)
-            found = recognise(trial.fails, self.evidence, self.calls.before(self.killed_by))
+            found = recognise(
+                trial.fails, self.evidence, self.calls.before((self.killed_by.target, self.killed_by.case))
+            )
         if found.need is Need.HISTORY:
             self.where = history_line(found.history, self.evidence, f"{self.where}, needs history: fails")
         else:
@@ -162,7 +160,8 @@ def hunt(
         result.not_run = next((reason for name, reason in missing.items() if name not in broken), "")
         began = time.monotonic()
         pool.watch = late(lambda: stop.overdue)
-        _search(pool, base.op, result.runs, seed, max_cases, stop)
+        if result.runs:
+            _search(pool, base, result.runs, seed, max_cases, stop)
         shown = None if stop.wanted else next((run for run in result.runs if run.ok), None)
         if explain and shown is not None and shown.evidence is not None and shown.killed_by is not None:
             explained = explained_on(base, shown.target, shown.evidence, shown.killed_by, lambda: stop.wanted)
@@ -179,26 +178,20 @@ def hunt(
 
 
 def _search(
-    pool: WorkerPool, op: str, runs: Sequence[MutantRun], seed: int, max_cases: int, stop: Interruption
+    pool: WorkerPool, base: Kernel, runs: Sequence[MutantRun], seed: int, max_cases: int, stop: Interruption
 ) -> None:
-    sent = 0
+    """Take turns of a search for the base, until nothing is left to be found."""
+    mutant, targets = runs[0].mutant, [target for run in runs for target in (run.target, run.base)]
     laws = declared(run.target.kernel for run in runs)
-    guide = Guide(seed) if runs and runs[0].mutant.of_size else None
-    for run in runs:
-        run.guide = guide
 
-    def consume(cases: list[Case]) -> None:
-        nonlocal sent
-        if stop.wanted or sent >= max_cases or all(run.killed_by or run.trouble for run in runs):
-            raise StopSearch
-        entries = with_twins(cases, laws, _TWIN_ONE_IN)
-        sent += len(entries)
-        before = None
-        batch = pool.submit([entry.case for entry in entries])
-        for entry, outcomes in zip(entries, batch.outcomes(), strict=True):
-            before = EntryJudge(entry, outcomes, before)
-            for run in runs:
-                run.see(before)
+    def see(judge: EntryJudge) -> None:
+        for run in runs:
+            run.see(judge)
 
-    if runs:
-        search(op, seed, consume, [run.base.kernel for run in runs], runs[0].mutant.big, guide=guide)
+    terms = Terms(
+        [base], laws, ([target.id for target in targets],), twin_one_in=_TWIN_ONE_IN, guided=mutant.of_size
+    )  # fmt: skip
+    taker = Taker(pool, targets, terms, see)
+    for _ in one_by_one(taker, base.op, seed, max_cases, big_first=mutant.big):
+        if stop.wanted or all(run.killed_by or run.trouble for run in runs):
+            return

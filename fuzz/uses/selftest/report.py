@@ -1,20 +1,102 @@
-"""What a selftest says of its mutants: a line for each, and a record."""
+"""What a selftest says of its mutants: one record of each, a line in a table, and what was explained."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.table import Table
 
-from fuzz.findings.tally import whereabouts
-from fuzz.judge.judge import Judgement
+from fuzz.findings.accuracy import whereabouts
 from fuzz.report.console import bare_table
 from fuzz.uses.selftest.explained import ExplainedMutant
 from fuzz.uses.selftest.hunt import MutantResult
 
 
-def mutant_table(results: Sequence[MutantResult]) -> Table:
+@dataclass(frozen=True)
+class HuntedOn:
+    """What became of a mutant on one target."""
+
+    target: str
+    cases: int
+    verdict: str
+    """What it was killed as, with the law where that is one; '' where it was not killed."""
+    where: str
+    trouble: str
+    """Why it does not count as killed there."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What was said of a mutant that was explained, beside what was planted."""
+
+    stated: str
+    missing: tuple[str, ...]
+    """Words of the true trigger that the statement does not have."""
+    case: str
+    cause: str
+    smallest: str
+    is_smallest: bool
+    seconds: float
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Hunted:
+    """What became of a mutant: the record that processes hand on and that `--json` writes."""
+
+    mutant: str
+    base: str
+    trigger: str
+    provenance: str
+    passed: bool
+    failed: bool
+    """It survived somewhere, or was killed for another reason."""
+    not_run: str
+    """Why one of its targets did not run."""
+    targets: tuple[HuntedOn, ...]
+    explained: Statement | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Hunted:
+        """The inverse of `facts`."""
+        said = facts["explained"]
+        lists = {} if said is None else {"missing": tuple(said["missing"]), "lines": tuple(said["lines"])}
+        explained = None if said is None else Statement(**{**said, **lists})
+        return cls(**{**facts, "targets": tuple(HuntedOn(**each) for each in facts["targets"]), "explained": explained})
+
+
+def hunted(result: MutantResult) -> Hunted:
+    """The record of a hunt."""
+    mutant, runs = result.mutant, []
+    for run in result.runs:
+        killed = run.killed_by
+        verdict = f"{killed.verdict.value} {killed.broken_law_name}".rstrip() if killed is not None else ""
+        runs.append(HuntedOn(run.target.id, run.cases, verdict, run.where, run.trouble))
+    explained = None if result.explained is None else _statement(result.explained)
+    return Hunted(
+        mutant.name, mutant.base, mutant.trigger, mutant.provenance, result.passed, result.failed, result.not_run,
+        tuple(runs), explained,
+    )  # fmt: skip
+
+
+def _statement(each: ExplainedMutant) -> Statement:
+    diagnosis = each.finding.diagnosis
+    attribution = None if diagnosis is None else diagnosis.attribution
+    cause = attribution.cause if attribution is not None else "unknown"
+    return Statement(
+        each.stated, each.missing, whereabouts(each.finding.case), cause, str(each.swept), each.swept.smallest,
+        round(each.seconds, 1), tuple(each.finding.lines()),
+    )  # fmt: skip
+
+
+def mutant_table(results: Sequence[Hunted]) -> Table:
     """Where each was killed, after how many cases, and as what."""
     table = bare_table()
     for column in ("mutant", "base"):
@@ -23,64 +105,37 @@ def mutant_table(results: Sequence[MutantResult]) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("caught as, on", overflow="fold")
     for result in results:
-        killed = [run for run in result.runs if run.ok]
+        killed = [run for run in result.targets if run.verdict and not run.trouble]
         cases = [str(run.cases) for run in killed]
         spread = f"{min(cases, key=int)}..{max(cases, key=int)}" if len(set(cases)) > 1 else "".join(cases[:1])
-        style = "" if result.passed else "red"
-        counts = f"{len(killed)} of {len(result.runs)} targets"
-        table.add_row(result.mutant.name, result.mutant.base, counts, spread, _how(result), style=style)
+        counts = f"{len(killed)} of {len(result.targets)} targets"
+        table.add_row(
+            result.mutant, result.base, counts, spread, _how(result), style="" if result.passed else "red"
+        )  # fmt: skip
     return table
 
 
-def _how(result: MutantResult) -> str:
-    troubles = {f"{run.target.id}: {run.trouble}" for run in result.runs if run.trouble}
+def _how(result: Hunted) -> str:
+    troubles = {f"{run.target}: {run.trouble}" for run in result.targets if run.trouble}
     if troubles:
         return "; ".join(sorted(troubles))
     if result.not_run:
         return f"NOT_RUN: {result.not_run}"
-    verdicts = sorted({_verdict(run.killed_by) for run in result.runs if run.killed_by})
-    return f"{', '.join(verdicts)} on {result.runs[0].where}"
+    verdicts = sorted({run.verdict for run in result.targets if run.verdict})
+    return f"{', '.join(verdicts)} on {result.targets[0].where}"
 
 
-def _verdict(judgement: Judgement) -> str:
-    """The verdict, and for FAIL_LAW the law."""
-    return f"{judgement.verdict.value} {judgement.broken_law_name}".rstrip()
-
-
-def mutant_facts(results: Sequence[MutantResult]) -> dict[str, Any]:
-    """For the JSON record."""
-    return {
-        "mutants": [
-            {
-                "mutant": result.mutant.name,
-                "base": result.mutant.base,
-                "trigger": result.mutant.trigger,
-                "provenance": result.mutant.provenance,
-                "passed": result.passed,
-                "not_run": result.not_run,
-                **({"explained": _explained(result.explained)} if result.explained is not None else {}),
-                "targets": [
-                    {
-                        "target": run.target.id,
-                        "cases": run.cases,
-                        "verdict": run.killed_by.verdict.value if run.killed_by else None,
-                        "where": run.where,
-                        "trouble": run.trouble,
-                    }
-                    for run in result.runs
-                ],
-            }
-            for result in results
-        ],
-    }
-
-
-def _explained(mutant: ExplainedMutant) -> dict[str, Any]:
-    return {
-        "stated": mutant.stated,
-        "missing": list(mutant.missing),
-        "case": whereabouts(mutant.finding.case),
-        "smallest": str(mutant.swept),
-        "seconds": round(mutant.seconds, 1),
-        "lines": list(mutant.finding.lines()),
-    }
+def explained_lines(results: Sequence[Hunted]) -> Iterator[str]:
+    """What was planted and what was said of it, one after the other."""
+    said = [(result, result.explained) for result in results if result.explained is not None]
+    for result, each in said:
+        yield f"{result.mutant}: {each.seconds:.1f} s, shrunk to {each.case}"
+        yield f"  planted  {result.trigger}"
+        yield f"  stated   {each.stated}"
+        yield f"  smallest {each.smallest}"
+        yield f"  cause    {each.cause}"
+        yield from [f"  MISSING  {', '.join(each.missing)}"] if each.missing else []
+    named, slowest = sum(not each.missing for _, each in said), max((each.seconds for _, each in said), default=0.0)
+    smallest = sum(each.is_smallest for _, each in said)
+    yield f"{named} of {len(said)} mutants explained by what was planted; the slowest took {slowest:.1f} s"
+    yield f"{smallest} of {len(said)} shrunk cases are the smallest that fail: every smaller one was tried"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,8 @@ from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.generate.search import StopSearch, search
 from fuzz.judge.judge import Judge
+from fuzz.tests.common.examples import searched
 from fuzz.tests.common.handmade import a_case, dense
 
 PACK = load(Path(__file__).resolve().parents[2])
@@ -68,13 +68,6 @@ def test_only_a_search_with_sequences_shows_a_plan_that_is_kept_by_all_but_the_d
     sequences: bool, least: int, most: int
 ) -> None:
     """Counted over 1,600 cases that no kernel has to run: pairs of neighbours that would show it."""
-    cases: list[Case] = []
-
-    def consume(batch: list[Case]) -> None:
-        cases.extend(batch)
-        if len(cases) >= 1600:
-            raise StopSearch
-
-    search("rms_norm", 3, consume, [PACK.kernel("weighted")], sequences=sequences)
+    cases = list(islice(searched("rms_norm", 3, [PACK.kernel("weighted")], sequences=sequences), 1600))
     shown = sum(_would_show_the_plan(*pair) for pair in pairwise(cases))
     assert least <= shown <= most

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.pack import Pack, built_in, load
-from fuzz.base.case import Case, CaseError
+from fuzz.base.case import CaseError
 from fuzz.base.errors import UsageError
 from fuzz.findings.casefile import save
-from fuzz.generate.search import StopSearch, search
+from fuzz.generate.search import Search, Turn
 from fuzz.tests.common.examples import plain
 from fuzz.uses.replay import chosen_case
 
@@ -20,16 +20,15 @@ def _pack() -> Pack:
 
 
 def test_a_place_in_a_search_is_the_case_that_the_search_gives_there() -> None:
-    made: list[Case] = []
-
-    def consume(cases: list[Case]) -> None:
-        made.extend(cases)
-        if len(made) > 40:
-            raise StopSearch
-
-    search("rms_norm", 7, consume, _pack().kernels)
-    assert [case.origin.number for case in made] == list(range(1, len(made) + 1))
-    assert chosen_case("7:rms_norm:37", Path("nowhere"), _pack()).case.digest == made[36].digest
+    search = Search("rms_norm", 7, _pack().kernels)
+    state, kinds = b"", len(search.capabilities)
+    for number in (1, 1 + kinds):
+        made, state = search.cases(Turn(5, number), state)
+    case = made[2].case
+    assert case.origin.place == f"5:{32 * (1 + kinds) + 3}"
+    assert chosen_case(f"7:rms_norm:{case.origin.place}", Path("nowhere"), _pack()).case.digest == case.digest
+    big = chosen_case("7:rms_norm:big:2", Path("nowhere"), _pack()).case
+    assert big.origin.layout == "rows65536"
 
 
 def test_a_finding_is_named_by_its_digest_or_the_beginning_of_its_file(tmp_path: Path) -> None:
@@ -48,8 +47,12 @@ def test_a_finding_is_named_by_its_digest_or_the_beginning_of_its_file(tmp_path:
         ("k5-", "at least 4"),
         ("same", "more than one finding"),
         ("zzzz", "no finding of that name"),
-        ("1:x:3", "unknown op"),
-        ("1:rms_norm:0", "number 1"),
+        ("1:x:0:3", "unknown op"),
+        ("1:rms_norm:0:0", "no case of its own"),
+        ("1:rms_norm:37", "SEED:OP:SHARD:NUMBER"),
+        ("1:rms_norm:64:1", "shards are 0 to 63"),
+        ("1:rms_norm:3:17", "no case of its own"),
+        ("1:rms_norm:big:99", "no case of its own"),
     ],
 )
 def test_what_names_no_case_says_so(text: str, words: str, tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.capability import Dispatch
-from fuzz.base.case import Case
 from fuzz.execute.reach import Reserved, reach_of
-from fuzz.generate.search import StopSearch, search
+from fuzz.tests.common.examples import first_cases, searched
 
 OP = "fused_add_rms_norm"
 NAMES = {
@@ -61,17 +60,8 @@ def _parts() -> tuple[list[Target], list[Target]]:
 def test_the_first_case_of_each_corner_of_slow_targets_is_given_to_them() -> None:
     slow, quick = _parts()
     reserved = Reserved(slow, quick, statuses(WRONG))
-    given: list[Case] = []
-    drawn = 0
-
-    def consume(cases: list[Case]) -> None:
-        nonlocal drawn
-        given.extend(cases[index] for index in reserved(cases))
-        drawn += len(cases)
-        if drawn > 1000:
-            raise StopSearch
-
-    search(OP, 1, consume, KERNELS)
+    cases = first_cases(OP, 1, KERNELS, count=3000)
+    given = [cases[index] for index in reserved(cases)]
     seen = {label for case in given for label in case.origin.labels}
     assert {("rstd alignment f16", str(byte)) for byte in range(0, 64, 2)} <= seen
     assert len(given) <= 33 + len(slow), "one case for each corner and each target, and none for what others visit"
@@ -87,15 +77,11 @@ def test_every_slow_target_is_given_the_first_case_that_it_takes() -> None:
     waiting = {target.id: Dispatch(target.kernel.capability, target.size_limit) for target in slow}
     assert "triton-tile-fast@interpret" in waiting
 
-    def consume(cases: list[Case]) -> None:
-        wanted = reserved(cases)
-        for index, case in enumerate(cases):
-            taking = [name for name, dispatch in waiting.items() if dispatch.accepts(case)]
-            assert not taking or index in wanted, taking
-            for name in taking:
-                del waiting[name]
+    for case in searched("rms_norm", 1, kernels):
+        wanted = reserved([case])
+        taking = [name for name, dispatch in waiting.items() if dispatch.accepts(case)]
+        assert not taking or wanted, taking
+        for name in taking:
+            del waiting[name]
         if not waiting:
-            raise StopSearch
-
-    search("rms_norm", 1, consume, kernels)
-    assert not waiting
+            break

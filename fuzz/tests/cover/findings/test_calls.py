@@ -16,6 +16,10 @@ def _judgement(case: Case, verdict: Verdict = Verdict.PASS, target: str = TARGET
     return Judgement(target, case.digest, verdict)
 
 
+def _id(finding: Judgement) -> FindingId:
+    return finding.target, finding.case
+
+
 def test_the_first_and_the_latest_calls_of_each_process_are_kept() -> None:
     calls = CallLog(tuple)
     cases = [plain(1 + n % 300, rows=1 + n // 300) for n in range(FIRST + LATEST + 50)]
@@ -25,8 +29,8 @@ def test_the_first_and_the_latest_calls_of_each_process_are_kept() -> None:
     finding = _judgement(failing, Verdict.FAIL_NUMERIC)
     elsewhere = _judgement(failing, Verdict.FAIL_NUMERIC, "elsewhere")
     calls.judged(failing, [finding, elsewhere])
-    assert calls.before(finding) == (*cases[:FIRST], *cases[-LATEST:])
-    assert calls.before(elsewhere) == (), "nothing was called there"
+    assert calls.before(_id(finding)) == (*cases[:FIRST], *cases[-LATEST:])
+    assert calls.before(_id(elsewhere)) == (), "nothing was called there"
 
 
 def test_the_case_of_a_broken_law_is_no_call_before_itself() -> None:
@@ -36,7 +40,7 @@ def test_the_case_of_a_broken_law_is_no_call_before_itself() -> None:
         calls.judged(each, [_judgement(each)])
     finding = _judgement(case, Verdict.FAIL_LAW)
     calls.judged(twin, [finding])
-    assert calls.before(finding) == (before,)
+    assert calls.before(_id(finding)) == (before,)
 
 
 def test_a_process_that_died_leaves_nothing_behind() -> None:
@@ -44,10 +48,10 @@ def test_a_process_that_died_leaves_nothing_behind() -> None:
     calls.judged(plain(3), [_judgement(plain(3))])
     died = Judgement(TARGET, plain(4).digest, Verdict.CRASH, outcome=Outcome(TARGET, Status.DIED))
     calls.judged(plain(4), [died])
-    assert calls.before(died) == (plain(3),)
+    assert calls.before(_id(died)) == (plain(3),)
     after = _judgement(plain(5), Verdict.FAIL_NUMERIC)
     calls.judged(plain(5), [after])
-    assert calls.before(after) == ()
+    assert calls.before(_id(after)) == ()
 
 
 def test_calls_before_findings_that_nobody_keeps_are_forgotten() -> None:
@@ -59,5 +63,5 @@ def test_calls_before_findings_that_nobody_keeps_are_forgotten() -> None:
     for n, finding in zip((5, 6), findings, strict=True):
         calls.judged(plain(n), [finding])
     calls.progress(0.0)
-    assert calls.before(findings[0]) == ()
-    assert calls.before(findings[1]) == (plain(3), plain(5))
+    assert calls.before(_id(findings[0])) == ()
+    assert calls.before(_id(findings[1])) == (plain(3), plain(5))

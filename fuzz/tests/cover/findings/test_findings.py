@@ -54,12 +54,12 @@ def test_a_disk_that_takes_no_file_keeps_the_finding_and_says_so() -> None:
 
 def test_the_tally_counts_findings_and_worst_passes_apart() -> None:
     target = TargetTally("c-k@native:gcc-O2", "k")
-    target.add(_case(5), _judgement(_case(5), Verdict.PASS, 0.25))
-    target.add(_case(9), _judgement(_case(9), Verdict.PASS, 0.75))
-    target.add(_case(9, "f16"), _judgement(_case(9, "f16"), Verdict.PASS, 0.5))
-    target.add(_case(7), _judgement(_case(7), Verdict.FAIL_NUMERIC, 99.0))
-    target.add(_case(7), Judgement(target.target, "", Verdict.NOT_RUN, reason="gone"))
-    target.add(_case(7), Judgement(target.target, "", Verdict.ORACLE_GAVE_UP))
+    target.count(_case(5), _judgement(_case(5), Verdict.PASS, 0.25))
+    target.count(_case(9), _judgement(_case(9), Verdict.PASS, 0.75))
+    target.count(_case(9, "f16"), _judgement(_case(9, "f16"), Verdict.PASS, 0.5))
+    target.count(_case(7), _judgement(_case(7), Verdict.FAIL_NUMERIC, 99.0))
+    target.count(_case(7), Judgement(target.target, "", Verdict.NOT_RUN, reason="gone"))
+    target.count(_case(7), Judgement(target.target, "", Verdict.ORACLE_GAVE_UP))
     tally = Tally({target.target: target})
     assert (tally.judged, tally.findings, tally.gave_up, target.not_run) == (5, 1, 1, 1)
     assert target.worst["f32"].ratio == 0.75

@@ -10,14 +10,12 @@ import pytest
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case
 from fuzz.base.kernel import capabilities_of
 from fuzz.base.op import OPS
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.generate.big import SERIES, big_case, due
-from fuzz.generate.capabilities import anything
-from fuzz.generate.search import StopSearch, search
+from fuzz.generate.big import SERIES, big_case
+from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import Judge
 
 PACK = load(built_in())
@@ -25,28 +23,36 @@ SMALL = [big for big in SERIES if big.rows * big.n < 1 << 20]
 
 
 @pytest.mark.parametrize("op", list(OPS))
-def test_each_big_case_comes_once(op: str) -> None:
-    everything = (anything(op),)
-    late = [case for batch in range(SMALL[-1].after + 1) for case in due(op, everything, batch)]
-    cases = [case for batch in range(len(SERIES)) for case in due(op, everything, batch, first=True)]
+def test_each_big_case_has_a_number_that_no_seed_changes(op: str) -> None:
+    one, other = Search(op, 1), Search(op, 2)
+    made = [one.big(due.number) for due in one.big_series]
+    cases = [each.case for each in made if each is not None]
+    assert len(cases) == len(made) <= 2 * len(SERIES)
     assert {case.origin.layout for case in cases} == {big.name for big in SERIES if op in big.ops}
-    assert len({case.digest for case in cases}) == len(cases) <= 2 * len(SERIES)
-    assert {case.digest for case in late} == {case.digest for case in cases if case.origin.layout != "n8388624"}
+    assert len({case.digest for case in cases}) == len(cases)
+    assert [case.origin.place for case in cases] == [f"big:{number}" for number in range(1, len(cases) + 1)]
+    second = other.big(2)
+    assert second is not None
+    assert second.case.digest == cases[1].digest
+    assert one.big(0) is one.big(len(cases) + 1) is None
     for tensor in [tensor for case in cases for tensor in case.inputs.values()]:
         assert len(tensor.bits) <= 1 << 25
 
 
+def test_a_kernel_that_does_not_take_them_is_given_none() -> None:
+    search = Search("rms_norm", 1, PACK.kernels)
+    torch = [each for each in search.capabilities if not each.shares_memory]
+    far = [due.number for due in search.big_series if due.big.pitch is not None]
+    assert all(search.big(number) is not None for number in far)
+    assert [search.big(number, torch) for number in far] == [None] * len(far)
+
+
 def test_a_search_hands_them_out_alone() -> None:
-    seen: list[list[Case]] = []
-
-    def consume(cases: list[Case]) -> None:
-        seen.append(cases)
-        if len(seen) == 4:
-            raise StopSearch
-
-    search("rms_norm", 7, consume, big_first=True)
+    seen = list(islice(batches(Search("rms_norm", 7), big_first=True), 4))
     assert [len(cases) for cases in seen] == [16, 1, 1, 16]
-    assert [case.origin.layout for cases in islice(seen, 1, 3) for case in cases] == ["rows65536"] * 2
+    assert [made.case.origin.layout for cases in islice(seen, 1, 3) for made in cases] == ["rows65536"] * 2
+    late = islice(batches(Search("rms_norm", 7)), 68)
+    assert [index for index, cases in enumerate(late) if len(cases) == 1] == [65, 66]
 
 
 @pytest.mark.parametrize("op", list(OPS))

@@ -8,6 +8,7 @@ from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.generate.capabilities import anything
 from fuzz.generate.coverage import Ledger
+from fuzz.generate.gaps import Corners, corners_of
 from fuzz.generate.menus import PLACED
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
@@ -15,6 +16,7 @@ from fuzz.generate.sketch import Sketch, fitting_n
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
 
+SMALL = Capability("rms_norm", Capabilities(max_n=3))
 SPACE = {"n": ("1", "2", "3"), "dtype": ("f32",)}
 
 
@@ -27,16 +29,36 @@ def test_gaps_close_as_labels_are_seen() -> None:
     ledger.see([("n", "1"), ("n", "3")])
     assert ledger.gaps() == {}
     assert not ledger.is_open
-    assert ledger.wanted(0) == []
 
 
 def test_every_gap_gets_its_turn_and_every_kind_comes_first() -> None:
-    ledger = Ledger(SPACE)
-    turns = [ledger.wanted(turn) for turn in range(6)]
-    assert {gap for gaps in turns for gap in gaps} == {("n", "1"), ("n", "2"), ("n", "3"), ("dtype", "f32")}
-    assert all({kind for kind, _ in gaps} == {"n", "dtype"} for gaps in turns)
-    assert {gaps[0][0] for gaps in turns[::2]} == {"n"}, "the kind with most gaps"
-    assert {gaps[0][0] for gaps in turns[1::2]} == {"n", "dtype"}
+    corners = Corners(SMALL)
+    space = space_of([SMALL])
+    most = max(space, key=lambda kind: len(space[kind]))
+    first = [corners.wanted(corners.everything, place)[0] for place in range(2 * max(len(space), len(space[most])))]
+    assert {*first[::2]} == {(most, value) for value in space[most]}
+    assert {kind for kind, _ in first[1::2]} == {*space}
+    for place in range(6):
+        assert sorted(kind for kind, _ in corners.wanted(corners.everything, place)) == sorted(space)
+
+
+def test_what_was_seen_is_asked_for_no_more() -> None:
+    corners = Corners(SMALL)
+    seen = corners.seen([("n", "2"), ("dtype", "f32"), ("n", "no such value")])
+    assert seen.bit_count() == 2
+    left = corners.gaps(seen, 0)
+    for place in range(50):
+        assert not {("n", "2"), ("dtype", "f32")} & {*left.wanted(place)}
+    assert not left.without(corners.everything)
+    assert left.without(corners.everything).wanted(3) == []
+
+
+def test_turns_side_by_side_begin_with_other_gaps() -> None:
+    corners = Corners(anything("rms_norm"))
+    first = [corners.gaps(0, turn).wanted(10 * turn)[0] for turn in range(64)]
+    assert len({*first}) > 40
+    parts = [corners.gaps(0, turn).part for turn in range(64)]
+    assert sum(part.bit_count() for part in parts) == corners.size
 
 
 @pytest.mark.parametrize("name", ["composed", "tile-fast", "backward-generic"])
@@ -51,9 +73,9 @@ def test_the_first_gap_of_each_turn_is_filled(name: str) -> None:
             if kind == "memory" or value.split()[0] in PLACED:
                 continue  # which only values and luck decide
             sketch = Sketch(capability, fitting_n(capability, 40), 3, 2, 1, False, 1e-5, "normal", 11 * turn)
-            ledger = Ledger(space)
-            gaps = [(kind, value), *(gap for gap in ledger.wanted(turn) if gap[0] != kind)]
-            case = realise(steer(sketch, capability, ledger, gaps, turn))
+            gaps = corners_of(capability).gaps(0, turn)
+            wanted = [(kind, value), *(gap for gap in gaps.wanted(turn) if gap[0] != kind)]
+            case = realise(steer(sketch, capability, gaps, wanted, turn))
             assert capability.refusal(case) is None
             if (kind, value) not in case.origin.labels:
                 missed.append((kind, value))
@@ -62,12 +84,13 @@ def test_the_first_gap_of_each_turn_is_filled(name: str) -> None:
 
 def test_one_draw_fills_gaps_of_many_kinds() -> None:
     capability = anything("fused_add_rms_norm_backward")
-    ledger = Ledger(space_of([capability]))
-    before = ledger.size
+    corners = corners_of(capability)
+    gaps = corners.gaps(0, 0)
     for turn in range(60):
         sketch = Sketch(capability, 40, 3, 2, 1, False, 1e-5, "normal", turn)
-        ledger.see(realise(steer(sketch, capability, ledger, ledger.wanted(turn), turn)).origin.labels)
-    assert before - ledger.size > 60 * 8
+        case = realise(steer(sketch, capability, gaps, gaps.wanted(turn), turn))
+        gaps = gaps.without(corners.seen(case.origin.labels))
+    assert corners.size - gaps.waiting.bit_count() > 60 * 8
 
 
 def test_what_a_kernel_cannot_be_given_is_no_gap() -> None:

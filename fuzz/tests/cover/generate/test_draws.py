@@ -14,7 +14,7 @@ from fuzz.base.case import Case, Layout
 from fuzz.base.kernel import capabilities_of
 from fuzz.base.op import OPS
 from fuzz.generate.aliasing import aliased_as
-from fuzz.generate.coverage import Ledger
+from fuzz.generate.gaps import corners_of
 from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.generate.menus import WEIGHTS
 from fuzz.generate.plan import plan
@@ -67,12 +67,12 @@ def _sketch(capability: Capability, seed: int) -> Sketch:
 def test_every_gap_can_be_filled(op: str) -> None:
     """For each declaration of the pack: one in five labels of its space, none for long rows."""
     for place, capability in enumerate(capabilities_of(KERNELS, op)):
-        ledger = Ledger(space_of([capability]))
-        labels = [(kind, value) for kind, values in ledger.space.items() for value in values]
+        gaps = corners_of(capability).gaps(0, 0)
+        labels = [(kind, value) for kind, values in space_of([capability]).items() for value in values]
         for turn, (kind, value) in enumerate(labels):
             if kind in CHANCY or (kind in LARGE and int(value) > 300) or (turn + place) % 5:
                 continue
-            case = realise(steer(_sketch(capability, turn), capability, ledger, [(kind, value)], turn))
+            case = realise(steer(_sketch(capability, turn), capability, gaps, [(kind, value)], turn))
             if kind == "memory":
                 case = aliased_as(case, value, turn)
             assert capability.refusal(case) is None, (kind, value)
@@ -85,11 +85,11 @@ def test_every_gap_can_be_filled(op: str) -> None:
 def test_a_gap_of_any_size_goes_with_every_other_gap(op: str) -> None:
     """Empty rows and rows of millions of elements too: what is asked for first decides, and nothing is divided by."""
     capability = capabilities_of(KERNELS, op)[0]
-    ledger = Ledger(space_of([capability]))
-    sizes = [("n", min(ledger.space["n"], key=int)), ("n", max(ledger.space["n"], key=int)), ("rows", "0")]
-    others = [(kind, next(iter(values))) for kind, values in ledger.space.items() if kind != "memory"]
+    space, gaps = space_of([capability]), corners_of(capability).gaps(0, 0)
+    sizes = [("n", min(space["n"], key=int)), ("n", max(space["n"], key=int)), ("rows", "0")]
+    others = [(kind, next(iter(values))) for kind, values in space.items() if kind != "memory"]
     for turn, (size, other) in enumerate(product(sizes, others)):
-        draw = steer(_sketch(capability, turn), capability, ledger, [size, other], turn)
+        draw = steer(_sketch(capability, turn), capability, gaps, [size, other], turn)
         if int(size[1]) <= 300:
             assert size in realise(draw).origin.labels, (size, other)
 
@@ -107,10 +107,10 @@ def test_the_space_names_every_layout_and_every_recipe_for_weights() -> None:
 def test_many_wishes_at_once_do_not_make_a_huge_case() -> None:
     """Many rows are wished for, and long ones, and several axes: never all of it."""
     capability = next(each for each in CAPABILITIES if each.op == "rms_norm" and each.able.weight_rows)
-    ledger = Ledger(space_of([capability]))
-    gaps = [("n", "65537"), ("rows", "265"), ("x layout", "padded"), ("tail of 256", "7")]
-    for order in permutations(gaps):
-        draw = steer(_sketch(capability, 1), capability, ledger, order, 1)
+    gaps = corners_of(capability).gaps(0, 0)
+    wanted = [("n", "65537"), ("rows", "265"), ("x layout", "padded"), ("tail of 256", "7")]
+    for order in permutations(wanted):
+        draw = steer(_sketch(capability, 1), capability, gaps, order, 1)
         assert order[0][0] != "n" or draw.n == 65537
         assert order[0][0] != "rows" or draw.rows == 265
         assert draw.rows == 1 or draw.rows * draw.n <= LARGEST_CASE

@@ -13,9 +13,9 @@ from fuzz.base.case import Case, contiguous
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.generate.search import StopSearch, search
 from fuzz.generate.space import space_of
 from fuzz.judge.judge import Judge
+from fuzz.tests.common.examples import first_cases
 from fuzz.tests.common.planted import HEAD, a_case, c_target
 
 
@@ -25,15 +25,7 @@ def _kernel(**able: object) -> Kernel:
 
 
 def _cases(*kernels: Kernel, count: int = 300) -> list[Case]:
-    seen: list[Case] = []
-
-    def consume(batch: list[Case]) -> None:
-        seen.extend(batch)
-        if len(seen) >= count:
-            raise StopSearch
-
-    search("rms_norm", 1, consume, kernels)
-    return seen
+    return first_cases("rms_norm", 1, kernels, count=count)
 
 
 def _is_empty(case: Case) -> bool:
@@ -59,7 +51,7 @@ def test_none_is_drawn_for_a_kernel_that_takes_none() -> None:
     space = space_of([kernel.capability])
     assert "0" not in space["n"]
     assert "0" not in space["rows"]
-    others = _cases(kernel, _kernel())
+    others = _cases(kernel, _kernel(), count=1000)
     assert any(map(_is_empty, others)), "other kernels of the run keep theirs"
     assert not any(kernel.capability.is_dispatched(case) for case in others if _is_empty(case))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
+from fuzz.base.case import ITEMSIZE, Output, Tensor
 from fuzz.generate.plan import EVEN
-from fuzz.generate.search import StopSearch, search
+from fuzz.tests.common.examples import first_cases
 
 
 def _is_even(tensor: Tensor | Output) -> bool:
@@ -19,14 +19,7 @@ def _is_even(tensor: Tensor | Output) -> bool:
 
 def test_some_cases_are_even_in_every_tensor() -> None:
     """Compilers load in vectors only where all addresses and distances allow it, which chance hardly ever does."""
-    cases: list[Case] = []
-
-    def keep(batch: list[Case]) -> None:
-        cases.extend(batch)
-        if len(cases) >= 480:
-            raise StopSearch
-
-    search("fused_add_rms_norm", 5, keep, load(built_in()).kernels)
+    cases = first_cases("fused_add_rms_norm", 5, load(built_in()).kernels, count=480)
     even = [
         case
         for case in cases

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.case import Case, CaseError
+from fuzz.base.case import CaseError
 from fuzz.base.draw import GIVEN
 from fuzz.base.op import OPS
 from fuzz.generate.big import SERIES, Big, big_case
 from fuzz.generate.realise import draw_of, realise
-from fuzz.generate.search import StopSearch, search
-from fuzz.tests.common.examples import any_case, plain
+from fuzz.tests.common.examples import any_case, first_cases, plain
 
 KERNELS = load(built_in()).kernels
 
@@ -32,14 +31,7 @@ def test_a_draw_of_a_case_gives_it_back(op: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("op", list(OPS))
 def test_a_draw_of_a_searched_case_gives_it_back(op: str) -> None:
     """Of those too whose tensors share memory, and of invalid ones."""
-    cases: list[Case] = []
-
-    def consume(batch: list[Case]) -> None:
-        cases.extend(batch)
-        if len(cases) > 400:
-            raise StopSearch
-
-    search(op, 3, consume, KERNELS)
+    cases = first_cases(op, 3, KERNELS, count=900)
     assert any(not case.apart for case in cases)
     for case in cases:
         assert realise(draw_of(case)).digest == case.digest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 
 import pytest
 
@@ -13,8 +14,9 @@ from fuzz.base.op import OPS
 from fuzz.generate.capabilities import anything
 from fuzz.generate.plan import plan
 from fuzz.generate.relatives import LENGTH, VARIED, sequence
-from fuzz.generate.search import SEQUENCE_EVERY, StopSearch, search
+from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import Sketch
+from fuzz.generate.turn import SEQUENCE_EVERY
 
 KERNELS = load(built_in()).kernels
 
@@ -68,18 +70,12 @@ def test_a_kernel_that_takes_little_gets_what_it_takes() -> None:
             assert _varied(first, relative) in ("eps", "n", "values")
 
 
-def test_a_search_begins_every_other_batch_with_a_sequence() -> None:
-    batches: list[list[Case]] = []
-
-    def consume(cases: list[Case]) -> None:
-        batches.append(cases)
-        if len(batches) == 8:
-            raise StopSearch
-
-    search("rms_norm", 5, consume, KERNELS)
-    for number, cases in enumerate(batches):
-        repeated = cases[0].digest == cases[LENGTH - 1].digest
-        assert repeated is (number % SEQUENCE_EVERY == 0)
-    batches.clear()
-    search("rms_norm", 5, consume, KERNELS, sequences=False)
-    assert not any(cases[0].digest == cases[LENGTH - 1].digest for cases in batches)
+def test_a_search_begins_every_other_turn_of_a_capability_with_a_sequence() -> None:
+    search, before = Search("rms_norm", 5, KERNELS), Counter[Capability]()
+    for turn in islice(search.turns(), 60):
+        made, _ = search.cases(turn, b"")
+        repeated = made[0].case.digest == made[LENGTH - 1].case.digest
+        assert repeated is (before[search.capability(turn)] % SEQUENCE_EVERY == 0)
+        before[search.capability(turn)] += 1
+    plain = islice(batches(Search("rms_norm", 5, KERNELS, sequences=False)), 20)
+    assert not any(made[0].case.digest == made[LENGTH - 1].case.digest for made in plain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.dtypes import from_bits
-from fuzz.generate.search import StopSearch, search
+from fuzz.tests.common.examples import searched
 
 Model = Callable[[Case], Mapping[str, bytes]]
 
@@ -18,15 +19,7 @@ Model = Callable[[Case], Mapping[str, bytes]]
 @pytest.fixture(scope="session")
 def some_cases() -> list[Case]:
     """The first cases of a search."""
-    found: list[Case] = []
-
-    def consume(cases: list[Case]) -> None:
-        found.extend(case for case in cases if _is_plain(case))
-        if len(found) >= 1200:
-            raise StopSearch
-
-    search("rms_norm", 5, consume, load(built_in()).kernels)
-    return found
+    return list(islice(filter(_is_plain, searched("rms_norm", 5, load(built_in()).kernels)), 1200))
 
 
 def _is_plain(case: Case) -> bool:

@@ -16,7 +16,6 @@ from fuzz.tests.common.running import Running, read_until
 from fuzz.uses.nightly.opening import Turn, next_turn, searching_time, slice_seed
 from fuzz.uses.search import stopping as stopping_module
 from fuzz.uses.search.stopping import OutOfTime, Stopping
-from fuzz.uses.search.turns import FairSchedule
 from oracles.numerics import Numerics
 from oracles.summation import Lanes, Sequential
 
@@ -110,19 +109,6 @@ def test_the_worst_case_climbs_away_from_the_budget_as_n_grows() -> None:
     assert climb(sequential, 1, "f32") == 1
     assert climb(sequential, 64, "f32") < climb(sequential, 4096, "f32") < climb(sequential, 32768, "f32")
     assert climb(lanes, 4096, "f32") < climb(sequential, 4096, "f32")
-
-
-def test_a_slow_target_rests_when_it_had_its_part_of_the_time_and_never_for_good() -> None:
-    busy, now = {"slow": 0.0, "quick": 0.0}, [100.0]
-    shares = FairSchedule(lambda: busy, jobs=2, clock=lambda: now[0])
-    assert shares() == frozenset()
-    busy["slow"] = 2.5  # of the first tenth of a second, more than its head start and its half of two processors
-    now[0] = 100.1
-    assert shares() == {"slow"}
-    now[0] = 101.0
-    assert shares() == frozenset(), "its share has grown"
-    busy["slow"], now[0] = 60.0, 150.0
-    assert shares() == {"slow"}, "one of two targets on two processors may be at work all the time, and no more"
 
 
 def test_part_of_a_long_night_is_kept_for_what_a_slice_finds() -> None:

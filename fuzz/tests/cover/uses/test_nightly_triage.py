@@ -13,7 +13,7 @@ from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import contiguous
+from fuzz.base.case import Case, contiguous
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings import casefile
@@ -23,11 +23,10 @@ from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore, Position
 from fuzz.findings.database_views import view
 from fuzz.findings.store import FileStore, Unsaved
-from fuzz.findings.tally import Tally
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.planted import a_case
-from fuzz.uses.nightly.opening import Turn, begin_slice, note_targets, open_night
+from fuzz.uses.nightly.opening import Turn, begin_slice, open_night
 from fuzz.uses.nightly.recorder import Recorder
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.stopping import Stopping
@@ -39,6 +38,10 @@ def _no_eps() -> Target:
     kernel = replace(generic, name="no-eps", edits=(("n, eps)", "n, 0.0f * eps)"),))
     [target] = [target for target in expand([kernel], this_host()) if target.id.endswith("@native:gcc-O2")]
     return target
+
+
+def _nothing(judgement: Judgement) -> tuple[Case, ...]:
+    return ()
 
 
 def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_path: Path) -> None:
@@ -54,7 +57,7 @@ def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_pa
         assert book.add("no-eps", case, replace(judgement, verdict=Verdict.FAIL_NONFINITE), {}) is bucket
         sources.pop(0)
         position = Position(1, 1, 0.0, time.monotonic())
-        triage = NightTriage(pool, [target], book, position, stopping, limit_s=4000.0)
+        triage = NightTriage(pool, [target], book, position, stopping, limit_s=4000.0, before=_nothing)
         assert triage.explain_one()
         assert not triage.explain_one(), "nothing is waiting any more"
     told = book.batch.buckets[bucket.name]
@@ -84,7 +87,9 @@ def test_what_an_earlier_session_has_found_is_recalled_from_its_file_and_explain
     [bucket] = book.buckets.values()
     assert bucket.finding is None
     with WorkerPool([target]) as pool, Stopping(3600.0) as stopping:
-        assert NightTriage(pool, [target], book, opened.position, stopping, limit_s=4000.0).explain_one()
+        assert NightTriage(
+            pool, [target], book, opened.position, stopping, limit_s=4000.0, before=_nothing
+        ).explain_one()
     assert book.commit() == ""
     [seen] = view(engine).buckets
     assert (seen.count, seen.row.need, seen.row.triaged) == (1, "fails alone", seen.row.digest)
@@ -108,33 +113,6 @@ def test_only_the_target_that_failed_shows_that_a_kept_case_passes_now(tmp_path:
     position = Position(1, 1, 0.0, time.monotonic())
     for among, passes in ((targets[1:], set()), (targets, {"bug"})):
         book.batch = Unsaved()
-        recorder = Recorder(by_id, book, Tally(), position, Stopping(1.0), print)
+        recorder = Recorder(by_id, book, position, Stopping(1.0), print)
         recorder.judged(case, [judge.judge(target) for target in among])
         assert book.batch.passed == passes
-
-
-def test_a_batch_that_is_cut_off_takes_no_file_from_the_database(tmp_path: Path) -> None:
-    """A smaller case was found in it, and is not saved: the larger one is still what the database names."""
-    generic = load(built_in()).kernel("generic")
-    [target] = [t for t in expand([generic], this_host()) if t.id == "c-generic@native:gcc-O2"]
-    engine = open_state(tmp_path / "state.sqlite")
-    opened = open_night(engine, 5, 60.0, "", {}, resume=False)
-    store = DatabaseStore(engine, tmp_path / "findings", opened.position)
-    book = FindingBook(store, lambda: Source(5, "a search"), {target.id: target}, by_family)
-    note_targets(engine, opened.night, [target], {target.id: {"runs": True}})
-    begin_slice(engine, opened.position, Turn(0, "rms_norm", 5, 60.0))
-    recorder = Recorder(book.targets, book, Tally(), opened.position, Stopping(60.0), print)
-
-    def find(n: int) -> str:
-        case = a_case(contiguous((3, n)), bits=bytes(12 * n))
-        bucket = book.add("generic", case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC), {})
-        assert bucket.path is not None
-        return bucket.path.name
-
-    large = find(50)
-    recorder.progress(0.0)
-    find(3)
-    recorder.drop_batch()
-    assert recorder.save()
-    assert [bucket.path for bucket in store.load().values()] == [tmp_path / "findings" / large]
-    assert large in {path.name for path in (tmp_path / "findings").iterdir()}

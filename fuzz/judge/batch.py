@@ -1,0 +1,33 @@
+"""Judging a batch: what certainly passes of many small cases is decided for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from fuzz.adapters.target import Target
+from fuzz.judge.judge import EntryJudge
+from fuzz.judge.values import CaseOracle, Query
+from oracles import batch, truth
+from oracles.problem import ProblemError
+
+
+def settle(asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
+    """Let oracles know the answers to those of their queries that certainly pass. It only saves time: they find the
+    others by themselves when they are asked, and would have found these."""
+    fit: dict[CaseOracle, tuple[truth.Truth, list[batch.Query]]] = {}
+    for oracle, queries in asked.items():
+        with suppress(ProblemError):  # the same comes of judging one of its outcomes, and is said about that one
+            fit[oracle] = oracle.truth, [(numerics, oracle.receive(bits)) for numerics, bits in queries]
+    for oracle, found in zip(fit, truth.settle(list(fit.values())), strict=True):
+        answers = zip(asked[oracle], found, strict=True)
+        oracle.known.update((query, answer) for query, answer in answers if answer is not None)
+
+
+def asked_of(judges: Iterable[EntryJudge], targets: Mapping[str, Target]) -> Mapping[CaseOracle, Sequence[Query]]:
+    """What judging these will ask; a second run of the same case has the same oracle."""
+    asked: dict[CaseOracle, dict[Query, None]] = {}
+    for judge in judges:
+        queries = judge.queries([targets[target] for target in judge.outcomes])
+        asked.setdefault(judge.oracle, {}).update(dict.fromkeys(queries))
+    return {oracle: tuple(queries) for oracle, queries in asked.items()}

@@ -1,0 +1,166 @@
+"""A search by many processes: the same cases and verdicts however many there are, and nothing is lost with one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuzz.adapters.target import Target
+from fuzz.execute.pool import WorkerPool
+from fuzz.findings.book import FindingBook, book_in
+from fuzz.findings.tally import Observer, Tally
+from fuzz.generate.search import SHARDS, Search
+from fuzz.generate.turn import BATCH
+from fuzz.laws.registry import declared
+from fuzz.tests.common.hunting import GENERIC, PACK, target_of
+from fuzz.tests.common.three_bugs import THREE
+from fuzz.uses.search.course import Course, in_order, known_at
+from fuzz.uses.search.crew import Processes
+from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.taker import Report, Terms
+
+LAWS = declared(PACK.kernels)
+
+
+def _crew(targets: Sequence[Target], processes: int) -> Processes:
+    terms = Terms([GENERIC], LAWS, ([target.id for target in targets],), records=True)
+    return Processes(targets, terms, (processes,), lambda mine: WorkerPool(mine, jobs=1))
+
+
+def _searched(
+    folder: Path, targets: Sequence[Target], processes: int, cases: int, *observers: Observer
+) -> tuple[Tally, FindingBook, list[dict[str, Any]], Processes]:
+    """A counted search in so many processes; its records are in the order of the search."""
+    records: list[dict[str, Any]] = []
+
+    def keep(lines: Iterable[str]) -> None:
+        records.extend(map(json.loads, lines))
+
+    book = book_in(folder, 1)
+    with ExitStack() as stack:
+        crew = stack.enter_context(_crew(targets, processes))
+        pool = stack.enter_context(WorkerPool(targets))
+        runner = Runner(
+            pool, targets, Limits(max_cases=cases), book, LAWS, [GENERIC], observers, crew=crew, terms=crew.terms,
+            records=keep,
+        )  # fmt: skip
+        tally = runner.run("rms_norm", 3)
+        assert runner.in_flight == 0
+    return tally, book, records, crew
+
+
+@pytest.fixture(scope="module")
+def targets() -> list[Target]:
+    """A kernel with three bugs, and the one that it was made of."""
+    return [target_of(THREE, "O2"), target_of(GENERIC, "O2")]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(targets: list[Target], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return _searched(tmp_path_factory.mktemp("one"), targets, 1, 700)
+
+
+def test_the_same_cases_and_verdicts_in_one_process_two_and_five(
+    undisturbed: Any, targets: list[Target], tmp_path: Path
+) -> None:
+    tally, book, records, _ = undisturbed
+    assert tally.cases == 700
+    assert tally.findings > 20
+    assert len({record["name"].split(":")[2] for record in records}) > 16  # shards
+    for processes in (2, 5):
+        again, found, others, crew = _searched(tmp_path / str(processes), targets, processes, 700)
+        assert others == records
+        assert (again.cases, again.judged, again.findings) == (tally.cases, tally.judged, tally.findings)
+        assert again.visits == tally.visits
+        assert again.laws == tally.laws
+        assert {name: bucket.sightings for name, bucket in found.buckets.items()} == {
+            name: bucket.sightings for name, bucket in book.buckets.items()
+        }
+        assert crew.count == processes
+        assert 0 < crew.most_bytes < 1 << 30
+
+
+def test_guides_exchange_what_they_know_whatever_process_knows_it(undisturbed: Any) -> None:
+    _, _, records, _ = undisturbed
+    numbers = [int(record["name"].rpartition(":")[2]) for record in records]
+    relatives = [number for number in numbers if number % 32 > BATCH]
+    assert len(relatives) > 20
+
+
+def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost_or_counted_twice(
+    undisturbed: Any, targets: list[Target], tmp_path: Path
+) -> None:
+    class Killer(Observer):
+        killed = 0
+
+        def progress(self, elapsed: float) -> None:
+            if self.killed < 2:
+                self.killed += 1
+                os.kill(crews[0].pids[0], signal.SIGKILL)
+
+    crews: list[Processes] = []
+    make = Processes.__enter__
+
+    def entered(crew: Processes) -> Processes:
+        crews.append(crew)
+        return make(crew)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Processes, "__enter__", entered)
+        again, found, records, crew = _searched(tmp_path, targets, 2, 700, Killer())
+    tally, book, expected, _ = undisturbed
+    assert crew.deaths == 2
+    assert records == expected
+    assert (again.cases, again.judged, again.findings) == (tally.cases, tally.judged, tally.findings)
+    assert {name: b.sightings for name, b in found.buckets.items()} == {n: b.sightings for n, b in book.buckets.items()}
+
+
+def test_a_turn_knows_the_first_half_of_those_before_it_or_all_but_the_last_63() -> None:
+    for place in range(1000):
+        known = known_at(place)
+        assert known <= place
+        assert known <= known_at(place + 1) <= known + 2
+        # A shard has its next turn for a capability 64 places later, and what that follows from is judged.
+        assert place < SHARDS or known > place - SHARDS
+    assert known_at(3) == 0
+    assert known_at(40) == 20
+
+
+def test_every_shard_has_a_turn_for_a_chosen_capability_before_any_has_its_next() -> None:
+    search = Search("rms_norm", 1, PACK.kernels)
+    for capability in search.capabilities:
+        turns = [
+            turn
+            for turn, _ in zip(in_order(search, [capability]), range(400), strict=False)
+            if not isinstance(turn, int)
+        ]
+        for first in range(0, 256, SHARDS):
+            assert len({turn.shard for turn in turns[first : first + SHARDS]}) == SHARDS
+
+
+def test_reports_count_in_the_order_of_the_search_and_the_last_one_is_cut() -> None:
+    search = Search("rms_norm", 1, [GENERIC])
+    course = Course(search, "rms_norm", 1, search.capabilities, most=40)
+    tasks = [task for task in (course.next_task(), course.next_task(), course.next_task()) if task is not None]
+    assert course.next_task() is None  # no more are needed
+
+    def ended(place: int, cases: int) -> list[int]:
+        return [report.task.place for report in course.joined(Report(tasks[place], Tally(cases=cases)))]
+
+    assert ended(1, 17) == []
+    assert ended(0, 16) == [0, 1]
+    assert ended(2, 20) == []
+    again = course.next_task()
+    assert again is not None
+    assert again == replace(tasks[2], most=7)
+    assert [report.task.place for report in course.joined(Report(again, Tally(cases=7)))] == [2]
+    assert course.done
+    assert course.entries == 40

@@ -1,0 +1,187 @@
+"""The course of one search: which turn comes next, what each of them may know, and the order in which they count.
+
+Turns are taken by many processes, and end in any order. They count in the order of the search, and each knows of those
+before it what its place says: so that cases, verdicts and the end of a counted search are the same however many
+processes there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from fuzz.base.capability import Capability
+from fuzz.generate.search import SHARDS, Search, Turn
+from fuzz.generate.turn import BATCH
+from fuzz.uses.search.taker import Report, Taker, Task
+
+_LEAST_LAG = 3
+"""A turn need not wait for the three before it: two are on their way in one process, and one is being judged."""
+_MOST_LAG = SHARDS - 1
+"""After so many turns a shard has its next one, for which it must have ended the one before."""
+_FOR_ALL = 3
+"""Slow targets are given so many turns of each search first: some kernels take few cases."""
+_WAITING = 256
+"""So many turns wait for a group of slow targets. In a search that ends with its time, older ones are left out."""
+
+
+def known_at(place: int) -> int:
+    """How many of the turns before that place must be judged before it may be drawn: all but the last half of them, or
+    the last 63. A guide that waits for fewer would leave processors idle, and one that waits for more learns late."""
+    return max(0, place - min(_MOST_LAG, max(_LEAST_LAG, place // 2)))
+
+
+def in_order(search: Search, chosen: Collection[Capability], *, big_first: bool = False) -> Iterator[Turn | int]:
+    """The turns of a search for the chosen capabilities, without an end. Each of the big cases comes once so many turns
+    came before it or, with `big_first`, as soon as may be."""
+    big = deque((due.place if big_first else due.after, due.number) for due in search.big_series)
+    for number, turn in enumerate(search.turns(chosen)):
+        while big and big[0][0] <= number:
+            yield big.popleft()[1]
+        yield turn
+
+
+def one_by_one(
+    taker: Taker, op: str, seed: int, most: float = math.inf, *, big_first: bool = False
+) -> Iterator[Report]:
+    """The reports of a search that this process takes alone, one turn after the other: the cases are those of any."""
+    known, states = taker.searched(op, seed), dict[tuple[int, Capability], bytes]()
+    search = known.search
+    for place, turn in enumerate(in_order(search, search.capabilities, big_first=big_first)):
+        shard = (turn.shard, search.capability(turn)) if isinstance(turn, Turn) else None
+        state = states.get(shard, b"") if shard is not None else b""
+        taker.begin(
+            Task(place, op, seed, turn, state, known=known_at(place), most=None if most == math.inf else int(most))
+        )
+        report = taker.end()
+        known.lessons.append(report.lessons)
+        if shard is not None:
+            states[shard] = report.state
+        most -= report.tally.cases
+        yield report
+        if most <= 0:
+            return
+
+
+@dataclass
+class Course:
+    """One search. Its reports are joined in order by `joined`."""
+
+    search: Search
+    op: str
+    seed: int
+    chosen: Collection[Capability]
+    """The capabilities for which turns are drawn."""
+    most: float = math.inf
+    """The number of entries with which it ends."""
+    corners: Sequence[bool] = ()
+    """Of each group of slow targets: whether they alone can be given some cases, which are looked for in every turn."""
+    slow_every: int = 24
+    """Slow targets are given one turn in this many."""
+    timed: bool = False
+    """Whether it ends with its time, so that slow targets may leave turns out."""
+    lessons: list[Sequence[object]] = field(default_factory=list)
+    """Of all places that are judged, in order."""
+    entries: int = 0
+    """How many are judged and count."""
+    done: bool = False
+    """Whether everything that counts is joined."""
+
+    def __post_init__(self) -> None:
+        self._steps = in_order(self.search, self.chosen)
+        self._next = 0
+        self._states: dict[tuple[int, Capability], bytes] = {}
+        self._ended: dict[int, Report] = {}
+        self._again: deque[Task] = deque()
+        self._slow: dict[int, deque[Task]] = {group + 1: deque() for group in range(len(self.corners))}
+        self._slow_out = 0
+        self._closed = False
+
+    def next_task(self, group: int = 0) -> Task | None:
+        """The next turn for a group of targets; None where there is none now."""
+        if group:
+            waiting = self._slow[group]
+            if not waiting or waiting[0].place >= len(self.lessons):
+                return None  # that the search does not end before it is not known yet
+            self._slow_out += 1
+            return waiting.popleft()
+        if self._again:
+            return self._again.popleft()
+        if self.done or known_at(self._next) > len(self.lessons) or self._next >= self._most_turns:
+            return None
+        place, turn = self._next, next(self._steps)
+        self._next += 1
+        state = self._states.get(self._key(turn), b"") if isinstance(turn, Turn) else b""
+        task = Task(place, self.op, self.seed, turn, state, known=known_at(place))
+        self._queue_for_slow(task)
+        return task
+
+    def joined(self, report: Report) -> Iterator[Report]:
+        """The reports that count now that this one has ended, in order."""
+        if report.task.group:
+            self._slow_out -= 1
+            yield report
+            return
+        self._ended[report.task.place] = report
+        while not self.done and len(self.lessons) in self._ended:
+            first = self._ended.pop(len(self.lessons))
+            left = self.most - self.entries
+            if first.tally.cases > left:
+                self._again.append(replace(first.task, most=int(left)))
+                return
+            self._join(first)
+            yield first
+
+    def late(self) -> Iterable[Report]:
+        """What ended after a search was stopped by its time, or by somebody: it counts all the same."""
+        found = [] if self._closed else [self._ended[place] for place in sorted(self._ended)]
+        self._ended.clear()
+        return found
+
+    @property
+    def slow_left(self) -> bool:
+        """Whether slow targets have turns to take yet, or have some on their way."""
+        return self._slow_out > 0 or any(queue and queue[0].place < len(self.lessons) for queue in self._slow.values())
+
+    @property
+    def _most_turns(self) -> float:
+        """No more than are needed: a turn has BATCH entries at least, but for that of a big case."""
+        return math.inf if self.most == math.inf else len(self.lessons) + math.ceil((self.most - self.entries) / BATCH)
+
+    def stop(self) -> None:
+        """No further turn begins."""
+        self.done = True
+        for waiting in self._slow.values():
+            waiting.clear()
+
+    def close(self) -> None:
+        """Nothing more counts."""
+        self.stop()
+        self._closed = True
+
+    def _key(self, turn: Turn) -> tuple[int, Capability]:
+        return turn.shard, self.search.capability(turn)
+
+    def _queue_for_slow(self, task: Task) -> None:
+        whole = task.place < _FOR_ALL or task.place % self.slow_every == 0
+        for group, waiting in self._slow.items():
+            if not whole and not self.corners[group - 1]:
+                continue
+            waiting.append(replace(task, group=group, whole=whole))
+            if self.timed and len(waiting) > _WAITING:
+                waiting.popleft()
+
+    def _join(self, report: Report) -> None:
+        task = report.task
+        self.lessons.append(report.lessons)
+        self.entries += report.tally.cases
+        if isinstance(task.turn, Turn):
+            self._states[self._key(task.turn)] = report.state
+        if self.entries >= self.most:
+            self.done = self._closed = True
+            for waiting in self._slow.values():
+                kept = [each for each in waiting if each.place <= task.place]
+                waiting.clear()
+                waiting.extend(replace(each, most=task.most) if each.place == task.place else each for each in kept)

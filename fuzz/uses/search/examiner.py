@@ -1,0 +1,92 @@
+"""The examiner: cases are executed on a pool and judged, a batch at a time; what came of a batch is one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
+from fuzz.base.outcome import Outcome
+from fuzz.base.verdict import Verdict
+from fuzz.execute.pool import Batch, Pool
+from fuzz.findings.book import error_words
+from fuzz.findings.tally import Sighting, Tally
+from fuzz.judge.batch import asked_of, settle
+from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.laws.registry import Entry
+
+
+@dataclass
+class Examined:
+    """What came of a batch."""
+
+    tally: Tally
+    judgements: list[Sequence[Judgement]] = field(default_factory=list)
+    """Of each entry, in order."""
+    sightings: list[Sighting] = field(default_factory=list)
+    errors: list[tuple[str, Case]] = field(default_factory=list)
+    """Errors of ours: in words, and the case whose outcome could not be judged."""
+
+
+class Examiner:
+    """Runs entries on the targets of a pool, and judges them."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        targets: Iterable[Target],
+        *,
+        accuracy: bool = False,
+        told: Callable[[EntryJudge], None] = lambda judge: None,
+    ) -> None:
+        """With `accuracy`, tallies keep the worst passing runs by row length; `told` hears of each entry."""
+        self.pool = pool
+        self.targets: Mapping[str, Target] = {target.id: target for target in targets}
+        self._accuracy = accuracy
+        self._told = told
+
+    def submit(self, entries: Sequence[Entry], without: Collection[str] = ()) -> Batch:
+        """Send the entries to all targets that take them, but for those in `without`; at once. A twin follows its case
+        in one batch."""
+        return self.pool.submit([entry.case for entry in entries], without)
+
+    def examined(self, entries: Sequence[Entry], batch: Batch) -> Examined:
+        """Wait for the outcomes, and judge them."""
+        found = Examined(Tally(accuracy={} if self._accuracy else None))
+        judges = list(self._judges(entries, batch.outcomes()))
+        with suppress(Exception):  # whoever judges the case comes upon the same error, and can say about which one
+            settle(asked_of(judges, self.targets))
+        for judge in judges:
+            judgements = [self._judgement(judge, self.targets[target], found) for target in judge.outcomes]
+            self._note(judge, judgements, found)
+            self._told(judge)
+        return found
+
+    def _judges(self, entries: Sequence[Entry], outcomes: Sequence[Mapping[str, Outcome]]) -> Iterator[EntryJudge]:
+        before: EntryJudge | None = None
+        for entry, ran in zip(entries, outcomes, strict=True):
+            contracts = dict.fromkeys(self.targets[target].numerics for target in ran)
+            before = EntryJudge(entry, ran, before, contracts)
+            yield before
+
+    def _judgement(self, judge: EntryJudge, target: Target, found: Examined) -> Judgement:
+        """An error of ours over one target's outcome loses nothing of the others; the book says it at the end."""
+        try:
+            return judge.judge(target)
+        except Exception as error:
+            case, words = judge.entry.case, f"internal error: {error_words(error)}"
+            found.errors.append((words, case))
+            return Judgement(target.id, case.digest, Verdict.ORACLE_GAVE_UP, reason=words)
+
+    def _note(self, judge: EntryJudge, judgements: Sequence[Judgement], found: Examined) -> None:
+        entry = judge.entry
+        found.judgements.append(judgements)
+        found.tally.count(entry.case, judgements, self.targets)
+        if entry.check is not None and judge.checked:
+            found.tally.laws[entry.check.name] += len(judge.checked)
+        failing = [judgement for judgement in judgements if judgement.verdict.is_finding]
+        if failing:
+            verdicts = {judgement.target: judgement.verdict.value for judgement in judgements}
+            found.sightings += [Sighting(judge.evidence(each), each, verdicts) for each in failing]

@@ -1,0 +1,139 @@
+"""A member of a crew: a process that takes the turns it is sent, on workers of its own, and reports each of them."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import queue
+import resource
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from fuzz.adapters.target import NotRun, Target
+from fuzz.execute.lane import Wait
+from fuzz.execute.pool import WorkerPool
+from fuzz.uses.search.taker import AHEAD, Taker, Terms
+from fuzz.uses.search.wire import Json, Tail, case_to, joined, lessons_from, parted, report_to, task_from
+
+TOLD_S = 1.0
+"""A case that runs for so many seconds is told of, and no more often: a live line names it from two on."""
+_PARENT_DEATH = 1
+"""PR_SET_PDEATHSIG, in prctl(2)."""
+
+
+class Member:
+    """Takes turns until its connection is closed."""
+
+    def __init__(self, connection: Connection, targets: Sequence[Target], terms: Terms, pool: WorkerPool) -> None:
+        self._connection, self._targets, self._terms, self._pool = connection, targets, terms, pool
+        self._taker: Taker | None = None
+        self._inbox: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
+        self._cut = False
+        self._told = 0.0
+
+    def serve(self) -> None:
+        """Take turns. What is sent is received at once by a thread, so that neither side waits for the other."""
+        threading.Thread(target=self._receive, daemon=True).start()
+        while True:
+            idle = self._taker is None or not self._taker.on_their_way
+            with suppress(queue.Empty):
+                message = self._inbox.get(block=idle)
+                if message is None:
+                    return
+                self._obey(message)
+                if self._taker is None or self._taker.on_their_way < AHEAD:
+                    continue
+            if self._taker is not None and self._taker.on_their_way:
+                self._report(self._taker)
+
+    def _receive(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                head, _ = parted(self._connection.recv_bytes())
+                if "cut" in head:
+                    self._cut = True
+                else:
+                    self._inbox.put(head)
+        self._inbox.put(None)
+        self._cut = True
+
+    def _obey(self, message: Json) -> None:
+        if "calls" in message:
+            target, digest = message["calls"]
+            calls = self._taker.calls.before((target, digest)) if self._taker is not None else ()
+            tail = Tail()
+            self._send({"calls": [case_to(case, tail) for case in calls]}, tail)
+            return
+        if self._taker is None:
+            self._taker = self._started()
+        self._cut = False
+        task = task_from(message["task"])
+        known = self._taker.searched(task.op, task.seed)
+        known.lessons += [lessons_from(each, known.search.capabilities) for each in message["lessons"]]
+        self._taker.kept = {(target, digest) for target, digest in message["kept"]}
+        self._taker.begin(task)
+
+    def _started(self) -> Taker:
+        """Workers are started with the first turn: by then what they run is built."""
+        pool = self._pool.__enter__()
+        pool.watch = self._watch
+        missing = {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
+        self._send({"missing": missing}, Tail())
+        return Taker(pool, self._targets, self._terms)
+
+    def _report(self, taker: Taker) -> None:
+        report, tail = taker.end(), Tail()
+        capabilities = taker.searched(report.task.op, report.task.seed).search.capabilities
+        head = report_to(report, capabilities, tail)
+        self._send({"report": head, "bytes": resident(), "restarts": self._pool.restarts}, tail)
+
+    def _watch(self, waits: Sequence[Wait]) -> Collection[str]:
+        """Tell of what takes long; once it is cut, wait for nothing."""
+        now, long = time.monotonic(), [wait for wait in waits if wait.seconds >= TOLD_S]
+        if long and now - self._told >= TOLD_S:
+            self._told = now
+            self._send({"waits": [(each.target, each.words, each.seconds, each.limit) for each in long]}, Tail())
+        return [wait.target for wait in waits] if self._cut else ()
+
+    def _send(self, head: Json, tail: Tail) -> None:
+        self._connection.send_bytes(joined(head, tail))
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def be_member(
+    connection: Connection, others: Sequence[Connection], targets: Sequence[Target], terms: Terms,
+    make_pool: Callable[[Sequence[Target]], WorkerPool],
+) -> None:  # fmt: skip
+    """What a forked process does, until it ends. `others` are ends of connections that are not its own."""
+    # The parent's signals and its end are not ours: keyboards and CI send a stop to a whole process group.
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, signal.SIG_DFL)
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
+    for each in others:  # while copies of them are open, their closing is not seen
+        each.close()
+    gc.freeze()  # what the parent had is not looked through, and not copied, at every collection
+    pool = make_pool(targets)
+    try:
+        Member(connection, targets, terms, pool).serve()
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the parent is gone
+    except BaseException as error:
+        words = "".join(traceback.format_exception(error))
+        with suppress(OSError):
+            connection.send_bytes(joined({"error": f"{type(error).__name__}: {error}", "traceback": words}, Tail()))
+    pool.stop()
+    os._exit(0)

@@ -1,0 +1,69 @@
+"""The record of a search: what its guides were told, in the order of its turns. From it the cases that they proposed
+come back bit for bit; all others follow from seed, shard and number alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fuzz.base.errors import UsageError
+from fuzz.base.files import write_whole
+from fuzz.findings.book import FindingBook
+from fuzz.generate.search import PLACES, Search, Turn
+from fuzz.generate.turn import BATCH, Made
+from fuzz.uses.search.course import Course, in_order, known_at
+from fuzz.uses.search.guide import Elite, Guide
+from fuzz.uses.search.wire import lessons_from
+
+_KIND, _VERSION = "kernelfuzz search", 1
+_MOST_BYTES = 1 << 28
+"""A record is no longer. An hour of search on sixteen processors leaves some megabytes."""
+_MOST_ELEMENTS = 1 << 24
+"""A draw of a record asks for no larger tensor: none of a search has more elements."""
+
+
+def record_path(folder: Path, op: str, seed: int) -> Path:
+    """Where the record of a search is kept, beside its findings."""
+    return folder / f"search-{seed}-{op}.jsonl"
+
+
+def keep_record(course: Course, book: FindingBook) -> None:
+    """Save the record where a finding of that search is a case that a guide proposed."""
+    origins = [b.case.origin for b in book.buckets.values() if b.finding is not None and b.case.op == course.op]
+    if any(isinstance(each.shard, int) and each.number % PLACES > BATCH for each in origins):
+        chosen = [place for place, each in enumerate(course.search.capabilities) if each in course.chosen]
+        lines = [{_KIND: _VERSION, "op": course.op, "seed": course.seed, "chosen": chosen}, *course.lessons]
+        path = record_path(book.store.folder, course.op, course.seed)
+        try:
+            write_whole(path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+        except OSError as error:
+            book.trouble = f"{path}: cannot be written: {error.strerror}"
+
+
+def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None:
+    """The case of that shard and number that a guide proposed; None where it proposed none. Raises UsageError for a
+    record that is missing, broken or of another pack."""
+    turn, place = Turn(shard, number // PLACES), number % PLACES
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UsageError(f"{path}: has more than {_MOST_BYTES >> 20} MiB: it is no record of a search")
+        first, *lines = path.read_text(encoding="utf-8").splitlines()
+        chosen = [search.capabilities[each] for each in json.loads(first)["chosen"]]
+        index = next(
+            index for index, each in enumerate(in_order(search, chosen)) if each == turn or index > len(lines) + PLACES
+        )
+        guide = Guide(search.seed)
+        for line in lines[: known_at(index)]:
+            lessons = lessons_from(json.loads(line), search.capabilities)
+            if any(isinstance(each, Elite) and each.draw.n * each.draw.rows > _MOST_ELEMENTS for each in lessons):
+                raise UsageError(f"{path}: asks for tensors that no search has")
+            guide.learn(lessons)
+    except OSError as error:
+        raise UsageError(
+            f"{search.seed}:{search.op}:{shard}:{number}: a guide proposed this case, and the record of the search is "
+            f"missing: {path}: {error.strerror}; see --findings, or replay its case file"
+        ) from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path}: is no record of this search: {error!r}") from error
+    found = guide.relatives(index, lambda each, draw, able: search.relative(draw, able, turn, BATCH + 1 + each))
+    return next((each.made for each in found if each.made.case.origin.number % PLACES == place), None)

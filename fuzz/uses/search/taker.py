@@ -1,0 +1,220 @@
+"""Taking turns: one process draws the cases of a turn, has them executed and judged, and reports what came of them."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from fuzz.adapters.target import NotRun, Target
+from fuzz.base.case import Case
+from fuzz.base.kernel import Kernel
+from fuzz.execute.pool import Batch, Pool
+from fuzz.execute.reach import Reserved
+from fuzz.findings.tally import Sighting, Tally
+from fuzz.generate.search import Search, Turn
+from fuzz.generate.turn import BATCH, Made
+from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.laws.registry import ONE_IN, Entry, declared, with_twins
+from fuzz.report.records import run_records
+from fuzz.uses.search.calls import CallLog, FindingId
+from fuzz.uses.search.examiner import Examined, Examiner
+from fuzz.uses.search.guide import Guide, Relative
+
+AHEAD = 2
+"""So many turns are on their way in one process: workers run one while the one before is judged."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One turn of a search, for one group of targets."""
+
+    place: int
+    """Its place in the order of the search."""
+    op: str
+    seed: int
+    turn: Turn | int
+    """A turn of a shard, or the number of a big case."""
+    state: bytes = b""
+    """Of the shard for the turn's capability."""
+    group: int = 0
+    """The group of targets that it is for: 0 are the quick ones."""
+    known: int = 0
+    """Its guide knows what the turns before this place have taught."""
+    most: int | None = None
+    """At most this many of its entries are run, where the search ends with them."""
+    resting: tuple[str, ...] = ()
+    """These targets are given nothing: their cases hung too often."""
+    whole: bool = True
+    """Whether its group is given all entries; else only those that no other group can be given."""
+
+
+@dataclass
+class Report:
+    """What came of a turn."""
+
+    task: Task
+    tally: Tally = field(default_factory=Tally)
+    state: bytes = b""
+    """Of the shard, for its next turn."""
+    sightings: list[Sighting] = field(default_factory=list)
+    lessons: Sequence[object] = ()
+    """What the guides learn from it: lessons, or what they are in a message. Whoever merges reports hands them on."""
+    errors: list[tuple[str, Case]] = field(default_factory=list)
+    records: list[str] = field(default_factory=list)
+    """A JSON object for each judged run, where they are wanted."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What all turns of a run have in common. The cases of a turn follow from the whole pack, whatever targets were
+    chosen."""
+
+    kernels: Sequence[Kernel]
+    """Those of the whole pack."""
+    laws: Sequence[str] = ()
+    """Those of the whole pack, by which cases get twins."""
+    groups: Sequence[Collection[str]] = ((),)
+    """The targets of each group; the first one are the quick ones."""
+    twin_one_in: int = ONE_IN
+    """Cases of which one gets a twin."""
+    slow_every: int = 24
+    """Slow targets are given one turn of a search in this many: a result takes them a hundred times as long."""
+    guided: bool = True
+    accuracy: bool = False
+    records: bool = False
+
+
+@dataclass
+class _Begun:
+    """A turn whose cases are on their way."""
+
+    task: Task
+    cases: Sequence[Made | Relative]
+    entries: Sequence[Entry]
+    batch: Batch
+    state: bytes
+
+
+class _Searched:
+    """A search as one process knows it: its draws and its guide."""
+
+    def __init__(self, op: str, seed: int, terms: Terms) -> None:
+        self.search = Search(op, seed, terms.kernels)
+        of_op = declared(kernel for kernel in terms.kernels if kernel.op == op)
+        self.laws = tuple(law for law in terms.laws if law in of_op)  # one that no kernel declares would show nothing
+        self.lessons: list[Sequence[object]] = []
+        """Those of each place, in order, as far as they are known here."""
+        self.latest = Guide(seed)
+        """The guide as it was asked for last: it knows nothing of places that are not judged."""
+        self._learned, self._seed = 0, seed
+
+    def guide(self, known: int) -> Guide:
+        """One that knows just the lessons of so many places."""
+        if known < self._learned:  # a turn that is taken again
+            self.latest, self._learned = Guide(self._seed), 0
+        for lessons in self.lessons[self._learned : known]:
+            self.latest.learn(lessons)
+        self._learned = max(known, self._learned)
+        return self.latest
+
+
+class Taker:
+    """Takes turns on a pool. Up to AHEAD of them may be on their way; they end in the order in which they began."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        targets: Sequence[Target],
+        terms: Terms,
+        told: Callable[[EntryJudge], None] = lambda judge: None,
+    ) -> None:
+        """`told` hears of each entry as it is judged."""
+        self.terms = terms
+        self.kept: Collection[FindingId] = ()
+        """The findings whose earlier calls may be asked for."""
+        self.calls = CallLog(lambda: self.kept)
+        self._pool = pool
+        self._targets = [target for target in targets if not isinstance(pool.statuses.get(target.id), NotRun)]
+        self._examiner = Examiner(pool, targets, accuracy=terms.accuracy, told=told)
+        self._searched: dict[tuple[str, int], _Searched] = {}
+        self._begun: deque[_Begun] = deque()
+        self._reserved: dict[int, Reserved] = {}
+
+    @property
+    def on_their_way(self) -> int:
+        """Turns that began and did not end."""
+        return len(self._begun)
+
+    def searched(self, op: str, seed: int) -> _Searched:
+        """The search of that op and seed; what was known of another one is forgotten."""
+        if (op, seed) not in self._searched:
+            self._searched = {
+                key: each
+                for key, each in self._searched.items()
+                if any(key == (b.task.op, b.task.seed) for b in self._begun)
+            }
+            self._searched[op, seed] = _Searched(op, seed, self.terms)
+        return self._searched[op, seed]
+
+    def begin(self, task: Task) -> None:
+        """Draw the cases of a turn, and send them to the workers."""
+        known, cases, state = self.searched(task.op, task.seed), list[Made | Relative](), b""
+        if isinstance(task.turn, Turn):
+            own, state = known.search.cases(task.turn, task.state)
+            cases += own
+            if self.terms.guided and task.group == 0:
+                turn = task.turn
+                cases += known.guide(task.known).relatives(
+                    task.place, lambda place, draw, able: known.search.relative(draw, able, turn, BATCH + 1 + place)
+                )
+        else:
+            big = known.search.big(task.turn, {target.kernel.capability for target in self._targets})
+            cases += [] if big is None else [big]
+        entries = with_twins([_case(each) for each in cases], known.laws, self.terms.twin_one_in)[: task.most]
+        if not task.whole:
+            entries = self._for_this_group_alone(task.group, entries)
+        without = {*task.resting} | {
+            name for number, group in enumerate(self.terms.groups) if number != task.group for name in group
+        }
+        self._begun.append(_Begun(task, cases, entries, self._examiner.submit(entries, without), state))
+
+    def forget(self) -> None:
+        """Wait for no turn that began."""
+        self._begun.clear()
+
+    def end(self) -> Report:
+        """Wait for the turn that began first, and judge it."""
+        begun = self._begun.popleft()
+        task, found = begun.task, self._examiner.examined(begun.entries, begun.batch)
+        report = Report(task, found.tally, begun.state, found.sightings, errors=found.errors)
+        for entry, judgements in zip(begun.entries, found.judgements, strict=True):
+            self.calls.judged(entry.case, judgements)
+            if self.terms.records:
+                name = f"{task.seed}:{task.op}:{entry.case.origin.place}"
+                records = run_records(entry.case, judgements, name)
+                report.records += [json.dumps(record, separators=(",", ":")) for record in records]
+        self.calls.progress(0.0)
+        if self.terms.guided and task.group == 0:
+            report.lessons = self.searched(task.op, task.seed).latest.lessons(_by_case(begun, found))
+        return report
+
+    def _for_this_group_alone(self, group: int, entries: Sequence[Entry]) -> list[Entry]:
+        if group not in self._reserved:
+            mine, others = (
+                [t for t in self._targets if (t.id in self.terms.groups[group]) == own] for own in (True, False)
+            )
+            self._reserved[group] = Reserved(mine, others, self._pool.statuses)
+        wanted = self._reserved[group]([entry.case for entry in entries])
+        return [replace(entries[index], check=None) for index in wanted]
+
+
+def _case(made: Made | Relative) -> Case:
+    return made.made.case if isinstance(made, Relative) else made.case
+
+
+def _by_case(begun: _Begun, found: Examined) -> Iterable[tuple[Made | Relative, Sequence[Judgement]]]:
+    """The cases as they were made, each with what is said of it; twins are nobody's."""
+    own = [(entry, each) for entry, each in zip(begun.entries, found.judgements, strict=True) if entry.check is None]
+    return [(made, judgements) for made, (_, judgements) in zip(begun.cases, own, strict=False)]

@@ -1,0 +1,67 @@
+"""Ragged arrays: segments of different lengths joined into one flat array, so that one pass serves many problems.
+
+Only what no order of evaluation changes is formed of segments, maxima and minima and whether all of them hold: so a
+segment gives the same wherever it lies, and whatever it is joined with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64
+from oracles.enclosure import Mask
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Where segments of these lengths, none of them empty, lie in a flat array."""
+
+    lengths: Places
+
+    @staticmethod
+    def of(lengths: Iterable[int]) -> Ragged:
+        """Segments of so many elements."""
+        return Ragged(np.array(list(lengths), dtype=np.int64))
+
+    @cached_property
+    def starts(self) -> Places:
+        """The first place of each segment."""
+        return self.lengths.cumsum() - self.lengths
+
+    @cached_property
+    def slices(self) -> Sequence[slice]:
+        """The places of each segment."""
+        starts = self.starts.tolist()
+        return [slice(start, start + length) for start, length in zip(starts, self.lengths.tolist(), strict=True)]
+
+    def largest(self, values: F64) -> F64:
+        """The maximum of each segment; NaN where one of its values is NaN."""
+        largest: F64 = np.maximum.reduceat(values, self.starts)
+        return largest
+
+    def smallest(self, values: F64) -> F64:
+        """The smallest positive value of each segment, or inf."""
+        smallest: F64 = np.minimum.reduceat(np.where(values > 0, values, np.inf), self.starts)
+        return smallest
+
+    def every(self, mask: Mask) -> Mask:
+        """Whether a mask is set in a whole segment."""
+        every: Mask = np.logical_and.reduceat(mask, self.starts)
+        return every
+
+    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """One value of each segment, at each of its places."""
+        return values.repeat(self.lengths)
+
+
+def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Arrays of one dtype one after the other, flat."""
+    return np.concatenate([array.reshape(-1) for array in arrays])
