@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fuzz.adapters.target import Target
@@ -16,15 +14,14 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.realise import realise
-from fuzz.generate.search import BATCH, StopSearch, search
-from fuzz.judge.judge import EntryJudge
+from fuzz.generate.search import Search, batches
+from fuzz.generate.turn import BATCH
 from fuzz.laws.registry import declared, with_twins
-from fuzz.quality.pace import Cost
+from fuzz.quality.pace import STAGES, Cost
 from fuzz.quality.pace.plain import EPS
+from fuzz.uses.search.examiner import Examiner
 
 _TICK = os.sysconf("SC_CLK_TCK")
-
-Consume = Callable[[list[Case]], None]
 
 
 def of_search(targets: Sequence[Target], seconds: float, seed: int, what: str) -> Cost:
@@ -36,9 +33,9 @@ def of_search(targets: Sequence[Target], seconds: float, seed: int, what: str) -
         for op in by_op:
             of_op = [target for target in targets if target.kernel.op == op]
             kernels = tuple(dict.fromkeys(target.kernel for target in of_op))
-            meter = _Meter(pool, of_op, seconds / len(by_op), declared(kernels))
-            _drawn(op, seed, kernels, meter.take)
-            costs.append(meter.cost(what))
+            meter = _Meter(pool, of_op, declared(kernels))
+            drawn = ([made.case for made in batch] for batch in batches(Search(op, seed, kernels)))
+            costs.append(meter.cost(what, drawn, seconds / len(by_op)))
     return joined(costs, what)
 
 
@@ -46,11 +43,7 @@ def of_sizes(targets: Sequence[Target], sizes: Iterable[tuple[int, int]], second
     """Plain cases of each size, rows and their length, until so many seconds of processors are spent on each."""
     with WorkerPool(targets) as pool:
         for rows, n in sizes:
-            meter = _Meter(pool, targets, seconds)
-            with suppress(StopSearch):
-                for batch in _sized(targets[0].kernel, rows, n):
-                    meter.take(batch)
-            yield meter.cost(f"{rows} x {n}")
+            yield _Meter(pool, targets).cost(f"{rows} x {n}", _sized(targets[0].kernel, rows, n), seconds)
 
 
 def joined(costs: Sequence[Cost], what: str) -> Cost:
@@ -58,13 +51,8 @@ def joined(costs: Sequence[Cost], what: str) -> Cost:
     return Cost(
         what,
         sum(cost.runs for cost in costs),
-        *(sum(getattr(cost, stage) for cost in costs) for stage in ("drawing", "transport", "executing", "judging")),
+        *(sum(getattr(cost, stage) for cost in costs) for stage in STAGES),
     )
-
-
-def _drawn(op: str, seed: int, kernels: Sequence[Kernel], take: Consume) -> None:
-    """Give batches of a search to `take` until it raises StopSearch."""
-    search(op, seed, take, kernels)
 
 
 def _sized(kernel: Kernel, rows: int, n: int) -> Iterator[list[Case]]:
@@ -80,55 +68,34 @@ def _sized(kernel: Kernel, rows: int, n: int) -> Iterator[list[Case]]:
         number += BATCH
 
 
-@dataclass
 class _Meter:
-    """Executes and judges batches, and notes what each stage took; what passes between two batches is drawing."""
+    """Executes and judges batches, and notes what each stage took."""
 
-    pool: WorkerPool
-    targets: Sequence[Target]
-    seconds: float
-    laws: Sequence[str] = ()
+    def __init__(self, pool: WorkerPool, targets: Sequence[Target], laws: Sequence[str] = ()) -> None:
+        self._pool, self._laws = pool, laws
+        self._examiner = Examiner(pool, targets)
+        self._others = [name for name in pool.pids if name not in self._examiner.targets]
 
-    def __post_init__(self) -> None:
-        self._by_id = {target.id: target for target in self.targets}
-        self._spent = {"drawing": 0.0, "transport": 0.0, "judging": 0.0}
-        self._runs = 0
-        self._workers = _workers_cpu(self.pool)
-        self._last = time.process_time()
+    def cost(self, what: str, drawn: Iterator[list[Case]], seconds: float) -> Cost:
+        """What batches take, until so many seconds of processors are spent."""
+        spent, runs = dict.fromkeys(STAGES, 0.0), 0
+        workers, last = _workers_cpu(self._pool), time.process_time()
 
-    def take(self, cases: list[Case]) -> None:
-        """One batch. Raises StopSearch once the time is used up."""
-        entries = with_twins(cases, self.laws)
-        self._note("drawing")
-        outcomes = self.pool.submit([entry.case for entry in entries], self._others).outcomes()
-        self._note("transport")
-        before: EntryJudge | None = None
-        for entry, ran in zip(entries, outcomes, strict=True):
-            before = EntryJudge(entry, ran, before, [self._by_id[name].numerics for name in ran])
-            for name in ran:
-                before.judge(self._by_id[name])
-                self._runs += 1
-        self._note("judging")
-        if sum(self._spent.values()) + self._executing >= self.seconds:
-            raise StopSearch
+        def note(stage: str) -> None:
+            nonlocal last
+            now = time.process_time()
+            spent[stage], last = spent[stage] + now - last, now
 
-    def cost(self, what: str) -> Cost:
-        """What all batches took."""
-        return Cost(what, self._runs, executing=self._executing, **self._spent)
-
-    @property
-    def _others(self) -> list[str]:
-        """What else the pool has."""
-        return [name for name in self.pool.pids if name not in self._by_id]
-
-    @property
-    def _executing(self) -> float:
-        return max(0.0, _workers_cpu(self.pool) - self._workers)
-
-    def _note(self, stage: str) -> None:
-        now = time.process_time()
-        self._spent[stage] += now - self._last
-        self._last = now
+        while sum(spent.values()) < seconds:
+            entries = with_twins(next(drawn), self._laws)
+            note("drawing")
+            batch = self._examiner.submit(entries, self._others)
+            batch.outcomes()
+            note("transport")
+            runs += sum(map(len, self._examiner.examined(entries, batch).judgements))
+            note("judging")
+            spent["executing"] = _workers_cpu(self._pool) - workers
+        return Cost(what, runs, **spent)
 
 
 def _workers_cpu(pool: WorkerPool) -> float:

@@ -16,9 +16,11 @@ static AVX2 __m256 avx2_squares(const float *x, size_t n) {
     return _mm256_add_ps(_mm256_add_ps(a0, a1), _mm256_add_ps(a2, a3));
 }
 
-static void avx2_add_tails(const block *b, float *totals) {
-    for (size_t r = 0; r < b->rows; r++)
-        for (size_t i = b->n - b->n % 32; i < b->n; i++) totals[r] += x_of(b, r)[i] * x_of(b, r)[i];
+static void avx2_add_tails(block b, float *totals) {
+    for (size_t r = 0; r < b.rows; r++) {
+        const float *x = x_of(b, r);
+        for (size_t i = b.n - b.n % 32; i < b.n; i++) totals[r] += x[i] * x[i];
+    }
 }
 
 static AVX2 void avx2_scale(const float *x, float *y, size_t n, float rstd) {
@@ -34,15 +36,16 @@ static AVX2 void avx2_scale(const float *x, float *y, size_t n, float rstd) {
     for (; i < n; i++) y[i] = x[i] * rstd;
 }
 
-static AVX2 void avx2_block(const block *b) {
+static AVX2 void avx2_block(const block *given) {
+    const block b = *given; /* in registers: what lies elsewhere is read again after each vector that is stored */
     __m256 sums[BLOCK];
     float totals[BLOCK], rstd[BLOCK];
-    for (size_t r = 0; r < b->rows; r++) sums[r] = avx2_squares(x_of(b, r), b->n);
-    for (size_t r = b->rows; r < BLOCK; r++) sums[r] = _mm256_setzero_ps();
-    totals_of_eight(sums, totals);
-    if (b->n % 32 != 0) avx2_add_tails(b, totals);
-    reciprocal_rms_of_eight(totals, rstd, b->n, b->eps);
-    for (size_t r = 0; r < b->rows; r++) avx2_scale(x_of(b, r), y_of(b, r), b->n, rstd[r]);
+    for (size_t r = 0; r < b.rows; r++) sums[r] = avx2_squares(x_of(b, r), b.n);
+    for (size_t r = b.rows; r % 8 != 0; r++) sums[r] = _mm256_setzero_ps();
+    for (size_t r = 0; r < b.rows; r += 8) totals_of_eight(sums + r, totals + r);
+    if (b.n % 32 != 0) avx2_add_tails(b, totals);
+    for (size_t r = 0; r < b.rows; r += 8) reciprocal_rms_of_eight(totals + r, rstd + r, b.n, b.eps);
+    for (size_t r = 0; r < b.rows; r++) avx2_scale(x_of(b, r), y_of(b, r), b.n, rstd[r]);
 }
 
 int kf_rms_norm(const kf_rms_norm_call *call) { return each_block(call, avx2_block); }

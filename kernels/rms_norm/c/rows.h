@@ -55,7 +55,7 @@ static inline int64_t offset_of(const kf_tensor *t, const int64_t index[KF_MAX_R
 
 /* Up to BLOCK rows of f32, each a pitch after the one before. Of long rows there are fewer: what was read of them to sum
  * their squares is still near when they are scaled. */
-enum { BLOCK = 8, BLOCK_ELEMENTS = 4096 };
+enum { BLOCK = 16, BLOCK_ELEMENTS = 4096 };
 typedef struct {
     const float *x;
     float *y;
@@ -68,11 +68,11 @@ typedef struct {
 /* The same for every row of a block. */
 typedef void block_kernel(const block *b);
 
-static inline const float *x_of(const block *b, size_t row) { return b->x + (int64_t)row * b->x_pitch; }
-static inline float *y_of(const block *b, size_t row) { return b->y + (int64_t)row * b->y_pitch; }
+static inline const float *x_of(block b, size_t row) { return b.x + (int64_t)row * b.x_pitch; }
+static inline float *y_of(block b, size_t row) { return b.y + (int64_t)row * b.y_pitch; }
 
 static inline void row_by_row(const block *b) {
-    for (size_t r = 0; r < b->rows; r++) b->row(x_of(b, r), y_of(b, r), b->n, b->eps);
+    for (size_t r = 0; r < b->rows; r++) b->row(x_of(*b, r), y_of(*b, r), b->n, b->eps);
 }
 
 /* The block as f32, in place in memory of its own, and back. */

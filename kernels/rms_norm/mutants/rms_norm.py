@@ -18,7 +18,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="avx512-tail-dropped-at-63",
         base="avx512",
-        edits=(("if (b->n % 64 != 0)", "if (b->n % 64 != 0 && b->n % 64 != 63)"),),
+        edits=(("if (b.n % 64 != 0)", "if (b.n % 64 != 0 && b.n % 64 != 63)"),),
         targets=("*@native:*",),
         trigger="n mod 64 = 63",
         caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
@@ -29,7 +29,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="avx2-tail-dropped-at-31",
         base="avx2",
-        edits=(("if (b->n % 32 != 0)", "if (b->n % 32 != 0 && b->n % 32 != 31)"),),
+        edits=(("if (b.n % 32 != 0)", "if (b.n % 32 != 0 && b.n % 32 != 31)"),),
         targets=("*@native:*",),
         trigger="n mod 32 = 31",
         caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
@@ -49,7 +49,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="avx2-drops-eps",
         base="avx2",
-        edits=(("rstd, b->n, b->eps)", "rstd, b->n, 0.0f * b->eps)"),),
+        edits=(("b.n, b.eps)", "b.n, 0.0f * b.eps)"),),
         targets=("*@native:*", "*@qemu:*"),
         trigger="mean square comparable to eps or below, zero rows",
         caught_as=("FAIL_NUMERIC", "FAIL_NONFINITE"),
@@ -105,9 +105,9 @@ MUTANTS: tuple[Mutant, ...] = (
         base="avx512",
         edits=(
             (
-                "reciprocal_rms_of_eight(totals, rstd, b->n, b->eps);",
-                "for (size_t r = 0; r < b->rows; r++) {\n"
-                "        const __m512 mean = _mm512_set1_ps(totals[r] / (float)b->n + b->eps);\n"
+                "for (size_t r = 0; r < b.rows; r += 8) reciprocal_rms_of_eight(totals + r, rstd + r, b.n, b.eps);",
+                "for (size_t r = 0; r < b.rows; r++) {\n"
+                "        const __m512 mean = _mm512_set1_ps(totals[r] / (float)b.n + b.eps);\n"
                 "        rstd[r] = _mm512_cvtss_f32(_mm512_rsqrt14_ps(mean));\n    }",
             ),
         ),

@@ -12,7 +12,7 @@ import pytest
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
-from fuzz.generate.search import BATCH
+from fuzz.generate.turn import BATCH
 from fuzz.quality.__main__ import app
 from fuzz.quality.pace import STAGES, Cost, Scaling, plain, scaling, stages
 from fuzz.quality.pace.plot import draw
