@@ -50,7 +50,7 @@ class NightlyOptions:
 def nightly(options: NightlyOptions) -> Exit:
     """Replay what is known, then search all ops on all targets with fresh seeds until the night is over.
 
-    Findings, counts and coverage are saved with every batch, so that a kill or a full disk loses nothing: go on with
+    Findings, counts and coverage are saved twice a second, so that a kill or a full disk loses nothing: go on with
     --resume. The night ends with STATE/report.html.
     """
     from fuzz.report import console
