@@ -44,7 +44,7 @@ class NightlyOptions:
     json: options.Json = None
     report: options.Report = ()
     case_limit: options.CaseLimit = None
-    jobs: options.Jobs = 0
+    jobs: options.Processes = 0
 
 
 def nightly(options: NightlyOptions) -> Exit:
