@@ -130,6 +130,8 @@ class Runner:
         """Search until `share` of the limits is used up or a stop is wanted. What was already begun is still judged."""
         seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
         self._ends = self.clock() + seconds
+        if not any(target.kernel.op == op and self._runs(target) for target in self.targets):
+            return self.tally
         course = self._course(op, run_seed, share)
         while not self._is_over(course):
             self._give(course)
@@ -164,7 +166,7 @@ class Runner:
 
     def _course(self, op: str, seed: int, share: float) -> Course:
         cases = math.inf if self.limits.max_cases is None else math.ceil(self.limits.max_cases * share)
-        here = [t for t in self.targets if t.kernel.op == op and not isinstance(self._statuses.get(t.id), NotRun)]
+        here = [target for target in self.targets if target.kernel.op == op and self._runs(target)]
         quick, *slow = ([t for t in here if t.id in group] for group in self._terms.groups)
         corners = [has_corners(group, quick, self._statuses) for group in slow]
         chosen = {target.kernel.capability for target in quick or here}
@@ -175,6 +177,9 @@ class Runner:
         self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
         self._courses[op, seed] = course
         return course
+
+    def _runs(self, target: Target) -> bool:
+        return not isinstance(self._statuses.get(target.id), NotRun)
 
     def _is_over(self, course: Course) -> bool:
         counted = course.done and not course.slow_left

@@ -173,7 +173,7 @@ def test_a_signal_ends_a_run_although_a_kernel_hangs_and_what_was_found_is_repor
     """It is sent once the log names the case, which also shows that it does, and once."""
     wrong = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)")
     kernels(wrong=wrong, stuck=STUCK)
-    words = ["run", "--pack", "pack", *_NATIVE, "--case-limit", "1h", "--seed", "1"]
+    words = ["run", "--pack", "pack", *_NATIVE, "--case-limit", "1h", "--seed", "1", "-j", "1"]
     log = tmp_path / "log"
     with log.open("wb") as errors, Running([sys.executable, "-m", "fuzz", *words], tmp_path, errors.fileno()) as run:
         until(lambda: "waiting for c-stuck@native:gcc-O2: rms_norm f32 [" in log.read_text(), run)
@@ -188,7 +188,7 @@ def test_a_signal_ends_a_run_although_a_kernel_hangs_and_what_was_found_is_repor
 def test_a_signal_ends_a_selftest_with_what_was_killed(kernels: Kernels, tmp_path: Path) -> None:
     """The second change is none: nothing kills it."""
     (kernels(good=GENERIC) / "pack.py").write_text(_PACK + _mutants(off="9.0f", same="0.0f + 0.0f"))
-    words, log = ["selftest", "--pack", "pack", "--max-cases", "999999999"], tmp_path / "log"
+    words, log = ["selftest", "--pack", "pack", "--max-cases", "999999999", "-j", "1"], tmp_path / "log"
     with log.open("wb") as errors, Running([sys.executable, "-m", "fuzz", *words], tmp_path, errors.fileno()) as run:
         until(lambda: "[2/2] same" in log.read_text(), run)
         run.send_signal(signal.SIGTERM)
@@ -200,7 +200,7 @@ def test_a_signal_ends_a_selftest_with_what_was_killed(kernels: Kernels, tmp_pat
 
 def test_a_kernel_that_hangs_again_and_again_leaves_the_time_to_others(cli_here: Cli, kernels: Kernels) -> None:
     kernels(good=GENERIC, stuck=STUCK)
-    words = ("--pack", "pack", *_NATIVE, "--seed", "1", "--case-limit", "0.5s", "--max-cases", "200")
+    words = ("--pack", "pack", *_NATIVE, "--seed", "1", "--case-limit", "0.5s", "--max-cases", "200", "-j", "1")
     done = cli_here("run", *words, "--no-shrink")
     assert done.returncode == 1
     assert re.search(r"^stuck +native:gcc-O2 +\d+ +3 ", done.stdout, re.MULTILINE), done.stdout
