@@ -107,13 +107,13 @@ def _of_presence(op: str, names: tuple[str, ...]) -> Labels:
 
 
 @lru_cache(maxsize=1 << 15)
-def _of_part(
-    name: str, dtype: str, x: str, alignment: int, layout: str, recipe: str, stack: str, alias: str
-) -> Labels:
+def _of_part(name: str, dtype: str, x: str, alignment: int, layout: str, recipe: str, stack: str, alias: str) -> Labels:
     """What one tensor visits; '' stands for what it does not have."""
     found = [("dtype", dtype) if name == "x" else (f"{name} dtype", f"{dtype} for x {x}")]
     found.append((f"{name} alignment {dtype}", str(alignment)))
-    found += [(f"{name} {what}", value) for what, value in (("layout", layout), ("recipe", recipe), ("stack", stack)) if value]
+    found += [
+        (f"{name} {what}", value) for what, value in (("layout", layout), ("recipe", recipe), ("stack", stack)) if value
+    ]
     return (*found, ("alias", f"{name} in {alias}")) if alias else tuple(found)
 
 

@@ -62,7 +62,8 @@ def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
     step = sketch.capability.able.multiple_of
     nearby = [sketch.n, *(sketch.n + sign * far * step for far in range(1, _NEARBY + 1) for sign in (1, -1))]
     fitting = [n for n in nearby if n > 0 and fitting_n(sketch.capability, n) == n]
-    return replace(sketch, n=max(fitting, key=lambda n: gaps.filled(n)[0], default=sketch.n))
+    n = max(fitting, key=lambda n: gaps.filled(n)[0], default=sketch.n)
+    return sketch if n == sketch.n else replace(sketch, n=n)
 
 
 def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> Sketch:
