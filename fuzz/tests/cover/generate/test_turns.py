@@ -30,6 +30,12 @@ def _search(seed: int = 3, op: str = "rms_norm") -> Search:
     return Search(op, seed, KERNELS)
 
 
+def _turn(made: list[Made]) -> Turn:
+    origin = made[0].case.origin
+    assert isinstance(origin.shard, int)
+    return Turn(origin.shard, origin.number // PLACES)
+
+
 def _said(made: list[Made], state: bytes) -> list[object]:
     cases = [each.case for each in made]
     labels = [[list(label) for label in case.origin.labels] for case in cases]
@@ -74,7 +80,7 @@ def test_the_choice_of_capabilities_leaves_turns_out_and_changes_none() -> None:
         assert 0 < len(some) < len(every) / 2
     alone = list(islice(batches(search, {search.capabilities[2]}), 8))
     every_batch = [made for made in islice(batches(search), 90) if len(made) == BATCH]
-    among = [made for made in every_batch if any(each.capability == search.capabilities[2] for each in made)]
+    among = [made for made in every_batch if search.capability(_turn(made)) == search.capabilities[2]]
     assert [_said(made, b"") for made in alone] == [_said(made, b"") for made in among[:8]]
 
 
