@@ -206,11 +206,14 @@ class Capability:
         return None
 
 
-@lru_cache(maxsize=2048)  # what a hundred cases are asked: more than are on their way from a search to its judge
 def _refusals(capability: Capability, case: Case) -> tuple[str | None, str | None]:
-    """What `foreign` and `invalid` say. A search, a pool and a judge ask the same of every case."""
-    foreign = capability.foreign(case)
-    return foreign, None if foreign is not None else capability.invalid(case)
+    """What `foreign` and `invalid` say. A search, a pool and a judge ask the same of every case, which keeps it."""
+    found = case.refusals.get(capability)
+    if found is None:
+        foreign = capability.foreign(case)
+        found = foreign, None if foreign is not None else capability.invalid(case)
+        case.refusals[capability] = found
+    return found
 
 
 @dataclass(frozen=True)

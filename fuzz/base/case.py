@@ -7,11 +7,11 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import combinations
 from typing import Final, Literal
 
 from fuzz.base.errors import UsageError
+from fuzz.base.lazy import lazy
 from fuzz.base.text import printable
 
 ITEMSIZE: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
@@ -66,7 +66,7 @@ class Layout:
         if self.offset < 0:
             raise CaseError(f"offset: {self.offset} is negative")
 
-    @cached_property
+    @lazy
     def size(self) -> int:
         """Number of logical elements."""
         return math.prod(self.shape)
@@ -81,7 +81,7 @@ class Layout:
         """Elements from the lowest to the highest one touched, gaps included."""
         return self._reach[1]
 
-    @cached_property
+    @lazy
     def _reach(self) -> tuple[int, int]:
         if self.size == 0:
             return 0, 0
@@ -199,7 +199,8 @@ class Case:
 
     def __post_init__(self) -> None:
         for name, tensor in self.inputs.items():
-            self._check_shared(name, tensor)
+            if tensor.alias is not None:
+                self._check_shared(name, tensor)
         for name, output in self.outputs.items():
             if output.alias is None:
                 continue
@@ -214,8 +215,6 @@ class Case:
                 raise CaseError(f"outputs.{two}: shares memory with outputs.{one}")
 
     def _check_shared(self, name: str, tensor: Tensor) -> None:
-        if tensor.alias is None:
-            return
         before = list(self.inputs)[: list(self.inputs).index(name)]
         if tensor.alias not in before or self.inputs[tensor.alias].alias is not None:
             raise CaseError(f"inputs.{name}.alias: {tensor.alias!r} is no earlier input with memory of its own")
@@ -236,19 +235,24 @@ class Case:
                 if relation != "apart":
                     yield name, other, relation
 
-    @cached_property
+    @lazy
+    def refusals(self) -> dict[object, tuple[str | None, str | None]]:
+        """What capabilities said of it; only they look here."""
+        return {}
+
+    @lazy
     def reaches_far(self) -> bool:
         """True where some tensor's storage, gaps included, is too large to be held in memory."""
         return any(t.layout.extent * ITEMSIZE[t.dtype] > STORAGE_LIMIT for t in self.tensors.values())
 
-    @cached_property
+    @lazy
     def apart(self) -> bool:
         """True where every tensor has memory of its own, or is written exactly in place of one input."""
         shared = any(tensor.alias is not None for tensor in self.inputs.values())
         moved = any(o.alias is not None and o.layout != self.inputs[o.alias].layout for o in self.outputs.values())
         return not shared and not moved
 
-    @cached_property
+    @lazy
     def tensors(self) -> dict[str, Tensor | Output]:
         """Inputs, then outputs."""
         return {**self.inputs, **self.outputs}
@@ -266,7 +270,7 @@ class Case:
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    @cached_property
+    @lazy
     def digest(self) -> str:
         """SHA-256 over everything the kernel and the oracle see, in hex."""
         head = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from fuzz.base.case import ITEMSIZE, Case, Guard, Origin
+from fuzz.base.lazy import lazy
 from fuzz.base.op import OPS
 
 EPS = tuple(
@@ -89,15 +89,15 @@ class Draw:
     origin: Origin | None = None
     """None: what it is made of."""
 
-    @cached_property
+    @lazy
     def rows(self) -> int:
         return math.prod(self.outer)
 
-    @cached_property
+    @lazy
     def rank(self) -> int:
         return len(self.outer) + 1
 
-    @cached_property
+    @lazy
     def axis(self) -> int:
         """The normalised axis, counted from the front."""
         return int(self.params.get("axis", -1)) % self.rank
@@ -111,7 +111,7 @@ class Draw:
         """What is added to the weight."""
         return float(self.params.get("offset", 0.0))
 
-    @cached_property
+    @lazy
     def grid(self) -> tuple[int, ...]:
         """The shape of x."""
         return (*self.outer[: self.axis], self.n, *self.outer[self.axis :])
@@ -120,7 +120,7 @@ class Draw:
         """The part of that name. Raises KeyError."""
         return self._by_name[name]
 
-    @cached_property
+    @lazy
     def _by_name(self) -> Mapping[str, Part]:
         return {part.name: part for part in self.parts}
 

@@ -46,7 +46,7 @@ def _normal(words: Words) -> Reals:
     return (sums - _IRWIN_HALL_MEAN) * _IRWIN_HALL_SCALE
 
 
-Ask = tuple[int, int]
+Asked = tuple[int, int]
 """The key of a stream, and how many words or numbers will be asked of it."""
 
 
@@ -56,7 +56,7 @@ class Ahead:
     They are the very ones that each stream would draw by itself.
     """
 
-    def __init__(self, normals: Sequence[Ask] = (), words: Sequence[Ask] = ()) -> None:
+    def __init__(self, normals: Sequence[Asked] = (), words: Sequence[Asked] = ()) -> None:
         self._normals: dict[int, Reals] = {}
         self._words: dict[int, Words] = {}
         asks = [*((key, 2 * count) for key, count in normals), *words]

@@ -34,13 +34,10 @@ class _Sharing:
 
 
 def aliased(case: Case, capability: Capability, dice: Dice) -> Case:
-    """One case in `ONE_IN` with shared memory, where the kernel takes that or promises to reject it; others as they
-    are.
+    """The case with shared memory, where the kernel takes that or promises to reject it; any other as it is.
 
     Only what shares memory counts as visited.
     """
-    if not dice.one_in(ONE_IN):
-        return case
     ways = list(_sharings(case))
     shared = _with_shared_memory(case, dice.pick(ways), dice.below(2**32), dice.below(2**32)) if ways else None
     return shared if shared is not None and capability.is_dispatched(shared) else case

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import ITEMSIZE
@@ -20,6 +21,7 @@ def presence(capability: Capability, operand: Operand) -> tuple[str, ...]:
     return ("yes", "no")
 
 
+@lru_cache(maxsize=4096)
 def dtype_pairs(capability: Capability, name: str) -> tuple[tuple[str, str], ...]:
     """The dtypes that a tensor may have, each with that of x."""
     able = capability.able

@@ -22,6 +22,8 @@ by side is not the same."""
 
 ALONE = "memory"
 """The kind that is filled only where it is the first to be asked for."""
+_ASKED = 14
+"""So many gaps are asked for at a time: what more fill besides is not worth the time that it takes."""
 _ALONE_EVERY = 5
 """It comes first at one place in twice this many."""
 
@@ -107,18 +109,20 @@ class Corners:
         first more often.
         """
         pair, odd = divmod(place, 2)
-        turned = pair % len(self._kinds)  # among kinds of as many gaps, each is first in turn
-        kinds = self._kinds[turned:] + self._kinds[:turned]
-        left = [(kind, waiting >> kind.first & kind.mask) for kind in kinds]
-        left = sorted((each for each in left if each[1]), key=lambda each: -each[1].bit_count())
-        if not odd or not left:
-            return [kind.next_to(bits, pair) for kind, bits in left]
-        turns, first = divmod(pair, len(left))
-        if pair % _ALONE_EVERY == _ALONE_EVERY - 1 and any(kind.name == ALONE for kind, _ in left):
-            turns, first = pair // _ALONE_EVERY, [kind.name for kind, _ in left].index(ALONE)
-        kind, bits = left.pop(first)
-        left.sort(key=lambda each: each[0].name != "n")
-        return [kind.next_to(bits, turns), *(each.next_to(bits, pair + len(each.values) // 2) for each, bits in left)]
+        left = [(kind, bits) for kind in self._kinds if (bits := waiting >> kind.first & kind.mask)]
+        if not left:
+            return []
+        turned = pair % len(left)  # among kinds of as many gaps, each is asked before the others in turn
+        order = sorted(left[turned:] + left[:turned], key=lambda each: -each[1].bit_count())
+        if not odd:
+            return [kind.next_to(bits, pair) for kind, bits in order[:_ASKED]]
+        rounds, rest = divmod(pair, _ALONE_EVERY)
+        alone = [each for each in left if each[0].name == ALONE] if rest == 0 else []
+        turns, first = (rounds, left.index(alone[0])) if alone else divmod(pair - rounds, len(left))
+        order.remove(left[first])
+        order.sort(key=lambda each: each[0].name != "n")
+        later = [kind.next_to(bits, pair + len(kind.values) // 2) for kind, bits in order[: _ASKED - 1]]
+        return [left[first][0].next_to(left[first][1], turns), *later]
 
 
 @dataclass(frozen=True)

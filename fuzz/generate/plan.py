@@ -55,7 +55,7 @@ def layouts_of(capability: Capability, role: Role, is_input: bool) -> tuple[str,
 
 
 def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> Draw:
-    """The draw of a sketch; what `wish` names is not left to chance, which is that of the sketch's seed or of `dice`."""
+    """The draw of a sketch; what `wish` names is not left to chance, that of `dice` or else of the sketch's seed."""
     dice = dice or Dice(Stream(sketch.seed).child("plan"))
     even = dice.one_in(EVEN_ONE_IN) and wish is None and not sketch.odd
     if even:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
-from fuzz.base.case import Case, CaseError, Layout, Origin, Output, Tensor
+from fuzz.base.case import Case, CaseError, Layout, Origin, Output, Shard, Tensor
 from fuzz.base.draw import GIVEN, Draw, Frame, Given, Part, Placement
 from fuzz.base.dtypes import from_bits
+from fuzz.base.lazy import lazy
 from fuzz.base.memory import overlapping, shift
 from fuzz.base.op import OPS, Op, adjacent_extent
 from fuzz.generate.coverage import Labels, labels_of, placed_labels
@@ -30,21 +30,27 @@ class Laid:
 
     draw: Draw
     layouts: Mapping[str, Layout]
+    shard: Shard | None = None
+    number: int = 0
+    """The place of its case in a search, as of `Origin`."""
 
-    @cached_property
+    @lazy
     def labels(self) -> Labels:
         """What its case will visit, but for what its values decide."""
         return labels_of(self.draw, self.layouts)
 
 
-def laid(draw: Draw) -> Laid:
+def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
     """The draw with the place of every part: in memory of its own, over another with which it shares some, or exactly
     in its place. Raises CaseError where the draw contradicts itself."""
-    parts = {part.name: part for part in draw.parts}
-    layouts = {part.name: layout_of(draw, part) for part in draw.parts}
+    layouts = {
+        part.name: layout_of(draw, part)
+        for part in draw.parts
+        if part.alias is None or (part.shift is not None and part.place.strides is not None)
+    }
     for part in draw.parts:
         if part.alias is not None and part.shift is not None:
-            home = parts[part.alias].alias or part.alias
+            home = draw.part(part.alias).alias or part.alias
             own = layouts[part.name] if part.place.strides is not None else layouts[home]
             elements, rows = part.shift
             layouts[home], layouts[part.name] = overlapping(layouts[home], own, elements + rows * draw.n)
@@ -52,7 +58,7 @@ def laid(draw: Draw) -> Laid:
         if part.alias is not None and part.shift is None:
             there = layouts[part.alias]
             layouts[part.name] = there if part.place.strides is None else replace(there, strides=part.place.strides)
-    return Laid(draw, layouts)
+    return Laid(draw, layouts, shard, number)
 
 
 def realise(draw: Draw) -> Case:
@@ -87,7 +93,7 @@ def _origin(drawn: Laid, contents: Contents) -> Origin:
     x, labels = drawn.draw.part("x"), drawn.labels
     if x.recipe in PLACED:
         labels = (*labels, *placed_labels(x.recipe, contents.rows("x")))
-    return Origin(x.recipe, x.place.layout, drawn.draw.seed, labels=labels)
+    return Origin(x.recipe, x.place.layout, drawn.draw.seed, drawn.number, labels, drawn.shard)
 
 
 def draw_of(case: Case) -> Draw:

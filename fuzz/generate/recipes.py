@@ -46,7 +46,7 @@ class Ask:
 
     def count(self, spec: RowSpec) -> int:
         """How many numbers."""
-        return {"size": spec.size, "rows": spec.rows, "once": 1}[self.each]
+        return spec.size if self.each == "size" else spec.rows if self.each == "rows" else 1
 
 
 @dataclass(frozen=True)

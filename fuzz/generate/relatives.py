@@ -8,8 +8,9 @@ changes. Cases drawn one by one hardly ever agree in so much.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case, CaseError
@@ -19,7 +20,7 @@ from fuzz.base.stream import Dice, Stream
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.menus import MENUS
 from fuzz.generate.plan import OFFSETS, layouts_of
-from fuzz.generate.realise import realise
+from fuzz.generate.realise import Laid, cases_of, laid
 from fuzz.generate.sketch import LARGEST_CASE, fitting_n
 
 RELATIVES = 2
@@ -96,28 +97,38 @@ def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
 
     What is kept from one call to the next shows between the first two, or between the last two, as the thing's turn is.
     """
-    first, names = realise(draw), list(VARIED)
+    names = list(VARIED)
     # The same thing comes first at one turn and last at another: state may pass in one direction only.
     start = turn * RELATIVES + turn * RELATIVES // len(names)
-    cases = [first]
-    for place in range(start, start + RELATIVES):
-        order = (*names[place % len(names) :], *names[: place % len(names)])
-        relatives = (_relative(draw, first, capability, name, turn) for name in order)
-        # A tensor of one element has but one layout, and one of zeros no other values: then something else is varied.
-        cases.append(next((relative for relative in relatives if relative is not None), first))
-    return [*cases, first]
+    orders = [[*names[at % len(names) :], *names[: at % len(names)]] for at in range(start, start + RELATIVES)]
+    tries = [chain.from_iterable(_varied(draw, capability, name, turn) for name in order) for order in orders]
+    # As a rule the first try will do.
+    first, *relatives = cases_of([laid(draw), *(next(each, laid(draw)) for each in tries)])
+    for place, each in enumerate(tries):
+        while not _is_other(relatives[place], first, capability):
+            # A tensor of one element has but one layout, and one of zeros no other values: then something else is
+            # varied, if there is anything.
+            other = next(each, None)
+            relatives[place] = first if other is None else cases_of([other])[0]
+            if other is None:
+                break
+    return [first, *relatives, first]
 
 
-def _relative(draw: Draw, first: Case, capability: Capability, name: str, turn: int) -> Case | None:
-    """A case that differs in that one thing from the first call, and that the kernel takes."""
+def _is_other(case: Case, first: Case, capability: Capability) -> bool:
+    """Whether a call differs from the first one, and the kernel takes it."""
+    same = (case.params, case.inputs, case.outputs) == (first.params, first.inputs, first.outputs)
+    return not same and capability.refusal(case) is None
+
+
+def _varied(draw: Draw, capability: Capability, name: str, turn: int) -> Iterator[Laid]:
+    """Draws that differ in that one thing."""
     dice = Dice(Stream(draw.seed).child(f"{turn} {name}"))
     for _ in range(_TRIES):
         varied = VARIED[name](draw, capability, dice)
-        with contextlib.suppress(CaseError):  # the change may contradict the rest of the draw
-            case = realise(varied) if varied is not None else first
-            if case.digest != first.digest and capability.refusal(case) is None:
-                return case
-    return None
+        if varied is not None:
+            with contextlib.suppress(CaseError):  # the change may contradict the rest of the draw
+                yield laid(varied)
 
 
 Change = Callable[[Draw, Capability, Dice], Draw]

@@ -8,15 +8,15 @@ from functools import cached_property
 from itertools import count
 
 from fuzz.base.capability import Capability
-from fuzz.base.case import BIG, Shard
+from fuzz.base.case import BIG
 from fuzz.base.draw import Draw
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.base.stream import Stream
 from fuzz.generate.big import Due, big_case, series
 from fuzz.generate.capabilities import anything
-from fuzz.generate.realise import realise
-from fuzz.generate.turn import BATCH, Made, TurnMaker
+from fuzz.generate.realise import cases_of, laid
+from fuzz.generate.turn import BATCH, Made, Place, TurnMaker
 
 SHARDS = 64
 """A search has so many shards, whatever the number of processes that take their turns."""
@@ -61,16 +61,12 @@ class Search:
         """The own cases of a turn, and the next state of its shard for its capability; b'' is the first."""
         maker = self._makers[(turn.number + turn.shard) % len(self.capabilities)]
         stream = Stream(0).child(f"{self.seed}:{self.op}:{turn.shard}:{turn.number}")
-        made, state = maker.cases(stream, self._rank(turn), state)
-        first = turn.number * PLACES + 1
-        return [_placed(each, turn.shard, first + place) for place, each in enumerate(made)], state
+        return maker.cases(Place(turn.shard, turn.number * PLACES + 1, stream), self._rank(turn), state)
 
     def relative(self, draw: Draw, capability: Capability, turn: Turn, place: int) -> Made | None:
         """A draw that a guide proposes as the case at that place of a turn; None where the capability refuses it."""
-        case = realise(draw)
-        if capability.refusal(case) is not None:
-            return None
-        return _placed(Made(case, draw, capability), turn.shard, turn.number * PLACES + place)
+        (case,) = cases_of([laid(draw, turn.shard, turn.number * PLACES + place)])
+        return Made(case, draw, capability) if capability.refusal(case) is None else None
 
     def case(self, shard: int, number: int) -> Made | None:
         """The own case of that shard and number; None where there is none: a guide's relative has such a number."""
@@ -94,7 +90,8 @@ class Search:
                 case = big_case(due.big, self.op, due.optional)
                 takers = [each for each in self.capabilities if chosen is None or each in chosen]
                 taker = next((each for each in takers if each.refusal(case) is None), None)
-                return _placed(Made(case, None, taker), BIG, number) if taker is not None else None
+                placed = replace(case, origin=replace(case.origin, shard=BIG, number=number))
+                return Made(placed, None, taker) if taker is not None else None
         return None
 
     @cached_property
@@ -114,11 +111,6 @@ class Search:
 def _in_round(shards: int, first: int, kinds: int) -> int:
     """How many of the first shards have a turn of a kind, which begins at the shard `first`."""
     return max(0, -(-(shards - first) // kinds))
-
-
-def _placed(made: Made, shard: Shard, number: int) -> Made:
-    origin = replace(made.case.origin, shard=shard, number=number)
-    return replace(made, case=replace(made.case, origin=origin))
 
 
 def batches(

@@ -130,13 +130,16 @@ def _rows(n: int, below: Below) -> int:
     return 1 + below(_FEW_ROWS[below(2)] if most >= _FEW_ROWS[-1] else most)
 
 
+_WORD = st.integers(0, 2**64 - 1)
+
+
 def sketches(capabilities: Sequence[Capability]) -> st.SearchStrategy[Sketch]:
     """Inputs for each of `capabilities` alike, of which several may be equal."""
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Sketch:
         def below(count: int) -> int:
-            return draw(st.integers(0, count - 1))
+            return draw(_WORD) % count
 
         return sketched(capabilities[below(len(capabilities))], below)
 
@@ -189,12 +192,16 @@ def fitting_n(capability: Capability, n: int) -> int:
 def near(sketch: Sketch, dice: Dice) -> Sketch:
     """A relative of a sketch: its own row length nearby, so with another tail, recipe, eps and seed."""
     n = max(1, sketch.n + (dice.below(33) - 16) * sketch.capability.able.multiple_of)
-    return replace(
-        sketch,
-        n=fitting_n(sketch.capability, n),
-        eps=dice.pick(EPS),
-        recipe=dice.pick(_NAMES),
-        seed=dice.below(2**64),
+    return Sketch(
+        sketch.capability,
+        fitting_n(sketch.capability, n),
+        sketch.rows,
+        sketch.rank,
+        sketch.axis,
+        sketch.odd,
+        dice.pick(EPS),
+        dice.pick(_NAMES),
+        dice.below(2**64),
     )
 
 

@@ -45,16 +45,20 @@ def steer(
         if "n" in wish and (gap[0] == "n" or gap[0].startswith("tail of ")):
             continue  # one has decided already
         asked = _asked(capability, gaps, gap, wish, turn)
-        if asked is None or any(wish.get(key, value) != value for key, value in asked.items()):
-            continue
-        if not wish or _is_small({**wish, **asked}):
+        if asked is not None and _goes_with(asked, wish):
             wish.update(asked)
     return plan(_shaped(sketch, capability, wish), wish, dice)
 
 
-def _is_small(wish: Wish) -> bool:
-    """Whether what is wished for besides is cheap to judge."""
-    return int(wish.get("n", "0")) * int(wish.get("rows", "1")) <= _LARGEST or wish.get("rows", "1") == "1"
+def _goes_with(asked: Wish, wish: Wish) -> bool:
+    """Whether nothing else is wished for already, and the case is cheap to judge with both."""
+    for key, value in asked.items():
+        if wish.get(key, value) != value:
+            return False
+    if not wish or not ("n" in asked or "rows" in asked):
+        return True
+    rows = asked.get("rows") or wish.get("rows", "1")
+    return rows == "1" or int(asked.get("n") or wish.get("n", "0")) * int(rows) <= _LARGEST
 
 
 def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
@@ -62,7 +66,8 @@ def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
     step = sketch.capability.able.multiple_of
     nearby = [sketch.n, *(sketch.n + sign * far * step for far in range(1, _NEARBY + 1) for sign in (1, -1))]
     fitting = [n for n in nearby if n > 0 and fitting_n(sketch.capability, n) == n]
-    return replace(sketch, n=max(fitting, key=lambda n: gaps.filled(n)[0], default=sketch.n))
+    n = max(fitting, key=lambda n: gaps.filled(n)[0], default=sketch.n)
+    return sketch if n == sketch.n else replace(sketch, n=n)
 
 
 def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> Sketch:

@@ -1,21 +1,21 @@
-"""The cases of one turn: a sketch that Hypothesis draws for one capability, and what dice make of it."""
+"""The cases of one turn: sketches for one capability, what dice make of them, and their values drawn together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fuzz.base.capability import SMALL, Capability
-from fuzz.base.case import Case
+from fuzz.base.case import Case, Shard
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice, Stream, dice_of
-from fuzz.generate.aliasing import aliased, aliased_as
+from fuzz.generate.aliasing import ONE_IN, aliased, aliased_as
 from fuzz.generate.capabilities import out_of_capability
 from fuzz.generate.coverage import Label, Labels
 from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import Laid, cases_of, laid
-from fuzz.generate.relatives import LENGTH, sequence
+from fuzz.generate.relatives import sequence
 from fuzz.generate.sketch import Sketch, at_limit, drawn_from, near, sketched
 from fuzz.generate.steering import nudged, steer
 
@@ -23,8 +23,8 @@ BATCH = 16
 """The number of cases in one turn: enough to amortise a draw and a message, few enough to keep the progress line
 moving."""
 FAN = 4
-"""So many cases of a turn in a row are relatives of one sketch. Hypothesis draws the sketch of a call
-sequence, dice draw the others in the same way, for a twentieth of the price."""
+"""So many cases of a turn in a row are relatives of one sketch. Hypothesis draws the sketch of a call sequence, dice
+draw the others in the same way, for a twentieth of the price."""
 STEERED = 10
 """So many cases of a turn fill coverage gaps, while there are any; the others only go near them."""
 STEERED_LATER = 2
@@ -32,8 +32,8 @@ STEERED_LATER = 2
 have."""
 SEQUENCE_EVERY = 2
 """One turn of a capability in this many begins with a call sequence in place of its first fan."""
-_OUT_ONE_IN = 16
-"""One sketch in this many is of what the kernel promises to reject."""
+_OUT_ONE_IN = 8
+"""One sketch in this many is of what the kernel promises to reject, where it does: a few kernels of a pack."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,29 @@ class Made:
     capability: Capability
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the cases of a turn come to stand in a search, and what they are drawn from."""
+
+    shard: Shard
+    first: int
+    """The number of the first case."""
+    stream: Stream
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A case all of which is decided but its values."""
+
+    laid: Laid
+    capability: Capability
+    dice: Dice
+    shared: tuple[str, int] | None = None
+    """Its tensors shall share memory: as the label says, or '' for as the dice say."""
+
+
 class TurnMaker:
-    """Makes the turns of one capability. What it makes depends on nothing but the turn's stream, rank and state."""
+    """Makes the turns of one capability. What it makes depends on nothing but the turn's place, rank and state."""
 
     def __init__(self, capability: Capability, ahead: int, sequences: bool) -> None:
         self.capability, self.sequences = capability, sequences
@@ -56,43 +77,46 @@ class TurnMaker:
         self._outside = out_of_capability([capability])
         self._corners = corners_of(capability)
 
-    def cases(self, stream: Stream, rank: int, state: bytes) -> tuple[list[Made], bytes]:
+    def cases(self, place: Place, rank: int, state: bytes) -> tuple[list[Made], bytes]:
         """The cases of the turn that comes after `rank` others, and the next state: what its shard has visited."""
-        visited = int.from_bytes(state, "little")
-        gaps = self._corners.gaps(visited, rank + self._ahead)
-        dice = dice_of(stream, BATCH)
+        gaps = self._corners.gaps(int.from_bytes(state, "little"), rank + self._ahead)
+        dice = dice_of(place.stream, BATCH)
         begins = self.sequences and rank % SEQUENCE_EVERY == 0
-        sketches = list(self._sketches(stream, dice, by_hypothesis=begins))
-        made = list[Made]()
-        if begins:
-            head = sketches[0]
-            calls = sequence(plan(head, dice=dice[0]), head.capability, rank // SEQUENCE_EVERY)
-            made = [Made(case, None, head.capability) for case in calls]
-        first, plain = len(made), BATCH - (STEERED if rank < PARTS else STEERED_LATER)
-        drawn = list[Laid]()
-        wanted: dict[int, tuple[Label, int]] = {}
-        for place in range(first, BATCH):
-            if gaps and place >= plain:
-                turn = (rank + self._ahead) * STEERED + place - plain
-                asked = gaps.wanted(turn)
-                wanted[place] = asked[0], turn
-                draw = steer(sketches[place], self.capability, gaps, asked, turn, dice[place])
+        sketches = list(self._sketches(place.stream, dice, by_hypothesis=begins))
+        made = _calls(place, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
+        gaps = self._left(gaps, made)
+        planned = list[_Planned]()
+        for index in range(len(made), BATCH):
+            number, turn = place.first + index, rank + self._ahead
+            steered = index - BATCH + (STEERED if rank < PARTS else STEERED_LATER)
+            sketch = sketches[index]
+            own = bool(gaps) and sketch.capability is self.capability
+            if own and steered >= 0:
+                each = self._steered(sketch, dice[index], gaps, turn * STEERED + steered, place.shard, number)
             else:
-                draw = self._free(sketches[place], dice[place], gaps)
-            drawn.append(laid(draw))
-            if place in wanted or sketches[place].capability is self.capability:
-                gaps = gaps.without(self._corners.seen(_counted(drawn[-1].labels, _is_small(draw))))
-        for place, (each, case) in enumerate(zip(drawn, cases_of(drawn), strict=True), start=first):
-            made.append(self._made(case, each.draw, sketches[place], dice[place], wanted.get(place)))
-        visited |= self._seen(made)
+                sketch = nudged(sketch, gaps) if own and rank < PARTS else sketch
+                each = _free(sketch, dice[index], place.shard, number)
+            planned.append(each)
+            if gaps and each.capability is self.capability and each.shared is None:
+                gaps = gaps.without(self._corners.seen(_counted(each.laid.labels, _is_small(each.laid.draw))))
+        counted = len(made)
+        for each, case in zip(planned, cases_of([each.laid for each in planned]), strict=True):
+            made.append(Made(self._shared(case, each), each.laid.draw, each.capability))
+        # What shares memory, and what values decide, was not counted yet.
+        late = [
+            one
+            for one, each in zip(made[counted:], planned, strict=True)
+            if each.shared is not None or one.case.origin.labels is not each.laid.labels
+        ]
+        visited = self._corners.everything & ~self._left(gaps, late).waiting
         return made, visited.to_bytes(-(-self._corners.size // 8), "little")
 
-    def _made(self, case: Case, draw: Draw, sketch: Sketch, dice: Dice, wanted: tuple[Label, int] | None) -> Made:
-        """Here tensors come to share memory, which draws do not know of."""
-        if wanted is None:
-            return Made(aliased(case, self.capability, dice), draw, sketch.capability)
-        (kind, value), turn = wanted
-        return Made(aliased_as(case, value, turn) if kind == ALONE else case, draw, self.capability)
+    def _left(self, gaps: Gaps, made: Sequence[Made]) -> Gaps:
+        """The gaps that these cases leave open."""
+        for each in made:
+            if gaps and each.capability is self.capability:
+                gaps = gaps.without(self._corners.seen(_counted(each.case.origin.labels, SMALL.holds(each.case))))
+        return gaps
 
     def _sketches(self, stream: Stream, dice: Sequence[Dice], *, by_hypothesis: bool) -> Iterator[Sketch]:
         for place in range(0, BATCH, FAN):
@@ -106,24 +130,38 @@ class TurnMaker:
             yield at_limit(sketch, head)
             yield from (at_limit(near(sketch, each), each) for each in dice[place + 1 : place + FAN])
 
-    def _free(self, sketch: Sketch, dice: Dice, gaps: Gaps) -> Draw:
-        if gaps and sketch.capability is self.capability:
-            sketch = nudged(sketch, gaps)
-        return plan(sketch, dice=dice)
+    def _steered(self, sketch: Sketch, dice: Dice, gaps: Gaps, turn: int, shard: Shard, number: int) -> _Planned:
+        wanted = gaps.wanted(turn)
+        draw = steer(sketch, self.capability, gaps, wanted, turn, dice)
+        kind, value = wanted[0]
+        shared = (value, turn) if kind == ALONE else None
+        return _Planned(laid(draw, shard, number), self.capability, dice, shared)
 
-    def _seen(self, made: list[Made]) -> int:
-        found = 0
-        for each in made:
-            if each.capability is self.capability:
-                found |= self._corners.seen(_counted(each.case.origin.labels, SMALL.holds(each.case)))
-        return found
+    def _shared(self, case: Case, planned: _Planned) -> Case:
+        if planned.shared is None:
+            return case
+        label, turn = planned.shared
+        return aliased_as(case, label, turn) if label else aliased(case, self.capability, planned.dice)
 
 
-def _counted(labels: Labels, small: bool) -> Labels:
+def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Planned:
+    draw = plan(sketch, dice=dice)
+    shared = ("", 0) if dice.one_in(ONE_IN) else None
+    return _Planned(laid(draw, shard, number), sketch.capability, dice, shared)
+
+
+def _calls(place: Place, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
+    """A call sequence, which begins the turn."""
+    cases = sequence(plan(sketch, dice=dice), sketch.capability, turn)
+    origins = [replace(c.origin, shard=place.shard, number=place.first + i) for i, c in enumerate(cases)]
+    return [Made(replace(c, origin=o), None, sketch.capability) for c, o in zip(cases, origins, strict=True)]
+
+
+def _counted(labels: Labels, small: bool) -> Sequence[Label]:
     """What a case counts for. One that slow targets are not given leaves to others what is not about its size."""
     if small:
         return labels
-    return tuple(label for label in labels if label[0] in ("n", "rows") or label[0].startswith("tail of "))
+    return [label for label in labels if label[0] in ("n", "rows") or label[0].startswith("tail of ")]
 
 
 def _is_small(draw: Draw) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from fuzz.base.case import Layout
 from fuzz.base.draw import Draw, Given, Part
 from fuzz.base.dtypes import quantise
 from fuzz.base.op import OPS
-from fuzz.base.stream import Ahead, Reals, Stream
+from fuzz.base.stream import Ahead, Asked, Reals, Stream, child_key
 from fuzz.generate.given import made_of, repeated_or_cut, stored
 from fuzz.generate.menus import LIKE_X, RELATED, WEIGHTS, Scene
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec
@@ -26,44 +27,29 @@ class Contents:
         self.draw, self.op, self.layouts = draw, OPS[draw.op], layouts
         self.arrays: dict[str, Values] = {}
 
-    def own(self) -> Iterator[Part]:
-        """The inputs with memory of their own."""
-        return (part for part in self.draw.parts if part.alias is None and self.op.is_input(part.name))
+    def jobs(self) -> Iterator[_Job]:
+        """What is to be filled in: the inputs with memory of their own."""
+        draw, op = self.draw, self.op
+        for part in draw.parts:
+            if part.alias is not None or not op.is_input(part.name):
+                continue
+            rows, registry = draw.rows, RECIPES
+            if op.operand(part.name).role == "columns":
+                rows, registry = self.layouts[part.name].shape[0] if part.stack else 1, WEIGHTS
+            recipe = None
+            if part.given is None and part.recipe not in RELATED:
+                recipe = registry[draw.part("x").recipe if part.recipe == LIKE_X else part.recipe]
+            # x has the draw's own stream, so that its values are those of the seed alone.
+            key = draw.seed if part.name == "x" else child_key(draw.seed, part.name)
+            yield _Job(self, part, RowSpec(rows, draw.n, part.dtype, draw.eps), recipe, key)
 
-    def spec(self, part: Part) -> RowSpec:
-        """What is asked of the recipe of a part."""
-        rows = self.draw.rows
-        if self.op.operand(part.name).role == "columns":
-            rows = self.layouts[part.name].shape[0] if part.stack else 1
-        return RowSpec(rows, self.draw.n, part.dtype, self.draw.eps)
-
-    def recipe(self, part: Part) -> Recipe | None:
-        """None of one that other tensors decide, and of given values."""
-        if part.given is not None or part.recipe in RELATED:
-            return None
-        name = self.draw.part("x").recipe if part.recipe == LIKE_X else part.recipe
-        return (WEIGHTS if self.op.operand(part.name).role == "columns" else RECIPES)[name]
-
-    def stream(self, part: Part, ahead: Ahead | None = None) -> Stream:
-        """x has the draw's own stream, so that its values are those of the seed alone."""
-        stream = Stream(self.draw.seed, ahead) if ahead is not None else Stream(self.draw.seed)
-        return stream if part.name == "x" else stream.child(part.name)
-
-    def drawn(self, part: Part, ahead: Ahead) -> Reals:
-        """The values of a part that has no given ones, row by row, before they are rounded."""
-        recipe, spec = self.recipe(part), self.spec(part)
-        if recipe is None:
-            scene = Scene(self.draw.eps, self.draw.offset, {name: self.rows(name) for name in self.arrays})
-            return RELATED[part.recipe].fill(scene, self.stream(part, ahead)).reshape(-1)
-        return recipe.fill(spec, self.stream(part, ahead)).reshape(-1) if spec.size else np.zeros(0)
-
-    def given(self, part: Part, given: Given) -> Values:
+    def given(self, part: Part, given: Given, rows: int, stream: Stream) -> Values:
         """The values of a part that are given, or follow from such."""
         role = self.op.operand(part.name).role
         n = 1 if role == "rows" else self.draw.n
-        values = repeated_or_cut(given, self.spec(part).rows, n, weight=role == "columns")
+        values = repeated_or_cut(given, rows, n, weight=role == "columns")
         if role == "grid":
-            values = made_of(part.recipe, values, self.draw.part("x").dtype, self.stream(part))
+            values = made_of(part.recipe, values, self.draw.part("x").dtype, stream)
         return stored(values, part.dtype)
 
     def keep(self, part: Part, values: Values) -> None:
@@ -85,42 +71,61 @@ class Contents:
         return np.moveaxis(values, self.draw.axis, -1).reshape(self.draw.rows, self.draw.n)
 
 
+@dataclass(frozen=True)
+class _Job:
+    """The values of one input, to be filled in."""
+
+    contents: Contents
+    part: Part
+    spec: RowSpec
+    recipe: Recipe | None
+    """None of one that other tensors decide, and of given values."""
+    key: int
+    """That of its stream."""
+
+    def drawn(self, ahead: Ahead) -> Reals:
+        """The values, row by row, before they are rounded."""
+        stream, contents = Stream(self.key, ahead), self.contents
+        if self.recipe is not None:
+            return self.recipe.fill(self.spec, stream).reshape(-1) if self.spec.size else np.zeros(0)
+        values = {name: contents.rows(name) for name in contents.arrays}
+        scene = Scene(contents.draw.eps, contents.draw.offset, values)
+        return RELATED[self.part.recipe].fill(scene, stream).reshape(-1)
+
+
 def filled_in(draws: Sequence[Draw], layouts: Sequence[Mapping[str, Layout]]) -> list[Contents]:
     """The values of all inputs of these draws, whose tensors lie so: the same as of each draw alone."""
     found = [Contents(draw, layout) for draw, layout in zip(draws, layouts, strict=True)]
-    parts = [(contents, part) for contents in found for part in contents.own()]
-    ahead = _ahead(parts)
+    jobs = [job for contents in found for job in contents.jobs()]
+    ahead = _ahead(jobs)
     # What others are related to comes first: x and weights never follow from another tensor.
     for related in (False, True):
-        _fill([each for each in parts if (each[1].recipe in RELATED) is related], ahead)
+        _fill([job for job in jobs if (job.part.recipe in RELATED) is related], ahead)
     return found
 
 
-def _fill(parts: Iterable[tuple[Contents, Part]], ahead: Ahead) -> None:
-    waiting: dict[str, list[tuple[Contents, Part, Reals]]] = {}
-    for contents, part in parts:
-        if part.given is not None:
-            contents.keep(part, contents.given(part, part.given))
+def _fill(jobs: Iterable[_Job], ahead: Ahead) -> None:
+    waiting: dict[str, list[tuple[_Job, Reals]]] = {}
+    for job in jobs:
+        if job.part.given is not None:
+            values = job.contents.given(job.part, job.part.given, job.spec.rows, Stream(job.key))
+            job.contents.keep(job.part, values)
         else:
-            waiting.setdefault(part.dtype, []).append((contents, part, contents.drawn(part, ahead)))
+            waiting.setdefault(job.part.dtype, []).append((job, job.drawn(ahead)))
     for dtype, drawn in waiting.items():
-        rounded = quantise(np.concatenate([values for _, _, values in drawn]), dtype)
+        rounded = quantise(np.concatenate([values for _, values in drawn]), dtype)
         at = 0
-        for contents, part, values in drawn:
-            contents.keep(part, rounded[at : at + len(values)])
-            at += len(values)
+        for job, reals in drawn:
+            job.contents.keep(job.part, rounded[at : at + len(reals)])
+            at += len(reals)
 
 
-def _ahead(parts: Iterable[tuple[Contents, Part]]) -> Ahead:
+def _ahead(jobs: Iterable[_Job]) -> Ahead:
     """What recipes are known to ask of their streams."""
-    normals, words = list[tuple[int, int]](), list[tuple[int, int]]()
-    for contents, part in parts:
-        recipe = contents.recipe(part)
-        if recipe is None:
-            continue
-        spec, stream = contents.spec(part), contents.stream(part)
-        for ask in recipe.asks:
-            (normals if ask.normal else words).append((stream.child(ask.label).key, ask.count(spec)))
+    normals, words = list[Asked](), list[Asked]()
+    for job in jobs:
+        for ask in job.recipe.asks if job.recipe is not None else ():
+            (normals if ask.normal else words).append((child_key(job.key, ask.label), ask.count(job.spec)))
     return Ahead(normals, words)
 
 

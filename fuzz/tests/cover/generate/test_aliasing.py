@@ -12,7 +12,7 @@ from fuzz.base.case import Case
 from fuzz.base.kernel import capabilities_of
 from fuzz.base.op import OPS
 from fuzz.base.stream import Dice, Stream
-from fuzz.generate.aliasing import ONE_IN, aliased, aliased_as, memory_labels
+from fuzz.generate.aliasing import aliased, aliased_as, memory_labels
 from fuzz.tests.common.examples import searched
 from fuzz.tests.common.handmade import a_case, dense
 
@@ -49,7 +49,7 @@ def _tied(op: str, capability: Capability, count: int = 600) -> list[Case]:
 @FAMILY
 def test_an_overlap_is_partial_and_outputs_never_meet(op: str) -> None:
     tied = _tied(op, _capability(op))
-    assert 0.4 * 600 / ONE_IN < len(tied) < 2.5 * 600 / ONE_IN
+    assert len(tied) > 0.5 * 600
     for case in tied:
         ((kind, label),) = case.origin.labels
         one, how, other = label.split()

@@ -35,7 +35,7 @@ def test_every_gap_gets_its_turn_and_every_kind_comes_first() -> None:
     corners = Corners(SMALL)
     space = space_of([SMALL])
     most = max(space, key=lambda kind: len(space[kind]))
-    first = [corners.wanted(corners.everything, place)[0] for place in range(2 * max(len(space), len(space[most])))]
+    first = [corners.wanted(corners.everything, place)[0] for place in range(3 * max(len(space), len(space[most])))]
     assert {*first[::2]} == {(most, value) for value in space[most]}
     assert {kind for kind, _ in first[1::2]} == {*space}
     for place in range(6):

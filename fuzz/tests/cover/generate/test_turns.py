@@ -30,6 +30,12 @@ def _search(seed: int = 3, op: str = "rms_norm") -> Search:
     return Search(op, seed, KERNELS)
 
 
+def _turn(made: list[Made]) -> Turn:
+    origin = made[0].case.origin
+    assert isinstance(origin.shard, int)
+    return Turn(origin.shard, origin.number // PLACES)
+
+
 def _said(made: list[Made], state: bytes) -> list[object]:
     cases = [each.case for each in made]
     labels = [[list(label) for label in case.origin.labels] for case in cases]
@@ -73,8 +79,8 @@ def test_the_choice_of_capabilities_leaves_turns_out_and_changes_none() -> None:
         assert list(islice(search.turns(chosen), len(some))) == some
         assert 0 < len(some) < len(every) / 2
     alone = list(islice(batches(search, {search.capabilities[2]}), 8))
-    among = [made for made in islice(batches(search), 90) if made[-1].capability == search.capabilities[2]]
-    among = [made for made in among if len(made) == BATCH]
+    every_batch = [made for made in islice(batches(search), 90) if len(made) == BATCH]
+    among = [made for made in every_batch if search.capability(_turn(made)) == search.capabilities[2]]
     assert [_said(made, b"") for made in alone] == [_said(made, b"") for made in among[:8]]
 
 
@@ -127,7 +133,7 @@ def test_a_state_is_small_and_what_it_knows_is_not_asked_for_again() -> None:
     assert sizes[-1] <= sum(map(len, ledger.space.values())) - ledger.size
 
 
-@pytest.mark.parametrize(("name", "count", "most"), [("sve", 160, 320), ("sve", 1000, 10), ("add-generic", 1000, 10)])
+@pytest.mark.parametrize(("name", "count", "most"), [("sve", 160, 340), ("sve", 1000, 25), ("add-generic", 1000, 25)])
 def test_turns_of_many_shards_together_cover_as_much_as_one_search(name: str, count: int, most: int) -> None:
     """A ledger over all cases left 261 and 266 gaps after 160 cases, and none after 1000."""
     (kernel,) = [kernel for kernel in KERNELS if kernel.name == name]
