@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from fuzz.base.capability import MAX_RANK
@@ -40,15 +41,17 @@ from fuzz.transport.records import (
     RESPONSE,
     RESPONSE_MAGIC,
     SECOND_RUN,
-    TENSOR,
     UNKNOWN_BYTE,
     UNWRITTEN,
     WRONG_DTYPE,
     WRONG_SHAPE,
+    tensor_struct,
 )
 
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 _ACCESS = (None, "read", "write")
+_GUARDS = {guard: code for code, guard in enumerate(GUARDS)}
+_TENSORS = [tensor_struct(rank) for rank in range(MAX_RANK + 1)]
 _SAID = {
     REJECTED: Status.REJECTED,
     RAISED: Status.RAISED,
@@ -160,6 +163,7 @@ def _outcome(response: Response, case: Case, target: str) -> Outcome:
     return Outcome(target, Status.RAN, outputs, damage=damage, unwritten=unwritten, changes=changes)
 
 
+@lru_cache(maxsize=1024)
 def _name(text: str, room: int = NAME_BYTES) -> bytes:
     raw = text.encode()
     if len(raw) >= room:
@@ -178,9 +182,8 @@ def _tensor(name: str, tensor: Tensor | Output, alias: int) -> bytes:
     rank = len(layout.shape)
     if rank > MAX_RANK:
         raise FrameError(f"{name}: rank {rank} is more than {MAX_RANK}")
-    rest = (0,) * (MAX_RANK - rank)
-    head = (_name(name), DTYPES[tensor.dtype], rank, GUARDS.index(layout.guard), alias, 0, layout.offset)
-    return TENSOR.pack(*head, layout.size * ITEMSIZE[tensor.dtype], *layout.shape, *rest, *layout.strides, *rest)
+    head = (_name(name), DTYPES[tensor.dtype], rank, _GUARDS[layout.guard], alias, 0, layout.offset)
+    return _TENSORS[rank].pack(*head, layout.size * ITEMSIZE[tensor.dtype], *layout.shape, *layout.strides)
 
 
 def _outputs(response: Response, case: Case) -> tuple[dict[str, bytes], int]:
