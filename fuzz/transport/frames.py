@@ -116,17 +116,18 @@ def decode_responses(data: bytes | bytearray, first: int = 0) -> tuple[list[Resp
     do not count up from `first`."""
     found: list[Response] = []
     at = 0
-    while at + RESPONSE.size <= len(data):
-        magic, position, size, *fields, _ = RESPONSE.unpack_from(data, at)
-        if magic != RESPONSE_MAGIC:
-            raise AnswerError(f"an answer starts with {magic:08x}")
-        if position != first + len(found):
-            raise AnswerError(f"answer {position} came in place of {first + len(found)}")
-        start, end = at + RESPONSE.size, at + RESPONSE.size + size
-        if end > len(data):
-            break
-        found.append(Response(*(position, *fields, bytes(data[start:end]))))
-        at = end
+    with memoryview(data) as view:
+        while at + RESPONSE.size <= len(view):
+            magic, position, size, *fields, _ = RESPONSE.unpack_from(view, at)
+            if magic != RESPONSE_MAGIC:
+                raise AnswerError(f"an answer starts with {magic:08x}")
+            if position != first + len(found):
+                raise AnswerError(f"answer {position} came in place of {first + len(found)}")
+            start, end = at + RESPONSE.size, at + RESPONSE.size + size
+            if end > len(view):
+                break
+            found.append(Response(*(position, *fields, bytes(view[start:end]))))
+            at = end
     return found, at
 
 
@@ -139,11 +140,11 @@ def outcome_of(response: Response, case: Case, target: str) -> Outcome:
 
 
 def _outcome(response: Response, case: Case, target: str) -> Outcome:
-    if response.status == NO_MEMORY:
-        return Outcome(target, Status.NOT_RUN, detail=NO_MEMORY_DETAIL)
     outputs, at = _outputs(response, case) if response.status == RAN else ({}, 0)
     if response.status == RAN and not (response.damages or response.unwrittens or response.changes):
         return Outcome(target, Status.RAN, outputs)
+    if response.status == NO_MEMORY:
+        return Outcome(target, Status.NOT_RUN, detail=NO_MEMORY_DETAIL)
     damage = _damages(response, case, at)
     if response.status == MISREAD and not damage:
         return Outcome(target, Status.NOT_RUN, detail=MISREADS)
