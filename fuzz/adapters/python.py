@@ -24,6 +24,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.op import OPS
 from fuzz.transport.child import Child, command
 from fuzz.transport.fork_server import fork_server, worker_environment
+from fuzz.transport.journal import Journal
 from fuzz.transport.process import MEMORY_LIMIT, Process
 from fuzz.transport.python.kernel import MARGIN_BYTES, Spec, source_digest
 
@@ -161,10 +162,12 @@ class PythonProgram:
             words = ["sh", "-c", 'exec "$@" 3>&1 1>&2', "sh", *self.tool, *worker]
             return Process(command(words, worker_environment(interpreted)), limit, memory)
 
-        def start(stdin: int, stdout: int, stderr: int) -> Child:
-            return fork_server(interpreted).start(self.spec.encoded(), stdin, stdout, stderr)
+        journal = Journal()
 
-        return Process(start, limit, memory)
+        def start(stdin: int, stdout: int, stderr: int) -> Child:
+            return fork_server(interpreted).start(self.spec.encoded(), stdin, stdout, stderr, journal.descriptor)
+
+        return Process(start, limit, memory, journal=journal)
 
     def attested(self, hello: str) -> Attestation:
         said = dict(line.split("=", 1) for line in hello.splitlines())

@@ -44,7 +44,7 @@ class ForkServer:
         self._popen: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def start(self, spec: str, stdin: int, stdout: int, stderr: int) -> Child:
+    def start(self, spec: str, stdin: int, stdout: int, stderr: int, journal: int) -> Child:
         """A worker for the encoded `spec`. Raises OSError."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -52,7 +52,7 @@ class ForkServer:
                 if self._popen is None or self._popen.poll() is not None:
                     self._restart()
                 assert self._control is not None
-                socket.send_fds(self._control, [spec.encode()], [stdin, stdout, stderr, theirs.fileno()])
+                socket.send_fds(self._control, [spec.encode()], [stdin, stdout, stderr, journal, theirs.fileno()])
             return _Forked(ours)
         except OSError:
             ours.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from fuzz.base.capability import MAX_RANK
@@ -40,15 +41,17 @@ from fuzz.transport.records import (
     RESPONSE,
     RESPONSE_MAGIC,
     SECOND_RUN,
-    TENSOR,
     UNKNOWN_BYTE,
     UNWRITTEN,
     WRONG_DTYPE,
     WRONG_SHAPE,
+    tensor_struct,
 )
 
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 _ACCESS = (None, "read", "write")
+_GUARDS = {guard: code for code, guard in enumerate(GUARDS)}
+_TENSORS = [tensor_struct(rank) for rank in range(MAX_RANK + 1)]
 _SAID = {
     REJECTED: Status.REJECTED,
     RAISED: Status.RAISED,
@@ -113,17 +116,18 @@ def decode_responses(data: bytes | bytearray, first: int = 0) -> tuple[list[Resp
     do not count up from `first`."""
     found: list[Response] = []
     at = 0
-    while at + RESPONSE.size <= len(data):
-        magic, position, size, *fields, _ = RESPONSE.unpack_from(data, at)
-        if magic != RESPONSE_MAGIC:
-            raise AnswerError(f"an answer starts with {magic:08x}")
-        if position != first + len(found):
-            raise AnswerError(f"answer {position} came in place of {first + len(found)}")
-        start, end = at + RESPONSE.size, at + RESPONSE.size + size
-        if end > len(data):
-            break
-        found.append(Response(*(position, *fields, bytes(data[start:end]))))
-        at = end
+    with memoryview(data) as view:
+        while at + RESPONSE.size <= len(view):
+            magic, position, size, *fields, _ = RESPONSE.unpack_from(view, at)
+            if magic != RESPONSE_MAGIC:
+                raise AnswerError(f"an answer starts with {magic:08x}")
+            if position != first + len(found):
+                raise AnswerError(f"answer {position} came in place of {first + len(found)}")
+            start, end = at + RESPONSE.size, at + RESPONSE.size + size
+            if end > len(view):
+                break
+            found.append(Response(*(position, *fields, bytes(view[start:end]))))
+            at = end
     return found, at
 
 
@@ -136,11 +140,11 @@ def outcome_of(response: Response, case: Case, target: str) -> Outcome:
 
 
 def _outcome(response: Response, case: Case, target: str) -> Outcome:
-    if response.status == NO_MEMORY:
-        return Outcome(target, Status.NOT_RUN, detail=NO_MEMORY_DETAIL)
     outputs, at = _outputs(response, case) if response.status == RAN else ({}, 0)
     if response.status == RAN and not (response.damages or response.unwrittens or response.changes):
         return Outcome(target, Status.RAN, outputs)
+    if response.status == NO_MEMORY:
+        return Outcome(target, Status.NOT_RUN, detail=NO_MEMORY_DETAIL)
     damage = _damages(response, case, at)
     if response.status == MISREAD and not damage:
         return Outcome(target, Status.NOT_RUN, detail=MISREADS)
@@ -160,6 +164,7 @@ def _outcome(response: Response, case: Case, target: str) -> Outcome:
     return Outcome(target, Status.RAN, outputs, damage=damage, unwritten=unwritten, changes=changes)
 
 
+@lru_cache(maxsize=1024)
 def _name(text: str, room: int = NAME_BYTES) -> bytes:
     raw = text.encode()
     if len(raw) >= room:
@@ -178,9 +183,8 @@ def _tensor(name: str, tensor: Tensor | Output, alias: int) -> bytes:
     rank = len(layout.shape)
     if rank > MAX_RANK:
         raise FrameError(f"{name}: rank {rank} is more than {MAX_RANK}")
-    rest = (0,) * (MAX_RANK - rank)
-    head = (_name(name), DTYPES[tensor.dtype], rank, GUARDS.index(layout.guard), alias, 0, layout.offset)
-    return TENSOR.pack(*head, layout.size * ITEMSIZE[tensor.dtype], *layout.shape, *rest, *layout.strides, *rest)
+    head = (_name(name), DTYPES[tensor.dtype], rank, _GUARDS[layout.guard], alias, 0, layout.offset)
+    return _TENSORS[rank].pack(*head, layout.size * ITEMSIZE[tensor.dtype], *layout.shape, *layout.strides)
 
 
 def _outputs(response: Response, case: Case) -> tuple[dict[str, bytes], int]:

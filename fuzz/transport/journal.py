@@ -1,14 +1,18 @@
-"""The journal: memory that a compiled worker shares with us, and that outlives it."""
+"""The journal: memory that a worker shares with the engine, and that outlives it."""
 
 from __future__ import annotations
 
 import mmap
 import os
 import struct
+from collections.abc import Callable
 
 _HEAD = struct.Struct("<IIQ")
 """Cases of the frame that were begun, those that were done, and the bytes of the answers that follow. `native/frames.c`
-has the same in C."""
+has the same in C, with what `Writer` does."""
+_COUNT, _SIZE = struct.Struct("<I"), struct.Struct("<Q")
+_BEGUN, _DONE, _FILLED = 0, 4, 8
+"""Where each of them is."""
 _BYTES = 256 << 10
 """A worker sends its answers when the next one has no room here: some 60 of small cases."""
 
@@ -46,3 +50,34 @@ class Journal:
     def clear(self) -> None:
         """Begin a frame, before it is sent. A worker that died may have left something."""
         _HEAD.pack_into(self._memory, 0, 0, 0, 0)
+
+
+class Writer:
+    """The worker's side. After its last answer it says nothing new: the engine may have begun the next frame."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._memory = mmap.mmap(descriptor, 0)
+        self._size = 0
+        os.close(descriptor)
+
+    def begin(self, count: int) -> None:
+        """So many cases of the frame are begun now."""
+        _COUNT.pack_into(self._memory, _BEGUN, count)
+
+    def add(self, answer: bytes, done: int) -> bool:
+        """The answer by which so many cases are done. False, and nothing changed, where it has no room."""
+        start, end = _HEAD.size + self._size, _HEAD.size + self._size + len(answer)
+        if end > len(self._memory):
+            return False
+        self._memory[start:end] = answer
+        self._size += len(answer)
+        _SIZE.pack_into(self._memory, _FILLED, self._size)
+        _COUNT.pack_into(self._memory, _DONE, done)
+        return True
+
+    def send(self, write: Callable[[bytes], None], done: int, answer: bytes = b"") -> None:
+        """Send what is here, and then an answer that had no room, by which so many cases are done."""
+        _COUNT.pack_into(self._memory, _DONE, done)
+        write(self._memory[_HEAD.size : _HEAD.size + self._size] + answer)
+        self._size = 0
+        _SIZE.pack_into(self._memory, _FILLED, 0)

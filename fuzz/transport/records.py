@@ -22,6 +22,14 @@ CASE = struct.Struct("<IBBBB32s")
 INTEGER = struct.Struct("<16sIIq")
 REAL = struct.Struct("<16sIId")
 TENSOR = struct.Struct(f"<16sBBBBIqQ{MAX_RANK}q{MAX_RANK}q")
+
+
+def tensor_struct(rank: int) -> struct.Struct:
+    """TENSOR with the shape and strides of that rank, and zeros for the rest."""
+    rest = f"{8 * (MAX_RANK - rank)}x"
+    return struct.Struct(f"<16sBBBBIqQ{rank}q{rest}{rank}q{rest}")
+
+
 RESPONSE = struct.Struct("<IIIBBBbqqHHiII")
 DAMAGE = struct.Struct("<BBB5xqqQ")
 UNWRITTEN = struct.Struct("<QQQ")

@@ -11,6 +11,7 @@ from typing import NoReturn
 from fuzz.base.capability import MAX_RANK
 from fuzz.base.case import Case, CaseError, Layout, Output, Tensor
 from fuzz.transport import records
+from fuzz.transport.journal import Writer
 
 _FRAME_LIMIT = 1 << 31
 _DTYPES = {code: name for name, code in records.DTYPES.items()}
@@ -35,7 +36,8 @@ def broken_frame(reason: str) -> NoReturn:
 class Channel:
     """The protocol, moved away from stdin and stdout: a kernel that prints must not corrupt it."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: int | None) -> None:
+        self._journal = None if journal is None else Writer(journal)
         self._requests, self._responses = os.dup(0), os.dup(1)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -45,6 +47,23 @@ class Channel:
     def hello(self, text: str) -> None:
         data = text.encode()
         self.write(records.HELLO.pack(records.HELLO_MAGIC, len(data)) + data)
+
+    def begin(self, count: int) -> None:
+        """So many cases of the frame are begun now."""
+        if self._journal is not None:
+            self._journal.begin(count)
+
+    def answer(self, data: bytes, done: int) -> None:
+        """The answer by which so many cases of the frame are done; it may be sent later."""
+        if self._journal is None:
+            self.write(data)
+        elif not self._journal.add(data, done):
+            self._journal.send(self.write, done, data)
+
+    def flush(self, done: int) -> None:
+        """Send the answers that were not sent."""
+        if self._journal is not None:
+            self._journal.send(self.write, done)
 
     def write(self, data: bytes) -> None:
         rest = memoryview(data)

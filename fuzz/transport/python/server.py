@@ -24,16 +24,16 @@ from fuzz.transport.python.worker import work
 
 _REQUEST_BYTES = 1 << 16
 """A spec takes less: it names a file, an op and a few options."""
-_DESCRIPTORS = 4
-"""The worker's stdin, stdout and stderr, and the socket for notices of it."""
+_DESCRIPTORS = 5
+"""The worker's stdin, stdout and stderr, its journal, and the socket for notices of it."""
 _NOTICE_BYTES = 64
 """A notice takes less: it is 'code' or 'pid', and a number."""
 
 
 def serve(control: socket.socket) -> None:
-    """Fork workers until the parent closes `control`. A request is a spec and four descriptors: the worker's stdin,
-    stdout and stderr, and a socket. On that go notices of its process id and of its end; 'term' and 'kill' ask for
-    it."""
+    """Fork workers until the parent closes `control`. A request is a spec and five descriptors: the worker's stdin,
+    stdout and stderr, its journal, and a socket. On that go notices of its process id and of its end; 'term' and
+    'kill' ask for it."""
     _import()
     waker, woken = os.pipe()
     os.set_blocking(woken, False)
@@ -77,7 +77,7 @@ def _import() -> None:
 
 
 def _fork(message: str, descriptors: list[int], control: socket.socket, children: dict[int, socket.socket]) -> None:
-    stdin, stdout, stderr, notify = descriptors
+    stdin, stdout, stderr, journal, notify = descriptors
     notices = socket.socket(fileno=notify)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer versions of Python warn of threads, of which torch has idle ones
@@ -87,20 +87,20 @@ def _fork(message: str, descriptors: list[int], control: socket.socket, children
             other.close()
         for number, descriptor in enumerate((stdin, stdout, stderr)):
             os.dup2(descriptor, number)
-        _become_worker(message)
-    for descriptor in (stdin, stdout, stderr):
+        _become_worker(message, journal)
+    for descriptor in (stdin, stdout, stderr, journal):
         os.close(descriptor)
     children[pid] = notices
     notices.send(f"pid {pid}".encode())
 
 
-def _become_worker(message: str) -> NoReturn:
+def _become_worker(message: str, journal: int) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
         keep_worker()
-        work(decoded(message))
+        work(decoded(message), journal)
         os._exit(0)
     except BaseException:
         traceback.print_exc()

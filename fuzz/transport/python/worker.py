@@ -22,11 +22,11 @@ from fuzz.transport.python.state import MemoryWatch, ProcessState
 _LOST_DEVICE_EXIT = 71
 
 
-def work(spec: Spec) -> None:
+def work(spec: Spec, journal: int | None = None) -> None:
     """Speak the protocol on stdin and stdout until the parent closes it."""
     os.environ.update(spec.environment)
     warnings.simplefilter("ignore")
-    channel = Channel()
+    channel = Channel(journal)
     arrays = arrays_of(spec.framework)
     if spec.framework != "numpy":
         arrays.library.set_num_threads(1)
@@ -55,6 +55,7 @@ def work(spec: Spec) -> None:
         size = len(request.cases) if spec.device == "cuda" and not request.one_by_one else 1
         for start in range(0, len(request.cases), size or 1):
             try:
+                channel.begin(min(start + size, len(request.cases)))
                 began = time.monotonic()
                 answers = runs.answers(request.cases[start : start + size])
                 call_s = time.monotonic() - began
@@ -70,8 +71,9 @@ def work(spec: Spec) -> None:
                 raise
             for position, answered in enumerate(answers, start):
                 last = position == start + len(answers) - 1
-                channel.write(respond(position, *answered, changes if last else ()))
+                channel.answer(respond(position, *answered, changes if last else ()), position + 1)
             memory.release()
+        channel.flush(len(request.cases))
 
 
 def _memory(spec: Spec, arrays: Arrays) -> Memory:

@@ -13,7 +13,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.reach import Reserved
 from fuzz.findings.tally import Sighting, Tally
-from fuzz.generate.search import Search, Turn
+from fuzz.generate.search import SHARDS, Search, Turn
 from fuzz.generate.turn import BATCH, Made
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import ONE_IN, Entry, declared, with_twins
@@ -135,8 +135,9 @@ class Taker:
         """`told` hears of each entry as it is judged."""
         self.terms = terms
         self.kept: Collection[FindingId] = ()
-        """The findings whose earlier calls may be asked for."""
-        self.calls = CallLog(lambda: self.kept)
+        """The findings whose earlier calls may be asked for, as far as they are counted yet."""
+        self._uncounted: deque[set[FindingId]] = deque(maxlen=SHARDS)  # a turn counts before the shard's next one
+        self.calls = CallLog(lambda: set(self.kept).union(*self._uncounted))
         self._pool = pool
         self._targets = [target for target in targets if not isinstance(pool.statuses.get(target.id), NotRun)]
         self._examiner = Examiner(pool, targets, accuracy=terms.accuracy, told=told)
@@ -197,6 +198,7 @@ class Taker:
                 name = f"{task.seed}:{task.op}:{entry.case.origin.place}"
                 records = run_records(entry.case, judgements, name)
                 report.records += [json.dumps(record, separators=(",", ":")) for record in records]
+        self._uncounted.append({(each.judgement.target, each.judgement.case) for each in found.sightings})
         self.calls.progress(0.0)
         if self.terms.guided and task.group == 0:
             report.lessons = self.searched(task.op, task.seed).latest.lessons(_by_case(begun, found))

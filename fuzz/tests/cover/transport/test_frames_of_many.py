@@ -15,6 +15,7 @@ from fuzz.base.case import Case, contiguous
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.lane import Wait
 from fuzz.tests.common.planted import Run, a_case
+from fuzz.tests.common.python_planted import TORCH_HEAD, indented, outcomes, python_target
 from fuzz.transport.process import Process
 from fuzz.transport.steps import Steps
 
@@ -55,6 +56,15 @@ def test_a_death_in_the_middle_is_that_cases_and_those_before_it_are_not_run_aga
         assert calls(found[start:end]) == list(range(1, end - start + 1))
     again = 1 + 1 + 3  # alone; an operator may have sent the signal
     assert note.stat().st_size == MANY + again
+
+
+def test_a_death_in_the_middle_of_what_a_python_kernel_is_given(tmp_path: Path, cache: Path) -> None:
+    note = tmp_path / "calls"
+    act = f"y.copy_(x)\nopen({str(note)!r}, 'a').write(f'{{int(x[0, 0])}} ')\nif x[0, 0] == {CULPRIT}: os.abort()"
+    found = outcomes(python_target(tmp_path, TORCH_HEAD + indented(act)), cache, *numbered())
+    assert [place for place, each in enumerate(found) if each.status is not Status.RAN] == [CULPRIT]
+    assert found[CULPRIT].status is Status.DIED
+    assert note.read_text().split()[: CULPRIT + 2] == [*map(str, range(CULPRIT + 1)), str(CULPRIT)]
 
 
 def test_a_hang_in_the_middle_is_that_cases_and_it_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ README = (CHECKOUT / "README.md").read_text()
 
 _PROFILE = """
 from hypothesis import settings
-settings.register_profile("few", max_examples=12, derandomize=True, database=None)
+settings.register_profile("few", max_examples=32, derandomize=True, database=None)
 settings.load_profile("few")
 """
 _FUNCTIONS = """
