@@ -3,7 +3,7 @@ pass. See `oracles.batch`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -18,6 +18,9 @@ from oracles.operand import RowOperand, Weight
 from oracles.ragged import Places, Ragged, joined
 from oracles.rounding import half_gap_of_size, round_to
 from oracles.screen import Allowance, Passage, Rounded, reaches
+
+_LEAST = float(np.nextafter(0.0, 1.0))
+"""The smallest positive number."""
 
 
 class Screened(Protocol):
@@ -304,7 +307,7 @@ class Near(Block):
 
     def _pass_near(self, asks: Sequence[Ask], pairs: Pairs, strayed: F64, tracks: Tracks) -> None:
         """As `screen.compared` and `screen.Near`."""
-        sides = _Sides(self, {ask.pair for ask in asks}, pairs, strayed)
+        sides = _Sides(self, sorted({ask.pair for ask in asks}), pairs, strayed)
         of_ask = [sides.rows_of[ask.pair] for ask in asks]
         spans = Ragged.of(each.stop - each.start for each in of_ask)
         widths = _widths(asks, [tracks.rows.slices[ask.beam.lane.track] for ask in asks], tracks)
@@ -343,11 +346,13 @@ class _Sides:
     """How far the elements of some pairs stray, relative to the exact values: negative where outputs are too small. And
     the largest of each row on either side. As `screen.Strays`."""
 
-    def __init__(self, block: Near, chosen: Collection[int], pairs: Pairs, strayed: F64) -> None:
+    def __init__(self, block: Near, chosen: Sequence[int], pairs: Pairs, strayed: F64) -> None:
         whole = pairs.places.slices
-        strayed, values = (joined([each[whole[pair]] for pair in chosen]) for each in (strayed, pairs.values))
-        # Where zero is exact, what strays is infinitely far away, and was not chosen.
-        relative = np.divide(strayed, values, out=strayed, where=strayed != 0)
+        values = pairs.values
+        if len(chosen) < len(whole):
+            strayed, values = (joined([each[whole[pair]] for pair in chosen]) for each in (strayed, values))
+        # Where zero is exact what strays is further away than anything is allowed, and where NaN is nothing strays.
+        relative = strayed / np.fmax(values, _LEAST)
         self.relative = relative
         shapes = [(*block.pairs[pair][1].shape, 1)[:2] for pair in chosen]
         counts, columns = [count for count, _ in shapes], [length for _, length in shapes]
