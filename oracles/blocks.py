@@ -46,7 +46,7 @@ class Screened(Protocol):
         None where only the enclosures can tell."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Lane:
     """One problem under contracts that differ in their summation alone."""
 
@@ -83,8 +83,7 @@ class Tracks:
         """Form what is the same for all contracts; as `Squares.share` and `exact_roots` do."""
         if not self.operands:
             return
-        self.counts = [len(operand.values) for operand in self.operands]
-        self.rows = Ragged.of(self.counts)
+        self.rows = Ragged.of(len(operand.values) for operand in self.operands)
         keys = np.array([key[1:] for key in self._places]).T
         counts, eps, overflow = keys.repeat(self.rows.lengths, axis=1)
         sums = joined([head(operand.squares.sums) for operand in self.operands])
@@ -236,16 +235,15 @@ class Given(Block):
 def products(beams: Sequence[Beam], tracks: Tracks) -> tuple[F64, Mask]:
     """Magnitudes and sign bits of x * rstd, or of rstd, which is its row's only element."""
     places = tracks.rows.slices
-    roots = joined([tracks.roots[places[beam.lane.track]] for beam in beams])
-    sizes, signs, columns = list[F64](), list[Mask](), list[int]()
+    roots, factors, columns = list[F64](), list[F64](), list[int]()
     for beam in beams:
-        operand = tracks.operands[beam.lane.track]
-        ones = beam.passage.per_row
-        sizes.append(np.ones(len(operand.values)) if ones else operand.squares.magnitudes)
-        signs.append(np.zeros(len(operand.values), bool) if ones else operand.negative)
-        columns.append(1 if ones else operand.values.shape[1])
-    rows = np.array(columns).repeat([tracks.counts[beam.lane.track] for beam in beams])
-    return roots.repeat(rows) * joined(sizes), joined(signs)
+        track, values = beam.lane.track, tracks.operands[beam.lane.track].values
+        roots.append(tracks.roots[places[track]])
+        factors.append(np.ones(len(values)) if beam.passage.per_row else values)
+        columns.append(1 if beam.passage.per_row else values.shape[1])
+    rows = np.array(columns).repeat([len(each) for each in roots])
+    together = joined(factors)
+    return joined(roots).repeat(rows) * np.abs(together), np.signbit(together)
 
 
 def weighted(values: F64, negative: Mask, beams: Sequence[Beam], tracks: Tracks) -> tuple[F64, Mask]:

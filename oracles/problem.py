@@ -76,7 +76,7 @@ class Problem:
         """Format of the input called `name`."""
         return form(NAMES[self.input(name).dtype])
 
-    @property
+    @cached_property
     def axis(self) -> int:
         """The normalised axis, counted from the front. Raises `ProblemError` where `x` has no such axis."""
         rank = self.input("x").ndim
