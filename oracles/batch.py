@@ -24,7 +24,7 @@ Query = tuple[Numerics, Received]
 """A contract, and all outputs of a kernel that promises it."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Asked:
     """Outputs of one problem that are to be judged."""
 
@@ -57,12 +57,13 @@ def _answer(asks: Sequence[Ask]) -> Answer:
 
 def _squares(asked: Sequence[Asked], groups: Sequence[Groups]) -> list[Squares]:
     """Those of all that is normalised, once each."""
-    every = (
-        each.op.operand(next(iter(group.values()))).squares
-        for each, of_each in zip(asked, groups, strict=True)
-        for group in of_each
-    )
-    return [each for each in {id(each): each for each in every}.values() if each.x.size and each.arithmetic is FLOAT64]
+    every: dict[int, Squares] = {}
+    for each, of_each in zip(asked, groups, strict=True):
+        for group in of_each:
+            squares = each.op.operand(next(iter(group.values()))).squares
+            if squares.x.size and squares.arithmetic is FLOAT64:
+                every[id(squares)] = squares
+    return list(every.values())
 
 
 class _Batch:

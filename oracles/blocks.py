@@ -3,7 +3,7 @@ pass. See `oracles.batch`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -11,13 +11,19 @@ from typing import Protocol
 import numpy as np
 
 from oracles.doubledouble import F64, head
-from oracles.dtypes import Format
+from oracles.dtypes import FORMATS, Format
 from oracles.enclosure import Mask, Worst
 from oracles.numerics import Numerics
 from oracles.operand import RowOperand, Weight
-from oracles.ragged import Places, Ragged, joined
-from oracles.rounding import half_gap_of_size, round_to
+from oracles.ragged import Ragged, joined
+from oracles.rounding import half_gaps, round_to
 from oracles.screen import Allowance, Passage, Rounded, reaches
+
+_AS_GIVEN = Passage(FORMATS["f64"], per_row=False)
+"""Nothing leads to values that are given."""
+_NO_WEIGHT = np.ones(1), np.zeros(1, bool)
+_LEAST = float(np.nextafter(0.0, 1.0))
+"""The smallest positive number."""
 
 
 class Screened(Protocol):
@@ -40,7 +46,7 @@ class Screened(Protocol):
         None where only the enclosures can tell."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Lane:
     """One problem under contracts that differ in their summation alone."""
 
@@ -55,11 +61,6 @@ class Lane:
         """The dtype that the weight is formed in."""
         assert self.op.weight is not None
         return self.op.weight.formed_in(self.numerics)
-
-    def weight(self) -> tuple[F64, Mask]:
-        """Magnitudes and sign bits, for each column or for each element."""
-        assert self.op.weight is not None
-        return self.op.weight.at(self.numerics)
 
 
 class Tracks:
@@ -99,20 +100,33 @@ class Beam:
 
     def __init__(self, lane: Lane, passage: Passage | Rounded, block: Block, centre: int) -> None:
         self.lane = lane
-        self.passage = passage
+        self.given = passage if isinstance(passage, Rounded) else None
+        self.passage = _AS_GIVEN if isinstance(passage, Rounded) else passage
         self.block = block
         self.centre = centre
+        self.number = len(block.beams)
 
     @cached_property
     def factors(self) -> tuple[float, ...]:
         """What enters the widths under all contracts: see `Allowance`."""
-        assert isinstance(self.passage, Passage)
         budget = self.lane.allowed.budget
         return (*self.passage.factors(budget), 1.0 + budget.add, 1.0 - budget.add)
 
-    def reaches(self, smallest: float) -> bool:
-        """Whether nothing is lost to operations that underflow, where no product is smaller."""
-        assert isinstance(self.passage, Passage)
+    @cached_property
+    def weight(self) -> tuple[F64, Mask]:
+        """Magnitudes and sign bits, for each column or for each element."""
+        assert self.lane.op.weight is not None
+        return self.lane.op.weight.at(self.lane.numerics)
+
+    def reaches(self, tracks: Tracks) -> bool:
+        """Whether nothing is lost to operations that underflow: see `Centre.smallest`."""
+        if not self.passage.steps:
+            return True
+        track = self.lane.track
+        smallest = tracks.smallest[track] * tracks.operands[track].squares.smallest
+        if self.passage.weighted:
+            magnitudes, _ = self.weight
+            smallest *= float(np.min(magnitudes, where=magnitudes > 0, initial=1.0))
         return all(reaches(smallest, step.absolute) for step in self.passage.steps)
 
 
@@ -149,6 +163,7 @@ class Block:
 
     def __init__(self) -> None:
         self.asks: list[Ask] = []
+        self.beams: list[Beam] = []
         self.origins: list[Beam] = []
         """For each centre a beam that has it."""
         self.pairs: list[tuple[int, F64]] = []
@@ -160,10 +175,11 @@ class Block:
         """Take an output in. Right values that were given are told apart by their identity."""
         key: object = id(passage)
         if isinstance(passage, Passage):
-            key = lane.track, lane.formed if passage.weighted else None
+            key = lane.track, passage.target, passage.per_row, lane.formed if passage.weighted else None
         beam = Beam(lane, passage, self, self._centres.setdefault(key, len(self.origins)))
         if beam.centre == len(self.origins):
             self.origins.append(beam)
+        self.beams.append(beam)
         return beam
 
     def ask(self, beam: Beam, contract: int, got: F64) -> Ask:
@@ -203,7 +219,7 @@ class Given(Block):
     """What equals its right values conforms, and else may."""
 
     def _exact(self, tracks: Tracks) -> tuple[F64, Mask]:
-        given = [beam.passage for beam in self.origins if isinstance(beam.passage, Rounded)]
+        given = [beam.given for beam in self.origins if beam.given is not None]
         return joined([each.values for each in given]), joined([each.negative for each in given])
 
     def _compare(self, pairs: Pairs, tracks: Tracks) -> None:
@@ -216,26 +232,32 @@ class Given(Block):
                 ask.worst = Worst(0, 0.0, blunt=True)
 
 
-def products(beams: Sequence[Beam], passage: Passage, tracks: Tracks) -> tuple[F64, Mask]:
-    """Magnitudes and sign bits of rstd or y before its last rounding, within the own error of an allowance."""
+def products(beams: Sequence[Beam], tracks: Tracks) -> tuple[F64, Mask]:
+    """Magnitudes and sign bits of x * rstd, or of rstd, which is its row's only element."""
     places = tracks.rows.slices
-    roots = joined([tracks.roots[places[beam.lane.track]] for beam in beams])
-    if passage.per_row:
-        return roots, np.zeros(len(roots), bool)
-    operands = [tracks.operands[beam.lane.track] for beam in beams]
-    shapes = [operand.values.shape for operand in operands]
-    rows = np.array([columns for _, columns in shapes]).repeat([count for count, _ in shapes])
-    values = roots.repeat(rows) * joined([operand.squares.magnitudes for operand in operands])
-    negative = joined([operand.negative for operand in operands])
-    if passage.point is not None:
-        values = round_to(values, passage.point)
-    if passage.weighted:
-        weights = [beam.lane.weight() for beam in beams]
-        values = values * joined(
-            [np.broadcast_to(size, shape) for (size, _), shape in zip(weights, shapes, strict=True)]
-        )
-        negative ^= joined([np.broadcast_to(sign, shape) for (_, sign), shape in zip(weights, shapes, strict=True)])
-    return values, negative
+    roots, factors, columns = list[F64](), list[F64](), list[int]()
+    for beam in beams:
+        track, values = beam.lane.track, tracks.operands[beam.lane.track].values
+        roots.append(tracks.roots[places[track]])
+        factors.append(np.ones(len(values)) if beam.passage.per_row else values)
+        columns.append(1 if beam.passage.per_row else values.shape[1])
+    rows = np.array(columns).repeat([len(each) for each in roots])
+    together = joined(factors)
+    return joined(roots).repeat(rows) * np.abs(together), np.signbit(together)
+
+
+def weighted(values: F64, negative: Mask, beams: Sequence[Beam], tracks: Tracks) -> tuple[F64, Mask]:
+    """The products with the weights of those that have one."""
+    if not any(beam.passage.weighted for beam in beams):
+        return values, negative
+    sizes, signs = list[F64](), list[Mask]()
+    for beam in beams:
+        shape = tracks.operands[beam.lane.track].values.shape
+        size, sign = beam.weight if beam.passage.weighted else _NO_WEIGHT
+        shape = shape[: 1 if beam.passage.per_row else 2]
+        sizes.append(np.broadcast_to(size, shape))
+        signs.append(np.broadcast_to(sign, shape))
+    return values * joined(sizes), negative ^ joined(signs)
 
 
 class Pointed(Given):
@@ -246,155 +268,120 @@ class Pointed(Given):
         self.passage = passage
 
     def _exact(self, tracks: Tracks) -> tuple[F64, Mask]:
-        values, negative = products(self.origins, self.passage, tracks)
+        assert self.passage.point is not None
+        values, negative = products(self.origins, tracks)
+        values, negative = weighted(round_to(values, self.passage.point), negative, self.origins, tracks)
         return round_to(values, self.passage.target), negative
 
 
 class Near(Block):
     """Outputs whose value before their only rounding may be anywhere in an interval around the exact one."""
 
-    def __init__(self, passage: Passage) -> None:
-        super().__init__()
-        self.passage = passage
-        """That of the first; others may have other steps."""
-
     def _exact(self, tracks: Tracks) -> tuple[F64, Mask]:
-        return products(self.origins, self.passage, tracks)
+        return weighted(*products(self.origins, tracks), self.origins, tracks)
 
     def _compare(self, pairs: Pairs, tracks: Tracks) -> None:
+        """As `Centre.strays`, `screen.compared` and `Near.worst`. Where nothing strays, the ratio is 0 in the first
+        element; where something is NaN or infinitely far away, no row is inside."""
+        forms = [self.origins[centre].passage.target for centre, _ in self.pairs]
+        tiny, u = np.array([[form.tiny for form in forms], [form.u for form in forms]])
         error = pairs.size - pairs.values
         strayed = np.abs(error)
-        strayed -= half_gap_of_size(pairs.size, self.passage.target, error < 0)
+        strayed -= half_gaps(pairs.size, pairs.places.spread(tiny), pairs.places.spread(u), error < 0)
         np.maximum(strayed, 0.0, out=strayed)
         if pairs.nan is not None:
             strayed[pairs.nan] = 0.0
-        largest = pairs.places.largest(strayed).tolist()
+        # Where zero is exact what strays is further away than anything is allowed, and where NaN is nothing strays.
+        strayed /= np.fmax(pairs.values, _LEAST)
+        relative = np.copysign(strayed, error)
+        rows = Rows.of([got.shape for _, got in self.pairs])
+        # Zeros get a sign of their own: their ratio would be shown with it.
+        low = np.maximum(0.0 - np.minimum.reduceat(relative, rows.elements.starts), 0.0)
+        high = np.maximum(np.maximum.reduceat(relative, rows.elements.starts), 0.0) + 0.0
         agrees = pairs.places.every(pairs.agrees).tolist()
-        smallest = [self._smallest(beam, tracks) for beam in self.origins]
-        near = {
-            id(beam): beam.reaches(smallest[beam.centre]) for beam in {id(a.beam): a.beam for a in self.asks}.values()
-        }
-        sure = [
-            ask for ask in self.asks
-            if agrees[ask.pair] and largest[ask.pair] < np.inf and near[id(ask.beam)]
-        ]  # fmt: skip
-        if exact := [ask for ask in sure if not largest[ask.pair]]:
-            self._pass_exact(exact, pairs, tracks)
-        if stray := [ask for ask in sure if largest[ask.pair]]:
-            self._pass_near(stray, pairs, np.copysign(strayed, error), tracks)
+        near = [beam.reaches(tracks) for beam in self.beams]
+        asks = [ask for ask in self.asks if agrees[ask.pair] and near[ask.beam.number]]
+        if asks:
+            self._pass(asks, pairs, relative, (low, high), rows, tracks)
 
-    def _smallest(self, beam: Beam, tracks: Tracks) -> float:
-        """As `Centre.smallest`; inf of roots, which have no steps."""
-        if self.passage.per_row:
-            return np.inf
-        track = beam.lane.track
-        smallest = tracks.smallest[track] * tracks.operands[track].squares.smallest
-        if not self.passage.weighted:
-            return smallest
-        magnitudes, _ = beam.lane.weight()
-        return smallest * float(np.min(magnitudes, where=magnitudes > 0, initial=1.0))
-
-    def _pass_exact(self, asks: Sequence[Ask], pairs: Pairs, tracks: Tracks) -> None:
-        """Nothing strays: only whether the ratio, which is 0, means anything depends on the contract."""
-        tracked = (tracks.rows.slices[ask.beam.lane.track] for ask in asks)
-        widths = _widths(asks, [slice(each.start, each.start + 1) for each in tracked], tracks)
-        at = pairs.places.starts[[ask.pair for ask in asks]]
-        for ask, blunt in zip(asks, self._are_blunt(pairs, at, np.maximum(*widths)), strict=True):
-            ask.worst = Worst(0, 0.0, blunt)
-
-    def _pass_near(self, asks: Sequence[Ask], pairs: Pairs, strayed: F64, tracks: Tracks) -> None:
-        """As `screen.compared` and `screen.Near`."""
-        sides = _Sides(self, {ask.pair for ask in asks}, pairs, strayed)
-        of_ask = [sides.rows_of[ask.pair] for ask in asks]
-        spans = Ragged.of(each.stop - each.start for each in of_ask)
-        widths = _widths(asks, [tracks.rows.slices[ask.beam.lane.track] for ask in asks], tracks)
-        tops = [joined([top[each] for each in of_ask]) for top in sides.tops]
+    def _pass(
+        self, asks: Sequence[Ask], pairs: Pairs, relative: F64, sides: tuple[F64, F64], rows: Rows, tracks: Tracks
+    ) -> None:
+        of_pair = [rows.places.slices[ask.pair] for ask in asks]
+        spans = Ragged(rows.places.lengths[[ask.pair for ask in asks]])
+        widths = _widths(asks, spans, tracks)
+        low, high = (joined([side[each] for each in of_pair]) for side in sides)
         slack = 2 * spans.spread(np.array([ask.beam.lane.allowed.own for ask in asks]))
-        inside = spans.every((tops[0] <= widths[0] - slack) & (tops[1] <= widths[1] - slack)).tolist()
-        ratios = tops[0] / widths[0], tops[1] / widths[1]
+        inside = spans.every((low <= widths[0] - slack) & (high <= widths[1] - slack)).tolist()
+        ratios = low / widths[0], high / widths[1]
         largest = [spans.largest(each).tolist() for each in ratios]
-        passed, flats, rows, found = list[Ask](), list[int](), list[int](), list[float]()
+        passed, at_rows = list[tuple[Ask, int, float]](), list[int]()
+        known: dict[tuple[int, int, int], int] = {}
         for ask, span, is_inside, below, above in zip(asks, spans.slices, inside, *largest, strict=True):
             if not is_inside:
                 continue
             # Of equal ratios the first counts, and that side comes first where an output is too small.
             side = 0 if below >= above else 1
-            row = int(ratios[side][span].argmax())
-            passed.append(ask)
-            rows.append(span.start + row)
-            flats.append(sides.place(ask.pair, side, row))
-            found.append(below if side == 0 else above)
+            row = int(ratios[side][span].argmax()) if span.stop - span.start > 1 else 0
+            key = ask.pair, side, row
+            if key not in known:
+                at = rows.row(ask.pair, row)
+                place = relative[at].argmax() if side else relative[at].argmin()
+                known[key] = at.start + int(place) - pairs.places.slices[ask.pair].start
+            passed.append((ask, known[key], above if side else below))
+            at_rows.append(span.start + row)
+        self._note(passed, pairs, np.maximum(*widths)[at_rows])
+
+    def _note(self, passed: Sequence[tuple[Ask, int, float]], pairs: Pairs, widths: F64) -> None:
+        """What passes, with the place of its worst element and the ratio there; and how far that may stray."""
         if not passed:
             return
-        at = pairs.places.starts[[ask.pair for ask in passed]] + flats
-        blunt = self._are_blunt(pairs, at, np.maximum(*widths)[rows])
-        for ask, flat, ratio, is_blunt in zip(passed, flats, found, blunt, strict=True):
+        at = pairs.places.starts[[ask.pair for ask, _, _ in passed]] + [flat for _, flat, _ in passed]
+        forms = [ask.beam.passage.target for ask, _, _ in passed]
+        tiny, u = np.array([[form.tiny for form in forms], [form.u for form in forms]])
+        size = pairs.size[at]
+        # See `enclosure.is_blunt`.
+        blunt = ~(half_gaps(size, tiny, u, np.zeros(len(size), bool)) < widths * pairs.values[at])
+        for (ask, flat, ratio), is_blunt in zip(passed, blunt.tolist(), strict=True):
             ask.worst = Worst(flat, ratio, is_blunt)
 
-    def _are_blunt(self, pairs: Pairs, at: Places, widths: F64) -> list[bool]:
-        """For elements at these places see `enclosure.is_blunt`."""
-        size = pairs.size[at]
-        half = half_gap_of_size(size, self.passage.target, np.zeros(len(size), bool))
-        blunt: list[bool] = (~(half < widths * pairs.values[at])).tolist()
-        return blunt
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of pairs, and the elements of rows: one each where an output has one for each row."""
+
+    places: Ragged
+    elements: Ragged
+
+    @staticmethod
+    def of(shapes: Sequence[tuple[int, ...]]) -> Rows:
+        """Of pairs of these shapes."""
+        counts, columns = [shape[0] for shape in shapes], [shape[1] if len(shape) > 1 else 1 for shape in shapes]
+        return Rows(Ragged.of(counts), Ragged(np.array(columns).repeat(counts)))
+
+    def row(self, pair: int, number: int) -> slice:
+        """The elements of one row of a pair."""
+        place = self.places.slices[pair].start + number
+        start = int(self.elements.starts[place])
+        return slice(start, start + int(self.elements.lengths[place]))
 
 
-class _Sides:
-    """How far the elements of some pairs stray, relative to the exact values: negative where outputs are too small. And
-    the largest of each row on either side. As `screen.Strays`."""
-
-    def __init__(self, block: Near, chosen: Collection[int], pairs: Pairs, strayed: F64) -> None:
-        whole = pairs.places.slices
-        strayed, values = (joined([each[whole[pair]] for pair in chosen]) for each in (strayed, pairs.values))
-        # Where zero is exact, what strays is infinitely far away, and was not chosen.
-        relative = np.divide(strayed, values, out=strayed, where=strayed != 0)
-        self.relative = relative
-        shapes = [(*block.pairs[pair][1].shape, 1)[:2] for pair in chosen]
-        counts, columns = [count for count, _ in shapes], [length for _, length in shapes]
-        below, above = relative, relative
-        if not block.passage.per_row:
-            rows = Ragged(np.array(columns).repeat(counts)).starts
-            below, above = np.minimum.reduceat(relative, rows), np.maximum.reduceat(relative, rows)
-        self.tops = np.maximum(-below, 0.0), np.maximum(above, 0.0)
-        self.rows_of = dict(zip(chosen, Ragged.of(counts).slices, strict=True))
-        """The places of a pair's rows."""
-        starts = np.cumsum([0, *(count * length for count, length in shapes)]).tolist()
-        self._lies = {pair: (start, length) for pair, start, length in zip(chosen, starts, columns, strict=False)}
-        self._places: dict[tuple[int, int, int], int] = {}
-
-    def place(self, pair: int, side: int, row: int) -> int:
-        """The place in a pair, counted from its start, of the element that strays most on one side of a row."""
-        key = pair, side, row
-        if key not in self._places:
-            start, length = self._lies[pair]
-            begin = start + row * length
-            of_row = self.relative[begin : begin + length]
-            self._places[key] = row * length + int(of_row.argmin() if side == 0 else of_row.argmax())
-        return self._places[key]
-
-
-def _widths(asks: Sequence[Ask], rows: Sequence[slice], tracks: Tracks) -> tuple[F64, F64]:
-    """How far each row of each ask may stray downwards and upwards, joined; as `Allowance.widths`, for these `rows` of
-    all tracks."""
-    shares = joined([tracks.shares[each] for each in rows])
+def _widths(asks: Sequence[Ask], spans: Ragged, tracks: Tracks) -> tuple[F64, F64]:
+    """How far each row of each ask may stray downwards and upwards, joined; as `Allowance.widths`."""
+    shares = joined([tracks.shares[tracks.rows.slices[ask.beam.lane.track]] for ask in asks])
     factors = np.array([(*ask.beam.factors, *ask.beam.lane.allowed.ends[ask.contract]) for ask in asks]).T
-    down, up, most, least, more, less = factors.repeat([each.stop - each.start for each in rows], axis=1)
+    down, up, most, least, more, less = factors.repeat(spans.lengths, axis=1)
     below = np.abs(down / np.sqrt((1.0 + more * shares) * most) - 1.0)
     above = np.abs(up / np.sqrt((1.0 + less * shares) * least) - 1.0)
-    if any(ask.beam.lane.allowed.overflow is not None for ask in asks):
-        dead = joined([_overflow(ask, each) for ask, each in zip(asks, rows, strict=True)])
-        below, above = np.where(dead, 1.0, below), np.where(dead, 1.0, above)
+    for ask, span in zip(asks, spans.slices, strict=True):
+        overflow = ask.beam.lane.allowed.overflow
+        if overflow is not None:
+            below[span][overflow] = above[span][overflow] = 1.0
     return below, above
-
-
-def _overflow(ask: Ask, rows: slice) -> Mask:
-    """Of the first rows of a track, or of all of them."""
-    count, overflow = rows.stop - rows.start, ask.beam.lane.allowed.overflow
-    return np.zeros(count, bool) if overflow is None else overflow[:count]
 
 
 def block_of(passage: Passage | Rounded) -> Block:
     """An empty block for outputs like this one."""
     if isinstance(passage, Rounded):
         return Given()
-    return Near(passage) if passage.point is None else Pointed(passage)
+    return Near() if passage.point is None else Pointed(passage)

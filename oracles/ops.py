@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Protocol
 
@@ -64,6 +65,11 @@ def load(problem: Problem) -> OpProblem:
     """The op of `problem`, ready to judge it. Raises `ProblemError` for an unknown op or inputs that do not fit it."""
     if problem.op not in MODULES:
         raise ProblemError(f"op: unknown op {problem.op!r}; known: {', '.join(MODULES)}")
-    module, name = MODULES[problem.op]
-    op: OpProblem = getattr(import_module(module), name)(problem)
-    return op
+    return _class_of(problem.op)(problem)
+
+
+@cache
+def _class_of(op: str) -> Callable[[Problem], OpProblem]:
+    module, name = MODULES[op]
+    found: Callable[[Problem], OpProblem] = getattr(import_module(module), name)
+    return found

@@ -48,8 +48,10 @@ class Ragged:
         return largest
 
     def smallest(self, values: F64) -> F64:
-        """The smallest positive value of each segment, or inf."""
-        smallest: F64 = np.minimum.reduceat(np.where(values > 0, values, np.inf), self.starts)
+        """The smallest positive one of each segment's values, none of which is negative; or inf."""
+        smallest: F64 = np.minimum.reduceat(values, self.starts)
+        if not (smallest > 0).all():  # some are zero, or NaN
+            smallest = np.minimum.reduceat(np.where(values > 0, values, np.inf), self.starts)
         return smallest
 
     def every(self, mask: Mask) -> Mask:

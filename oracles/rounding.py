@@ -82,16 +82,15 @@ def half_gap(values: F64, form: Format, upward: NDArray[np.bool_]) -> F64:
     return np.where(dense, gap / 2, gap)
 
 
-def half_gap_of_size(sizes: F64, form: Format, low: NDArray[np.bool_]) -> F64:
-    """The same for magnitudes: upwards where `low`, towards zero elsewhere. Few of them are powers of two: these alone
-    are looked at closely."""
+def half_gaps(sizes: F64, tiny: F64, u: F64, low: NDArray[np.bool_]) -> F64:
+    """The same for magnitudes of formats that have these smallest normal numbers and unit roundoffs: upwards where
+    `low`, towards zero elsewhere. Few magnitudes are powers of two: these alone are looked at closely."""
     binade = (sizes.view(np.int64) & _EXPONENT).view(np.float64)
     powers = np.flatnonzero(sizes == binade)
-    np.maximum(binade, form.tiny, out=binade)
-    binade *= form.u
-    dense = powers[~low[powers] & (sizes[powers] > form.tiny)]
-    binade[dense] /= 2
-    return binade
+    gaps = np.maximum(binade, tiny)
+    gaps *= u
+    gaps[powers[~low[powers] & (sizes[powers] > tiny[powers])]] /= 2
+    return gaps
 
 
 def half_gap_of(value: float, form: Format) -> float:

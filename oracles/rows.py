@@ -176,17 +176,12 @@ def prepare(some: Sequence[Squares]) -> None:
     if not some:
         return
     rows, elements = Ragged.of(len(each.x) for each in some), Ragged.of(each.x.size for each in some)
-    magnitudes = np.abs(joined([each.x for each in some]))
     sums = joined([head(each.sums) for each in some])
-    least, largest, smallest = (
-        found.tolist() for found in (rows.smallest(sums), rows.largest(sums), elements.smallest(magnitudes))
-    )
+    least, largest = rows.smallest(sums).tolist(), rows.largest(sums).tolist()
+    smallest = elements.smallest(np.abs(joined([each.x for each in some]))).tolist()
     has_zero_row = (~rows.every(sums != 0)).tolist()
-    for place, (squares, at) in enumerate(zip(some, elements.slices, strict=True)):
-        vars(squares).update(
-            magnitudes=magnitudes[at].reshape(squares.x.shape), smallest=smallest[place],
-            least=least[place], largest=largest[place], has_zero_row=has_zero_row[place],
-        )  # fmt: skip
+    for squares, *found in zip(some, least, largest, smallest, has_zero_row, strict=True):
+        vars(squares).update(zip(("least", "largest", "smallest", "has_zero_row"), found, strict=True))
 
 
 def roots(squares: Squares, budget: RowBudget, *, scaled: bool = False) -> Roots:

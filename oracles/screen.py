@@ -52,8 +52,8 @@ class Passage:
 
     @property
     def way(self) -> object:
-        """Equal for outputs that have their exact values in the same way."""
-        return self.target, self.per_row, self.weighted, self.point
+        """Equal for outputs that are compared in the same way."""
+        return self.point if self.point is None else (self.point, self.target)
 
     def factors(self, budget: RowBudget) -> tuple[float, float]:
         """What the root's own error and the steps make of an exact value at most, downwards and upwards."""
@@ -284,7 +284,7 @@ class Rounded(Signed):
     @property
     def way(self) -> object:
         """Equal for all that are given."""
-        return None
+        return Rounded
 
     def worst(self, output: str, received: Received, contract: int) -> Worst | None:
         """See `Screen`. Between values so far apart a distance says nothing."""

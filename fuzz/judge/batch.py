@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 
 from fuzz.adapters.target import Target
 from fuzz.judge.judge import EntryJudge
@@ -17,8 +16,10 @@ def settle(asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
     others by themselves when they are asked, and would have found these."""
     fit: dict[CaseOracle, tuple[truth.Truth, list[batch.Query]]] = {}
     for oracle, queries in asked.items():
-        with suppress(ProblemError):  # the same comes of judging one of its outcomes, and is said about that one
+        try:
             fit[oracle] = oracle.truth, [(numerics, oracle.receive(bits)) for numerics, bits in queries]
+        except ProblemError:  # the same comes of judging one of its outcomes, and is said about that one
+            continue
     for oracle, found in zip(fit, truth.settle(list(fit.values())), strict=True):
         answers = zip(asked[oracle], found, strict=True)
         oracle.known.update((query, answer) for query, answer in answers if answer is not None)
@@ -28,6 +29,7 @@ def asked_of(judges: Iterable[EntryJudge], targets: Mapping[str, Target]) -> Map
     """What judging these will ask; a second run of the same case has the same oracle."""
     asked: dict[CaseOracle, dict[Query, None]] = {}
     for judge in judges:
-        queries = judge.queries([targets[target] for target in judge.outcomes])
-        asked.setdefault(judge.oracle, {}).update(dict.fromkeys(queries))
+        asked.setdefault(judge.oracle, {}).update(
+            dict.fromkeys(judge.queries(map(targets.__getitem__, judge.outcomes)))
+        )
     return {oracle: tuple(queries) for oracle, queries in asked.items()}

@@ -176,13 +176,13 @@ class EntryJudge:
         return self._by_law(judgement, check, before) if passed == (Verdict.PASS, Verdict.PASS) else judgement
 
     def queries(self, targets: Iterable[Target]) -> list[Query]:
-        """What judging these targets will ask the oracle."""
+        """What judging these targets will ask the oracle; some of it may be the same."""
         every = [
             self._judge.query(self.outcomes[target.id], target.numerics)
             for target in targets
             if self._refusal(target.kernel) is None
         ]
-        return list(dict.fromkeys(query for query in every if query is not None))
+        return [query for query in every if query is not None]
 
     def _refusal(self, kernel: Kernel) -> str | None:
         """Why the case is invalid for that kernel; asked once for all of its targets."""

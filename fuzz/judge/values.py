@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ class Form:
         return from_bits(bits, self.dtype, self.shape)
 
 
+_form = lru_cache(maxsize=4096)(Form)
+
+
 @dataclass(frozen=True)
 class Values:
     """The oracle's view of a case: logical values, no layouts."""
@@ -65,8 +68,8 @@ def values_of(case: Case) -> Values:
     return Values(
         case.op,
         case.params,
-        {name: (Form(tensor.dtype, tensor.layout.shape), tensor.bits) for name, tensor in case.inputs.items()},
-        {name: Form(output.dtype, output.layout.shape) for name, output in case.outputs.items()},
+        {name: (_form(tensor.dtype, tensor.layout.shape), tensor.bits) for name, tensor in case.inputs.items()},
+        {name: _form(output.dtype, output.layout.shape) for name, output in case.outputs.items()},
         case.structured,
     )
 
@@ -106,8 +109,8 @@ class CaseOracle:
 
     def receive(self, bits: Bits) -> Received:
         """Outputs as arrays. Equal ones are the same object, as long as they are small."""
-        if bits in self._received:
-            return self._received[bits]
+        if (known := self._received.get(bits)) is not None:
+            return known
         outputs = self.values.outputs.items()
         received = self.truth.receive(
             {name: form.array(each) for (name, form), each in zip(outputs, bits, strict=True)}

@@ -12,6 +12,7 @@ from oracles.blocks import Ask, Tracks
 from oracles.doubledouble import F64
 from oracles.precise import conforms
 from oracles.problem import Problem
+from oracles.ragged import Ragged
 from oracles.screen import Received
 from oracles.simulation import rms_norm
 from oracles.tests.common.adversary import probes, store
@@ -47,8 +48,8 @@ def test_what_a_problem_is_joined_with_makes_no_difference() -> None:
 def _wider(monkeypatch: pytest.MonkeyPatch) -> None:
     widths = blocks._widths
 
-    def wider(asks: Sequence[Ask], rows: Sequence[slice], tracks: Tracks) -> tuple[F64, F64]:
-        below, above = widths(asks, rows, tracks)
+    def wider(asks: Sequence[Ask], spans: Ragged, tracks: Tracks) -> tuple[F64, F64]:
+        below, above = widths(asks, spans, tracks)
         return below + 2.0**-22, above + 2.0**-22
 
     monkeypatch.setattr(blocks, "_widths", wider)
