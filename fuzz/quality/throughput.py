@@ -65,6 +65,15 @@ class Measured:
     rows: Mapping[int, Cost]
     """By the number of rows."""
 
+    @property
+    def plainly(self) -> Plain | None:
+        """The plain way on all of these targets."""
+        each = self.plain.values()
+        if not each:
+            return None
+        runs, failures = sum(one.runs for one in each), sum(one.failures for one in each)
+        return Plain("all", runs, failures, sum(one.seconds for one in each), sum(one.cpu for one in each))
+
 
 def throughput(options: ThroughputOptions) -> Exit:
     """Measure judged runs a second: by target and stage, by processes, by size, and beside the plain way.
@@ -147,7 +156,7 @@ def counts(most: int) -> list[int]:
 
 def _tables(measured: Measured) -> Iterator[tuple[str, PlainTable]]:
     columns = ("target", "judged runs/s", *(f"{stage} us" for stage in STAGES), *(f"{stage} %" for stage in STAGES))
-    found = measured.plain
+    found = {**measured.plain, measured.targets[-1].what: measured.plainly}
     rows = [
         (*_line(cost), *(f"{cost.share(stage):.0%}" for stage in STAGES), *_beside(cost, found.get(cost.what)))
         for cost in measured.targets
@@ -184,13 +193,12 @@ def _summary(measured: Measured, options: ThroughputOptions) -> Iterator[str]:
     best = max(measured.scaling, key=lambda each: each.rate)
     yield ""
     yield f"n <= {options.max_n}, seed {options.seed}, {options.seconds:g} s for each of these measurements"
-    if measured.plain:
-        runs = sum(each.runs for each in measured.plain.values())
-        rate = runs / sum(each.seconds for each in measured.plain.values())
-        failures = sum(each.failures for each in measured.plain.values())
+    plainly = measured.plainly
+    if plainly is not None:
+        rate = plainly.runs / plainly.seconds
         yield (
             f"{best.rate:,.0f} judged runs/s with {best.processes} processes, {best.rate / rate:,.0f} times the "
-            f"{rate:,.0f}/s of the plain way, which failed {failures:,} of {runs:,}"
+            f"{rate:,.0f}/s of the plain way, which failed {plainly.failures:,} of {plainly.runs:,}"
         )
 
 

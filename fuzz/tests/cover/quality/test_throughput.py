@@ -88,6 +88,7 @@ def test_there_is_a_line_for_each_target(cli_here: Cli, tmp_path: Path) -> None:
     for name in (*names, "all 2 together"):
         assert len([line for line in lines if line.startswith(f"| {name} |")]) == 1
     assert len([line for line in lines if line.startswith("| 1 |")]) == 1
+    assert "of the plain way, which failed 0 of" in done.stdout
     told = json.loads((tmp_path / "pace.json").read_text())
     assert [each["what"] for each in told["targets"]] == [*sorted(names, reverse=True), "all 2 together"]
     assert {each["target"] for each in told["plain"]} == set(names)
