@@ -16,7 +16,7 @@ from oracles.enclosure import Mask, Worst
 from oracles.numerics import Numerics
 from oracles.operand import RowOperand, Weight
 from oracles.ragged import Places, Ragged, joined
-from oracles.rounding import half_gap, round_to
+from oracles.rounding import half_gap_of_size, round_to
 from oracles.screen import Allowance, Passage, Rounded, reaches
 
 
@@ -184,12 +184,12 @@ class Block:
             values = joined([values[whole[centre]] for centre in centres])
             negative = joined([negative[whole[centre]] for centre in centres])
         got = joined([got for _, got in self.pairs])
-        nan, agrees = np.isnan(values), np.signbit(got) == negative
-        special = bool(nan.any())
-        if special:
+        agrees, nan = np.signbit(got) == negative, None
+        if np.isnan(values.sum()):  # of magnitudes: NaN just where one is
+            nan = np.isnan(values)
             agrees = np.where(nan, np.isnan(got), agrees)
         places = Ragged.of(got.size for _, got in self.pairs)
-        self._compare(Pairs(places, np.abs(got), values, nan if special else None, agrees), tracks)
+        self._compare(Pairs(places, np.abs(got), values, nan, agrees), tracks)
 
     def _exact(self, tracks: Tracks) -> tuple[F64, Mask]:
         """Magnitudes and required sign bits of all centres, joined."""
@@ -263,8 +263,9 @@ class Near(Block):
 
     def _compare(self, pairs: Pairs, tracks: Tracks) -> None:
         error = pairs.size - pairs.values
-        low = error < 0
-        strayed = np.maximum(np.abs(error) - half_gap(pairs.size, self.passage.target, low), 0.0)
+        strayed = np.abs(error)
+        strayed -= half_gap_of_size(pairs.size, self.passage.target, error < 0)
+        np.maximum(strayed, 0.0, out=strayed)
         if pairs.nan is not None:
             strayed[pairs.nan] = 0.0
         largest = pairs.places.largest(strayed).tolist()
@@ -280,7 +281,7 @@ class Near(Block):
         if exact := [ask for ask in sure if not largest[ask.pair]]:
             self._pass_exact(exact, pairs, tracks)
         if stray := [ask for ask in sure if largest[ask.pair]]:
-            self._pass_near(stray, pairs, strayed, low, tracks)
+            self._pass_near(stray, pairs, np.copysign(strayed, error), tracks)
 
     def _smallest(self, beam: Beam, tracks: Tracks) -> float:
         """As `Centre.smallest`; inf of roots, which have no steps."""
@@ -301,9 +302,9 @@ class Near(Block):
         for ask, blunt in zip(asks, self._are_blunt(pairs, at, np.maximum(*widths)), strict=True):
             ask.worst = Worst(0, 0.0, blunt)
 
-    def _pass_near(self, asks: Sequence[Ask], pairs: Pairs, strayed: F64, low: Mask, tracks: Tracks) -> None:
+    def _pass_near(self, asks: Sequence[Ask], pairs: Pairs, strayed: F64, tracks: Tracks) -> None:
         """As `screen.compared` and `screen.Near`."""
-        sides = _Sides(self, {ask.pair for ask in asks}, pairs, strayed, low)
+        sides = _Sides(self, {ask.pair for ask in asks}, pairs, strayed)
         of_ask = [sides.rows_of[ask.pair] for ask in asks]
         spans = Ragged.of(each.stop - each.start for each in of_ask)
         widths = _widths(asks, [tracks.rows.slices[ask.beam.lane.track] for ask in asks], tracks)
@@ -333,26 +334,28 @@ class Near(Block):
     def _are_blunt(self, pairs: Pairs, at: Places, widths: F64) -> list[bool]:
         """For elements at these places see `enclosure.is_blunt`."""
         size = pairs.size[at]
-        half = half_gap(size, self.passage.target, np.zeros(len(size), bool))
+        half = half_gap_of_size(size, self.passage.target, np.zeros(len(size), bool))
         blunt: list[bool] = (~(half < widths * pairs.values[at])).tolist()
         return blunt
 
 
 class _Sides:
-    """How far the elements of some pairs stray, relative to the exact values, where outputs are too small and where
-    they are too large; and the largest of each row. As `screen.Strays`."""
+    """How far the elements of some pairs stray, relative to the exact values: negative where outputs are too small. And
+    the largest of each row on either side. As `screen.Strays`."""
 
-    def __init__(self, block: Near, chosen: Collection[int], pairs: Pairs, strayed: F64, low: Mask) -> None:
+    def __init__(self, block: Near, chosen: Collection[int], pairs: Pairs, strayed: F64) -> None:
         whole = pairs.places.slices
-        strayed, low, values = (joined([each[whole[pair]] for pair in chosen]) for each in (strayed, low, pairs.values))
-        relative = np.divide(strayed, values, out=strayed, where=strayed > 0)
-        self.sides = relative * low, relative * ~low
+        strayed, values = (joined([each[whole[pair]] for pair in chosen]) for each in (strayed, pairs.values))
+        # Where zero is exact, what strays is infinitely far away, and was not chosen.
+        relative = np.divide(strayed, values, out=strayed, where=strayed != 0)
+        self.relative = relative
         shapes = [(*block.pairs[pair][1].shape, 1)[:2] for pair in chosen]
         counts, columns = [count for count, _ in shapes], [length for _, length in shapes]
-        self.tops: Sequence[F64] = self.sides
+        below, above = relative, relative
         if not block.passage.per_row:
-            rows = Ragged(np.array(columns).repeat(counts))
-            self.tops = [rows.largest(side) for side in self.sides]
+            rows = Ragged(np.array(columns).repeat(counts)).starts
+            below, above = np.minimum.reduceat(relative, rows), np.maximum.reduceat(relative, rows)
+        self.tops = np.maximum(-below, 0.0), np.maximum(above, 0.0)
         self.rows_of = dict(zip(chosen, Ragged.of(counts).slices, strict=True))
         """The places of a pair's rows."""
         starts = np.cumsum([0, *(count * length for count, length in shapes)]).tolist()
@@ -365,7 +368,8 @@ class _Sides:
         if key not in self._places:
             start, length = self._lies[pair]
             begin = start + row * length
-            self._places[key] = row * length + int(self.sides[side][begin : begin + length].argmax())
+            of_row = self.relative[begin : begin + length]
+            self._places[key] = row * length + int(of_row.argmin() if side == 0 else of_row.argmax())
         return self._places[key]
 
 

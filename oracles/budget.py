@@ -112,14 +112,14 @@ def sum_budget(form: Format, chain: int, structured: bool) -> tuple[float, float
     [S (1-u)^chain, S (1+u)^chain]; these are sharper than gamma_chain and stay valid when chain*u >= 1.
     Statistical (Higham and Mary 2019): lambda sqrt(chain) u, plus the second-order term chain u^2.
     """
-    return _sum_budget(form.u, chain, structured)
+    return _sum_budget(form.u, chain, structured, CONFIDENCE)
 
 
 @lru_cache(maxsize=4096)
-def _sum_budget(u: float, chain: int, structured: bool) -> tuple[float, float, bool]:
+def _sum_budget(u: float, chain: int, structured: bool, confidence: float) -> tuple[float, float, bool]:
     down = -math.expm1(chain * math.log1p(-u))
     up = math.expm1(min(chain * math.log1p(u), 700.0))
-    likely = CONFIDENCE * math.sqrt(chain) * u + chain * u * u
+    likely = confidence * math.sqrt(chain) * u + chain * u * u
     if structured or chain * u > RANDOM_LIMIT or likely >= down:
         return down, up, False
     return likely, likely, True

@@ -54,6 +54,8 @@ class Ragged:
 
     def every(self, mask: Mask) -> Mask:
         """Whether a mask is set in a whole segment."""
+        if mask.all():  # as nearly always; it takes a tenth of the time
+            return np.ones(len(self.lengths), bool)
         every: Mask = np.logical_and.reduceat(mask, self.starts)
         return every
 

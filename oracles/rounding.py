@@ -82,6 +82,18 @@ def half_gap(values: F64, form: Format, upward: NDArray[np.bool_]) -> F64:
     return np.where(dense, gap / 2, gap)
 
 
+def half_gap_of_size(sizes: F64, form: Format, low: NDArray[np.bool_]) -> F64:
+    """The same for magnitudes: upwards where `low`, towards zero elsewhere. Few of them are powers of two: these alone
+    are looked at closely."""
+    binade = (sizes.view(np.int64) & _EXPONENT).view(np.float64)
+    powers = np.flatnonzero(sizes == binade)
+    np.maximum(binade, form.tiny, out=binade)
+    binade *= form.u
+    dense = powers[~low[powers] & (sizes[powers] > form.tiny)]
+    binade[dense] /= 2
+    return binade
+
+
 def half_gap_of(value: float, form: Format) -> float:
     """The same for one value, downwards: quicker than an array of one element. inf for inf and NaN."""
     if not math.isfinite(value):

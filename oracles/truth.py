@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 from zlib import crc32
 
@@ -169,7 +169,8 @@ class Truth:
             if not passes(enclosure, got):
                 return self._check_closely(name, numerics, enclosure, got)
             worst = worst_pass(enclosure, got)
-        self._sample(name, numerics, worst, got)
+        if (self.problem.lot ^ _lots((name,), numerics)[0]) % self._one_in[name] == 0:
+            self._confirm_pass(name, numerics, worst, got)
         return self._passed(name, worst, got)
 
     def settled(self, query: Query, worst: Answer) -> OutputCheck | OracleDisagreement | None:
@@ -177,20 +178,25 @@ class Truth:
         if worst is None:
             return None
         numerics, received = query
-        outputs = list(zip(worst, received.values.items(), strict=True))
-        try:
-            for each, (name, got) in outputs:
-                self._sample(name, numerics, each, got)
-        except OracleDisagreement as error:
-            return error
-        each, (name, got) = max(outputs, key=lambda output: output[0].ratio)
-        return self._passed(name, each, got)
+        decisive, of_decisive = "", worst[0]
+        for name, lot, each in zip(received.values, _lots(tuple(received.values), numerics), worst, strict=True):
+            if (self.problem.lot ^ lot) % self._one_in[name] == 0:
+                try:
+                    self._confirm_pass(name, numerics, each, received.values[name])
+                except OracleDisagreement as error:
+                    return error
+            if not decisive or each.ratio > of_decisive.ratio:
+                decisive, of_decisive = name, each
+        return self._passed(decisive, of_decisive, received.values[decisive])
 
-    def _sample(self, name: str, numerics: Numerics, worst: Worst, got: F64) -> None:
-        """Let the precise tier confirm a random share of passes."""
-        if (self.problem.lot ^ _lot(name, numerics)) % (SAMPLE + self.op.cost(name)) == 0:
-            index = _index(worst.flat, got.shape)
-            self._confirm(name, numerics, index, float(got[index]), passing=True)
+    @cached_property
+    def _one_in(self) -> Mapping[str, int]:
+        """Of how many passes of an output one is confirmed by the precise tier."""
+        return {name: SAMPLE + self.op.cost(name) for name in self.problem.outputs}
+
+    def _confirm_pass(self, name: str, numerics: Numerics, worst: Worst, got: F64) -> None:
+        index = _index(worst.flat, got.shape)
+        self._confirm(name, numerics, index, float(got[index]), passing=True)
 
     def _passed(self, name: str, worst: Worst, got: F64) -> OutputCheck:
         return OutputCheck(name, "pass", self._unravel(name, worst.flat, got.shape), worst.ratio, blunt=worst.blunt)
@@ -263,7 +269,7 @@ class Truth:
     def _unravel(self, name: str, flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Index into the output as returned, of element `flat` of its canonical array of that `shape`."""
         place = self.op.shape(name)
-        if not self.op.has_axis(name):
+        if not self.op.has_axis(name) or self.op.axis == len(place) - 1:
             return _index(flat, place)
         row, column = divmod(flat, shape[-1])
         outer = _index(row, place[: self.op.axis] + place[self.op.axis + 1 :])
@@ -280,9 +286,9 @@ def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _lot(output: str, numerics: Numerics) -> int:
-    """32 bits that differ by output and contract. Their text takes longer to write than many an output to judge."""
-    return crc32(f"{output} {numerics}".encode())
+def _lots(outputs: tuple[str, ...], numerics: Numerics) -> tuple[int, ...]:
+    """For each output 32 bits that differ by contract; its text takes longer to write than many an output to judge."""
+    return tuple(crc32(f"{output} {numerics}".encode()) for output in outputs)
 
 
 def settle(asked: Sequence[tuple[Truth, Sequence[Query]]]) -> list[list[OutputCheck | OracleDisagreement | None]]:

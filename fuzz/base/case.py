@@ -61,7 +61,7 @@ class Layout:
     def __post_init__(self) -> None:
         if len(self.shape) != len(self.strides):
             raise CaseError(f"strides: {len(self.strides)} strides for {len(self.shape)} dimensions")
-        if any(extent < 0 for extent in self.shape):
+        if self.shape and min(self.shape) < 0:
             raise CaseError(f"shape: negative extent in {self.shape}")
         if self.offset < 0:
             raise CaseError(f"offset: {self.offset} is negative")
@@ -71,20 +71,27 @@ class Layout:
         """Number of logical elements."""
         return math.prod(self.shape)
 
-    @cached_property
+    @property
     def lowest(self) -> int:
         """Smallest element offset touched, relative to element [0, ..., 0]; zero or negative."""
-        if self.size == 0:
-            return 0
-        return sum(min(0, (extent - 1) * stride) for extent, stride in zip(self.shape, self.strides, strict=True))
+        return self._reach[0]
 
-    @cached_property
+    @property
     def extent(self) -> int:
         """Elements from the lowest to the highest one touched, gaps included."""
+        return self._reach[1]
+
+    @cached_property
+    def _reach(self) -> tuple[int, int]:
         if self.size == 0:
-            return 0
-        highest = sum(max(0, (extent - 1) * stride) for extent, stride in zip(self.shape, self.strides, strict=True))
-        return highest - self.lowest + 1
+            return 0, 0
+        lowest = highest = 0
+        for extent, stride in zip(self.shape, self.strides, strict=True):
+            if stride < 0:
+                lowest += (extent - 1) * stride
+            else:
+                highest += (extent - 1) * stride
+        return lowest, highest - lowest + 1
 
     @property
     def place(self) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -88,15 +89,15 @@ class Draw:
     origin: Origin | None = None
     """None: what it is made of."""
 
-    @property
+    @cached_property
     def rows(self) -> int:
         return math.prod(self.outer)
 
-    @property
+    @cached_property
     def rank(self) -> int:
         return len(self.outer) + 1
 
-    @property
+    @cached_property
     def axis(self) -> int:
         """The normalised axis, counted from the front."""
         return int(self.params.get("axis", -1)) % self.rank
@@ -110,17 +111,18 @@ class Draw:
         """What is added to the weight."""
         return float(self.params.get("offset", 0.0))
 
-    @property
+    @cached_property
     def grid(self) -> tuple[int, ...]:
         """The shape of x."""
         return (*self.outer[: self.axis], self.n, *self.outer[self.axis :])
 
     def part(self, name: str) -> Part:
         """The part of that name. Raises KeyError."""
-        for part in self.parts:
-            if part.name == name:
-                return part
-        raise KeyError(name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Part]:
+        return {part.name: part for part in self.parts}
 
     def with_rows(self, rows: int) -> Draw:
         """So many rows, spread over the same number of axes."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 Role = Literal["grid", "columns", "rows"]
@@ -53,14 +54,19 @@ class Op:
 
     def is_input(self, name: str) -> bool:
         """True of an input's name."""
-        return any(operand.name == name for operand in self.inputs)
+        return name in self._inputs
 
     def operand(self, name: str) -> Operand:
         """The input or output of that name. Raises KeyError."""
-        for operand in self.operands:
-            if operand.name == name:
-                return operand
-        raise KeyError(name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Operand]:
+        return {operand.name: operand for operand in self.operands}
+
+    @cached_property
+    def _inputs(self) -> frozenset[str]:
+        return frozenset(operand.name for operand in self.inputs)
 
     def shape(self, name: str, grid: tuple[int, ...], axis: int) -> tuple[int, ...]:
         """Shape of an operand, given that of x and the normalised axis."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -37,19 +37,76 @@ def _mix(words: Words) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
+def _normal(words: Words) -> Reals:
+    """A number of mean 0 and variance 1 for every two words: sums of eight 16-bit uniforms (Irwin-Hall)."""
+    # Two fields of a word at a time, in the halves of another one: much quicker than a sum of eight along an axis.
+    halves = (words & _EVEN_FIELDS) + ((words >> np.uint64(16)) & _EVEN_FIELDS)
+    halves = halves[0::2] + halves[1::2]
+    sums: Reals = ((halves & _LOW_HALF) + (halves >> np.uint64(32))).astype(np.float64)
+    return (sums - _IRWIN_HALL_MEAN) * _IRWIN_HALL_SCALE
+
+
+Ask = tuple[int, int]
+"""The key of a stream, and how many words or numbers will be asked of it."""
+
+
+class Ahead:
+    """Numbers of many streams, drawn together: a call of NumPy costs as much as hundreds of numbers.
+
+    They are the very ones that each stream would draw by itself.
+    """
+
+    def __init__(self, normals: Sequence[Ask] = (), words: Sequence[Ask] = ()) -> None:
+        self._normals: dict[int, Reals] = {}
+        self._words: dict[int, Words] = {}
+        asks = [*((key, 2 * count) for key, count in normals), *words]
+        if not asks:
+            return
+        counts = [count for _, count in asks]
+        ramp = np.arange(1, max(counts) + 1, dtype=np.uint64) * _GOLDEN
+        keys = np.repeat(np.array([key for key, _ in asks], np.uint64), counts)
+        drawn = _mix(_mix(np.concatenate([ramp[:count] for count in counts]) + keys))
+        at = 0
+        numbers = _normal(drawn[: 2 * sum(count for _, count in normals)])
+        for key, count in normals:
+            self._normals[key] = numbers[at : at + count]
+            at += count
+        at *= 2
+        for key, count in words:
+            self._words[key] = drawn[at : at + count]
+            at += count
+
+    def words(self, key: int, count: int) -> Words | None:
+        """The first words of a stream, if they are there."""
+        found = self._words.get(key)
+        return found[:count] if found is not None and len(found) >= count else None
+
+    def normal(self, key: int, count: int) -> Reals | None:
+        """The first normal numbers of a stream, if they are there; they may be written over."""
+        found = self._normals.get(key)
+        return found[:count].copy() if found is not None and len(found) >= count else None
+
+
+_NOTHING_AHEAD = Ahead()
+
+
 @dataclass(frozen=True)
 class Stream:
     """A stateless source: the same key and request always give the same numbers."""
 
     key: int
+    ahead: Ahead = field(default=_NOTHING_AHEAD, repr=False, compare=False)
+    """Some of its numbers, and of its children's, which were drawn before with those of others."""
 
     def child(self, label: str) -> Stream:
         """An independent stream named `label`."""
-        digest = hashlib.blake2b(label.encode(), digest_size=8, key=self.key.to_bytes(8, "little")).digest()
-        return Stream(int.from_bytes(digest, "little"))
+        return Stream(child_key(self.key, label), self.ahead)
 
     def words(self, count: int) -> Words:
         """`count` 64-bit words."""
+        ready = self.ahead.words(self.key, count)
+        if ready is not None:
+            return ready
         counters = np.arange(1, count + 1, dtype=np.uint64)
         return _mix(_mix(counters * _GOLDEN + np.uint64(self.key)))
 
@@ -58,17 +115,19 @@ class Stream:
         return (self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def normal(self, count: int) -> Reals:
-        """`count` numbers of mean 0 and variance 1: sums of eight 16-bit uniforms (Irwin-Hall), so within +-4.9."""
-        words = self.words(2 * count)
-        # Two fields of a word at a time, in the halves of another one: much quicker than a sum of eight along an axis.
-        halves = (words & _EVEN_FIELDS) + ((words >> np.uint64(16)) & _EVEN_FIELDS)
-        halves = halves[0::2] + halves[1::2]
-        sums: Reals = ((halves & _LOW_HALF) + (halves >> np.uint64(32))).astype(np.float64)
-        return (sums - _IRWIN_HALL_MEAN) * _IRWIN_HALL_SCALE
+        """`count` numbers of mean 0 and variance 1, within +-4.9."""
+        ready = self.ahead.normal(self.key, count)
+        return _normal(self.words(2 * count)) if ready is None else ready
 
     def integers(self, count: int, low: int, high: int) -> NDArray[np.int64]:
         """`count` integers, low <= i <= high. The bias of the reduction is below 2**-40 for ranges under 2**24."""
         return (self.words(count) % np.uint64(high - low + 1)).astype(np.int64) + low
+
+
+def child_key(key: int, label: str) -> int:
+    """The key of the stream that a stream of that key has under that label."""
+    digest = hashlib.blake2b(label.encode(), digest_size=8, key=key.to_bytes(8, "little")).digest()
+    return int.from_bytes(digest, "little")
 
 
 class Dice:

@@ -91,7 +91,9 @@ def gate(options: GateOptions) -> Exit:
     book, seconds = book_in(writable(options.output), SEED), options.explaining.seconds
     searched = [target for target in targets if target.kernel.name in reasons]
     laws, began = declared(pack.kernels), time.monotonic()
-    terms = Terms(pack.kernels, laws, slow_every=slow_every(options.max_cases), records=options.json is not None)
+    terms = Terms(
+        pack.kernels, laws, slow_every=slow_every(options.max_cases), slow_first=1, records=options.json is not None
+    )
     crew = crew_of(searched, terms, options.jobs, options.max_cases, options.case_limit)
     with ExitStack() as stack:
         stack.enter_context(crew)

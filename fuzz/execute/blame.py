@@ -10,6 +10,7 @@ from fuzz.execute.worker import ATTEMPTS, Encoded, LostError, Worker
 from fuzz.transport import records
 from fuzz.transport.frames import FrameError
 from fuzz.transport.process import Ending
+from fuzz.transport.steps import Steps
 
 _UNEXPLAINED = 5
 """So often a target's worker may be killed or hang with nothing that shows it again before that is its kernel's doing.
@@ -44,27 +45,27 @@ class Blame:
         self._conduct = conduct
         self._target = worker.target.id
 
-    def run(self, cases: Sequence[Encoded]) -> list[Outcome]:
+    def run(self, cases: Sequence[Encoded]) -> Steps[list[Outcome]]:
         """One outcome per case, in order, whatever the kernel does. Raises FrameError, an internal error, where we sent
         what is no case of its op."""
         outcomes: list[Outcome] = []
         try:
             while len(outcomes) < len(cases):
                 start = len(outcomes)
-                ending = self._worker.run(cases[start:], outcomes)
+                ending = yield from self._worker.run(cases[start:], outcomes)
                 rest = cases[len(outcomes) :]
                 if len(outcomes) > start:
-                    self._attribute_changes(cases[start : len(outcomes)], outcomes)
+                    yield from self._attribute_changes(cases[start : len(outcomes)], outcomes)
                 if ending is not None and (self._worker.target.batched or ending.unplaced) and len(rest) > 1:
-                    self._find_culprits(rest, ending, outcomes)
+                    yield from self._find_culprits(rest, ending, outcomes)
                 elif ending is not None:
-                    outcomes.append(self._judge_culprit(rest[0], ending))
+                    outcomes.append((yield from self._judge_culprit(rest[0], ending)))
         except LostError as error:
             missing = Outcome(self._target, Status.NOT_RUN, detail=str(error))
             outcomes += [missing] * (len(cases) - len(outcomes))
         return outcomes
 
-    def _attribute_changes(self, cases: Sequence[Encoded], outcomes: list[Outcome]) -> None:
+    def _attribute_changes(self, cases: Sequence[Encoded], outcomes: list[Outcome]) -> Steps[None]:
         """Where the process was found changed, go on in a new one, and say which of these cases changed it: a worker
         looks at most of its process only after the last of them."""
         changed = [place for place, each in enumerate(outcomes[-len(cases) :]) if _lasting(each)]
@@ -78,7 +79,7 @@ class Blame:
             return
         self._conduct.attributions += 1
         again: list[Outcome] = []
-        self._worker.run(cases, again, records.AUDIT_EACH)
+        yield from self._worker.run(cases, again, records.AUDIT_EACH)
         self._worker.renew()
         culprit = next((place for place, each in enumerate(again) if _lasting(each)), None)
         found = outcomes[-1].changes
@@ -91,16 +92,16 @@ class Blame:
             place = len(outcomes) - len(cases) + culprit
             outcomes[place] = replace(outcomes[place], changes=again[culprit].changes)
 
-    def _find_culprits(self, cases: Sequence[Encoded], first: Ending, outcomes: list[Outcome]) -> None:
+    def _find_culprits(self, cases: Sequence[Encoded], first: Ending, outcomes: list[Outcome]) -> Steps[None]:
         """Run cases one by one of which nothing tells which ended the process: they were launched together, or answers
         were lost with it."""
         start, restarts = len(outcomes), self._conduct.restarts
         for case in cases:
-            ending = self._worker.run([case], outcomes)
+            ending = yield from self._worker.run([case], outcomes)
             if ending is not None:
-                outcomes.append(self._judge_culprit(case, ending))
+                outcomes.append((yield from self._judge_culprit(case, ending)))
             else:
-                self._attribute_changes([case], outcomes)
+                yield from self._attribute_changes([case], outcomes)
         if any(outcome.status in (Status.DIED, Status.HUNG) for outcome in outcomes[start:]):
             return
         self._conduct.restarts = restarts
@@ -108,14 +109,14 @@ class Blame:
             detail = f"{first} (among {len(cases)} cases sent together; each of them alone returned)"
             outcomes[start] = self._blamed(first, detail)
 
-    def _judge_culprit(self, culprit: Encoded, first: Ending) -> Outcome:
+    def _judge_culprit(self, culprit: Encoded, first: Ending) -> Steps[Outcome]:
         """Run the case that had no answer again, alone, in a fresh process. Raises LostError.
 
         A kernel that exhausts the memory is killed from outside too, every time: that is its outcome.
         """
         before, alone = self._worker.recent, list[Outcome]()
         for _ in range(ATTEMPTS):
-            again = self._worker.run([culprit], alone)
+            again = yield from self._worker.run([culprit], alone)
             if again is None or not again.from_outside:
                 break
         if again is not None and again.refuses_frame:
@@ -125,7 +126,7 @@ class Blame:
             return self._blamed(again, limit if again.hung else str(again))
         why = "alone in a fresh worker it returned"
         if first.from_outside or first.hung:
-            if self._comes_again([*before, culprit], first):
+            if (yield from self._comes_again([*before, culprit], first)):
                 why += f", but not after the {len(before)} calls before it"
             elif self._is_excused(first):
                 return alone[0]
@@ -133,12 +134,12 @@ class Blame:
                 why += f"; this came {_UNEXPLAINED + 1} times"
         return self._blamed(first, f"{first} ({why})")
 
-    def _comes_again(self, calls: Sequence[Encoded], first: Ending) -> bool:
+    def _comes_again(self, calls: Sequence[Encoded], first: Ending) -> Steps[bool]:
         """Whether fresh processes that are given these calls end in that way too; where somebody may have killed it,
         twice."""
         for _ in range(1 if first.hung else 2):
             self._worker.renew()
-            again = self._worker.run(calls, [])
+            again = yield from self._worker.run(calls, [])
             if again is None or (again.hung, again.code) != (first.hung, first.code):
                 return False
         return True

@@ -1,10 +1,9 @@
-"""A lane: one target's worker and the thread that talks to it."""
+"""A lane: one target's worker, and the batches that it is given."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from fuzz.adapters.build import Builder, BuildError
@@ -12,9 +11,11 @@ from fuzz.adapters.target import Attestation, AttestationError, NotRun, Program,
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
 from fuzz.execute.blame import Blame, Conduct
-from fuzz.execute.schedule import Schedule
+from fuzz.execute.loop import Loop, Queue
 from fuzz.execute.worker import Encoded, LostError, Worker
+from fuzz.transport.frames import FrameError
 from fuzz.transport.process import EndedError
+from fuzz.transport.steps import Steps, taken
 
 _AT_FAULT = (BuildError, AttestationError, EndedError)
 """What ends the start of a worker by its kernel's own doing. A missing device or process is not."""
@@ -41,21 +42,35 @@ class Wait:
         return f"{self.case.op} {x.dtype} {list(x.layout.shape)}, {self.seconds:.0f} s of {self.limit:g} s"
 
 
+@dataclass
+class Part:
+    """What a batch has for one target: indices of its cases and, once they have run, their outcomes."""
+
+    target: str
+    indices: Sequence[int]
+    outcomes: Sequence[Outcome] | None = None
+    error: FrameError | None = None
+    """An internal error, in place of the outcomes."""
+
+    @property
+    def done(self) -> bool:
+        return self.outcomes is not None or self.error is not None
+
+
 class Lane:
     """Builds, starts and feeds the worker of one target; what is submitted first is done first.
 
     With `most_hangs` it runs no more cases after so many that hung.
     """
 
-    def __init__(self, target: Target, limit: float, schedule: Schedule, most_hangs: int | None = None) -> None:
+    def __init__(self, target: Target, limit: float, loop: Loop, most_hangs: int | None = None) -> None:
         self.target = target
-        self.busy_s = 0.0
         self._limit = limit
-        self._schedule = schedule
+        self._loop = loop
+        self._queue = Queue()
         self._conduct = Conduct(most_hangs)
         self._worker: Worker | None = None
         self._program: Program | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=target.id)
         self._stopped = False
         self._cut: tuple[Worker | None, int] = None, 0
         """A worker that was cut off, and the last batch that it was submitted."""
@@ -73,17 +88,32 @@ class Lane:
         """The id of its process, while there is one."""
         return None if self._worker is None else self._worker.pid
 
-    def start(self, builder: Builder) -> Future[Attestation | NotRun]:
+    @property
+    def busy_s(self) -> float:
+        """Seconds that it has been at work."""
+        return self._queue.busy_s
+
+    def start(self, builder: Builder) -> Attestation | NotRun:
         """Build the worker and start it. Whatever is wrong with the kernel is said of it, and stops no other."""
-        return self._thread.submit(self._start, builder)
+        self._at_work = True
+        try:
+            self._program = self.target.adapter.program(self.target, builder)
+            return taken(self._employed().start())
+        except BuildError as error:
+            return NotRun(str(error)) if self._stopped else NotRun.broken_by(error)
+        except LostError as error:
+            return NotRun.broken_by(error) if isinstance(error.__cause__, _AT_FAULT) else NotRun(str(error))
+        finally:
+            self._at_work = False
 
-    def submit(self, number: int, frames: Sequence[Sequence[Encoded]]) -> Future[list[Outcome]]:
-        """Run the cases of batch `number`: one outcome each, in order."""
-        return self._thread.submit(self._run, number, frames)
+    def submit(self, number: int, part: Part, frames: Sequence[Sequence[Encoded]]) -> None:
+        """Run the cases of batch `number`, which are those of `part`."""
+        self._loop.submit(self._queue, number, self._run(number, part, frames))
 
-    def renew(self) -> Future[None]:
-        """Give the target a new process: what is submitted next are its first calls."""
-        return self._thread.submit(self._renew)
+    def renew(self) -> None:
+        """Give the target a new process: what is submitted next are its first calls. It has nothing to do now."""
+        if self._worker is not None:
+            self._worker.renew()
 
     def wait(self) -> Wait | None:
         """What it is at, if anything; asked several times a second by one who waits for it."""
@@ -104,27 +134,13 @@ class Lane:
     def stop(self) -> None:
         """End the worker for good, and wait for nothing."""
         self._stopped = True
-        self._thread.shutdown(wait=False, cancel_futures=True)
         if self._worker is not None:
             self._worker.stop()
 
     def close(self) -> None:
         """Release what it holds, after `stop`."""
-        self._thread.shutdown(wait=True)
         if self._worker is not None:
             self._worker.close()
-
-    def _start(self, builder: Builder) -> Attestation | NotRun:
-        self._at_work = True
-        try:
-            self._program = self.target.adapter.program(self.target, builder)
-            return self._employed().start()
-        except BuildError as error:
-            return NotRun(str(error)) if self._stopped else NotRun.broken_by(error)
-        except LostError as error:
-            return NotRun.broken_by(error) if isinstance(error.__cause__, _AT_FAULT) else NotRun(str(error))
-        finally:
-            self._at_work = False
 
     def _employed(self) -> Worker:
         """A worker of its own, in the place of one that was cut off."""
@@ -138,22 +154,19 @@ class Lane:
             worker.stop()
         return worker
 
-    def _run(self, number: int, frames: Sequence[Sequence[Encoded]]) -> list[Outcome]:
+    def _run(self, number: int, part: Part, frames: Sequence[Sequence[Encoded]]) -> Steps[None]:
         worker = self._worker
         assert worker is not None
-        # More workers than processors would only take time from one another, and count it against their cases. Of one
-        # batch the slowest go first: it is done with its last.
-        with self._schedule.slot((number, -self.busy_s)):
-            began, self._at_work = time.monotonic(), True
-            try:
-                if self._cut[0] is worker and number > self._cut[1]:
-                    worker = self._employed()
-                blame = Blame(worker, self._conduct)
-                return [outcome for frame in frames for outcome in blame.run(frame)]
-            finally:
-                self._at_work = False
-                self.busy_s += time.monotonic() - began
-
-    def _renew(self) -> None:
-        assert self._worker is not None
-        self._worker.renew()
+        self._at_work = True
+        try:
+            if self._cut[0] is worker and number > self._cut[1]:
+                worker = self._employed()
+            blame = Blame(worker, self._conduct)
+            outcomes: list[Outcome] = []
+            for frame in frames:
+                outcomes += yield from blame.run(frame)
+            part.outcomes = outcomes
+        except FrameError as error:
+            part.error = error
+        finally:
+            self._at_work = False

@@ -1,10 +1,11 @@
-"""The worker pool: every target at once, one process and one thread each."""
+"""The worker pool: one process for each target, and one thread that talks to them all."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -15,8 +16,8 @@ from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.base.capability import Dispatch
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.lane import Lane, Wait
-from fuzz.execute.schedule import Schedule
+from fuzz.execute.lane import Lane, Part, Wait
+from fuzz.execute.loop import Loop
 from fuzz.execute.worker import Encoded
 from fuzz.transport.frames import encode_case
 
@@ -32,10 +33,9 @@ class Batch:
     """Cases on their way through the workers."""
 
     cases: tuple[Case, ...]
-    parts: list[tuple[str, list[int], Future[list[Outcome]]]] = field(default_factory=list, repr=False)
-    """Each part is a target, indices into `cases`, and the outcomes of those cases."""
-    look: Callable[[], None] = field(default=lambda: None, repr=False)
-    """This is done several times a second while the batch is waited for."""
+    parts: list[Part] = field(default_factory=list, repr=False)
+    advance: Callable[[], None] = field(default=lambda: None, repr=False)
+    """Takes the batch some steps further, or waits for a moment."""
     refused: list[tuple[str, int, Outcome]] = field(default_factory=list, repr=False)
     """The cases that a target's surroundings cannot run right."""
 
@@ -45,10 +45,13 @@ class Batch:
         Raises FrameError, which is an internal error; whatever a kernel does is an outcome.
         """
         outcomes: list[dict[str, Outcome]] = [{} for _ in self.cases]
-        for target, indices, future in self.parts:
-            found = awaited(future, self.look)
-            for index, outcome in zip(indices, found, strict=True):
-                outcomes[index][target] = outcome
+        for part in self.parts:
+            while not part.done:
+                self.advance()
+            if part.error is not None:
+                raise part.error
+            for index, outcome in zip(part.indices, part.outcomes or (), strict=True):
+                outcomes[index][part.target] = outcome
         for target, index, outcome in self.refused:
             outcomes[index][target] = outcome
         return outcomes
@@ -108,10 +111,11 @@ class WorkerPool:
         self._second_run = second_run
         self._bounded = bounded
         self._builder = Builder(cache, jobs, tool)
-        schedule = Schedule(jobs or os.cpu_count() or 1)
+        self._loop = Loop(jobs or os.cpu_count() or 1)
         self._submitted = 0
+        self._looked = 0.0
         self._lanes = [
-            Lane(target, self._limit(target) if limit is None else limit, schedule, most_hangs)
+            Lane(target, self._limit(target) if limit is None else limit, self._loop, most_hangs)
             for target in self._targets
             if target.unavailable() is None
         ]
@@ -143,16 +147,21 @@ class WorkerPool:
         return {target: pid for target, pid in found.items() if pid is not None}
 
     def __enter__(self) -> WorkerPool:
-        starting = {lane.target.id: lane.start(self._builder) for lane in self._lanes}
+        # A thread each: compilers are waited for, and libraries that are imported. From then on there is one thread.
+        starters = ThreadPoolExecutor(max(1, len(self._lanes)))
         try:
+            starting = {lane.target.id: starters.submit(lane.start, self._builder) for lane in self._lanes}
             for target in self._targets:
                 reason = target.unavailable()
                 self.statuses[target.id] = (
                     awaited(starting[target.id], self._look) if reason is None else NotRun(reason)
                 )
         except BaseException:
+            self.stop()
+            starters.shutdown(cancel_futures=True)
             self._close()
             raise
+        starters.shutdown()
         return self
 
     def __exit__(
@@ -166,7 +175,8 @@ class WorkerPool:
 
         How much is held in memory is up to the caller: wait for one batch before submitting many.
         """
-        batch = Batch(tuple(cases), look=self._look)
+        batch = Batch(tuple(cases), advance=self._advance)
+        self._looked = time.monotonic()
         self._submitted += 1
         encoded = [(case, encode_case(case, self._second_run)) for case in cases]
         accepted: dict[Dispatch, tuple[list[int], list[list[Encoded]]]] = {}
@@ -185,7 +195,9 @@ class WorkerPool:
                 kept = self._without_faults(batch, lane.target.id, status, kept)
                 indices, frames = kept, _split([encoded[index] for index in kept])
             if indices:
-                batch.parts.append((lane.target.id, indices, lane.submit(self._submitted, frames)))
+                part = Part(lane.target.id, indices)
+                batch.parts.append(part)
+                lane.submit(self._submitted, part, frames)
         return batch
 
     def stop(self) -> None:
@@ -196,8 +208,20 @@ class WorkerPool:
 
     def renew(self) -> None:
         """Give every target a new process: what is submitted next are its first calls."""
-        for renewed in [lane.renew() for lane in self._lanes if isinstance(self.statuses[lane.target.id], Attestation)]:
-            renewed.result()
+        while self._loop.turn(_LOOK_S):
+            self._look_around()
+        for lane in self._lanes:
+            lane.renew()
+
+    def _advance(self) -> None:
+        self._loop.turn(_LOOK_S)
+        self._look_around()
+
+    def _look_around(self) -> None:
+        """Look, where the last look was long ago."""
+        if time.monotonic() - self._looked >= _LOOK_S:
+            self._look()
+            self._looked = time.monotonic()
 
     def _look(self) -> None:
         """Show `watch` what is waited for, and break off what it wants no more. What was submitted up to now counts as

@@ -13,6 +13,7 @@ from fuzz.base.outcome import Outcome
 from fuzz.transport import records
 from fuzz.transport.frames import AnswerError, Response, outcome_of
 from fuzz.transport.process import EndedError, Ending, Process
+from fuzz.transport.steps import Steps
 
 Encoded = tuple[Case, bytes]
 """A case and its bytes in the protocol."""
@@ -52,7 +53,7 @@ class _Recent:
 class Worker:
     """The process of one target, and another one where that ended.
 
-    `limit` is in seconds per case. All but `pid`, `case`, `stop` and `give_up` belong to one thread.
+    `limit` is in seconds per case.
     """
 
     def __init__(self, target: Target, program: Program, limit: float) -> None:
@@ -84,12 +85,12 @@ class Worker:
         """What the process has run last, or had when it ended."""
         return self._recent.cases
 
-    def start(self) -> Attestation:
+    def start(self) -> Steps[Attestation]:
         """Start the process and check what it is. Raises LostError, whose cause says whether the kernel is at fault."""
         if self._lost is not None:
             raise LostError(self._lost)
         try:
-            hello = self._hello()
+            hello = yield from self._hello()
         except (OSError, EndedError) as error:
             self._process = None
             raise self._given_up(f"the worker cannot be started: {error}") from error
@@ -103,16 +104,18 @@ class Worker:
             wrong = AttestationError(f"its worker says of itself what cannot be read: {error!r}")
             raise self._given_up(str(wrong)) from wrong
 
-    def run(self, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int = records.AUDIT_LAST) -> Ending | None:
+    def run(
+        self, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int = records.AUDIT_LAST
+    ) -> Steps[Ending | None]:
         """Run `cases`, and add what comes of each to `outcomes`, until they are done (None) or the process ends. Raises
         LostError."""
         if self._process is None:
             self._recent = _Recent()
-            self.start()
+            yield from self.start()
         assert self._process is not None
         self._running = cases, outcomes, len(outcomes)
         try:
-            self._exchange(self._process, cases, outcomes, audits)
+            yield from self._exchange(self._process, cases, outcomes, audits)
         except EndedError as error:
             self._process = None
             return error.ending
@@ -127,11 +130,11 @@ class Worker:
             self._process = None
 
     def give_up(self, reason: str) -> None:
-        """Run no more cases, from any thread."""
+        """Run no more cases."""
         self._lost = self._lost or reason
 
     def stop(self, reason: str = "the run was stopped") -> None:
-        """End the process for good, from any thread. What runs then is lost, for that reason."""
+        """End the process for good. What runs then is lost, for that reason."""
         self._lost = reason
         process = self._process
         if process is not None:
@@ -147,25 +150,30 @@ class Worker:
         self.give_up(reason)
         return LostError(self._lost)
 
-    def _hello(self) -> str:
+    def _hello(self) -> Steps[str]:
         """Start a process; another one when somebody kills it before it speaks."""
         for attempt in range(ATTEMPTS):
             try:
                 self._process = self._program.process(self.limit)
                 if self._lost is not None:  # stopped before there was a process to kill
                     self._process.kill()
-                return self._process.hello()
+                return (yield from self._process.hello())
             except EndedError as error:
                 if self._lost is not None or not error.ending.from_outside or attempt == ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
 
-    def _exchange(self, process: Process, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int) -> None:
-        for each, response in zip(cases, process.exchange([encoded for _, encoded in cases], audits), strict=True):
+    def _exchange(
+        self, process: Process, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int
+    ) -> Steps[None]:
+        def take(response: Response) -> None:
+            each = cases[response.position]
             if response.status == records.NO_MEMORY and self._recent.calls:
                 process.refuse("earlier calls left no memory for this case")
             outcomes.append(self._outcome(response, each[0], process))
             self._recent.add(each)
+
+        yield from process.exchange([encoded for _, encoded in cases], take, audits)
 
     def _outcome(self, response: Response, case: Case, process: Process) -> Outcome:
         """What the response says; a change that the kernel declares to keep is none. Raises EndedError."""

@@ -10,7 +10,7 @@ from fuzz.base.case import Case, CaseError, Layout, contiguous
 from fuzz.base.draw import Draw, Placement
 from fuzz.base.memory import shift
 from fuzz.base.op import OPS, Op
-from fuzz.base.stream import Stream
+from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import may_share
 from fuzz.generate.realise import draw_of, layout_of, realise
 
@@ -33,18 +33,16 @@ class _Sharing:
         return f"{self.name} {'is' if self.kind == 'shared' else 'over'} {self.other}"
 
 
-def aliased(case: Case, capability: Capability) -> Case:
+def aliased(case: Case, capability: Capability, dice: Dice) -> Case:
     """One case in `ONE_IN` with shared memory, where the kernel takes that or promises to reject it; others as they
     are.
 
-    The case's seed decides: not the machine, and not what ran before. Only what shares memory counts as visited.
+    Only what shares memory counts as visited.
     """
-    stream = Stream(case.origin.seed).child("entangled")
-    chance, which, how, far = (int(word) for word in stream.words(4))
-    if chance % ONE_IN:
+    if not dice.one_in(ONE_IN):
         return case
     ways = list(_sharings(case))
-    shared = _with_shared_memory(case, ways[which % len(ways)], how, far) if ways else None
+    shared = _with_shared_memory(case, dice.pick(ways), dice.below(2**32), dice.below(2**32)) if ways else None
     return shared if shared is not None and capability.is_dispatched(shared) else case
 
 

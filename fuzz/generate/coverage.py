@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import numpy as np
 
-from fuzz.base.case import ITEMSIZE, Output, Tensor
+from fuzz.base.case import ITEMSIZE, Layout
 from fuzz.base.draw import Draw
 from fuzz.base.op import OPS
 from fuzz.base.stream import Reals
-from fuzz.generate.menus import PLACED
 from fuzz.generate.sketch import BLOCKS
 
 Label = tuple[str, str]
 """A kind, such as 'tail of 48', and one of its values, such as '17'."""
+Labels = tuple[Label, ...]
 
 
 class Ledger:
@@ -62,44 +63,58 @@ POSITIONS = ("first", "last", "tail", "body")
 """The positions of a placed element in its row; 'tail' is what 64-element blocks leave over."""
 
 
-def length_labels(n: int) -> Iterator[Label]:
+@lru_cache(maxsize=1 << 14)
+def length_labels(n: int) -> Labels:
     """What rows of n elements visit by their length."""
-    yield "n", str(n)
-    yield from ((f"tail of {block}", str(n % block)) for block in BLOCKS if n > block)
+    return (("n", str(n)), *((f"tail of {block}", str(n % block)) for block in BLOCKS if n > block))
 
 
-def labels_of(draw: Draw, tensors: Mapping[str, Tensor | Output], x: Reals) -> Iterator[Label]:
-    """What the case of `tensors` visits; see `fuzz.generate.space`. `x` are its rows."""
-    dtype, op = draw.part("x").dtype, OPS[draw.op]
-    yield "dtype", dtype
+def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
+    """What a case visits whose tensors lie so, whatever their values; see `fuzz.generate.space`."""
+    x = draw.part("x")
     if 0 in (draw.n, draw.rows):  # a kernel has nothing to do, whatever else the case is
-        yield ("n", "0") if draw.n == 0 else ("rows", "0")
-        return
-    yield from length_labels(draw.n)
-    yield "rows", str(draw.rows)
-    yield "axis", f"{draw.axis} of rank {draw.rank}"
-    yield "eps", repr(draw.eps)
-    yield "offset", repr(draw.offset)
-    for operand in op.operands:
-        if operand.optional:
-            yield operand.name, "yes" if operand.name in tensors else "no"
+        return ("dtype", x.dtype), ("n", "0") if draw.n == 0 else ("rows", "0")
+    found = [*length_labels(draw.n), *_of_frame(draw.rows, draw.axis, draw.rank, draw.eps, draw.offset)]
+    found += _of_presence(draw.op, tuple([part.name for part in draw.parts]))
+    alone = True
     for part in draw.parts:
-        if part.name != "x":
-            yield f"{part.name} dtype", f"{part.dtype} for x {dtype}"
-        yield f"{part.name} alignment {part.dtype}", str(tensors[part.name].layout.alignment(ITEMSIZE[part.dtype]))
-        if part.alias is None:
-            yield f"{part.name} layout", part.place.layout
-        if part.recipe:
-            yield f"{part.name} recipe", part.recipe
-        if part.stack:
-            yield f"{part.name} stack", "many" if tensors[part.name].layout.shape[0] > 1 else "one"
-        if (part.name, part.alias) in op.aliases:
-            yield "alias", f"{part.name} in {part.alias}"
-    if not any(part.alias for part in draw.parts):
-        yield "alias", "none"
-    recipe = draw.part("x").recipe
-    if recipe in PLACED:
-        yield from (("x recipe", f"{recipe} {where}") for where in sorted(_positions(recipe, x)))
+        layout, home = layouts[part.name], part.alias
+        alone = alone and home is None
+        alias = home if home is not None and (part.name, home) in OPS[draw.op].aliases else ""
+        stack = part.stack and ("many" if layout.shape[0] > 1 else "one")
+        kind = "" if home is not None else part.place.layout
+        alignment = layout.alignment(ITEMSIZE[part.dtype])
+        found += _of_part(part.name, part.dtype, x.dtype, alignment, kind, part.recipe, stack, alias)
+    if alone:
+        found.append(("alias", "none"))
+    return tuple(found)
+
+
+def placed_labels(recipe: str, x: Reals) -> Labels:
+    """What rows of x visit by the elements that their recipe places in them, one in each."""
+    return tuple(("x recipe", f"{recipe} {where}") for where in sorted(_positions(recipe, x)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _of_frame(rows: int, axis: int, rank: int, eps: float, offset: float) -> Labels:
+    return ("rows", str(rows)), ("axis", f"{axis} of rank {rank}"), ("eps", repr(eps)), ("offset", repr(offset))
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_presence(op: str, names: tuple[str, ...]) -> Labels:
+    optional = [operand.name for operand in OPS[op].operands if operand.optional]
+    return tuple((name, "yes" if name in names else "no") for name in optional)
+
+
+@lru_cache(maxsize=1 << 15)
+def _of_part(
+    name: str, dtype: str, x: str, alignment: int, layout: str, recipe: str, stack: str, alias: str
+) -> Labels:
+    """What one tensor visits; '' stands for what it does not have."""
+    found = [("dtype", dtype) if name == "x" else (f"{name} dtype", f"{dtype} for x {x}")]
+    found.append((f"{name} alignment {dtype}", str(alignment)))
+    found += [(f"{name} {what}", value) for what, value in (("layout", layout), ("recipe", recipe), ("stack", stack)) if value]
+    return (*found, ("alias", f"{name} in {alias}")) if alias else tuple(found)
 
 
 def _positions(recipe: str, x: Reals) -> set[str]:

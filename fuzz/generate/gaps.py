@@ -106,9 +106,11 @@ class Corners:
         After it comes the row length, which only the first to ask for it decides. What goes with no other kind comes
         first more often.
         """
-        left = [(kind, waiting >> kind.first & kind.mask) for kind in self._kinds]
-        left = sorted((each for each in left if each[1]), key=lambda each: -each[1].bit_count())
         pair, odd = divmod(place, 2)
+        turned = pair % len(self._kinds)  # among kinds of as many gaps, each is first in turn
+        kinds = self._kinds[turned:] + self._kinds[:turned]
+        left = [(kind, waiting >> kind.first & kind.mask) for kind in kinds]
+        left = sorted((each for each in left if each[1]), key=lambda each: -each[1].bit_count())
         if not odd or not left:
             return [kind.next_to(bits, pair) for kind, bits in left]
         turns, first = divmod(pair, len(left))

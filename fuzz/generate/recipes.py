@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.base.dtypes import LARGEST, SMALLEST_NORMAL, quantise
-from fuzz.base.stream import Reals, Stream
+from fuzz.base.stream import Reals, Stream, Words
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,43 @@ Fill = Callable[[RowSpec, Stream], Reals]
 
 
 @dataclass(frozen=True)
+class Ask:
+    """What a recipe asks of its stream: a child's words, or its normal numbers."""
+
+    label: str
+    normal: bool
+    each: str
+    """For each of 'size' elements, of the 'rows', or 'once'."""
+
+    def count(self, spec: RowSpec) -> int:
+        """How many numbers."""
+        return {"size": spec.size, "rows": spec.rows, "once": 1}[self.each]
+
+
+@dataclass(frozen=True)
+class _Listener(Stream):
+    """A stream that tells what is asked of its children."""
+
+    heard: dict[tuple[str, bool], int] = field(default_factory=dict)
+    label: str = ""
+
+    def child(self, label: str) -> Stream:
+        stream = super().child(label)
+        return stream if self.label else _Listener(stream.key, heard=self.heard, label=label)
+
+    def words(self, count: int) -> Words:
+        self.heard[self.label, False] = count
+        return super().words(count)
+
+    def normal(self, count: int) -> Reals:
+        self.heard[self.label, True] = count
+        return Stream(self.key).normal(count)
+
+
+_HEARD = {15: "size", 3: "rows", 1: "once"}
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A named way to draw values."""
 
@@ -48,6 +86,15 @@ class Recipe:
         shape = spec.rows, spec.n
         values = self.fill(spec, stream).reshape(shape) if spec.size else np.zeros(shape)
         return quantise(values, spec.dtype)
+
+    @cached_property
+    def asks(self) -> tuple[Ask, ...]:
+        """What it asks of its stream, as it is overheard for three rows of five: numbers that can be drawn ahead,
+        together with those of other tensors. It may ask for more, and draw that itself."""
+        listener = _Listener(0)
+        self.fill(RowSpec(3, 5, "f32", 1.0), listener)
+        heard = listener.heard.items()
+        return tuple(Ask(label, normal, _HEARD[count]) for (label, normal), count in heard if count in _HEARD)
 
 
 RECIPES: dict[str, Recipe] = {}

@@ -11,11 +11,11 @@ from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice, Stream, dice_of
 from fuzz.generate.aliasing import aliased, aliased_as
 from fuzz.generate.capabilities import out_of_capability
-from fuzz.generate.coverage import Label
+from fuzz.generate.coverage import Label, Labels
 from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.generate.plan import plan
-from fuzz.generate.realise import realise
-from fuzz.generate.relatives import sequence
+from fuzz.generate.realise import Laid, cases_of, laid
+from fuzz.generate.relatives import LENGTH, sequence
 from fuzz.generate.sketch import Sketch, at_limit, drawn_from, near, sketched
 from fuzz.generate.steering import nudged, steer
 
@@ -65,20 +65,34 @@ class TurnMaker:
         sketches = list(self._sketches(stream, dice, by_hypothesis=begins))
         made = list[Made]()
         if begins:
-            first = sketches[0]
-            calls = sequence(plan(first, dice=dice[0]), first.capability, rank // SEQUENCE_EVERY)
-            made = [Made(case, None, first.capability) for case in calls]
-        gaps = gaps.without(self._seen(made))
-        plain = BATCH - (STEERED if rank < PARTS else STEERED_LATER)
-        for place in range(len(made), BATCH):
-            if place >= plain and gaps:
-                each = self._steered(sketches[place], dice[place], gaps, (rank + self._ahead) * STEERED + place - plain)
+            head = sketches[0]
+            calls = sequence(plan(head, dice=dice[0]), head.capability, rank // SEQUENCE_EVERY)
+            made = [Made(case, None, head.capability) for case in calls]
+        first, plain = len(made), BATCH - (STEERED if rank < PARTS else STEERED_LATER)
+        drawn = list[Laid]()
+        wanted: dict[int, tuple[Label, int]] = {}
+        for place in range(first, BATCH):
+            if gaps and place >= plain:
+                turn = (rank + self._ahead) * STEERED + place - plain
+                asked = gaps.wanted(turn)
+                wanted[place] = asked[0], turn
+                draw = steer(sketches[place], self.capability, gaps, asked, turn, dice[place])
             else:
-                each = self._free(sketches[place], dice[place], gaps)
-            made.append(each)
-            gaps = gaps.without(self._seen([each]))
-        visited = self._corners.everything & ~gaps.waiting
+                draw = self._free(sketches[place], dice[place], gaps)
+            drawn.append(laid(draw))
+            if place in wanted or sketches[place].capability is self.capability:
+                gaps = gaps.without(self._corners.seen(_counted(drawn[-1].labels, _is_small(draw))))
+        for place, (each, case) in enumerate(zip(drawn, cases_of(drawn), strict=True), start=first):
+            made.append(self._made(case, each.draw, sketches[place], dice[place], wanted.get(place)))
+        visited |= self._seen(made)
         return made, visited.to_bytes(-(-self._corners.size // 8), "little")
+
+    def _made(self, case: Case, draw: Draw, sketch: Sketch, dice: Dice, wanted: tuple[Label, int] | None) -> Made:
+        """Here tensors come to share memory, which draws do not know of."""
+        if wanted is None:
+            return Made(aliased(case, self.capability, dice), draw, sketch.capability)
+        (kind, value), turn = wanted
+        return Made(aliased_as(case, value, turn) if kind == ALONE else case, draw, self.capability)
 
     def _sketches(self, stream: Stream, dice: Sequence[Dice], *, by_hypothesis: bool) -> Iterator[Sketch]:
         for place in range(0, BATCH, FAN):
@@ -92,29 +106,26 @@ class TurnMaker:
             yield at_limit(sketch, head)
             yield from (at_limit(near(sketch, each), each) for each in dice[place + 1 : place + FAN])
 
-    def _free(self, sketch: Sketch, dice: Dice, gaps: Gaps) -> Made:
+    def _free(self, sketch: Sketch, dice: Dice, gaps: Gaps) -> Draw:
         if gaps and sketch.capability is self.capability:
             sketch = nudged(sketch, gaps)
-        draw = plan(sketch, dice=dice)
-        return Made(aliased(realise(draw), self.capability), draw, sketch.capability)
-
-    def _steered(self, sketch: Sketch, dice: Dice, gaps: Gaps, place: int) -> Made:
-        wanted = gaps.wanted(place)
-        draw = steer(sketch, self.capability, gaps, wanted, place, dice)
-        kind, value = wanted[0]
-        case = realise(draw)
-        case = aliased_as(case, value, place) if kind == ALONE else case
-        return Made(case, draw, self.capability)
+        return plan(sketch, dice=dice)
 
     def _seen(self, made: list[Made]) -> int:
         found = 0
         for each in made:
             if each.capability is self.capability:
-                found |= self._corners.seen(_visited(each.case))
+                found |= self._corners.seen(_counted(each.case.origin.labels, SMALL.holds(each.case)))
         return found
 
 
-def _visited(case: Case) -> list[Label]:
+def _counted(labels: Labels, small: bool) -> Labels:
     """What a case counts for. One that slow targets are not given leaves to others what is not about its size."""
-    labels, small = case.origin.labels, SMALL.holds(case)
-    return [label for label in labels if small or label[0] in ("n", "rows") or label[0].startswith("tail of ")]
+    if small:
+        return labels
+    return tuple(label for label in labels if label[0] in ("n", "rows") or label[0].startswith("tail of "))
+
+
+def _is_small(draw: Draw) -> bool:
+    """As SMALL would say of its case."""
+    return draw.rows <= SMALL.rows and draw.rows * draw.n <= SMALL.elements

@@ -12,7 +12,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
 from fuzz.judge.values import Bits, CaseOracle, Query, values_of
-from fuzz.laws.law import LawCheck, first_difference
+from fuzz.laws.law import Difference, LawCheck, first_difference
 from fuzz.laws.registry import Entry
 from oracles.numerics import Numerics, NumericsError
 from oracles.truth import OutputCheck
@@ -35,11 +35,11 @@ _BY_STATUS: Mapping[Status, Verdict] = {
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict on `target`'s outcome for the case with this digest."""
+    """The verdict on `target`'s outcome for one case."""
 
     target: str
-    case: str
-    """The digest of the case."""
+    of: Case | str = field(repr=False)
+    """The case, or its digest."""
     verdict: Verdict
     ratio: float = 0.0
     """The worst err/budget over all output elements; 0 where nothing was compared."""
@@ -51,6 +51,11 @@ class Judgement:
     """The law by which the judged case is a twin. With FAIL_LAW it is the one that is broken."""
     outcome: Outcome | None = field(default=None, repr=False)
     """It is kept for findings only: passing runs would hold every output in memory."""
+
+    @property
+    def case(self) -> str:
+        """The digest of the case. It is formed when it is asked for: of runs that pass nobody asks."""
+        return self.of if isinstance(self.of, str) else self.of.digest
 
     @property
     def broken_law(self) -> LawCheck | None:
@@ -75,18 +80,18 @@ class Judge:
         """The verdict on one target's outcome under the contract that it declared."""
         verdict, reason = self._apart_from_values(outcome)
         if verdict is not None:
-            return Judgement(outcome.target, self.case.digest, verdict, reason=reason, outcome=outcome)
+            return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=outcome)
         try:
             worst = self.oracle.check((numerics, self._bits(outcome)))
         except NumericsError as error:
             reason = f"what its kernel declares contradicts the case: {error}"
-            return Judgement(outcome.target, self.case.digest, Verdict.NOT_RUN, reason=reason, outcome=outcome)
+            return Judgement(outcome.target, self.case, Verdict.NOT_RUN, reason=reason, outcome=outcome)
         verdict, ratio = _BY_CHECK[worst.result], worst.worst_ratio
         if verdict is Verdict.PASS and outcome.changes:
             verdict, reason = Verdict.FAIL_PROCESS, _changes_text(outcome.changes)
         shown = None if verdict is Verdict.FAIL_PROCESS else worst
         kept = outcome if verdict is not Verdict.PASS else None
-        return Judgement(outcome.target, self.case.digest, verdict, ratio, shown, reason, outcome=kept)
+        return Judgement(outcome.target, self.case, verdict, ratio, shown, reason, outcome=kept)
 
     def query(self, outcome: Outcome, numerics: Numerics) -> Query | None:
         """What `judge` will ask the oracle; None where no value is compared."""
@@ -103,10 +108,12 @@ class Judge:
             verdict, reason = Verdict.FAIL_ACCEPTED_INVALID, f"returned KF_OK for what it must reject ({why})"
         assert verdict is not None, "only RAN leaves the verdict to the values"
         kept = outcome if verdict is not Verdict.PASS else None
-        return Judgement(outcome.target, self.case.digest, verdict, reason=reason, outcome=kept)
+        return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=kept)
 
     def _apart_from_values(self, outcome: Outcome) -> tuple[Verdict | None, str]:
         """The verdict where no value needs to be compared, worst first."""
+        if outcome.status is Status.RAN and not outcome.damage and not outcome.unwritten and outcome.fault is None:
+            return None, ""
         if outcome.status in _BY_STATUS:
             return _BY_STATUS[outcome.status], outcome.detail
         if outcome.status is Status.REJECTED and not outcome.damage:
@@ -122,7 +129,7 @@ class Judge:
         return None, ""
 
     def _bits(self, outcome: Outcome) -> Bits:
-        return tuple(outcome.outputs[name] for name in self.case.outputs)
+        return tuple(map(outcome.outputs.__getitem__, self.case.outputs))
 
 
 class EntryJudge:
@@ -140,9 +147,11 @@ class EntryJudge:
         self.checked: list[str] = []
         """The targets on which the law was compared."""
         self._refusals: dict[str, str | None] = {}
+        self._differences: dict[object, Difference | None] = {}
+        """What came of the law, by the outputs of case and twin: those of many targets are equal."""
         self._before = before if entry.check is not None else None
         # A second run of the same case needs no second truth.
-        shared = self._before is not None and self._before.entry.case.digest == entry.case.digest
+        shared = self._before is not None and _are_same(self._before.entry.case, entry.case)
         self._judge: Judge = (
             self._before._judge if self._before is not None and shared else Judge(entry.case, contracts)
         )
@@ -189,13 +198,23 @@ class EntryJudge:
     def _by_law(self, judgement: Judgement, check: LawCheck, before: EntryJudge) -> Judgement:
         self.checked.append(judgement.target)
         case, name = before.entry.case, judgement.target
-        known = before.outcomes[name].outputs
-        expected, leeway = check.expected(case, known), check.leeway(case, known)
-        difference = first_difference(self.entry.case.outputs, expected, self.outcomes[name].outputs, leeway)
+        known, got = before.outcomes[name].outputs, self.outcomes[name].outputs
+        key = *known.items(), *got.items()
+        if key not in self._differences:
+            expected, leeway = check.expected(case, known), check.leeway(case, known)
+            self._differences[key] = first_difference(self.entry.case.outputs, expected, got, leeway)
+        difference = self._differences[key]
         if difference is None:
             return judgement
         reason = f"{check.name} ({check.law.summary}): {difference}"
-        return Judgement(name, case.digest, Verdict.FAIL_LAW, reason=reason, law=check)
+        return Judgement(name, case, Verdict.FAIL_LAW, reason=reason, law=check)
+
+
+def _are_same(one: Case, two: Case) -> bool:
+    """Whether all is the same that a kernel sees, as their digests would say."""
+    return (one.op, one.params, one.inputs, one.outputs, one.structured) == (
+        two.op, two.params, two.inputs, two.outputs, two.structured,
+    )  # fmt: skip
 
 
 def _fault_text(fault: Fault) -> str:

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
@@ -22,6 +22,7 @@ from fuzz.transport import frames, records
 from fuzz.transport.child import Start
 from fuzz.transport.frames import AnswerError, Response
 from fuzz.transport.journal import Journal
+from fuzz.transport.steps import Pause, Steps
 
 MEMORY_LIMIT = 4 << 30
 """The limit of private writable memory in bytes. It is not RLIMIT_AS: an emulator reserves its guest's whole address
@@ -91,8 +92,8 @@ class EndedError(Exception):
 
 class Process:
     """A running worker. `limit` is the longest silence in seconds that is taken for work; `memory` bounds what it may
-    allocate, in bytes; it has at least `start_limit` seconds to start, which is no case. The `journal` is shared with it,
-    where it has one; one that has none sends each answer at once."""
+    allocate, in bytes; it has at least `start_limit` seconds to start, which is no case. It shares the `journal`; one
+    that has none sends each answer at once."""
 
     def __init__(
         self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT, start_limit: float = START_LIMIT_S,
@@ -122,41 +123,36 @@ class Process:
         self._prepare()
         self._bound()
 
-    def hello(self) -> str:
+    def hello(self) -> Steps[str]:
         """The text of the hello frame. Raises EndedError."""
-        magic, size = records.HELLO.unpack(self._take(records.HELLO.size, self._start_limit))
+        magic, size = records.HELLO.unpack((yield from self._take(records.HELLO.size, self._start_limit)))
         if magic != records.HELLO_MAGIC or size > _HELLO_BYTES:
             self.refuse_answer(f"it is no worker: it starts with {magic:08x}")
-        text = self._take(size).decode(errors="replace")
+        text = (yield from self._take(size, self._limit)).decode(errors="replace")
         said = re.search(r"^pid=(\d+)$", text, re.MULTILINE)
         if said is not None:
             self.pid = int(said[1])
             self._bound()
         return text
 
-    def exchange(self, cases: Sequence[bytes], audits: int = records.AUDIT_LAST) -> Iterator[Response]:
-        """Send the encoded cases as one frame, yield the responses as they come. Raises EndedError."""
+    def exchange(
+        self, cases: Sequence[bytes], take: Callable[[Response], None], audits: int = records.AUDIT_LAST
+    ) -> Steps[None]:
+        """Send the encoded cases as one frame, hand over the responses as they come. Raises EndedError."""
         if os.fstat(self._errors.fileno()).st_size > _PRINTED_BYTES:
             self._errors.truncate(0)  # it is appended to: what comes next starts at its beginning
         if self._journal is not None:
             self._journal.clear()
+        frame = frames.encode_frame(cases, math.ceil(self._limit) + records.GRACE_S, audits)
         answered = 0
-        try:
-            self._send(frames.encode_frame(cases, math.ceil(self._limit) + records.GRACE_S, audits))
-            while answered < len(cases):
-                self._receive(time.monotonic() + self._limit)
-                found, size = frames.decode_responses(self._received, answered)
-                del self._received[:size]
-                for response in found:
-                    answered += 1
-                    yield response
-        except AnswerError as error:
-            self.refuse_answer(str(error), unplaced=self.begun > answered + 1)
-        except EndedError as error:
-            for response in self._left(answered):
-                answered += 1
-                yield response
-            raise EndedError(replace(error.ending, unplaced=self.begun > answered + self._runs)) from error
+        while answered < len(cases):
+            found, error = yield from self._answers(frame, answered)
+            for response in found:
+                take(response)
+            if error is not None:
+                raise error
+            answered += len(found)
+            frame = b""
 
     @property
     def begun(self) -> int:
@@ -216,33 +212,42 @@ class Process:
             resource.prlimit(self.pid, resource.RLIMIT_CORE, (0, 0))
             Path(f"/proc/{self.pid}/oom_score_adj").write_text(_FIRST_TO_GO)
 
-    def _send(self, frame: bytes) -> None:
-        # A system call lets another thread of ours go first, so there are as few as can be: the pipe is nearly always
-        # empty before a frame, and its answers are nearly never there at once.
+    def _send(self, frame: bytes) -> Steps[None]:
         rest = memoryview(frame)
         while rest:
             try:
                 rest = rest[os.write(self._to, rest) :]
             except BlockingIOError:
-                self._await(self._to, select.POLLOUT, time.monotonic() + self._limit)
+                yield from self._await(self._to, select.POLLOUT, time.monotonic() + self._limit)
             except BrokenPipeError:
                 self._end()
 
-    def _take(self, size: int, limit: float | None = None) -> bytes:
+    def _take(self, size: int, limit: float) -> Steps[bytes]:
         """The next `size` bytes of a hello."""
-        deadline = time.monotonic() + (self._limit if limit is None else limit)
+        deadline = time.monotonic() + limit
         while len(self._received) < size:
-            self._receive(deadline)
+            yield from self._receive(deadline)
         taken = bytes(self._received[:size])
         del self._received[:size]
         return taken
 
-    @property
-    def _runs(self) -> bool:
-        """Whether it ended at a case, as its journal says."""
-        return self._journal is not None and self._journal.runs
+    def _answers(self, frame: bytes, first: int) -> Steps[tuple[Sequence[Response], EndedError | None]]:
+        """The next answers, from that one on, once the frame is sent; with the error they are the last."""
+        try:
+            yield from self._send(frame)
+            yield from self._receive(time.monotonic() + self._limit)
+            found, size = frames.decode_responses(self._received, first)
+            del self._received[:size]
+            return found, None
+        except AnswerError as error:
+            self.refuse_answer(str(error), unplaced=self.begun > first + 1)
+        except EndedError as error:
+            found = self._left(first)
+            runs = self._journal is not None and self._journal.runs
+            lost = self.begun > first + len(found) + runs
+            return found, EndedError(replace(error.ending, unplaced=lost))
 
-    def _left(self, first: int) -> Sequence[Response]:
+    def _left(self, first: int) -> list[Response]:
         """The answers, from that one on, that a process which ended at a case had not sent."""
         if self._journal is None or not self._journal.runs:
             return []
@@ -251,18 +256,18 @@ class Process:
         except AnswerError:  # it wrote over its own memory
             return []
 
-    def _receive(self, deadline: float) -> None:
-        self._await(self._from, select.POLLIN, deadline)
+    def _receive(self, deadline: float) -> Steps[None]:
+        yield from self._await(self._from, select.POLLIN, deadline)
         data = os.read(self._from, _READ_BYTES)
         if not data:
             self._end()
         self._received += data
 
-    def _await(self, descriptor: int, what: int, deadline: float) -> None:
+    def _await(self, descriptor: int, what: int, deadline: float) -> Steps[None]:
         """Wait until a pipe can be read or written. Raises EndedError where that takes too long or too much memory.
         The time limit starts anew with each case that is begun."""
         begun = self.begun
-        while not _ready(descriptor, what, min(_LOOK_S, max(0.0, deadline - time.monotonic()))):
+        while not (yield Pause(descriptor, what, min(deadline, time.monotonic() + _LOOK_S))):
             if self.begun != begun:
                 begun, deadline = self.begun, time.monotonic() + self._limit
             if time.monotonic() >= deadline:
@@ -291,10 +296,3 @@ class Process:
         said = self._errors.read().decode(errors="replace").strip()
         self.close()
         raise EndedError(Ending(hung or code == -signal.SIGALRM, code, said, ended, unplaced))
-
-
-def _ready(descriptor: int, what: int, seconds: float) -> bool:
-    """Wait until a pipe can be read or written, or was closed at its other end; False where it takes too long."""
-    poll = select.poll()
-    poll.register(descriptor, what)
-    return bool(poll.poll(seconds * 1000))

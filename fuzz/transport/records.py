@@ -37,8 +37,8 @@ AUDIT_LAST, AUDIT_EACH = 0, 1
 KF_REJECTED = 1
 UNKNOWN_BYTE = -(1 << 63)
 GRACE_S = 2
-"""The limit that a worker is told is so much longer than ours: its own timer, which may have run for a second when a case
-begins, is only for when we are gone."""
+"""The limit that a worker is told is so much longer than ours: its own timer is only for when we are gone, and may have
+run for a second when a case begins."""
 
 RAN, REJECTED, FAULT, NO_MEMORY, RAISED, WRONG_SHAPE, WRONG_DTYPE, MISREAD = range(8)
 """How a call ended. RAISED, WRONG_SHAPE and WRONG_DTYPE only a Python worker sends; they and its REJECTED carry words.

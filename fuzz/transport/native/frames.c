@@ -106,22 +106,21 @@ void begin_case(uint32_t index) {
     __atomic_store_n(&journal->begun, index + 1, __ATOMIC_RELEASE);
 }
 
-void send_answers(void) {
-    write_all(journal->answers, journal->bytes);
-    __atomic_store_n(&journal->bytes, 0, __ATOMIC_RELEASE);
+/* One whole answer, to the case that was begun last. False, and nothing done, where it has no room. */
+bool journal_answer(const void *data, size_t bytes) {
+    const uint64_t before = journal->bytes;
+    if (bytes > journal_room - before) return false;
+    memcpy(journal->answers + before, data, bytes);
+    __atomic_store_n(&journal->bytes, before + bytes, __ATOMIC_RELEASE);
+    __atomic_store_n(&journal->done, journal->begun, __ATOMIC_RELEASE);
+    return true;
 }
 
-/* One whole answer, to the case that was begun last. */
-void answer_case(const void *data, size_t bytes) {
-    const uint64_t before = journal->bytes;
-    if (bytes <= journal_room - before) {
-        memcpy(journal->answers + before, data, bytes);
-        __atomic_store_n(&journal->bytes, before + bytes, __ATOMIC_RELEASE);
-        __atomic_store_n(&journal->done, journal->begun, __ATOMIC_RELEASE);
-        return;
-    }
+/* What is in the journal, and then an answer that has no room there. It takes as long as the parent likes. */
+void send_answers(const void *data, size_t bytes) {
     __atomic_store_n(&journal->done, journal->begun, __ATOMIC_RELEASE);
-    send_answers();
+    write_all(journal->answers, journal->bytes);
+    __atomic_store_n(&journal->bytes, 0, __ATOMIC_RELEASE);
     write_all(data, bytes);
 }
 

@@ -16,6 +16,7 @@ enum { FIRST_CALLS = 9, MORE_CALLS = 3000, LOST_BYTES = 256 << 20 };
 /* The time for all calls of a case, the first one included: a quarter of its limit, or a slow one would seem to hang. */
 static double allowed_s;
 
+static bool guarded; /* the timer runs */
 static buffer response, second;
 
 static bool is_poison(const uint8_t *element, size_t itemsize, uint16_t poison) {
@@ -140,6 +141,31 @@ static void append_changes(response_header *head, buffer *to) {
     head->changes = (uint32_t)bytes;
 }
 
+/* A timer of our own: alarm and setitimer are left to be looked at. */
+static void set_guard(uint32_t seconds) {
+    static timer_t timer;
+    static bool made;
+    if (!made && timer_create(CLOCK_MONOTONIC, NULL, &timer) != 0) broken_frame("cannot create a timer");
+    made = true;
+    guarded = seconds > 0;
+    const struct itimerspec limit = {.it_value.tv_sec = seconds};
+    timer_settime(timer, 0, &limit, NULL);
+}
+
+/* A hung kernel must not outlive a parent that was killed. The timer is set anew once a second, and not for each case. */
+static void renew_guard(uint32_t seconds, const struct timespec *now) {
+    static time_t set;
+    if (guarded && now->tv_sec - set < RENEWAL_S) return;
+    set = now->tv_sec;
+    set_guard(seconds);
+}
+
+/* There is no limit while answers are sent: the parent may be at something else. */
+static void send_without_limit(const void *data, size_t bytes) {
+    set_guard(0);
+    send_answers(data, bytes);
+}
+
 /* Poison that survived may be a result that looks like it. Another run with another poison decides. */
 static void run_case(test_case *c, uint32_t index, bool audited, const struct timespec *began) {
     size_t outputs = 0, outputs_again = 0;
@@ -168,25 +194,7 @@ static void run_case(test_case *c, uint32_t index, bool audited, const struct ti
     head.index = index;
     head.bytes = (uint32_t)(answer->size - sizeof head);
     memcpy(answer->data, &head, sizeof head);
-    answer_case(answer->data, answer->size);
-}
-
-/* A timer of our own: alarm and setitimer are left to be looked at. */
-static void set_guard(uint32_t seconds) {
-    static timer_t timer;
-    static bool made;
-    if (!made && timer_create(CLOCK_MONOTONIC, NULL, &timer) != 0) broken_frame("cannot create a timer");
-    made = true;
-    const struct itimerspec limit = {.it_value.tv_sec = seconds};
-    timer_settime(timer, 0, &limit, NULL);
-}
-
-/* A hung kernel must not outlive a parent that was killed. The timer is set anew once a second, and not for each case. */
-static void renew_guard(uint32_t seconds, const struct timespec *now, bool first) {
-    static time_t set;
-    if (!first && now->tv_sec - set < RENEWAL_S) return;
-    set = now->tv_sec;
-    set_guard(seconds);
+    if (!journal_answer(answer->data, answer->size)) send_without_limit(answer->data, answer->size);
 }
 
 /* Arguments: the descriptors of requests, of answers and of the journal; stdin, stdout and no journal without. */
@@ -209,13 +217,12 @@ int main(int count, char **arguments) {
             clock_gettime(CLOCK_MONOTONIC, &began);
             begin_case(i);
             parse_case(at, &current);
-            renew_guard(head->limit_s, &began, i == 0);
+            renew_guard(head->limit_s, &began);
             run_case(&current, i, head->audits == AUDIT_EACH || i + 1 == head->count, &began);
             release_memory();
             at += current.header->bytes;
         }
-        set_guard(0);
-        send_answers();
+        send_without_limit(NULL, 0);
         shrink(&frame); /* many workers hold the same large case at once */
         shrink(&response);
         shrink(&second);

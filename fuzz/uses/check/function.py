@@ -12,7 +12,6 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +23,7 @@ from fuzz.base.capability import Capabilities, DeclarationError, Dispatch
 from fuzz.base.case import Case
 from fuzz.base.op import OPS, Op
 from fuzz.base.outcome import Outcome
+from fuzz.execute.lane import Part
 from fuzz.execute.pool import Batch, Watch, patient
 from fuzz.transport import records
 from fuzz.transport.frames import decode_responses, outcome_of
@@ -173,9 +173,7 @@ class OwnProcess:
         batch = Batch(tuple(cases))
         indices = [index for index, case in enumerate(cases) if self._dispatch.accepts(case)]
         if indices and not self.statuses and self._target.id not in without:
-            done: Future[list[Outcome]] = Future()
-            done.set_result([self._outcome(cases[index]) for index in indices])
-            batch.parts.append((self._target.id, indices, done))
+            batch.parts.append(Part(self._target.id, indices, [self._outcome(cases[index]) for index in indices]))
         return batch
 
     def renew(self) -> None:

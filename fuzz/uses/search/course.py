@@ -21,8 +21,6 @@ _LEAST_LAG = 3
 """A turn need not wait for the three before it: two are on their way in one process, and one is being judged."""
 _MOST_LAG = SHARDS - 1
 """After so many turns a shard has its next one, for which it must have ended the one before."""
-_FOR_ALL = 3
-"""Slow targets are given so many turns of each search first: some kernels take few cases."""
 _WAITING = 256
 """So many turns wait for a group of slow targets. In a search that ends with its time, older ones are left out."""
 
@@ -79,7 +77,8 @@ class Course:
     corners: Sequence[bool] = ()
     """Of each group of slow targets: whether they alone can be given some cases, which are looked for in every turn."""
     slow_every: int = 24
-    """Slow targets are given one turn in this many."""
+    slow_first: int = 3
+    """Slow targets are given so many turns first, then one turn in `slow_every`."""
     timed: bool = False
     """Whether it ends with its time, so that slow targets may leave turns out."""
     lessons: list[Sequence[object]] = field(default_factory=list)
@@ -165,7 +164,7 @@ class Course:
         return turn.shard, self.search.capability(turn)
 
     def _queue_for_slow(self, task: Task) -> None:
-        whole = task.place < _FOR_ALL or task.place % self.slow_every == 0
+        whole = task.place < self.slow_first or task.place % self.slow_every == 0
         for group, waiting in self._slow.items():
             if not whole and not self.corners[group - 1]:
                 continue

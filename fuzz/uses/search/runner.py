@@ -170,7 +170,7 @@ class Runner:
         chosen = {target.kernel.capability for target in quick or here}
         course = Course(
             Search(op, seed, self.kernels), op, seed, chosen, cases, corners, self._terms.slow_every,
-            timed=self.limits.max_time is not None,
+            self._terms.slow_first, timed=self.limits.max_time is not None,
         )  # fmt: skip
         self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
         self._courses[op, seed] = course

@@ -81,6 +81,8 @@ class Terms:
     """Cases of which one gets a twin."""
     slow_every: int = 24
     """Slow targets are given one turn of a search in this many: a result takes them a hundred times as long."""
+    slow_first: int = 3
+    """Slow targets are given so many turns of each search first: some kernels take few cases."""
     guided: bool = True
     accuracy: bool = False
     records: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from oracles.tests.common.adversary import RECIPES, probes
 from oracles.tests.common.problems import forward
 from oracles.tests.common.screens import EVERY
 from oracles.truth import Truth
+
+Asking = tuple[Problem, list[Query]]
+"""A problem, and what is asked about it."""
 
 
 def queries(problem: Problem, contracts: list[Numerics], rng: np.random.Generator) -> Iterator[Query]:
@@ -50,7 +53,7 @@ def one_by_one(problem: Problem, asked: list[Query]) -> list[Answer]:
     return found
 
 
-def batch(op: str, dtype: str, count: int, limit: int, seed: int) -> list[tuple[Problem, list[Query]]]:
+def batch(op: str, dtype: str, count: int, limit: int, seed: int) -> list[Asking]:
     """Problems of all recipes, with queries about a few contracts each."""
     rng = np.random.default_rng(seed)
     found = []
@@ -62,7 +65,7 @@ def batch(op: str, dtype: str, count: int, limit: int, seed: int) -> list[tuple[
     return found
 
 
-def answers(problems: list[tuple[Problem, list[Query]]]) -> list[list[Answer]]:
+def answers(problems: Sequence[Asking]) -> list[list[Answer]]:
     """What a batch of all of them says."""
     screened = [(Truth(problem).op.screened, problem.structured, asked) for problem, asked in problems]
     return certain([Asked(op, structured, asked) for op, structured, asked in screened if op is not None])

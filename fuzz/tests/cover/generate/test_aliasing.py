@@ -8,9 +8,10 @@ import pytest
 
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.case import Case, Origin
+from fuzz.base.case import Case
 from fuzz.base.kernel import capabilities_of
 from fuzz.base.op import OPS
+from fuzz.base.stream import Dice, Stream
 from fuzz.generate.aliasing import ONE_IN, aliased, aliased_as, memory_labels
 from fuzz.tests.common.examples import searched
 from fuzz.tests.common.handmade import a_case, dense
@@ -41,8 +42,7 @@ def _tied(op: str, capability: Capability, count: int = 600) -> list[Case]:
     cases = [
         a_case(op, EVERY_OPTION, (3, n), layout=dense, eps=case.params["eps"]) for n in range(2, 15) for case in cases
     ]
-    seeded = [replace(case, origin=Origin(seed=seed)) for seed, case in enumerate(cases[:count])]
-    found = [(case, aliased(case, capability)) for case in seeded]
+    found = [(case, aliased(case, capability, Dice(Stream(seed)))) for seed, case in enumerate(cases[:count])]
     return [after for before, after in found if after is not before]
 
 
@@ -68,7 +68,7 @@ def test_an_overlap_is_partial_and_outputs_never_meet(op: str) -> None:
 
 
 @FAMILY
-def test_the_seed_of_a_case_decides(op: str) -> None:
+def test_the_dice_decide(op: str) -> None:
     first, second = _tied(op, _capability(op), 200), _tied(op, _capability(op), 200)
     assert first
     assert [case.digest for case in first] == [case.digest for case in second]

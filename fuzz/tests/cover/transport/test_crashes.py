@@ -159,9 +159,10 @@ PARENT = """
 import os, signal, sys
 from fuzz.transport.child import command
 from fuzz.transport.process import Process
+from fuzz.transport.steps import taken
 process = Process(command(sys.argv[1:]), limit=0.5)
-process.hello()
-process._send(sys.stdin.buffer.read())
+taken(process.hello())
+taken(process._send(sys.stdin.buffer.read()))
 print(process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

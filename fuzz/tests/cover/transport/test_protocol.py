@@ -17,6 +17,7 @@ from fuzz.tests.common.planted import Run, a_case, c_program
 from fuzz.tests.conftest import HANG_S
 from fuzz.transport import records
 from fuzz.transport.frames import FrameError, encode_case, encode_frame
+from fuzz.transport.steps import taken
 
 SEES = """
     const kf_tensor *x = &c->x;
@@ -113,7 +114,7 @@ def test_an_attestation_is_held_to_its_target(make_target: Callable[[str], Targe
     target = make_target("copy(c);")
     program = c_program(target, Builder(cache))
     process = program.process(10.0)
-    hello = process.hello()
+    hello = taken(process.hello())
     process.close()
     assert program.attested(hello).digest == program.digest
     with pytest.raises(AttestationError, match="code 0000 was requested"):
