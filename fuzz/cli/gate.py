@@ -49,7 +49,7 @@ class GateOptions:
     output: options.Output = Path("findings")
     explaining: options.Explaining = field(default_factory=partial(options.Explaining, explain_time=5.0))
     case_limit: options.CaseLimit = None
-    jobs: options.Jobs = 0
+    jobs: options.Processes = 0
 
 
 def gate(options: GateOptions) -> Exit:

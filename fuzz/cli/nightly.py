@@ -44,13 +44,13 @@ class NightlyOptions:
     json: options.Json = None
     report: options.Report = ()
     case_limit: options.CaseLimit = None
-    jobs: options.Jobs = 0
+    jobs: options.Processes = 0
 
 
 def nightly(options: NightlyOptions) -> Exit:
     """Replay what is known, then search all ops on all targets with fresh seeds until the night is over.
 
-    Findings, counts and coverage are saved with every batch, so that a kill or a full disk loses nothing: go on with
+    Findings, counts and coverage are saved twice a second, so that a kill or a full disk loses nothing: go on with
     --resume. The night ends with STATE/report.html.
     """
     from fuzz.report import console

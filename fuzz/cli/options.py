@@ -118,6 +118,7 @@ Corpora = Annotated[
     Path | None, typer.Option("--corpora", help="The corpus folder. Default: corpora/ of the checkout or of here.")
 ]
 Jobs = Annotated[int, typer.Option("-j", "--jobs", min=0, help="Targets that run at a time. 0: one per processor.")]
+Processes = Annotated[int, typer.Option("-j", "--jobs", min=0, help="Processes that search. 0: one per processor.")]
 CaseLimit = Annotated[
     float | None,
     typer.Option(

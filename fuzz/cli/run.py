@@ -38,7 +38,7 @@ class RunOptions:
     explaining: options.Explaining = field(default_factory=options.Explaining)
     case_limit: options.CaseLimit = None
     sanitize: options.Sanitize = False
-    jobs: options.Jobs = 0
+    jobs: options.Processes = 0
 
 
 def run(options: RunOptions) -> Exit:

@@ -27,7 +27,7 @@ class SelftestOptions:
     keyword: options.Keyword = None
     pack: options.PackFolder = None
     json: options.Json = None
-    jobs: options.Jobs = 0
+    jobs: options.Processes = 0
 
 
 def selftest(options: SelftestOptions) -> Exit:

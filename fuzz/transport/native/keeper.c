@@ -15,10 +15,19 @@
 #include "worker.h"
 
 static volatile pid_t worker;
+static pid_t engine;
+enum { LOOK_S = 2 }; /* seconds between two looks whether the engine lives: a kernel that hangs must not outlive it */
 
 static void on_stop(int number) {
     (void)number;
     if (worker > 0) kill(worker, SIGKILL);
+}
+
+/* PR_SET_PDEATHSIG would tell of the end of the engine's thread that started us, which may be over long before it. */
+static void on_look(int number) {
+    (void)number;
+    if (getppid() != engine && worker > 0) kill(worker, SIGKILL);
+    alarm(LOOK_S);
 }
 
 static int parent_of(const char *pid) {
@@ -49,6 +58,7 @@ static void end_orphans(void) {
 void keep_worker(int in, int out) {
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     const pid_t keeper = getpid();
+    engine = getppid();
     worker = fork();
     if (worker < 0) broken_frame("cannot fork: %s", strerror(errno));
     if (worker == 0) {
@@ -59,6 +69,9 @@ void keep_worker(int in, int out) {
     }
     const struct sigaction stop = {.sa_handler = on_stop};
     sigaction(SIGTERM, &stop, NULL);
+    const struct sigaction look = {.sa_handler = on_look};
+    sigaction(SIGALRM, &look, NULL);
+    alarm(LOOK_S);
     close(in); /* or nobody would see that the worker has closed its ends */
     close(out);
     int status = 0;

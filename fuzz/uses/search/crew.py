@@ -324,8 +324,8 @@ class Processes:
 
     def _end(self, member: _Member) -> None:
         member.connection.close()
-        if member.tasks or member.process.pid is None:
-            member.process.kill()
+        if member.tasks:
+            member.process.terminate()
         member.process.join(1.0)
         if member.process.is_alive():
             member.process.kill()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import FrameType
 
 from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.lane import Wait
@@ -119,14 +120,19 @@ def be_member(
     # The parent's signals and its end are not ours: keyboards and CI send a stop to a whole process group.
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGALRM):
-        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    pool = make_pool(targets)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        pool.stop()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, stop)  # workers first: one whose kernel hangs would be left for seconds
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
     for each in others:  # while copies of them are open, their closing is not seen
         each.close()
     gc.freeze()  # what the parent had is not looked through, and not copied, at every collection
-    pool = make_pool(targets)
     try:
         Member(connection, targets, terms, pool).serve()
     except (BrokenPipeError, ConnectionResetError):
