@@ -86,8 +86,9 @@ def _native(targets: Sequence[Target], options: KernelsOptions) -> list[dict[str
                "cold: ns a row", "GB/s", f"{_BASELINE}/it")  # fmt: skip
     print_table(PlainTable(columns, [_native_line(each, times) for each in times]), markdown=options.markdown)
     console.results().print(
-        "\none core, f32. Hot: the same rows again and again, in the nearest caches; the limit is a loop of two passes "
-        "that only loads and stores, in vectors as wide. Cold: every call on rows that 64 MiB of others came between.",
+        "\none core, f32. Hot: the same rows again and again, in the caches nearest to the core; the limit is a loop "
+        "of two passes that only loads and stores, in vectors as wide. Cold: every call on rows that 64 MiB of others "
+        "came between.",
         soft_wrap=True,
     )
     return [{key: None if value != value else value for key, value in asdict(each).items()} for each in times]

@@ -60,10 +60,17 @@ class Measured:
     plain: Mapping[str, Plain]
     """By target, of those that it can test."""
     scaling: Sequence[Scaling]
-    lengths: Mapping[int, Cost]
-    """By the length of rows."""
-    rows: Mapping[int, Cost]
-    """By the number of rows."""
+    sizes: Mapping[tuple[int, int], Cost]
+    """By the number of rows and their length."""
+
+    @property
+    def plainly(self) -> Plain | None:
+        """The plain way on all of these targets."""
+        each = self.plain.values()
+        if not each:
+            return None
+        runs, failures = sum(one.runs for one in each), sum(one.failures for one in each)
+        return Plain("all", runs, failures, sum(one.seconds for one in each), sum(one.cpu for one in each))
 
 
 def throughput(options: ThroughputOptions) -> Exit:
@@ -121,12 +128,9 @@ def _measured(targets: Sequence[Target], options: ThroughputOptions) -> Measured
                 now(f"{processes} processes")
                 by_processes.append(scaling.measure(pack, targets, processes, max(seconds, _LEAST_RUN_S), seed))
         now("larger cases")
-        sizes = [*((_FEW, n) for n in LENGTHS), *((rows, _LENGTH) for rows in ROWS)]
-        grown = list(stages.of_sizes(_unbounded(targets, options), sizes, seconds / 10))
-    lengths, rows = grown[: len(LENGTHS)], grown[len(LENGTHS) :]
-    return Measured(
-        costs, plainly, by_processes, dict(zip(LENGTHS, lengths, strict=True)), dict(zip(ROWS, rows, strict=True))
-    )
+        sizes = dict.fromkeys([*((_FEW, n) for n in LENGTHS), *((rows, _LENGTH) for rows in ROWS)])
+        grown = dict(stages.of_sizes(_unbounded(targets, options), sizes, seconds / 10))
+    return Measured(costs, plainly, by_processes, grown)
 
 
 def _is_plain(target: Target) -> bool:
@@ -147,7 +151,7 @@ def counts(most: int) -> list[int]:
 
 def _tables(measured: Measured) -> Iterator[tuple[str, PlainTable]]:
     columns = ("target", "judged runs/s", *(f"{stage} us" for stage in STAGES), *(f"{stage} %" for stage in STAGES))
-    found = measured.plain
+    found = {**measured.plain, measured.targets[-1].what: measured.plainly}
     rows = [
         (*_line(cost), *(f"{cost.share(stage):.0%}" for stage in STAGES), *_beside(cost, found.get(cost.what)))
         for cost in measured.targets
@@ -164,10 +168,9 @@ def _tables(measured: Measured) -> Iterator[tuple[str, PlainTable]]:
             [(str(each.processes), f"{each.rate:,.0f}", f"{each.rate / one:.2f}") for each in measured.scaling],
         ),
     )
-    grown = [*measured.lengths.values(), *measured.rows.values()]
     yield (
         "What a judged run takes, by its rows and their length",
-        PlainTable(("rows x n", *columns[1:6]), [_line(cost) for cost in grown]),
+        PlainTable(("rows x n", *columns[1:6]), [_line(cost) for cost in measured.sizes.values()]),
     )
 
 
@@ -184,13 +187,12 @@ def _summary(measured: Measured, options: ThroughputOptions) -> Iterator[str]:
     best = max(measured.scaling, key=lambda each: each.rate)
     yield ""
     yield f"n <= {options.max_n}, seed {options.seed}, {options.seconds:g} s for each of these measurements"
-    if measured.plain:
-        runs = sum(each.runs for each in measured.plain.values())
-        rate = runs / sum(each.seconds for each in measured.plain.values())
-        failures = sum(each.failures for each in measured.plain.values())
+    plainly = measured.plainly
+    if plainly is not None:
+        rate = plainly.runs / plainly.seconds
         yield (
             f"{best.rate:,.0f} judged runs/s with {best.processes} processes, {best.rate / rate:,.0f} times the "
-            f"{rate:,.0f}/s of the plain way, which failed {failures:,} of {runs:,}"
+            f"{rate:,.0f}/s of the plain way, which failed {plainly.failures:,} of {plainly.runs:,}"
         )
 
 
@@ -198,7 +200,7 @@ def _plot(measured: Measured, path: Path) -> None:
     from fuzz.quality.pace.plot import draw
 
     try:
-        draw(measured.targets, measured.scaling, measured.lengths, measured.rows, path)
+        draw(measured.targets, measured.scaling, measured.sizes, path)
     except ModuleNotFoundError as error:
         raise UsageError("--plot needs matplotlib: pip install 'kernelfuzz[plot]'") from error
     except (OSError, ValueError) as error:
@@ -210,6 +212,5 @@ def _record(measured: Measured) -> dict[str, Any]:
         "targets": [asdict(cost) for cost in measured.targets],
         "plain": [asdict(each) for each in measured.plain.values()],
         "scaling": [asdict(each) for each in measured.scaling],
-        "lengths": {n: asdict(cost) for n, cost in measured.lengths.items()},
-        "rows": {count: asdict(cost) for count, cost in measured.rows.items()},
+        "sizes": [{"rows": rows, "n": n, **asdict(cost)} for (rows, n), cost in measured.sizes.items()],
     }

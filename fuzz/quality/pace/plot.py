@@ -11,8 +11,7 @@ from fuzz.quality.pace import STAGES, Cost, Scaling
 def draw(
     targets: Sequence[Cost],
     scaling: Sequence[Scaling],
-    lengths: Mapping[int, Cost],
-    rows: Mapping[int, Cost],
+    by_size: Mapping[tuple[int, int], Cost],
     path: Path,
 ) -> None:
     """What a run takes by target and stage, what processes add, and how it grows. Raises ModuleNotFoundError without
@@ -35,9 +34,10 @@ def draw(
     processes.plot(counts, [scaling[0].rate * count for count in counts], "k--", label="that of one, times as many")
     processes.set(title="judged runs/s of one command", xlabel="processes", ylim=0)
     processes.legend()
-    for label, costs in (("4 rows of n", lengths), ("so many rows of 64", rows)):
-        sizes.loglog(list(costs), [cost.total / cost.runs * 1e6 for cost in costs.values()], marker=".", label=label)
-    sizes.set(title="a judged run by its size", xlabel="n, or rows", ylabel="microseconds of a processor")
+    for rows in sorted({rows for rows, _ in by_size}):
+        found = sorted((n, cost.total / cost.runs * 1e6) for (count, n), cost in by_size.items() if count == rows)
+        sizes.loglog([n for n, _ in found], [taken for _, taken in found], marker=".", label=f"rows: {rows}")
+    sizes.set(title="a judged run by its size", xlabel="n", ylabel="microseconds of a processor")
     sizes.legend()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "kernelfuzz"}):
         figure.savefig(path)

@@ -39,11 +39,16 @@ def of_search(targets: Sequence[Target], seconds: float, seed: int, what: str) -
     return joined(costs, what)
 
 
-def of_sizes(targets: Sequence[Target], sizes: Iterable[tuple[int, int]], seconds: float) -> Iterator[Cost]:
-    """Plain cases of each size, rows and their length, until so many seconds of processors are spent on each."""
+def of_sizes(
+    targets: Sequence[Target], sizes: Iterable[tuple[int, int]], seconds: float
+) -> Iterator[tuple[tuple[int, int], Cost]]:
+    """Plain cases of each size, rows and their length, until so many seconds of processors are spent on each. A size
+    that no target takes is left out."""
     with WorkerPool(targets) as pool:
         for rows, n in sizes:
-            yield _Meter(pool, targets).cost(f"{rows} x {n}", _sized(targets[0].kernel, rows, n), seconds)
+            cost = _Meter(pool, targets).cost(f"{rows} x {n}", _sized(targets[0].kernel, rows, n), seconds)
+            if cost.runs:
+                yield (rows, n), cost
 
 
 def joined(costs: Sequence[Cost], what: str) -> Cost:

@@ -28,9 +28,9 @@ LENGTHS = (64, 128, 256, 512, 1024, 4096, 16384)
 _VECTOR_BYTES = {"avx512": 64, "avx2": 32}
 """The vectors of the instruction sets whose vectors are wider than those that every processor has, the widest first."""
 _BASELINE_BYTES = 16
-_NEAR = 64 << 10
-"""Bytes of the rows that are called again and again, x and y together, or a single row: they fill what is nearest to a
-core twice, and no more than a part of what is next."""
+_NEAR = 128 << 10
+"""Bytes of the rows that are called again and again, x and y together, or a single row: some times what is nearest to a
+core, and no more than a part of what is next, so that many rows share what a call costs."""
 _FAR = 64 << 20
 """This many bytes of inputs are gone through before one is used again: more than the caches nearest to a core hold."""
 _FAR_ROWS = 16

@@ -65,17 +65,22 @@ def test_the_shares_of_the_stages_add_up() -> None:
 
 def test_each_size_is_measured_on_every_target_that_takes_it() -> None:
     targets = [_target("c-generic@native:gcc-O2"), _target("c-dispatch@native:gcc-O2")]
-    costs = list(stages.of_sizes(targets, [(3, 70), (1, 7)], 0.1))
-    assert [cost.what for cost in costs] == ["3 x 70", "1 x 7"]
-    assert all(cost.runs % (len(targets) * BATCH) == 0 for cost in costs)
+    costs = dict(stages.of_sizes(targets, [(3, 70), (1, 7)], 0.1))
+    assert list(costs) == [(3, 70), (1, 7)]
+    assert all(cost.runs % (len(targets) * BATCH) == 0 for cost in costs.values())
 
 
-def test_a_bounded_kernel_takes_no_longer_rows_than_before() -> None:
+def test_a_size_that_no_target_takes_is_left_out() -> None:
+    (target, *_) = expand([scaling.bounded(PACK.kernel("generic"), 64)])
+    assert list(dict(stages.of_sizes([target], [(2, 65), (2, 64)], 0.05))) == [(2, 64)]
+
+
+def test_a_bounded_kernel_takes_no_longer_rows_than_before_and_rejects_none() -> None:
     kernel = PACK.kernel("generic")
     assert scaling.bounded(kernel, 600).able.max_n == 600
     assert scaling.bounded(scaling.bounded(kernel, 70), 600).able.max_n == 70
     with scaling.bounded_pack(built_in(), 600) as folder:
-        assert {each.able.max_n for each in load(folder).kernels} == {600}
+        assert {(each.able.max_n, each.able.outside) for each in load(folder).kernels} == {(600, "undefined")}
 
 
 def test_there_is_a_line_for_each_target(cli_here: Cli, tmp_path: Path) -> None:
@@ -88,6 +93,7 @@ def test_there_is_a_line_for_each_target(cli_here: Cli, tmp_path: Path) -> None:
     for name in (*names, "all 2 together"):
         assert len([line for line in lines if line.startswith(f"| {name} |")]) == 1
     assert len([line for line in lines if line.startswith("| 1 |")]) == 1
+    assert "of the plain way, which failed 0 of" in done.stdout
     told = json.loads((tmp_path / "pace.json").read_text())
     assert [each["what"] for each in told["targets"]] == [*sorted(names, reverse=True), "all 2 together"]
     assert {each["target"] for each in told["plain"]} == set(names)
@@ -100,7 +106,7 @@ def test_processes_are_doubled_up_to_the_most() -> None:
 
 def test_the_plot_shows_every_target_where_it_can_be_drawn(tmp_path: Path) -> None:
     cost = Cost("c-mine@native", 10, 0.1, 0.2, 0.3, 0.4)
-    asked = ([cost], [Scaling(1, 10, 1.0), Scaling(2, 18, 1.0)], {64: cost}, {4: cost}, tmp_path / "pace.svg")
+    asked = ([cost], [Scaling(1, 10, 1.0), Scaling(2, 18, 1.0)], {(4, 64): cost}, tmp_path / "pace.svg")
     if find_spec("matplotlib") is None:
         with pytest.raises(ModuleNotFoundError):
             draw(*asked)
