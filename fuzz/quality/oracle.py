@@ -121,7 +121,7 @@ def tiers(lengths: Sequence[int] = LENGTHS, dtype: str = "f32", seed: int = 1) -
     rng = np.random.default_rng(seed)
     for n in lengths:
         x = rng.standard_normal((1, n)).astype(np.float32)
-        problem = Problem("rms_norm", {"eps": _EPS}, {"x": x}, {"y": dtype}, key=f"bench {n}")
+        problem = Problem("rms_norm", {"eps": _EPS}, {"x": x}, {"y": dtype})
         y, _ = rms_norm(x, numerics, problem.eps, dtype)
         truth = Truth(problem)
         fast = min(_seconds(partial(afresh, problem, numerics, y)) for _ in range(7))
