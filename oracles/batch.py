@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oracles.blocks import Ask, Beam, Block, Lane, Screened, Tracks, block_of
+from oracles.blocks import Ask, Beam, Block, block_of
 from oracles.enclosure import Worst
+from oracles.lanes import Lane, Screened, Tracks
 from oracles.numerics import Groups, Numerics, NumericsError, alike
 from oracles.rows import FLOAT64, Squares, prepare
-from oracles.screen import Passage, Received, Rounded
+from oracles.screen import Received, Rounded
+from oracles.steps import Passage
 
 Query = tuple[Numerics, Received]
 """A contract, and all outputs of a kernel that promises it."""

@@ -25,7 +25,8 @@ from oracles.problem import Problem
 from oracles.rms_norm import RmsNorm
 from oracles.rounding import add_rounded, round_precise, round_to
 from oracles.rows import Roots
-from oracles.screen import Passage, Rounded
+from oracles.screen import Rounded
+from oracles.steps import Passage
 
 
 class FusedAddRmsNorm(RmsNorm):

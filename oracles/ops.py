@@ -7,9 +7,9 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol
 
-from oracles.blocks import Screened
 from oracles.budget import Term
 from oracles.enclosure import Enclosure
+from oracles.lanes import Screened
 from oracles.numerics import Numerics
 from oracles.precise import Bounds
 from oracles.problem import Problem, ProblemError

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.blocks import Screened
-from oracles.budget import Rounding, RowBudget, Term, narrowing, rounding, row_budget
+from oracles.budget import RowBudget, Term, narrowing, rounding, row_budget
 from oracles.doubledouble import Real
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, rounded
+from oracles.lanes import Screened
 from oracles.numerics import Numerics, alike
 from oracles.operand import RowOperand, Weight, sign_bit
 from oracles.precise import Bounds, Interval
@@ -31,7 +30,6 @@ from oracles.screen import (
     Allowance,
     Centre,
     Near,
-    Passage,
     Rounded,
     Screen,
     Screens,
@@ -40,7 +38,7 @@ from oracles.screen import (
     reaches,
 )
 from oracles.special import patched, patched_rows
-from oracles.steps import Live, flushed, inexact, point
+from oracles.steps import Live, Passage, ends_here, flushed, inexact, multiplied, operations, passage, point
 
 
 class RmsNorm:
@@ -125,7 +123,7 @@ class RmsNorm:
         """How an output follows from its rows under a settled contract, or its right values where it needs no roots;
         None where only the enclosures can tell."""
         weight = self.weight is not None
-        return _passage(output == "rstd", numerics, form(self.problem.outputs[output]), self.dtype, weight)
+        return passage(output == "rstd", numerics, form(self.problem.outputs[output]), self.dtype, weight)
 
     def _screen(self, output: str, numerics: Numerics, allowed: Allowance) -> Screen | None:
         passage = self.passage(output, numerics)
@@ -174,10 +172,10 @@ class RmsNorm:
             stack = stack * magnitudes
             if target.name != numerics.multiply:
                 live = np.asarray(live * (magnitudes > 0), dtype=np.float64)
-                stack = inexact(stack, rounding(_multiply(numerics), numerics, 1), squares.arithmetic, live)
+                stack = inexact(stack, rounding(multiplied(numerics), numerics, 1), squares.arithmetic, live)
             negative = negative ^ sign
         if numerics.denormals == "flush":
-            stack = flushed(stack, form_below(target, _multiply(numerics)))
+            stack = flushed(stack, form_below(target, multiplied(numerics)))
         enclosure = rounded(target, stack, numerics.saturate, negative)
         weight, broken = (None, None) if self.weight is None else (magnitudes, self.weight.broken)
         if found.dead is None and broken is None and numerics.nonfinite == "ieee":
@@ -186,7 +184,7 @@ class RmsNorm:
 
     def _normalised(self, stack: Real, numerics: Numerics, target: Format, live: Live, operand: RowOperand) -> Real:
         """x * rstd, up to the multiplication with the weight (which may also be the end)."""
-        multiply = _multiply(numerics)
+        multiply = multiplied(numerics)
         if numerics.denormals == "flush":
             stack = flushed(stack, multiply)
         rounds_first = numerics.cast == "llama"
@@ -197,10 +195,10 @@ class RmsNorm:
         return point(stack, self.dtype, operand.squares.arithmetic) if rounds_first and not last else stack
 
     def _operations(self, numerics: Numerics, target: Format) -> int:
-        return _operations(numerics, target, self.dtype, self.weight is not None)
+        return operations(numerics, target, self.dtype, self.weight is not None)
 
     def _ends_here(self, numerics: Numerics, target: Format) -> bool:
-        return _ends_here(numerics, target, self.dtype, self.weight is not None)
+        return ends_here(numerics, target, self.dtype, self.weight is not None)
 
     def _enclose_rstd(self, found: Roots, numerics: Numerics, target: Format) -> Enclosure:
         stack = found.stack * self.x.squares.arithmetic.own(12)
@@ -239,7 +237,7 @@ class RmsNorm:
         return Bounds(target, value.centre, value.low, value.high, negative, nan, row.zero, numerics.saturate)
 
     def _element(self, value: Interval, weight: mpf, numerics: Numerics, target: Format) -> Interval:
-        multiply = _multiply(numerics)
+        multiply = multiplied(numerics)
         flush = numerics.denormals == "flush"
         step = rounding(multiply, numerics, 1)
         if flush:
@@ -267,7 +265,7 @@ class RmsNorm:
         casts = self.problem.outputs[output] != numerics.multiply
         operations = (self.weight is not None) + casts + narrowing(numerics)
         if terms and output == "y" and operations:
-            u = _multiply(numerics).u
+            u = multiplied(numerics).u
             text = f"|y| {operations}u, u = {u:g}"
             terms += (Term("multiplications", text, float(abs(bounds.centre) * operations * u)),)
         return terms
@@ -279,40 +277,6 @@ class RmsNorm:
         numerics = numerics.settled(self.dtype.name)
         budget = self.budget(numerics, structured)
         return row_facts(self.operand(numerics).row_bounds(index[0], budget), budget, self.length, self.problem.eps)
-
-
-def _operations(numerics: Numerics, target: Format, dtype: Format, weighted: bool) -> int:
-    """Roundings of x * rstd in places that the contract leaves open, before a weight or a declared rounding."""
-    exact = _ends_here(numerics, target, dtype, weighted) or (numerics.cast == "llama" and dtype == _multiply(numerics))
-    return narrowing(numerics) + (not exact)
-
-
-def _ends_here(numerics: Numerics, target: Format, dtype: Format, weighted: bool) -> bool:
-    """Whether x * rstd is the output, rounded once: no weight follows, and no declared rounding comes before it."""
-    rounded_before = numerics.cast == "llama" and dtype.name != numerics.multiply
-    return not weighted and target.name == numerics.multiply and not rounded_before
-
-
-@lru_cache(maxsize=4096)
-def _passage(per_row: bool, numerics: Numerics, target: Format, dtype: Format, weighted: bool) -> Passage | None:
-    """How y or rstd (`per_row`) follows from rows of `dtype`; None where only the enclosures can tell."""
-    if target.name == "f64":
-        return None
-    if per_row:
-        return Passage(target, per_row=True)
-    if numerics.cast == "llama" and not _ends_here(numerics, target, dtype, weighted):
-        return None if numerics.saturate else Passage(target, False, weighted, point=dtype)
-    multiply, steps = _multiply(numerics), list[Rounding]()
-    if operations := _operations(numerics, target, dtype, weighted):
-        steps.append(rounding(multiply, numerics, operations))
-    if weighted and target != multiply:
-        steps.append(rounding(multiply, numerics, 1))
-    return Passage(target, False, weighted, steps=tuple(steps))
-
-
-def _multiply(numerics: Numerics) -> Format:
-    assert numerics.multiply is not None, "the contract is settled"
-    return form(numerics.multiply)
 
 
 def form_below(target: Format, computed: Format) -> Format:

@@ -15,12 +15,13 @@ from typing import Protocol
 
 import numpy as np
 
-from oracles.budget import Rounding, RowBudget
+from oracles.budget import RowBudget
 from oracles.doubledouble import F64, head
 from oracles.dtypes import Format
 from oracles.enclosure import Mask, Worst
 from oracles.rounding import half_gap, half_gap_of, round_to
 from oracles.rows import FLOAT64, Squares
+from oracles.steps import Passage
 
 _NOTHING = 2.0**-60
 """What is smaller than this, relative to what it is added to, makes no difference to a float64 number."""
@@ -32,35 +33,6 @@ other."""
 def reaches(size: float, quantum: float) -> bool:
     """Whether `quantum`, which an operation that underflows may lose, is nothing beside a number of this size."""
     return size * _NOTHING >= quantum
-
-
-@dataclass(frozen=True)
-class Passage:
-    """How one output follows from the rows and their exact roots, under a settled contract."""
-
-    target: Format
-    """The output's own format: rounding to it is the last step."""
-    per_row: bool
-    """True of the roots themselves."""
-    weighted: bool = False
-    """Whether the product with the root is multiplied with the weight."""
-    point: Format | None = None
-    """The declared rounding of the product with the root, before the weight. Then only what equals the exact values,
-    rounded as declared, is certainly right."""
-    steps: tuple[Rounding, ...] = ()
-    """What the contract leaves open on the way, as `oracles.steps.inexact` takes it."""
-
-    @property
-    def way(self) -> object:
-        """Equal for outputs that are compared in the same way."""
-        return self.point if self.point is None else (self.point, self.target)
-
-    def factors(self, budget: RowBudget) -> tuple[float, float]:
-        """What the root's own error and the steps make of an exact value at most, downwards and upwards."""
-        down, up = 1.0 - budget.root, 1.0 + budget.root
-        for step in self.steps:
-            down, up = down * (1.0 - step.relative), up * (1.0 + step.relative)
-        return down, up
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from oracles import Lanes, Numerics, blocks
-from oracles.blocks import Ask, Tracks
+from oracles.blocks import Ask
 from oracles.doubledouble import F64
+from oracles.lanes import Tracks
 from oracles.precise import conforms
 from oracles.problem import Problem
 from oracles.ragged import Ragged
