@@ -22,7 +22,7 @@ by side is not the same."""
 
 ALONE = "memory"
 """The kind that is filled only where it is the first to be asked for."""
-_ASKED = 14
+ASKED = 14
 """So many gaps are asked for at a time: what more fill besides is not worth the time that it takes."""
 _ALONE_EVERY = 5
 """It comes first at one place in twice this many."""
@@ -115,13 +115,13 @@ class Corners:
         turned = pair % len(left)  # among kinds of as many gaps, each is asked before the others in turn
         order = sorted(left[turned:] + left[:turned], key=lambda each: -each[1].bit_count())
         if not odd:
-            return [kind.next_to(bits, pair) for kind, bits in order[:_ASKED]]
+            return [kind.next_to(bits, pair) for kind, bits in order[:ASKED]]
         rounds, rest = divmod(pair, _ALONE_EVERY)
         alone = [each for each in left if each[0].name == ALONE] if rest == 0 else []
         turns, first = (rounds, left.index(alone[0])) if alone else divmod(pair - rounds, len(left))
         order.remove(left[first])
         order.sort(key=lambda each: each[0].name != "n")
-        later = [kind.next_to(bits, pair + len(kind.values) // 2) for kind, bits in order[: _ASKED - 1]]
+        later = [kind.next_to(bits, pair + len(kind.values) // 2) for kind, bits in order[: ASKED - 1]]
         return [left[first][0].next_to(left[first][1], turns), *later]
 
 

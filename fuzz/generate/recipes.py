@@ -50,7 +50,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class _Listener(Stream):
+class Listener(Stream):
     """A stream that tells what is asked of its children."""
 
     heard: dict[tuple[str, bool], int] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class _Listener(Stream):
 
     def child(self, label: str) -> Stream:
         stream = super().child(label)
-        return stream if self.label else _Listener(stream.key, heard=self.heard, label=label)
+        return stream if self.label else Listener(stream.key, heard=self.heard, label=label)
 
     def words(self, count: int) -> Words:
         self.heard[self.label, False] = count
@@ -91,7 +91,7 @@ class Recipe:
     def asks(self) -> tuple[Ask, ...]:
         """What it asks of its stream, as it is overheard for three rows of five: numbers that can be drawn ahead,
         together with those of other tensors. It may ask for more, and draw that itself."""
-        listener = _Listener(0)
+        listener = Listener(0)
         self.fill(RowSpec(3, 5, "f32", 1.0), listener)
         heard = listener.heard.items()
         return tuple(Ask(label, normal, _HEARD[count]) for (label, normal), count in heard if count in _HEARD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.adapters.pack import built_in, load
@@ -13,7 +13,10 @@ from fuzz.base.case import CaseError
 from fuzz.base.draw import GIVEN
 from fuzz.base.op import OPS
 from fuzz.generate.big import SERIES, Big, big_case
-from fuzz.generate.realise import draw_of, realise
+from fuzz.generate.capabilities import anything
+from fuzz.generate.plan import plan
+from fuzz.generate.realise import cases_of, draw_of, laid, realise
+from fuzz.generate.sketch import sketches
 from fuzz.tests.common.examples import any_case, first_cases, plain
 
 KERNELS = load(built_in()).kernels
@@ -61,3 +64,14 @@ def test_a_case_of_a_shape_that_its_op_does_not_know_has_no_draw() -> None:
     output = replace(case.outputs["y"], layout=replace(case.outputs["y"].layout, shape=(2, 4)))
     with pytest.raises(CaseError, match="shape"):
         draw_of(replace(case, outputs={"y": output}))
+
+
+@pytest.mark.parametrize("op", list(OPS))
+@given(data=st.data())
+@settings(max_examples=30)
+def test_cases_that_are_made_together_are_those_of_each_draw(op: str, data: st.DataObject) -> None:
+    draws = data.draw(st.lists(sketches([anything(op)]).map(plan), min_size=1, max_size=6))
+    together = cases_of([laid(draw) for draw in draws])
+    for draw, case in zip(draws, together, strict=True):
+        assert case == realise(draw)
+        assert case.origin.labels[: len(laid(draw).labels)] == laid(draw).labels

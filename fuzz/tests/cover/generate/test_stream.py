@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.base.stream import Stream
-from fuzz.generate.menus import recipes
-from fuzz.generate.recipes import RowSpec
+from fuzz.base.stream import Ahead, Stream, dice_of
+from fuzz.generate.menus import WEIGHTS, recipes
+from fuzz.generate.recipes import Listener, Recipe, RowSpec
 
 
 def test_the_first_words_never_change() -> None:
@@ -50,6 +51,46 @@ def test_integers_reach_both_ends_and_stay_inside(key: int, low: int, width: int
     values = Stream(key).integers(4000, low, low + width)
     assert set(values.tolist()) <= set(range(low, low + width + 1))
     assert {low, low + width} <= set(values.tolist())
+
+
+_ASKS = st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 40)), max_size=5, unique_by=lambda ask: ask[0])
+
+
+@given(_ASKS, _ASKS)
+def test_numbers_that_are_drawn_ahead_are_those_of_each_stream(
+    normals: list[tuple[int, int]], words: list[tuple[int, int]]
+) -> None:
+    ahead = Ahead(normals, words)
+    for key, count in normals:
+        assert (Stream(key, ahead).normal(count) == Stream(key).normal(count)).all()
+    for key, count in words:
+        for asked in (count // 2, count, count + 3):  # fewer, and more than are there
+            assert (Stream(key, ahead).words(asked) == Stream(key).words(asked)).all()
+        assert (Stream(key, ahead).child("a").words(3) == Stream(key).child("a").words(3)).all()
+
+
+def test_normal_numbers_that_are_drawn_ahead_may_be_written_over() -> None:
+    ahead = Ahead([(5, 8)])
+    Stream(5, ahead).normal(8)[:] = 0.0
+    assert (Stream(5, ahead).normal(8) == Stream(5).normal(8)).all()
+
+
+@pytest.mark.parametrize("registry", [recipes(), WEIGHTS])
+def test_what_recipes_ask_for_is_overheard(registry: Mapping[str, Recipe]) -> None:
+    """All of it, but for recipes that draw from others: a wrong guess would only cost time."""
+    spec = RowSpec(4, 37, "f32", 1e-5)
+    for name, recipe in registry.items():
+        asked = {ask.label: ask.count(spec) for ask in recipe.asks}
+        listener = Listener(Stream(3).key)
+        recipe.fill(spec, listener)
+        heard = {label: count for (label, _), count in listener.heard.items()}
+        assert name in ("mixed_rows", "ones") or (asked and asked.items() <= heard.items() and len(heard) == len(asked))
+
+
+def test_dice_of_one_stream_have_rolls_of_their_own() -> None:
+    rolls = [[dice.below(2**64) for _ in range(100)] for dice in dice_of(Stream(9), 16)]
+    assert len({roll for each in rolls for roll in each}) == 1600
+    assert rolls == [[dice.below(2**64) for _ in range(100)] for dice in dice_of(Stream(9), 16)]
 
 
 def test_children_are_independent_of_each_other() -> None:

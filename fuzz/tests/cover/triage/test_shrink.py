@@ -54,8 +54,9 @@ def test_a_failure_of_later_rows_keeps_two_rows() -> None:
 def test_a_write_past_the_row_shrinks_to_one_element() -> None:
     target = target_of(mutant("generic-writes-past-row"))
     with WorkerPool([target]) as pool:
-        case, judgement = failures(pool, target, 2)[1]
-        assert judgement.verdict is Verdict.FAIL_MEMORY
+        # In f16 it writes past a buffer of its own, which glibc may notice: that is another failure.
+        found = failures(pool, target, 8)
+        case, judgement = next(each for each in found if each[1].verdict is Verdict.FAIL_MEMORY)
         small = shrink(Trials(pool, target, Family.of(judgement)), case, judgement)
     assert small.inputs["x"].layout.size == 1
 
