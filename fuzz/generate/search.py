@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -22,6 +22,10 @@ SHARDS = 64
 """A search has so many shards, whatever the number of processes that take their turns."""
 PLACES = 32
 """Numbers of a turn: its own cases have the places from 1 to BATCH, relatives that a guide proposes those after."""
+
+
+Proposal = tuple[Draw, Capability, int]
+"""A draw for a capability, and its place in a turn."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,14 @@ class Search:
         stream = Stream(0).child(f"{self.seed}:{self.op}:{turn.shard}:{turn.number}")
         return maker.cases(Place(turn.shard, turn.number * PLACES + 1, stream), self._rank(turn), state)
 
-    def relative(self, draw: Draw, capability: Capability, turn: Turn, place: int) -> Made | None:
-        """A draw that a guide proposes as the case at that place of a turn; None where the capability refuses it."""
-        (case,) = cases_of([laid(draw, turn.shard, turn.number * PLACES + place)])
-        return Made(case, draw, capability) if capability.refusal(case) is None else None
+    def relatives(self, proposed: Sequence[Proposal], turn: Turn) -> list[Made | None]:
+        """Draws that a guide proposes as the cases at those places of a turn; None for one that its capability
+        refuses."""
+        cases = cases_of([laid(draw, turn.shard, turn.number * PLACES + place) for draw, _, place in proposed])
+        return [
+            Made(case, draw, capability) if capability.refusal(case) is None else None
+            for case, (draw, capability, _) in zip(cases, proposed, strict=True)
+        ]
 
     def case(self, shard: int, number: int) -> Made | None:
         """The own case of that shard and number; None where there is none: a guide's relative has such a number."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeVar
 
 from fuzz.adapters.target import TargetId
@@ -23,6 +22,7 @@ from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice, Stream
 from fuzz.base.verdict import Verdict
 from fuzz.generate.relatives import CHANGES, filled
+from fuzz.generate.search import Proposal
 from fuzz.generate.turn import Made
 from fuzz.judge.judge import Judgement
 
@@ -107,8 +107,41 @@ class _Climb:
         return elite.ratio * _PATIENCE / (_PATIENCE + self.failures.get(elite.cell, 0))
 
 
-Make = Callable[[int, Draw, Capability], Made | None]
-"""Realises a draw as the relative of that number; None where the capability refuses it."""
+Make = Callable[[Sequence[Proposal]], Sequence[Made | None]]
+"""Realises draws as the relatives of those numbers; None for one that its capability refuses."""
+
+
+@dataclass
+class _Try:
+    """A relative that is looked for."""
+
+    climb: _Climb
+    elite: Elite
+    dice: Dice
+    place: int
+    change: str = ""
+
+    def proposal(self) -> Proposal:
+        """The elite with other values, one thing changed and, half of the time, as many rows as fit: every one is
+        another chance."""
+        elite, dice = self.elite, self.dice
+        self.change = self.climb.change(dice)
+        draw = CHANGES[self.change](elite.draw, elite.capability, dice)
+        draw = filled(draw) if dice.one_in(2) else draw
+        return (
+            replace(draw, seed=Stream(elite.draw.seed).child(f"relative {dice.below(2**32)}").key),
+            elite.capability,
+            self.place,
+        )
+
+    def again(self, make: Make) -> Made | None:
+        """Another one, after the first was refused; in the end the elite itself."""
+        for _ in range(_TRIES - 1):
+            (made,) = make([self.proposal()])
+            if made is not None:
+                return made
+        self.change = ""
+        return make([(self.elite.draw, self.elite.capability, self.place)])[0]
 
 
 class Guide:
@@ -141,13 +174,14 @@ class Guide:
         """Cases near the worst ones, for each kernel in turn: the fewer the less they helped of late."""
         kernels = list(self._climbs)
         count = max(_LEAST, round(RELATIVES * min(1.0, self._success / _HOPE))) if kernels else 0
-        found = []
+        tries = []
         for place in range(count):
-            kernel = kernels[(turn * RELATIVES + place) % len(kernels)]
+            climb = self._climbs[kernels[(turn * RELATIVES + place) % len(kernels)]]
             dice = Dice(Stream(self._seed).child(f"relative {place} of turn {turn}"))
-            relative = self._relative(self._climbs[kernel], dice, partial(make, place))
-            found += [relative] if relative is not None else []
-        return found
+            tries.append(_Try(climb, _chosen(climb, dice), dice, place))
+        first = make([each.proposal() for each in tries]) if tries else ()
+        mades = [made or each.again(make) for made, each in zip(first, tries, strict=True)]
+        return [Relative(m, each.elite, each.change) for m, each in zip(mades, tries, strict=True) if m is not None]
 
     def lessons(self, judged: Iterable[tuple[Made | Relative, Sequence[Judgement]]]) -> list[Lesson]:
         """What the judgements of one turn teach that is not known yet."""
@@ -168,21 +202,6 @@ class Guide:
                 worse = worst.get(parent.kernel, 0.0) > parent.ratio
                 attempts.append(Attempt(parent.kernel, parent.cell, case.change, worse))
         return [*attempts, *best.values()]
-
-    def _relative(self, climb: _Climb, dice: Dice, make: Callable[[Draw, Capability], Made | None]) -> Relative | None:
-        """One of the kernel's elites with other values, one thing changed and, half of the time, as many rows as fit:
-        every one is another chance."""
-        elite = _chosen(climb, dice)
-        for _ in range(_TRIES):
-            change = climb.change(dice)
-            draw = CHANGES[change](elite.draw, elite.capability, dice)
-            draw = filled(draw) if dice.one_in(2) else draw
-            draw = replace(draw, seed=Stream(elite.draw.seed).child(f"relative {dice.below(2**32)}").key)
-            made = make(draw, elite.capability)
-            if made is not None:
-                return Relative(made, elite, change)
-        made = make(elite.draw, elite.capability)
-        return None if made is None else Relative(made, elite)
 
 
 def _passed(made: Made, judgements: Sequence[Judgement]) -> Iterator[Elite]:

@@ -13,6 +13,7 @@ from fuzz.generate.search import PLACES, Search, Turn
 from fuzz.generate.turn import BATCH, Made
 from fuzz.uses.search.course import Course, in_order, known_at
 from fuzz.uses.search.guide import Elite, Guide
+from fuzz.uses.search.taker import placed
 from fuzz.uses.search.wire import lessons_from
 
 _KIND, _VERSION = "kernelfuzz search", 1
@@ -65,5 +66,5 @@ def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None
         ) from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: is no record of this search: {error!r}") from error
-    found = guide.relatives(index, lambda each, draw, able: search.relative(draw, able, turn, BATCH + 1 + each))
+    found = guide.relatives(index, lambda proposed: search.relatives(placed(proposed), turn))
     return next((each.made for each in found if each.made.case.origin.number % PLACES == place), None)

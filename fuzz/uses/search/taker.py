@@ -13,7 +13,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.reach import Reserved
 from fuzz.findings.tally import Sighting, Tally
-from fuzz.generate.search import SHARDS, Search, Turn
+from fuzz.generate.search import SHARDS, Proposal, Search, Turn
 from fuzz.generate.turn import BATCH, Made
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import ONE_IN, Entry, declared, with_twins
@@ -170,7 +170,7 @@ class Taker:
             if self.terms.guided and task.group == 0:
                 turn = task.turn
                 cases += known.guide(task.known).relatives(
-                    task.place, lambda place, draw, able: known.search.relative(draw, able, turn, BATCH + 1 + place)
+                    task.place, lambda proposed: known.search.relatives(placed(proposed), turn)
                 )
         else:
             big = known.search.big(task.turn, {target.kernel.capability for target in self._targets})
@@ -212,6 +212,11 @@ class Taker:
             self._reserved[group] = Reserved(mine, others, self._pool.statuses)
         wanted = self._reserved[group]([entry.case for entry in entries])
         return [replace(entries[index], check=None) for index in wanted]
+
+
+def placed(proposed: Sequence[Proposal]) -> list[Proposal]:
+    """Relatives have the places of a turn after its own cases."""
+    return [(draw, capability, BATCH + 1 + number) for draw, capability, number in proposed]
 
 
 def _case(made: Made | Relative) -> Case:

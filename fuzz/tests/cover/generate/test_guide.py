@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.search import PLACES, Search
+from fuzz.generate.search import PLACES, Proposal, Search
 from fuzz.generate.sketch import LARGEST_CASE, Sketch
 from fuzz.generate.turn import BATCH, Made
 from fuzz.judge.judge import Judgement
@@ -48,9 +48,9 @@ def _tell(
 
 
 def _relatives(guide: Guide, *turns: int) -> list[Relative]:
-    def make(place: int, draw: Draw, who: Capability) -> Made | None:
-        case = realise(draw)
-        return None if who.refusal(case) else Made(case, draw, who)
+    def make(proposed: Sequence[Proposal]) -> list[Made | None]:
+        made = [Made(realise(draw), draw, who) for draw, who, _ in proposed]
+        return [None if each.capability.refusal(each.case) else each for each in made]
 
     return [relative for turn in turns for relative in guide.relatives(turn, make)]
 
