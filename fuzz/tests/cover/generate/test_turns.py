@@ -148,11 +148,11 @@ def test_a_relative_has_a_place_after_the_own_cases_of_its_turn() -> None:
     turn = next(search.turns())
     made = next(each for each in search.cases(turn, b"")[0] if each.draw is not None)
     assert made.draw is not None
-    relative = search.relative(replace(made.draw, seed=5), made.capability, turn, BATCH + 1)
+    [relative] = search.relatives([(replace(made.draw, seed=5), made.capability, BATCH + 1)], turn)
     assert relative is not None
     assert relative.case.origin.place == "0:17"
     short = Capability("rms_norm", replace(made.capability.able, max_n=max(made.draw.n - 1, 0)))
-    assert search.relative(made.draw, short, turn, BATCH + 2) is None
+    assert search.relatives([(made.draw, short, BATCH + 2)], turn) == [None]
 
 
 def test_a_case_file_keeps_the_place_and_one_of_an_earlier_version_has_none() -> None:
