@@ -74,7 +74,7 @@ THRESHOLDS = tuple(2**k + d for k in (9, 11, 13, 16) for d in (-1, 0, 1))
 
 _FEW_ROWS = (4, 17)
 """Cases have at most so many rows, as a rule: half of them at most the first."""
-_ENOUGH_ROWS = 2
+ENOUGH_ROWS = 2
 """A case that is large by its row length alone has at most this many rows."""
 _LARGEST_CAPACITY = 2**17
 """A kernel's declared limit may ask for a longest row of at most this many elements."""
@@ -121,12 +121,17 @@ def sketched(capability: Capability, below: Below) -> Sketch:
     )
 
 
+def simplest(capability: Capability, dice: Dice) -> Sketch:
+    """What a search begins near to: most of what is wrong at all is wrong there, and nothing else hides it."""
+    return replace(sketched(capability, lambda count: 0), seed=dice.below(2**64))
+
+
 def _rows(n: int, below: Below) -> int:
     """rows, such that the tensor stays within USUAL_CASE elements: more rows of one length are hardly ever another case
     for a kernel, but take the oracle longer. Many rows are short ones."""
     if n * MANY_ROWS[-1] <= LARGEST_CASE and below(_MANY_ONE_IN) == _MANY_ONE_IN - 1:
         return MANY_ROWS[below(len(MANY_ROWS))]
-    most = max(_ENOUGH_ROWS if n <= LARGEST_CASE // _ENOUGH_ROWS else 1, USUAL_CASE // max(n, 1))
+    most = max(ENOUGH_ROWS if n <= LARGEST_CASE // ENOUGH_ROWS else 1, USUAL_CASE // max(n, 1))
     return 1 + below(_FEW_ROWS[below(2)] if most >= _FEW_ROWS[-1] else most)
 
 

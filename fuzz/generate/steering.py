@@ -13,7 +13,7 @@ from fuzz.generate.capabilities import dtype_pairs
 from fuzz.generate.coverage import Label
 from fuzz.generate.gaps import ALONE, Gaps
 from fuzz.generate.plan import plan
-from fuzz.generate.sketch import LARGEST_CASE, MANY_ROWS, SHORT, USUAL_CASE, Sketch, fitting_n
+from fuzz.generate.sketch import ENOUGH_ROWS, LARGEST_CASE, MANY_ROWS, SHORT, USUAL_CASE, Sketch, fitting_n
 
 Wish = dict[str, str]
 """What a coverage gap asks for: what `fuzz.generate.plan.Wish` knows, and "n", "rows", "axis" and "eps"."""
@@ -77,7 +77,8 @@ def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> 
     # Longer rows count for nothing but their length, see `fuzz.base.capability.SMALL`: such a gap would stay open.
     longest = _LONG if few else SMALL.elements
     n = int(wish["n"]) if "n" in wish else fitting_n(capability, max(2, min(sketch.n, longest)))
-    rows = max(1, min(sketch.rows, _ROWS, USUAL_CASE // max(n, 1)))
+    enough = ENOUGH_ROWS if n <= USUAL_CASE else 1
+    rows = max(1, min(sketch.rows, _ROWS, max(enough, USUAL_CASE // max(n, 1))))
     recipe = wish.get("x recipe", sketch.recipe)
     return replace(
         sketch,

@@ -16,7 +16,7 @@ from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import Laid, cases_of, laid
 from fuzz.generate.relatives import sequence
-from fuzz.generate.sketch import Sketch, at_limit, drawn_from, near, sketched
+from fuzz.generate.sketch import Sketch, at_limit, drawn_from, near, simplest, sketched
 from fuzz.generate.steering import nudged, steer
 
 BATCH = 16
@@ -82,7 +82,7 @@ class TurnMaker:
         gaps = self._corners.gaps(int.from_bytes(state, "little"), rank + self._ahead)
         dice = dice_of(place.stream, BATCH)
         begins = self.sequences and rank % SEQUENCE_EVERY == 0
-        sketches = list(self._sketches(place.stream, dice, by_hypothesis=begins))
+        sketches = list(self._sketches(place.stream, dice, rank, by_hypothesis=begins))
         made = _calls(place, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
         gaps = self._left(gaps, made)
         planned = list[_Planned]()
@@ -118,12 +118,14 @@ class TurnMaker:
                 gaps = gaps.without(self._corners.seen(_counted(each.case.origin.labels, SMALL.holds(each.case))))
         return gaps
 
-    def _sketches(self, stream: Stream, dice: Sequence[Dice], *, by_hypothesis: bool) -> Iterator[Sketch]:
+    def _sketches(self, stream: Stream, dice: Sequence[Dice], rank: int, *, by_hypothesis: bool) -> Iterator[Sketch]:
         for place in range(0, BATCH, FAN):
             head, capability = dice[place], self.capability
             if self._outside and head.one_in(_OUT_ONE_IN):
                 capability = head.pick(self._outside)
-            if place == 0 and by_hypothesis and capability is self.capability:
+            if rank == 0:
+                sketch = simplest(self.capability, head)
+            elif place == 0 and by_hypothesis and capability is self.capability:
                 sketch = drawn_from(capability)(stream.child("sketch"))
             else:
                 sketch = sketched(capability, head.below)
