@@ -26,9 +26,9 @@ _WAITING = 256
 
 
 def known_at(place: int) -> int:
-    """How many of the turns before that place must be judged before it may be drawn: all but the last half of them, or
-    the last 63. A guide that waits for fewer would leave processors idle, and one that waits for more learns late."""
-    return max(0, place - min(_MOST_LAG, max(_LEAST_LAG, place // 2)))
+    """How many of the turns before that place must be judged before it may be drawn: all but the last quarter of them,
+    or the last 63. A guide that waits for more would leave processors idle, and one that waits for fewer learns late."""
+    return max(0, place - min(_MOST_LAG, max(_LEAST_LAG, place // 4)))
 
 
 def in_order(search: Search, chosen: Collection[Capability], *, big_first: bool = False) -> Iterator[Turn | int]:
