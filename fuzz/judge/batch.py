@@ -11,8 +11,8 @@ from oracles import batch, truth
 from oracles.problem import ProblemError
 
 _MOST_ELEMENTS = 4096
-"""Cases with more elements are judged one by one: joined, theirs no longer fit into the caches (at 4 rows of 4,096 a run
-took 0.90 ms joined and 0.67 ms alone, at 4 of 1,024 the same)."""
+"""Cases with more elements are judged one by one: joined, theirs no longer fit into the caches (at 4 rows of 4,096 a
+run took 0.90 ms joined and 0.67 ms alone, at 4 of 1,024 the same)."""
 
 
 def settle(asked: Mapping[CaseOracle, Sequence[Query]]) -> None:

@@ -145,10 +145,13 @@ class RecordLog(Observer):
         self.trouble = f"{self._path}: incomplete: {error.strerror}"
 
 
-def run_records(case: Case, judgements: Sequence[Judgement], name: str = "") -> Iterator[dict[str, Any]]:
-    """One record per judged run; `name` is that of a case of a search, as `repro` takes it."""
+def run_records(
+    case: Case, judgements: Sequence[Judgement], name: str = "", *, twin: bool = False
+) -> Iterator[dict[str, Any]]:
+    """One record per judged run; `name` is that of a case of a search, as `repro` takes it, or of the case whose twin
+    this is."""
     facts = {
-        **({"name": name} if name else {}),
+        **({"twin_of" if twin else "name": name} if name else {}),
         "case": case.digest,
         "op": case.op,
         "eps": case.params["eps"],

@@ -27,7 +27,7 @@ _WAITING = 256
 
 def known_at(place: int) -> int:
     """How many of the turns before that place must be judged before it may be drawn: all but the last quarter of them,
-    or the last 63. A guide that waits for more would leave processors idle, and one that waits for fewer learns late."""
+    or the last 63. A guide that waits for more would leave processors idle; one that waits for fewer learns late."""
     return max(0, place - min(_MOST_LAG, max(_LEAST_LAG, place // 4)))
 
 

@@ -26,8 +26,8 @@ from fuzz.uses.search.wire import Json, Tail, case_to, joined, lessons_from, par
 TOLD_S = 1.0
 """A case that runs for so many seconds is told of, and no more often: a live line names it from two on."""
 COLLECT_EVERY = 64
-"""So many turns leave some megabytes of records that refer to one another. To look for them all the time, as Python does
-by itself, took 5% of a search."""
+"""So many turns leave some megabytes of records that refer to one another. To look for them all the time, as Python
+does by itself, took 5% of a search."""
 _PARENT_DEATH = 1
 """PR_SET_PDEATHSIG, in prctl(2)."""
 

@@ -32,13 +32,18 @@ def keep_record(course: Course, book: FindingBook) -> None:
     """Save the record where a finding of that search is a case that a guide proposed."""
     origins = [b.case.origin for b in book.buckets.values() if b.finding is not None and b.case.op == course.op]
     if any(isinstance(each.shard, int) and each.number % PLACES > BATCH for each in origins):
-        chosen = [place for place, each in enumerate(course.search.capabilities) if each in course.chosen]
-        lines = [{_KIND: _VERSION, "op": course.op, "seed": course.seed, "chosen": chosen}, *course.lessons]
         path = record_path(book.store.folder, course.op, course.seed)
         try:
-            write_whole(path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+            write_record(path, course)
         except OSError as error:
             book.trouble = f"{path}: cannot be written: {error.strerror}"
+
+
+def write_record(path: Path, course: Course) -> None:
+    """Save the record of a search. Raises OSError."""
+    chosen = [place for place, each in enumerate(course.search.capabilities) if each in course.chosen]
+    lines = [{_KIND: _VERSION, "op": course.op, "seed": course.seed, "chosen": chosen}, *course.lessons]
+    write_whole(path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
 
 
 def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None:

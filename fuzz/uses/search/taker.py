@@ -196,7 +196,7 @@ class Taker:
             self.calls.judged(entry.case, judgements)
             if self.terms.records:
                 name = f"{task.seed}:{task.op}:{entry.case.origin.place}"
-                records = run_records(entry.case, judgements, name)
+                records = run_records(entry.case, judgements, name, twin=entry.check is not None)
                 report.records += [json.dumps(record, separators=(",", ":")) for record in records]
         self._uncounted.append({(each.judgement.target, each.judgement.case) for each in found.sightings})
         self.calls.progress(0.0)

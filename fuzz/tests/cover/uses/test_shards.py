@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,18 +15,22 @@ from typing import Any
 import pytest
 
 from fuzz.adapters.target import Target
+from fuzz.base.errors import UsageError
+from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook, book_in
 from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.search import PLACES, SHARDS, Search
 from fuzz.generate.turn import BATCH
 from fuzz.laws.registry import declared
-from fuzz.tests.common.hunting import GENERIC, PACK, target_of
+from fuzz.tests.common.hunting import GENERIC, PACK, target_of, with_edits
 from fuzz.tests.common.three_bugs import THREE
+from fuzz.tests.conftest import HANG_S
 from fuzz.uses.search.course import Course, in_order, known_at
 from fuzz.uses.search.crew import Processes
+from fuzz.uses.search.record import recorded, write_record
 from fuzz.uses.search.runner import Limits, Runner
-from fuzz.uses.search.taker import Report, Terms
+from fuzz.uses.search.taker import Report, Task, Terms
 
 LAWS = declared(PACK.kernels)
 
@@ -38,7 +43,8 @@ def _crew(targets: Sequence[Target], processes: int) -> Processes:
 def _searched(
     folder: Path, targets: Sequence[Target], processes: int, cases: int, *observers: Observer
 ) -> tuple[Tally, FindingBook, list[dict[str, Any]], Processes]:
-    """A counted search in so many processes; its records are in the order of the search."""
+    """A counted search in so many processes; its records are in the order of the search. What its guides were told is
+    in the folder."""
     records: list[dict[str, Any]] = []
 
     def keep(lines: Iterable[str]) -> None:
@@ -50,7 +56,7 @@ def _searched(
         pool = stack.enter_context(WorkerPool(targets))
         runner = Runner(
             pool, targets, Limits(max_cases=cases), book, LAWS, [GENERIC], observers, crew=crew, terms=crew.terms,
-            records=keep,
+            records=keep, ended=lambda course: write_record(folder / "record", course),
         )  # fmt: skip
         tally = runner.run("rms_norm", 3)
         assert runner.in_flight == 0
@@ -64,8 +70,14 @@ def targets() -> list[Target]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(targets: list[Target], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return _searched(tmp_path_factory.mktemp("one"), targets, 1, 700)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the search of one process leaves its record."""
+    return tmp_path_factory.mktemp("one")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(targets: list[Target], folder: Path) -> Any:
+    return _searched(folder, targets, 1, 700)
 
 
 def test_the_same_cases_and_verdicts_in_one_process_two_and_five(
@@ -74,7 +86,7 @@ def test_the_same_cases_and_verdicts_in_one_process_two_and_five(
     tally, book, records, _ = undisturbed
     assert tally.cases == 700
     assert tally.findings > 20
-    assert len({record["name"].split(":")[2] for record in records}) > 10  # shards
+    assert len({record["name"].split(":")[2] for record in records if "name" in record}) > 10  # shards
     for processes in (2, 5):
         again, found, others, crew = _searched(tmp_path / str(processes), targets, processes, 700)
         assert others == records
@@ -88,11 +100,29 @@ def test_the_same_cases_and_verdicts_in_one_process_two_and_five(
         assert 0 < crew.most_bytes < 1 << 30
 
 
-def test_guides_exchange_what_they_know_whatever_process_knows_it(undisturbed: Any) -> None:
+def test_every_case_comes_back_by_its_name_those_that_guides_proposed_by_the_record(
+    undisturbed: Any, folder: Path, tmp_path: Path
+) -> None:
     _, _, records, _ = undisturbed
-    numbers = [int(record["name"].rpartition(":")[2]) for record in records]
-    relatives = [number for number in numbers if number % PLACES > BATCH]
-    assert len(relatives) > 20
+    search, relatives = Search("rms_norm", 3, [GENERIC]), 0
+    named = {record["name"]: record["case"] for record in records if ":big:" not in record.get("name", ":big:")}
+    assert len(named) > 400
+    for name in list(named)[::5]:
+        _, _, shard, number = name.split(":")
+        made = search.case(int(shard), int(number))
+        if int(number) % PLACES > BATCH:
+            assert made is None
+            made, relatives = recorded(folder / "record", search, int(shard), int(number)), relatives + 1
+        assert made is not None
+        assert made.case.digest == named[name]
+    assert relatives > 5
+    lines = (folder / "record").read_text().splitlines()
+    for broken in ("", "{}", "\n".join([lines[0], '[["generic", [], 1, [1, 2], 0]]', *lines[2:]])):
+        (tmp_path / "record").write_text(broken)
+        with pytest.raises(UsageError, match="is no record of this search"):
+            recorded(tmp_path / "record", search, 5, PLACES + BATCH + 1)
+    with pytest.raises(UsageError, match="the record of the search is missing"):
+        recorded(tmp_path / "nowhere", search, 5, PLACES + BATCH + 1)
 
 
 def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost_or_counted_twice(
@@ -121,6 +151,42 @@ def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost_or_counted_twi
     assert records == expected
     assert (again.cases, again.judged, again.findings) == (tally.cases, tally.judged, tally.findings)
     assert {name: b.sightings for name, b in found.buckets.items()} == {n: b.sightings for n, b in book.buckets.items()}
+
+
+def test_a_hung_kernel_does_not_outlive_a_process_that_is_killed(tmp_path: Path) -> None:
+    """Whatever the limit of a case is: the keeper above the worker looks after it."""
+    total = "total += x[i] * x[i];"
+    stuck = target_of(with_edits((total, f"{total} for (volatile int on = 1; on;) {{}}"), name="stuck"), "O2")
+    terms = Terms([GENERIC], (), ([stuck.id],))
+    with Processes([stuck], terms, (1,), lambda mine: WorkerPool(mine, jobs=1, limit=3600)) as crew:
+        search = Search("rms_norm", 3, [GENERIC])
+        crew.give(Task(0, "rms_norm", 3, next(search.turns())), [])
+        waits: list[Wait] = []
+        crew.watch = waits.extend
+        _until(lambda: crew.take(0.2) is None and bool(waits))
+        workers = _descendants(crew.pids[0])
+        assert len(workers) > 1
+        os.kill(crew.pids[0], signal.SIGKILL)
+        _until(lambda: not any(_lives(pid) for pid in workers))
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + HANG_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _descendants(pid: int) -> list[int]:
+    children = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [*children, *(deeper for child in children for deeper in _descendants(child))]
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_turn_knows_the_first_three_quarters_of_those_before_it_or_all_but_the_last_63() -> None:
