@@ -214,19 +214,19 @@ def test_every_shard_has_a_turn_for_a_chosen_capability_before_any_has_its_next(
 
 def test_reports_count_in_the_order_of_the_search_and_the_last_one_is_cut() -> None:
     search = Search("rms_norm", 1, [GENERIC])
-    course = Course(search, "rms_norm", 1, search.capabilities, most=40)
+    course = Course(search, "rms_norm", 1, search.capabilities, most=2 * BATCH + 8)
     tasks = [task for task in (course.next_task(), course.next_task(), course.next_task()) if task is not None]
     assert course.next_task() is None  # no more are needed
 
     def ended(place: int, cases: int) -> list[int]:
         return [report.task.place for report in course.joined(Report(tasks[place], Tally(cases=cases)))]
 
-    assert ended(1, 17) == []
-    assert ended(0, 16) == [0, 1]
+    assert ended(1, BATCH + 1) == []
+    assert ended(0, BATCH) == [0, 1]
     assert ended(2, 20) == []
     again = course.next_task()
     assert again is not None
     assert again == replace(tasks[2], most=7)
     assert [report.task.place for report in course.joined(Report(again, Tally(cases=7)))] == [2]
     assert course.done
-    assert course.entries == 40
+    assert course.entries == 2 * BATCH + 8
