@@ -20,7 +20,7 @@ from fuzz.generate.turn import BATCH, Made, Place, TurnMaker
 
 SHARDS = 64
 """A search has so many shards, whatever the number of processes that take their turns."""
-PLACES = 64
+PLACES = 32
 """Numbers of a turn: its own cases have the places from 1 to BATCH, relatives that a guide proposes those after."""
 
 

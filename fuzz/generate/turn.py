@@ -19,18 +19,18 @@ from fuzz.generate.relatives import sequence
 from fuzz.generate.sketch import Sketch, at_limit, drawn_from, near, simplest, sketched
 from fuzz.generate.steering import nudged, steer
 
-BATCH = 32
+BATCH = 16
 """The number of cases in one turn: enough to amortise a draw and a message, few enough to keep the progress line
 moving."""
 FAN = 4
 """So many cases of a turn in a row are relatives of one sketch. Hypothesis draws the sketch of a call sequence, dice
 draw the others in the same way, for a twentieth of the price."""
-STEERED = 20
+STEERED = 10
 """So many cases of a turn fill coverage gaps, while there are any; the others only go near them."""
-STEERED_LATER = 4
+STEERED_LATER = 2
 """So many do once turns for a capability have begun with every part of its gaps: what a shard has not visited, others
 have."""
-SEQUENCE_EVERY = 1
+SEQUENCE_EVERY = 2
 """One turn of a capability in this many begins with a call sequence in place of its first fan."""
 _OUT_ONE_IN = 8
 """One sketch in this many is of what the kernel promises to reject, where it does: a few kernels of a pack."""

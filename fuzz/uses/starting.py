@@ -69,11 +69,7 @@ def started(
 
     With `sanitize` CUDA kernels run under compute-sanitizer; without `bounded` slow targets are given any case.
     """
-    if sanitize and not any(target.sanitizable for target in targets):
-        raise UsageError(
-            "--sanitize: it checks CUDA kernels, and none is chosen; add --target 'triton@cuda,torch@cuda'"
-        )
-    tool = sanitizer() if sanitize else ()
+    tool = sanitizer(targets) if sanitize else ()
     with ExitStack() as stack:
         what = f"Building and starting {len(targets)} targets ..."
         with console.status(what) as status:
@@ -95,7 +91,7 @@ def crew_of(
     """Processes for a search of these targets, one per processor unless `jobs` says how many."""
     count = processes_for(targets, jobs, max_cases) if targets else 0
     groups = groups_of(targets, count)
-    tool = sanitizer() if sanitize else ()
+    tool = sanitizer(targets) if sanitize else ()
 
     def make_pool(mine: Sequence[Target]) -> WorkerPool:
         return WorkerPool(mine, jobs=1, limit=case_limit, tool=tool, most_hangs=MOST_HANGS)
@@ -111,8 +107,12 @@ def _name_slowest(say: Callable[[str], None], waits: Sequence[Wait]) -> Collecti
     return ()
 
 
-def sanitizer() -> tuple[str, ...]:
+def sanitizer(targets: Sequence[Target]) -> tuple[str, ...]:
     """The command that CUDA kernels run under to have every access checked. Raises UsageError."""
+    if not any(target.sanitizable for target in targets):
+        raise UsageError(
+            "--sanitize: it checks CUDA kernels, and none is chosen; add --target 'triton@cuda,torch@cuda'"
+        )
     found = shutil.which("compute-sanitizer", path=os.pathsep.join([os.environ.get("PATH", ""), _TOOLKIT]))
     if found is None:
         raise UsageError("--sanitize: compute-sanitizer is not installed; it comes with NVIDIA's CUDA toolkit")

@@ -97,7 +97,7 @@ class _Meter:
             batch = self._examiner.submit(entries, self._others)
             batch.outcomes()
             note("transport")
-            runs += sum(map(len, self._examiner.examined(entries, batch).judgements))
+            runs += sum(map(len, self._examiner.examined([entries], batch)[0].judgements))
             note("judging")
             spent["executing"] = _workers_cpu(self._pool) - workers
         return Cost(what, runs, **spent)

@@ -53,7 +53,7 @@ def one_by_one(
         taker.begin(
             Task(place, op, seed, turn, state, known=known_at(place), most=None if most == math.inf else int(most))
         )
-        report = taker.end()
+        (report,) = taker.end()
         known.lessons.append(report.lessons)
         if shard is not None:
             states[shard] = report.state

@@ -21,7 +21,7 @@ from fuzz.execute.lane import Wait
 from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.member import be_member
-from fuzz.uses.search.taker import AHEAD, Report, Taker, Task, Terms
+from fuzz.uses.search.taker import AHEAD, TOGETHER, Report, Taker, Task, Terms
 from fuzz.uses.search.wire import Tail, case_from, joined, parted, report_from, task_to
 
 MOST_DEATHS = 3
@@ -82,23 +82,38 @@ class Here:
     def __init__(self, pool: Pool, targets: Sequence[Target], terms: Terms) -> None:
         self.watch: Watch = silent  # the pool has one of its own
         self._taker = Taker(pool, targets, terms)
+        self._given: list[Task] = []
+        self._ended: deque[Report] = deque()
 
     def room(self, group: int) -> int:
-        return AHEAD - self._taker.on_their_way
+        return AHEAD - self._taker.on_their_way - len(self._given)
 
     def give(self, task: Task, lessons: Sequence[Sequence[object]]) -> None:
         known = self._taker.searched(task.op, task.seed)
         known.lessons += lessons[len(known.lessons) :]
-        self._taker.begin(task)
+        if self._given and self._given[0].group != task.group:
+            self._begin()
+        self._given.append(task)
+        if len(self._given) == TOGETHER:
+            self._begin()
 
     def take(self, seconds: float) -> Report | None:
-        return self._taker.end() if self._taker.on_their_way else None
+        self._begin()
+        if not self._ended and self._taker.on_their_way:
+            self._ended.extend(self._taker.end())
+        return self._ended.popleft() if self._ended else None
+
+    def _begin(self) -> None:
+        if self._given:
+            self._taker.begin(*self._given)
+            self._given = []
 
     def cut(self) -> None:
         """The watch of the pool does it."""
 
     def drop(self) -> None:
         self._taker.forget()
+        self._given = []
 
     def keep(self, findings: Collection[FindingId]) -> None:
         self._taker.kept = findings

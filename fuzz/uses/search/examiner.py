@@ -52,12 +52,17 @@ class Examiner:
         in one batch."""
         return self.pool.submit([entry.case for entry in entries], without)
 
-    def examined(self, entries: Sequence[Entry], batch: Batch) -> Examined:
-        """Wait for the outcomes, and judge them."""
-        found = Examined(Tally(accuracy={} if self._accuracy else None))
-        judges = list(self._judges(entries, batch.outcomes()))
+    def examined(self, parts: Sequence[Sequence[Entry]], batch: Batch) -> list[Examined]:
+        """Wait for the outcomes, and judge them; what came of each part of the batch."""
+        outcomes, judges = iter(batch.outcomes()), list[list[EntryJudge]]()
+        for entries in parts:
+            judges.append(list(self._judges(entries, [next(outcomes) for _ in entries])))
         with suppress(Exception):  # whoever judges the case comes upon the same error, and can say about which one
-            settle(asked_of(judges, self.targets))
+            settle(asked_of([judge for part in judges for judge in part], self.targets))
+        return [self._examined(part) for part in judges]
+
+    def _examined(self, judges: Sequence[EntryJudge]) -> Examined:
+        found = Examined(Tally(accuracy={} if self._accuracy else None))
         for judge in judges:
             judgements = [self._judgement(judge, self.targets[target], found) for target in judge.outcomes]
             self._note(judge, judgements, found)

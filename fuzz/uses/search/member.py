@@ -20,7 +20,7 @@ from types import FrameType
 from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
-from fuzz.uses.search.taker import AHEAD, Taker, Terms
+from fuzz.uses.search.taker import AHEAD, TOGETHER, Taker, Task, Terms
 from fuzz.uses.search.wire import Json, Tail, case_to, joined, lessons_from, parted, report_to, task_from
 
 TOLD_S = 1.0
@@ -41,22 +41,32 @@ class Member:
         self._inbox: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
         self._cut = False
         self._told = 0.0
-        self._reports = 0
+        self._ends = 0
+        self._tasks: list[Task] = []
 
     def serve(self) -> None:
         """Take turns. What is sent is received at once by a thread, so that neither side waits for the other."""
         threading.Thread(target=self._receive, daemon=True).start()
-        while True:
-            idle = self._taker is None or not self._taker.on_their_way
-            with suppress(queue.Empty):
-                message = self._inbox.get(block=idle)
-                if message is None:
-                    return
-                self._obey(message)
-                if self._taker is None or self._taker.on_their_way < AHEAD:
-                    continue
+        while self._obey_all():
+            while self._tasks and self._on_their_way <= AHEAD - TOGETHER:
+                self._begin(self._tasks[:TOGETHER])
+                del self._tasks[:TOGETHER]
             if self._taker is not None and self._taker.on_their_way:
                 self._report(self._taker)
+
+    @property
+    def _on_their_way(self) -> int:
+        return 0 if self._taker is None else self._taker.on_their_way
+
+    def _obey_all(self) -> bool:
+        """Do what was asked for, once anything was or there is something else to do; False at the end."""
+        with suppress(queue.Empty):
+            while True:
+                message = self._inbox.get(block=not self._tasks and not self._on_their_way)
+                if message is None:
+                    return False
+                self._obey(message)
+        return True
 
     def _receive(self) -> None:
         with suppress(EOFError, OSError):
@@ -83,7 +93,11 @@ class Member:
         known = self._taker.searched(task.op, task.seed)
         known.lessons += [lessons_from(each, known.search.capabilities) for each in message["lessons"]]
         self._taker.kept = {(target, digest) for target, digest in message["kept"]}
-        self._taker.begin(task)
+        self._tasks.append(task)
+
+    def _begin(self, tasks: Sequence[Task]) -> None:
+        assert self._taker is not None
+        self._taker.begin(*tasks)
 
     def _started(self) -> Taker:
         """Workers are started with the first turn: by then what they run is built."""
@@ -94,13 +108,14 @@ class Member:
         return Taker(pool, self._targets, self._terms)
 
     def _report(self, taker: Taker) -> None:
-        report, tail = taker.end(), Tail()
-        self._reports += 1
-        if self._reports % COLLECT_EVERY == 0:
+        for report in taker.end():
+            tail = Tail()
+            capabilities = taker.searched(report.task.op, report.task.seed).search.capabilities
+            head = report_to(report, capabilities, tail)
+            self._send({"report": head, "bytes": resident(), "restarts": self._pool.restarts}, tail)
+        self._ends += 1
+        if self._ends % COLLECT_EVERY == 0:
             gc.collect()
-        capabilities = taker.searched(report.task.op, report.task.seed).search.capabilities
-        head = report_to(report, capabilities, tail)
-        self._send({"report": head, "bytes": resident(), "restarts": self._pool.restarts}, tail)
 
     def _watch(self, waits: Sequence[Wait]) -> Collection[str]:
         """Tell of what takes long; once it is cut, wait for nothing."""

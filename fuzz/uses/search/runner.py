@@ -250,7 +250,7 @@ class Runner:
             observer.counted(more)
 
     def _examined(self, entries: Sequence[Entry], batch: Batch, examiner: Examiner) -> None:
-        found = examiner.examined(entries, batch)
+        [found] = examiner.examined([entries], batch)
         with self.interruption.shielded():
             for words, case in found.errors:
                 self.book.note_error(words, case)

@@ -22,8 +22,11 @@ from fuzz.uses.search.calls import CallLog, FindingId
 from fuzz.uses.search.examiner import Examined, Examiner
 from fuzz.uses.search.guide import Guide, Relative
 
-AHEAD = 2
-"""So many turns are on their way in one process: workers run one while the one before is judged."""
+TOGETHER = 2
+"""So many turns are executed and judged together: what a message to a worker and a pass over many cases cost besides is
+shared by more of them."""
+AHEAD = 2 * TOGETHER
+"""So many turns are on their way in one process: workers run some while those before are judged."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +92,12 @@ class Terms:
 
 
 @dataclass
-class _Begun:
+class _Drawn:
     """A turn whose cases are on their way."""
 
     task: Task
     cases: Sequence[Made | Relative]
     entries: Sequence[Entry]
-    batch: Batch
     state: bytes
 
 
@@ -142,27 +144,31 @@ class Taker:
         self._targets = [target for target in targets if not isinstance(pool.statuses.get(target.id), NotRun)]
         self._examiner = Examiner(pool, targets, accuracy=terms.accuracy, told=told)
         self._searched: dict[tuple[str, int], _Searched] = {}
-        self._begun: deque[_Begun] = deque()
+        self._begun: deque[tuple[list[_Drawn], Batch]] = deque()
         self._reserved: dict[int, Reserved] = {}
 
     @property
     def on_their_way(self) -> int:
         """Turns that began and did not end."""
-        return len(self._begun)
+        return sum(len(turns) for turns, _ in self._begun)
 
     def searched(self, op: str, seed: int) -> _Searched:
         """The search of that op and seed; what was known of another one is forgotten."""
         if (op, seed) not in self._searched:
-            self._searched = {
-                key: each
-                for key, each in self._searched.items()
-                if any(key == (b.task.op, b.task.seed) for b in self._begun)
-            }
+            needed = {(each.task.op, each.task.seed) for turns, _ in self._begun for each in turns}
+            self._searched = {key: each for key, each in self._searched.items() if key in needed}
             self._searched[op, seed] = _Searched(op, seed, self.terms)
         return self._searched[op, seed]
 
-    def begin(self, task: Task) -> None:
-        """Draw the cases of a turn, and send them to the workers."""
+    def begin(self, *tasks: Task) -> None:
+        """Draw the cases of turns for one group, and send them to the workers together."""
+        turns = [self._drawn(task) for task in tasks]
+        others = [name for number, group in enumerate(self.terms.groups) if number != tasks[0].group for name in group]
+        without = {*others, *(name for task in tasks for name in task.resting)}
+        entries = [entry for each in turns for entry in each.entries]
+        self._begun.append((turns, self._examiner.submit(entries, without)))
+
+    def _drawn(self, task: Task) -> _Drawn:
         known, cases, state = self.searched(task.op, task.seed), list[Made | Relative](), b""
         if isinstance(task.turn, Turn):
             own, state = known.search.cases(task.turn, task.state)
@@ -178,21 +184,22 @@ class Taker:
         entries = with_twins([_case(each) for each in cases], known.laws, self.terms.twin_one_in)[: task.most]
         if not task.whole:
             entries = self._for_this_group_alone(task.group, entries)
-        without = {*task.resting} | {
-            name for number, group in enumerate(self.terms.groups) if number != task.group for name in group
-        }
-        self._begun.append(_Begun(task, cases, entries, self._examiner.submit(entries, without), state))
+        return _Drawn(task, cases, entries, state)
 
     def forget(self) -> None:
         """Wait for no turn that began."""
         self._begun.clear()
 
-    def end(self) -> Report:
-        """Wait for the turn that began first, and judge it."""
-        begun = self._begun.popleft()
-        task, found = begun.task, self._examiner.examined(begun.entries, begun.batch)
-        report = Report(task, found.tally, begun.state, found.sightings, errors=found.errors)
-        for entry, judgements in zip(begun.entries, found.judgements, strict=True):
+    def end(self) -> list[Report]:
+        """Wait for the turns that began first, and judge them."""
+        turns, batch = self._begun.popleft()
+        found = self._examiner.examined([each.entries for each in turns], batch)
+        return [self._report(each, examined) for each, examined in zip(turns, found, strict=True)]
+
+    def _report(self, turn: _Drawn, found: Examined) -> Report:
+        task = turn.task
+        report = Report(task, found.tally, turn.state, found.sightings, errors=found.errors)
+        for entry, judgements in zip(turn.entries, found.judgements, strict=True):
             self.calls.judged(entry.case, judgements)
             if self.terms.records:
                 name = f"{task.seed}:{task.op}:{entry.case.origin.place}"
@@ -201,7 +208,7 @@ class Taker:
         self._uncounted.append({(each.judgement.target, each.judgement.case) for each in found.sightings})
         self.calls.progress(0.0)
         if self.terms.guided and task.group == 0:
-            report.lessons = self.searched(task.op, task.seed).latest.lessons(_by_case(begun, found))
+            report.lessons = self.searched(task.op, task.seed).latest.lessons(_by_case(turn, found))
         return report
 
     def _for_this_group_alone(self, group: int, entries: Sequence[Entry]) -> list[Entry]:
@@ -223,7 +230,7 @@ def _case(made: Made | Relative) -> Case:
     return made.made.case if isinstance(made, Relative) else made.case
 
 
-def _by_case(begun: _Begun, found: Examined) -> Iterable[tuple[Made | Relative, Sequence[Judgement]]]:
+def _by_case(turn: _Drawn, found: Examined) -> Iterable[tuple[Made | Relative, Sequence[Judgement]]]:
     """The cases as they were made, each with what is said of it; twins are nobody's."""
-    own = [(entry, each) for entry, each in zip(begun.entries, found.judgements, strict=True) if entry.check is None]
-    return [(made, judgements) for made, (_, judgements) in zip(begun.cases, own, strict=False)]
+    own = [(entry, each) for entry, each in zip(turn.entries, found.judgements, strict=True) if entry.check is None]
+    return [(made, judgements) for made, (_, judgements) in zip(turn.cases, own, strict=False)]

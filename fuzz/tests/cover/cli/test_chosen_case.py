@@ -48,11 +48,11 @@ def test_a_finding_is_named_by_its_digest_or_the_beginning_of_its_file(tmp_path:
         ("same", "more than one finding"),
         ("zzzz", "no finding of that name"),
         ("1:x:0:3", "unknown op"),
-        ("1:rms_norm:0:0", "no case of its own"),
+        ("1:rms_norm:0:0", "no case of that number"),
         ("1:rms_norm:37", "SEED:OP:SHARD:NUMBER"),
         ("1:rms_norm:64:1", "shards are 0 to 63"),
-        ("1:rms_norm:3:17", "no case of its own"),
-        ("1:rms_norm:big:99", "no case of its own"),
+        ("1:rms_norm:3:17", "record of the search is missing"),
+        ("1:rms_norm:big:99", "no case of that number"),
     ],
 )
 def test_what_names_no_case_says_so(text: str, words: str, tmp_path: Path) -> None:
