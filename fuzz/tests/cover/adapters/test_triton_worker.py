@@ -79,7 +79,7 @@ def test_a_stray_read_is_seen_by_the_sanitizer(tmp_path: Path, cache: Path) -> N
     for text, status in ((TRITON, Status.RAN), (defect, Status.DIED)):
         target = python_target(tmp_path, TRITON_HEAD + text, "triton", "cuda")
         assert outcomes(target, cache, a_case())[0].damage == ()
-        (checked,) = outcomes(target, cache, a_case(), tool=sanitizer())
+        (checked,) = outcomes(target, cache, a_case(), tool=sanitizer([target]))
         assert checked.status is status, checked.detail
         assert ("Invalid __global__ read" in checked.detail) is (status is Status.DIED)
 

@@ -99,7 +99,7 @@ def test_what_an_option_cannot_be_is_one_line_and_exit_code_4(cli_here: Cli, arg
         (["guidance", "-k", "nothing"], "plants no loss of accuracy that matches"),
         (["oracle", "--dtype", "f8"], "unknown dtype"),
         (["kernels", "--pack", "/nowhere"], "is not a pack"),
-        (["throughput"], "No such command"),
+        (["nothing"], "No such command"),
     ],
 )
 def test_what_measures_ourselves_has_the_same_errors(cli_here: Cli, arguments: list[str], words: str) -> None:
