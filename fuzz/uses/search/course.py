@@ -111,6 +111,8 @@ class Course:
         if self.done or known_at(self._next) > len(self.lessons) or self._next >= self._most_turns:
             return None
         place, turn = self._next, next(self._steps)
+        if not isinstance(turn, Turn) and self.most == math.inf:
+            return Task(place, self.op, self.seed, turn)  # it has no place in the order: others would wait for seconds
         self._next += 1
         state = self._states.get(self._key(turn), b"") if isinstance(turn, Turn) else b""
         task = Task(place, self.op, self.seed, turn, state, known=known_at(place))
@@ -121,6 +123,9 @@ class Course:
         """The reports that count now that this one has ended, in order."""
         if report.task.group:
             self._slow_out -= 1
+            yield report
+            return
+        if not isinstance(report.task.turn, Turn) and self.most == math.inf:
             yield report
             return
         self._ended[report.task.place] = report

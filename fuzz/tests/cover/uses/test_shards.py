@@ -230,3 +230,20 @@ def test_reports_count_in_the_order_of_the_search_and_the_last_one_is_cut() -> N
     assert [report.task.place for report in course.joined(Report(again, Tally(cases=7)))] == [2]
     assert course.done
     assert course.entries == 2 * BATCH + 8
+
+
+def test_a_search_without_a_count_waits_for_no_big_case() -> None:
+    """Each takes the oracle seconds, in which processors would be idle."""
+    search = Search("rms_norm", 1, [GENERIC])
+    course = Course(search, "rms_norm", 1, search.capabilities)
+    big, turns = list[Task](), list[Task]()
+    while not big or len(turns) < 100:
+        task = course.next_task()
+        assert task is not None
+        if isinstance(task.turn, int):
+            big.append(task)
+            continue
+        turns.append(task)
+        assert [report.task for report in course.joined(Report(task))] == [task]
+    assert [report.task for report in course.joined(Report(big[0], Tally(cases=1)))] == [big[0]]
+    assert [task.place for task in turns] == list(range(len(turns)))
