@@ -1,8 +1,8 @@
 """The course of one search: which turn comes next, what each of them may know, and the order in which they count.
 
-Turns are taken by many processes, and end in any order. They count in the order of the search, and each knows of those
-before it what its place says: so that cases, verdicts and the end of a counted search are the same however many
-processes there are.
+Turns are taken by many processes, and end in any order. Each knows of those before it what its place says, and where
+cases are counted they count in the order of the search: so that cases, verdicts and the end of a counted search are the
+same however many processes there are.
 """
 
 from __future__ import annotations
@@ -120,14 +120,16 @@ class Course:
         return task
 
     def joined(self, report: Report) -> Iterator[Report]:
-        """The reports that count now that this one has ended, in order."""
+        """The reports that count now that this one has ended. Where cases are counted, they count in order; else each
+        counts as it comes: a case that hangs holds up no other."""
         if report.task.group:
             self._slow_out -= 1
             yield report
             return
-        if not isinstance(report.task.turn, Turn) and self.most == math.inf:
+        if self.most == math.inf:
             yield report
-            return
+            if not isinstance(report.task.turn, Turn):
+                return
         self._ended[report.task.place] = report
         while not self.done and len(self.lessons) in self._ended:
             first = self._ended.pop(len(self.lessons))
@@ -136,11 +138,12 @@ class Course:
                 self._again.append(replace(first.task, most=int(left)))
                 return
             self._join(first)
-            yield first
+            if self.most < math.inf:
+                yield first
 
     def late(self) -> Iterable[Report]:
-        """What ended after a search was stopped by its time, or by somebody: it counts all the same."""
-        found = [] if self._closed else [self._ended[place] for place in sorted(self._ended)]
+        """What ended out of its order before a counted search was stopped by somebody: it counts all the same."""
+        found = [] if self._closed or self.most == math.inf else [self._ended[place] for place in sorted(self._ended)]
         self._ended.clear()
         return found
 

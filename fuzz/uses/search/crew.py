@@ -29,6 +29,8 @@ MOST_DEATHS = 3
 MEMORY_LIMIT = 2 << 30
 """A process that has more bytes than this is replaced once its turns have ended. A usual one has a tenth of it; the
 largest cases of a search take half."""
+LATEST_SEEN = 4096
+"""So many of the latest failing runs are remembered with their process: more than 63 turns usually have."""
 _FORK = multiprocessing.get_context("fork")
 """It inherits what is imported here, and kernels that no file could name. A new interpreter would take half a second to
 come as far."""
@@ -249,7 +251,9 @@ class Processes:
 
     def keep(self, findings: Collection[FindingId]) -> None:
         self._kept = findings
-        self._seen_by = {finding: member for finding, member in self._seen_by.items() if finding in findings}
+        if len(self._seen_by) > 2 * LATEST_SEEN:  # the latest may not be counted yet, and so not be kept
+            latest = set(list(self._seen_by)[-LATEST_SEEN:])
+            self._seen_by = {each: by for each, by in self._seen_by.items() if each in findings or each in latest}
 
     def before(self, finding: FindingId) -> tuple[Case, ...]:
         member = self._seen_by.get(finding)
