@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
+from fuzz.execute.lane import Wait
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.database_store import Position
@@ -70,6 +71,10 @@ class Recorder(Observer):
         """Save what was counted, if the last time is long enough ago."""
         if self.clock() - self._saved >= SAVE_S:
             self.save()
+
+    def waiting(self, waits: Sequence[Wait], elapsed: float) -> None:
+        """Nothing more may come for long."""
+        self.progress(elapsed)
 
     def save(self) -> bool:
         """Commit everything up to the last complete batch; False, said once, where it cannot be written."""

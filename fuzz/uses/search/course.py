@@ -17,8 +17,8 @@ from fuzz.generate.search import SHARDS, Search, Turn
 from fuzz.generate.turn import BATCH
 from fuzz.uses.search.taker import Report, Taker, Task
 
-_LEAST_LAG = 3
-"""A turn need not wait for the three before it: two are on their way in one process, and one is being judged."""
+_LEAST_LAG = 8
+"""A turn need not wait for the eight before it: so many are on their way in two processes."""
 _MOST_LAG = SHARDS - 1
 """After so many turns a shard has its next one, for which it must have ended the one before."""
 _WAITING = 256
