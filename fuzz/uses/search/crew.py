@@ -140,6 +140,11 @@ class _Member:
     waits: Sequence[Wait] = ()
     retires: bool = False
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it may be given more: what is behind a big case would wait for it."""
+        return not self.retires and not any(task.is_big for task in self.tasks)
+
 
 @dataclass(frozen=True)
 class Told(Wait):
@@ -217,11 +222,11 @@ class Processes:
         return found
 
     def room(self, group: int) -> int:
-        return sum(AHEAD - len(each.tasks) for each in self._members if each.group == group and not each.retires)
+        return sum(AHEAD - len(each.tasks) for each in self._members if each.group == group and each.is_free)
 
     def give(self, task: Task, lessons: Sequence[Sequence[object]]) -> None:
         self._lessons = lessons
-        free = [each for each in self._members if each.group == task.group and not each.retires]
+        free = [each for each in self._members if each.group == task.group and each.is_free]
         self._give(min(free, key=lambda each: len(each.tasks)), task)
 
     def take(self, seconds: float) -> Report | None:

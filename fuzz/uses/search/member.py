@@ -49,8 +49,10 @@ class Member:
         threading.Thread(target=self._receive, daemon=True).start()
         while self._obey_all():
             while self._tasks and self._on_their_way <= AHEAD - TOGETHER:
-                self._begin(self._tasks[:TOGETHER])
-                del self._tasks[:TOGETHER]
+                first = self._tasks[:TOGETHER]
+                first = first[:1] if any(task.is_big for task in first) else first
+                self._begin(first)
+                del self._tasks[: len(first)]
             if self._taker is not None and self._taker.on_their_way:
                 self._report(self._taker)
 

@@ -108,6 +108,7 @@ class Runner:
         self._hangs: Counter[str] = Counter()
         self._courses: dict[tuple[str, int], Course] = {}
         self._on_their_way: Counter[int] = Counter()
+        self._big = 0  # of them are big cases
         self._ends = math.inf
         self._started = self.clock()
         self.pool.watch = self._while_waiting
@@ -196,6 +197,7 @@ class Runner:
                     break
                 self._crew.give(replace(task, resting=resting) if resting else task, course.lessons)
                 self._on_their_way[group] += 1
+                self._big += task.is_big
 
     def _take(self) -> None:
         """Wait for a turn for a moment, and count what can be counted then."""
@@ -203,6 +205,7 @@ class Runner:
         if report is None:
             return
         self._on_their_way[report.task.group] -= 1
+        self._big -= report.task.is_big
         course = self._courses.get((report.task.op, report.task.seed))
         if course is None:
             return
@@ -214,13 +217,15 @@ class Runner:
 
     def _finish(self, course: Course) -> None:
         """Wait for what was begun, but not for long."""
-        dropped = self.clock() + GRACE_S + _DROPPED_S
+        since = self.clock()
         while self.in_flight or (not self.patient and self._on_their_way.total()):
             if self._is_overdue():
                 self._crew.cut()
-            if self._is_overdue() and self.clock() >= dropped:
+            allowed = GRACE_S if self.in_flight == self._big else GRACE_S + _DROPPED_S
+            if self._is_overdue() and self.clock() >= since + allowed:
                 self._crew.drop()
                 self._on_their_way.clear()
+                self._big = 0
                 break
             self._take()
         for report in course.late():

@@ -49,8 +49,14 @@ class Task:
     """At most this many of its entries are run, where the search ends with them."""
     resting: tuple[str, ...] = ()
     """These targets are given nothing: their cases hung too often."""
+
     whole: bool = True
     """Whether its group is given all entries; else only those that no other group can be given."""
+
+    @property
+    def is_big(self) -> bool:
+        """Whether it is a case that takes the oracle seconds: no turn shall wait for it."""
+        return not isinstance(self.turn, Turn)
 
 
 @dataclass
