@@ -18,6 +18,9 @@ _PROCESSES_PER_GROUP = 4
 """There is one process for slow targets for so many of the others: they have little to do, and compile for seconds."""
 _PROCESS_BYTES = 300 << 20
 """What one process of a search takes, in bytes: 180 MB were measured, more with large cases."""
+_MOST_WITH_DEVICE = 2
+"""So many processes share a GPU: each worker has half a gigabyte of its memory for its context alone, and a pack has
+dozens of kernels."""
 _WORKER_BYTES = (12 << 20, 200 << 20)
 """What a worker takes, in bytes: of compiled code, and of Python with torch, of whose memory most is shared."""
 
@@ -79,6 +82,8 @@ def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -
     wanted = jobs or len(os.sched_getaffinity(0))
     if max_cases is not None:
         wanted = min(wanted, math.ceil(max_cases / BATCH))
+    if any(target.sanitizable for target in targets):
+        wanted = min(wanted, _MOST_WITH_DEVICE)
     return max(1, wanted if jobs else min(wanted, _free_memory() // _memory_of(targets)))
 
 
