@@ -170,7 +170,7 @@ class Runner:
         here = [target for target in self.targets if target.kernel.op == op and self._runs(target)]
         quick, *slow = ([t for t in here if t.id in group] for group in self._terms.groups)
         corners = [has_corners(group, quick, self._statuses) for group in slow]
-        chosen = {target.kernel.capability for target in quick or here}
+        chosen = {target.kernel.capability for target in here}
         course = Course(
             Search(op, seed, self.kernels), op, seed, chosen, cases, corners, self._terms.slow_every,
             self._terms.slow_first, timed=self.limits.max_time is not None,
