@@ -60,9 +60,9 @@ def run(options: RunOptions) -> Exit:
     from fuzz.uses.explaining import explain_findings, note_histories
     from fuzz.uses.search.record import keep_record
     from fuzz.uses.search.runner import Limits, Runner
+    from fuzz.uses.search.schedule import search_ops
     from fuzz.uses.search.stopping import Interruption
     from fuzz.uses.search.taker import Terms
-    from fuzz.uses.search.turns import search_ops
     from fuzz.uses.starting import (
         crew_line,
         crew_of,

@@ -24,10 +24,10 @@ from fuzz.execute.pool import WorkerPool, patient
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.formats import unwritable
 from fuzz.report.totals import not_run_lines
-from fuzz.uses.search.crew import Processes
+from fuzz.uses.search.processes import Processes
 from fuzz.uses.search.runner import MOST_HANGS
+from fuzz.uses.search.schedule import groups_of, processes_for
 from fuzz.uses.search.taker import Terms
-from fuzz.uses.search.turns import groups_of, processes_for
 
 _SLOW_S = 5.0
 """A target that starts for so many seconds is named. The number is chosen, not measured."""

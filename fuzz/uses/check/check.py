@@ -29,7 +29,7 @@ from fuzz.uses.check.plan import GIVEN, plan, running_test
 from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, report, told
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.search.runner import MOST_HANGS, Limits, Runner
-from fuzz.uses.search.turns import EndsSoonAfter
+from fuzz.uses.search.schedule import EndsSoonAfter
 from oracles.numerics import Numerics
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]

@@ -21,10 +21,10 @@ from fuzz.uses.corpus.folder import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key, Ratchet, Table
 from fuzz.uses.gate.known import Known, Watch
 from fuzz.uses.gate.plan import AFTER_FINDING, SEED, Phase
-from fuzz.uses.search.crew import Processes
+from fuzz.uses.search.processes import Processes
 from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.schedule import CountedSchedule, EndsSoonAfter
 from fuzz.uses.search.stopping import Interruption
-from fuzz.uses.search.turns import CountedSchedule, EndsSoonAfter
 from oracles.truth import GaveUp
 
 

@@ -45,11 +45,11 @@ from fuzz.uses.nightly.opening import (
 )
 from fuzz.uses.nightly.recorder import Recorder
 from fuzz.uses.nightly.triage import NightTriage
-from fuzz.uses.search.crew import Processes
+from fuzz.uses.search.processes import Processes
 from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.schedule import CountedSchedule, slow_targets_of
 from fuzz.uses.search.stopping import Stopping
 from fuzz.uses.search.taker import Terms
-from fuzz.uses.search.turns import CountedSchedule, slow_targets_of
 from fuzz.uses.starting import crew_line, restarted, started
 
 _PATIENCE_S = 1.0

@@ -98,6 +98,11 @@ class Course:
         self._slow_out = 0
         self._closed = False
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether a number of cases ends it. Only then big cases have places in its order."""
+        return self.most < math.inf
+
     def next_task(self, group: int = 0) -> Task | None:
         """The next turn for a group of targets; None where there is none now."""
         if group:
@@ -111,7 +116,7 @@ class Course:
         if self.done or known_at(self._next) > len(self.lessons) or self._next >= self._most_turns:
             return None
         place, turn = self._next, next(self._steps)
-        if not isinstance(turn, Turn) and self.most == math.inf:
+        if not isinstance(turn, Turn) and not self.is_counted:
             return Task(place, self.op, self.seed, turn)  # it has no place in the order: others would wait for seconds
         self._next += 1
         state = self._states.get(self._key(turn), b"") if isinstance(turn, Turn) else b""
@@ -126,7 +131,7 @@ class Course:
             self._slow_out -= 1
             yield report
             return
-        if self.most == math.inf:
+        if not self.is_counted:
             yield report
             if not isinstance(report.task.turn, Turn):
                 return
@@ -138,12 +143,12 @@ class Course:
                 self._again.append(replace(first.task, most=int(left)))
                 return
             self._join(first)
-            if self.most < math.inf:
+            if self.is_counted:
                 yield first
 
     def late(self) -> Iterable[Report]:
         """What ended out of its order before a counted search was stopped by somebody: it counts all the same."""
-        found = [] if self._closed or self.most == math.inf else [self._ended[place] for place in sorted(self._ended)]
+        found = [] if self._closed or not self.is_counted else [self._ended[place] for place in sorted(self._ended)]
         self._ended.clear()
         return found
 
@@ -155,7 +160,9 @@ class Course:
     @property
     def _most_turns(self) -> float:
         """No more than are needed: a turn has BATCH entries at least, but for that of a big case."""
-        return math.inf if self.most == math.inf else len(self.lessons) + math.ceil((self.most - self.entries) / BATCH)
+        if not self.is_counted:
+            return math.inf
+        return len(self.lessons) + math.ceil((self.most - self.entries) / BATCH)
 
     def stop(self) -> None:
         """No further turn begins."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fuzz.adapters.target import Target
@@ -57,9 +56,19 @@ class Examiner:
         outcomes, judges = iter(batch.outcomes()), list[list[EntryJudge]]()
         for entries in parts:
             judges.append(list(self._judges(entries, [next(outcomes) for _ in entries])))
-        with suppress(Exception):  # whoever judges the case comes upon the same error, and can say about which one
-            settle(asked_of([judge for part in judges for judge in part], self.targets))
-        return [self._examined(part) for part in judges]
+        trouble = self._settled([judge for part in judges for judge in part])
+        found = [self._examined(part) for part in judges]
+        if trouble:
+            found[0].errors += trouble
+        return found
+
+    def _settled(self, judges: Sequence[EntryJudge]) -> list[tuple[str, Case]]:
+        """Let the oracles know what certainly passes. An error of ours there costs time and no verdict: it is said."""
+        try:
+            settle(asked_of(judges, self.targets))
+        except Exception as error:
+            return [(f"internal error: {error_words(error)}", judges[0].entry.case)]
+        return []
 
     def _examined(self, judges: Sequence[EntryJudge]) -> Examined:
         found = Examined(Tally(accuracy={} if self._accuracy else None))

@@ -42,7 +42,8 @@ def keep_record(course: Course, book: FindingBook) -> None:
 def write_record(path: Path, course: Course) -> None:
     """Save the record of a search. Raises OSError."""
     chosen = [place for place, each in enumerate(course.search.capabilities) if each in course.chosen]
-    lines = [{_KIND: _VERSION, "op": course.op, "seed": course.seed, "chosen": chosen}, *course.lessons]
+    head = {_KIND: _VERSION, "op": course.op, "seed": course.seed, "chosen": chosen, "counted": course.is_counted}
+    lines = [head, *course.lessons]
     write_whole(path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
 
 
@@ -54,10 +55,10 @@ def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None
         if path.stat().st_size > _MOST_BYTES:
             raise UsageError(f"{path}: has more than {_MOST_BYTES >> 20} MiB: it is no record of a search")
         first, *lines = path.read_text(encoding="utf-8").splitlines()
-        chosen = [search.capabilities[each] for each in json.loads(first)["chosen"]]
-        index = next(
-            index for index, each in enumerate(in_order(search, chosen)) if each == turn or index > len(lines) + PLACES
-        )
+        head = json.loads(first)
+        chosen = [search.capabilities[each] for each in head["chosen"]]
+        steps = (each for each in in_order(search, chosen) if head["counted"] or isinstance(each, Turn))
+        index = next(index for index, each in enumerate(steps) if each == turn or index > len(lines) + PLACES)
         guide = Guide(search.seed)
         for line in lines[: known_at(index)]:
             lessons = lessons_from(json.loads(line), search.capabilities)

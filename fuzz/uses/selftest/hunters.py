@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 
 from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Mutant
@@ -33,10 +34,10 @@ def hunted_by(
     members = [_forked(hunt, mutants) for _ in range(min(processes, len(mutants)))]
     try:
         for connection, _ in members:
-            _send(connection, left, len(mutants), say, hunting, mutants)
+            _send(connection, left, len(mutants), say, hunting)
         while hunting and not stop.wanted:
-            for connection in wait(list(hunting), _LOOK_S):
-                assert isinstance(connection, Connection)
+            ready = wait(list(hunting), _LOOK_S)
+            for connection in [each for each in hunting if each in ready]:
                 name = hunting.pop(connection)
                 try:
                     head = json.loads(connection.recv_bytes())
@@ -45,7 +46,7 @@ def hunted_by(
                 if "error" in head:
                     raise InternalError(f"{name}: {head['error']}")
                 yield Hunted.from_facts(head)
-                _send(connection, left, len(mutants), say, hunting, mutants)
+                _send(connection, left, len(mutants), say, hunting)
     finally:
         for connection, process in members:
             connection.close()
@@ -55,7 +56,7 @@ def hunted_by(
 
 def _send(
     connection: Connection, left: list[tuple[int, Mutant]], total: int, say: Callable[[str], None],
-    hunting: dict[Connection, str], mutants: Sequence[Mutant],
+    hunting: dict[Connection, str],
 ) -> None:  # fmt: skip
     """Give the process the next mutant, if there is one."""
     if left:
@@ -65,7 +66,7 @@ def _send(
         connection.send_bytes(str(number - 1).encode())
 
 
-def _forked(hunt: Callable[[Mutant], Hunted], mutants: Sequence[Mutant]):  # type: ignore[no-untyped-def]
+def _forked(hunt: Callable[[Mutant], Hunted], mutants: Sequence[Mutant]) -> tuple[Connection, BaseProcess]:
     ours, theirs = _FORK.Pipe()
     process = _FORK.Process(target=_serve, args=(theirs, ours, hunt, mutants), name="hunter", daemon=True)
     process.start()

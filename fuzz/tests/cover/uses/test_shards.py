@@ -27,7 +27,7 @@ from fuzz.tests.common.hunting import GENERIC, PACK, target_of, with_edits
 from fuzz.tests.common.three_bugs import THREE
 from fuzz.tests.conftest import HANG_S
 from fuzz.uses.search.course import Course, in_order, known_at
-from fuzz.uses.search.crew import Processes
+from fuzz.uses.search.processes import Processes
 from fuzz.uses.search.record import recorded, write_record
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.taker import Report, Task, Terms

@@ -1,0 +1,268 @@
+"""Processes that take the turns of a search, and the messages between them and it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from types import TracebackType
+
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
+from fuzz.base.errors import InternalError
+from fuzz.execute.lane import Wait
+from fuzz.execute.pool import WorkerPool
+from fuzz.uses.search.calls import FindingId
+from fuzz.uses.search.crew import Watch, silent
+from fuzz.uses.search.member import be_member
+from fuzz.uses.search.taker import AHEAD, Report, Task, Terms
+from fuzz.uses.search.wire import Tail, case_from, joined, parted, report_from, task_to
+
+MOST_DEATHS = 3
+"""A turn in which so many processes ended is given up: it would end a fourth one too."""
+MEMORY_LIMIT = 2 << 30
+"""A process that has more bytes than this is replaced once its turns have ended. A usual one has a tenth of it; the
+largest cases of a search take half."""
+LATEST_SEEN = 4096
+"""So many of the latest failing runs are remembered with their process: more than 63 turns usually have."""
+_FORK = multiprocessing.get_context("fork")
+"""It inherits what is imported here, and kernels that no file could name. A new interpreter would take half a second to
+come as far."""
+
+
+@dataclass(eq=False)
+class _Member:
+    """A process, and what it was sent."""
+
+    group: int
+    process: BaseProcess
+    connection: Connection
+    tasks: deque[Task] = field(default_factory=deque)
+    """Those on their way, in the order in which they end."""
+    search: tuple[str, int] = ("", 0)
+    told: int = 0
+    """So many places of that search have taught it."""
+    restarts: Mapping[str, int] = field(default_factory=dict)
+    waits: Sequence[Wait] = ()
+    retires: bool = False
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it may be given more: what is behind a big case would wait for it."""
+        return not self.retires and not any(task.is_big for task in self.tasks)
+
+
+@dataclass(frozen=True)
+class Told(Wait):
+    """What another process waits for, in its words."""
+
+    said: str = ""
+
+    @property
+    def words(self) -> str:
+        return self.said
+
+
+@dataclass
+class Processes:
+    """Processes, each with its workers; a context manager. It must be entered before threads are started: a lock that
+    another thread holds while a process is forked would be held in it for ever.
+
+    A process that ends is replaced, and the turns that it had not reported are taken again: a report is whole or not
+    at all.
+    """
+
+    targets: Sequence[Target]
+    terms: Terms
+    sizes: Sequence[int]
+    """The number of processes of each group of `terms`."""
+    make_pool: Callable[[Sequence[Target]], WorkerPool]
+    """A pool that is not entered."""
+    deaths: int = 0
+    """Processes that ended although nobody here ended them."""
+    given_up: list[str] = field(default_factory=list)
+    """Turns that ended a process every time."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """Why a target has no worker in some process."""
+    most_bytes: int = 0
+    """The most memory that any process has had."""
+
+    def __post_init__(self) -> None:
+        self.watch: Watch = silent
+        self._members: list[_Member] = []
+        self._lessons: Sequence[Sequence[object]] = ()
+        self._kept: Collection[FindingId] = ()
+        self._seen_by: dict[FindingId, _Member] = {}
+        self._failed: Counter[tuple[str, int, int, int]] = Counter()
+        self._restarts: Counter[str] = Counter()
+        self._abandoned: deque[Report] = deque()
+
+    def __enter__(self) -> Processes:
+        for group, size in enumerate(self.sizes):
+            for _ in range(size):
+                self._members.append(self._forked(group))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for member in self._members:
+            self._end(member)
+
+    @property
+    def count(self) -> int:
+        """How many processes there are."""
+        return len(self._members)
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """Of the processes."""
+        return [member.process.pid for member in self._members if member.process.pid is not None]
+
+    @property
+    def restarts(self) -> Mapping[str, int]:
+        """Workers that were replaced although their kernel did nothing wrong, by target."""
+        found = Counter(self._restarts)
+        for member in self._members:
+            found.update(member.restarts)
+        return found
+
+    def room(self, group: int) -> int:
+        return sum(AHEAD - len(each.tasks) for each in self._members if each.group == group and each.is_free)
+
+    def give(self, task: Task, lessons: Sequence[Sequence[object]]) -> None:
+        self._lessons = lessons
+        free = [each for each in self._members if each.group == task.group and each.is_free]
+        self._give(min(free, key=lambda each: len(each.tasks)), task)
+
+    def take(self, seconds: float) -> Report | None:
+        until = time.monotonic() + seconds
+        while True:
+            if self._abandoned:
+                return self._abandoned.popleft()
+            ready = wait([each.connection for each in self._members], max(0.0, until - time.monotonic()))
+            self.watch([each for member in self._members for each in member.waits if member.tasks])
+            if not ready:
+                return None
+            member = next(each for each in self._members if each.connection is ready[0])
+            report = self._received(member)
+            if report is not None or time.monotonic() >= until:
+                return report
+
+    def cut(self) -> None:
+        for member in self._members:
+            if member.tasks:
+                with suppress(OSError):
+                    member.connection.send_bytes(joined({"cut": True}, Tail()))
+
+    def drop(self) -> None:
+        for member in [each for each in self._members if each.tasks]:
+            member.tasks.clear()
+            self._replace(member)
+
+    def keep(self, findings: Collection[FindingId]) -> None:
+        self._kept = findings
+        if len(self._seen_by) > 2 * LATEST_SEEN:  # the latest may not be counted yet, and so not be kept
+            latest = set(list(self._seen_by)[-LATEST_SEEN:])
+            self._seen_by = {each: by for each, by in self._seen_by.items() if each in findings or each in latest}
+
+    def before(self, finding: FindingId) -> tuple[Case, ...]:
+        member = self._seen_by.get(finding)
+        if member is None or member not in self._members or member.tasks:
+            return ()
+        with suppress(OSError, EOFError):
+            member.connection.send_bytes(joined({"calls": finding}, Tail()))
+            while True:
+                head, tail = parted(member.connection.recv_bytes())
+                if "calls" in head:
+                    return tuple(case_from(each, tail) for each in head["calls"])
+        return ()
+
+    def _forked(self, group: int) -> _Member:
+        ours, theirs = _FORK.Pipe()
+        others = [ours, *(each.connection for each in self._members)]
+        mine = [target for target in self.targets if target.id in self.terms.groups[group]]
+        process = _FORK.Process(
+            target=be_member, args=(theirs, others, mine, self.terms, self.make_pool), name="shards", daemon=True
+        )
+        with warnings.catch_warnings():
+            # Python 3.12 warns of threads; these wait, or are of NumPy's linear algebra, which prepares for a fork.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process.start()
+        theirs.close()
+        return _Member(group, process, ours)
+
+    def _give(self, member: _Member, task: Task) -> None:
+        search = task.op, task.seed
+        if member.search != search:
+            member.search, member.told = search, 0
+        kept = [finding for finding in self._kept if self._seen_by.get(finding) is member]
+        head = {"task": task_to(task), "lessons": self._lessons[member.told : task.known], "kept": kept}
+        member.told = max(member.told, task.known)
+        member.tasks.append(task)
+        with suppress(OSError):  # that it has ended is seen when it is waited for
+            member.connection.send_bytes(joined(head, Tail()))
+
+    def _received(self, member: _Member) -> Report | None:
+        """What a process has said. Raises InternalError where it came upon an error of ours."""
+        try:
+            head, tail = parted(member.connection.recv_bytes())
+        except (EOFError, OSError):
+            self._died(member)
+            return None
+        if "error" in head:
+            raise InternalError(f"{head['error']}\n{head['traceback']}")
+        if "missing" in head:
+            self.missing |= head["missing"]
+        if "waits" in head:
+            member.waits = [
+                Told(target, None, seconds, limit, words) for target, words, seconds, limit in head["waits"]
+            ]
+        if "report" not in head:
+            return None
+        member.waits, member.restarts = (), head["restarts"]
+        self.most_bytes = max(self.most_bytes, head["bytes"])
+        member.retires = member.retires or head["bytes"] > MEMORY_LIMIT
+        report = report_from(head["report"], tail)
+        member.tasks.popleft()
+        for sighting in report.sightings:
+            self._seen_by[sighting.judgement.target, sighting.judgement.case] = member
+        if member.retires and not member.tasks:
+            self._replace(member)
+        return report
+
+    def _died(self, member: _Member) -> None:
+        """Replace a process that has ended, and have its turns taken again."""
+        self.deaths += 1
+        tasks, first = list(member.tasks), True
+        fresh = self._replace(member)
+        for task in tasks:
+            self._failed[task.op, task.seed, task.place, task.group] += first
+            first = False
+            if self._failed[task.op, task.seed, task.place, task.group] >= MOST_DEATHS:
+                self.given_up.append(f"{task.op}, seed {task.seed}, {task.turn}")
+                self._abandoned.append(Report(task, state=task.state))
+                continue
+            self._give(fresh, task)
+
+    def _replace(self, member: _Member) -> _Member:
+        self._end(member)
+        self._restarts.update(member.restarts)
+        fresh = self._forked(member.group)
+        self._members[self._members.index(member)] = fresh
+        return fresh
+
+    def _end(self, member: _Member) -> None:
+        member.connection.close()
+        if member.tasks:
+            member.process.terminate()
+        member.process.join(1.0)
+        if member.process.is_alive():
+            member.process.kill()
+            member.process.join()
