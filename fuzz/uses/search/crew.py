@@ -11,7 +11,7 @@ from fuzz.base.case import Case
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import Pool
 from fuzz.uses.search.calls import FindingId
-from fuzz.uses.search.taker import AHEAD, TOGETHER, Report, Taker, Task, Terms
+from fuzz.uses.search.taker import AHEAD, Report, Taker, Task, Terms
 
 Watch = Callable[[Sequence[Wait]], object]
 """Told several times a second what is waited for."""
@@ -70,22 +70,15 @@ class Here:
     def give(self, task: Task, lessons: Sequence[Sequence[object]]) -> None:
         known = self._taker.searched(task.op, task.seed)
         known.lessons += lessons[len(known.lessons) :]
-        if self._given and self._given[0].group != task.group:
-            self._begin()
         self._given.append(task)
-        if len(self._given) == TOGETHER:
-            self._begin()
 
     def take(self, seconds: float) -> Report | None:
-        self._begin()
+        while not self._ended and (first := self._taker.next_of(self._given)):
+            self._taker.begin(*first)
+            del self._given[: len(first)]
         if not self._ended and self._taker.on_their_way:
             self._ended.extend(self._taker.end())
         return self._ended.popleft() if self._ended else None
-
-    def _begin(self) -> None:
-        if self._given:
-            self._taker.begin(*self._given)
-            self._given = []
 
     def cut(self) -> None:
         """The watch of the pool does it."""

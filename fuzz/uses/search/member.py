@@ -20,7 +20,7 @@ from types import FrameType
 from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
-from fuzz.uses.search.taker import AHEAD, TOGETHER, Taker, Task, Terms
+from fuzz.uses.search.taker import Taker, Task, Terms
 from fuzz.uses.search.wire import Json, Tail, case_to, joined, lessons_from, parted, report_to, task_from
 
 TOLD_S = 1.0
@@ -48,10 +48,8 @@ class Member:
         """Take turns. What is sent is received at once by a thread, so that neither side waits for the other."""
         threading.Thread(target=self._receive, daemon=True).start()
         while self._obey_all():
-            while self._tasks and self._on_their_way <= AHEAD - TOGETHER:
-                first = self._tasks[:TOGETHER]
-                first = first[:1] if any(task.is_big for task in first) else first
-                self._begin(first)
+            while self._taker is not None and (first := self._taker.next_of(self._tasks)):
+                self._taker.begin(*first)
                 del self._tasks[: len(first)]
             if self._taker is not None and self._taker.on_their_way:
                 self._report(self._taker)
@@ -96,10 +94,6 @@ class Member:
         known.lessons += [lessons_from(each, known.search.capabilities) for each in message["lessons"]]
         self._taker.kept = {(target, digest) for target, digest in message["kept"]}
         self._tasks.append(task)
-
-    def _begin(self, tasks: Sequence[Task]) -> None:
-        assert self._taker is not None
-        self._taker.begin(*tasks)
 
     def _started(self) -> Taker:
         """Workers are started with the first turn: by then what they run is built."""
