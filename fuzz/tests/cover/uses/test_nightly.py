@@ -14,14 +14,13 @@ from typing import Any
 import pytest
 
 from fuzz.tests.common.running import ask, finish, judged, read_until, start, until
-from fuzz.tests.common.small_disk import SmallDisk
 from fuzz.tests.common.validity import valid_junit, valid_sarif
 from fuzz.tests.conftest import Cli
 
-_JUDGED = "SELECT sum(count) FROM counter WHERE what = 'judged'"
+JUDGED = "SELECT sum(count) FROM counter WHERE what = 'judged'"
 _SEARCHED = "SELECT 1 FROM batch JOIN slice ON slice.id = slice_id WHERE night_id = 2 AND op != '' AND judged > 0"
 _ROW = "    for (size_t i = 0; i < n; i++) total += x[i] * x[i];"
-_PACK = """
+PACK = """
 from dataclasses import replace
 from fuzz.adapters.pack import built_in, load
 GENERIC = load(built_in()).kernel("generic")
@@ -47,7 +46,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int], s
     """
     folder = tmp_path_factory.mktemp("nights")
     (folder / "pack").mkdir()
-    (folder / "pack" / "pack.py").write_text(_PACK)
+    (folder / "pack" / "pack.py").write_text(PACK)
     with start(folder, "--max-time", "1h", "--seed", "3") as run:
         until(lambda: judged(folder) > 100, run)
         run.kill()
@@ -89,7 +88,7 @@ def test_both_bugs_are_there_once_at_the_end(nights: Any) -> None:
     rows = ask(folder, "SELECT kernel, verdict, case_file FROM bucket ORDER BY kernel")
     assert {row[0] for row in rows} == {"loses-eps", "loses-tail"}
     assert len({row[:2] for row in rows}) == len(rows), "a bucket is there once, however many sessions saw it"
-    assert {row[2] for row in rows} <= _case_files(folder), "the case file of every bucket is there"
+    assert {row[2] for row in rows} <= case_files(folder), "the case file of every bucket is there"
     record = json.loads((folder / "night.json").read_text())
     assert record["judged"] == judged(folder)
     assert record["sessions"] == 3
@@ -99,7 +98,7 @@ def test_both_bugs_are_there_once_at_the_end(nights: Any) -> None:
     assert {"weight", "rstd"} == {*record["undeclared"]["rms_norm"]["generic"]["takes"]}
 
 
-def _case_files(folder: Path) -> set[str]:
+def case_files(folder: Path) -> set[str]:
     return {path.name for path in (folder / "state" / "findings").iterdir()}
 
 
@@ -134,7 +133,7 @@ def test_a_second_nightly_on_the_folder_is_refused(nights: Any) -> None:
 def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
     """A file that may not grow fails like a full disk."""
     (tmp_path / "pack").mkdir()
-    (tmp_path / "pack" / "pack.py").write_text(_PACK)
+    (tmp_path / "pack" / "pack.py").write_text(PACK)
     with start(tmp_path, "--max-time", "1h", "--seed", "3") as run:
         until(lambda: judged(tmp_path) > 100, run)
         resource.prlimit(run.pid, resource.RLIMIT_FSIZE, (4096, 4096))
@@ -156,31 +155,6 @@ def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
     assert run.returncode == 1, progress
     assert "night 1 goes on: seed 3" in progress
     assert ask(tmp_path, "SELECT ended FROM night") == [("signal",)]
-
-
-def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path) -> None:
-    """What waits in memory is saved as soon as there is room, and the night goes on all the while."""
-    (tmp_path / "pack").mkdir()
-    (tmp_path / "pack" / "pack.py").write_text(_PACK)
-    with SmallDisk(tmp_path) as disk, disk.start("--max-time", "1h", "--seed", "3") as run:
-        until(lambda: disk.ask(_JUDGED) not in ([], [[None]]), run)
-        disk.fill(run)
-        [[saved]] = disk.ask(_JUDGED)
-        read_until("not saved: ", run.stderr)
-        disk.free(run)
-        read_until("saved again: nothing was lost", run.stderr)
-        run.send_signal(signal.SIGTERM)
-        _, progress = run.ended()
-        assert run.returncode == 1, progress
-        with disk.start("--report-only", "--json", "night.json") as again:
-            again.ended()
-        record = json.loads((tmp_path / "night.json").read_text())
-        assert disk.ask(_JUDGED) == [[record["judged"]]]
-        assert record["judged"] > saved
-        assert disk.ask("PRAGMA integrity_check") == [["ok"]]
-        assert disk.ask("SELECT sum(judged) FROM batch") == disk.ask(_JUDGED)
-        # There may be others: those of a batch that the signal cut off, for the next night to replay.
-        assert {bucket["case_file"] for bucket in record["buckets"]} <= _case_files(disk.folder)
 
 
 class _Page(HTMLParser):
@@ -250,12 +224,12 @@ def test_the_next_night_replays_what_is_known_and_says_what_passes_now(nights: A
     assert ask(folder, "PRAGMA integrity_check") == [("ok",)]
     finish(folder, "--report-only", "--json", "second.json")  # on a busy machine a signal may have left no time for it
     record = json.loads((folder / "second.json").read_text())
-    assert record["judged"] == ask(folder, f"{_JUDGED} AND night_id = 2")[0][0]
+    assert record["judged"] == ask(folder, f"{JUDGED} AND night_id = 2")[0][0]
     assert {bucket["status"] for bucket in record["buckets"]} == {"passes now"}
     assert record["seed"] != 3, "fresh seeds every night"
     assert record["ended"] == "signal"
     kept = {name for (name,) in ask(folder, "SELECT case_file FROM bucket")}
-    assert _case_files(folder) == kept, "a file that no bucket keeps was replayed and removed"
+    assert case_files(folder) == kept, "a file that no bucket keeps was replayed and removed"
     assert (folder / "state" / "report.html").read_text().count("<h1>Nothing found</h1>") == 1
 
 

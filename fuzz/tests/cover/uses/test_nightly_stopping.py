@@ -16,7 +16,7 @@ import pytest
 from fuzz.tests.common.running import Running, ask, finish, judged, start, until
 from fuzz.tests.conftest import edited
 
-_SUM = "float total = 0.0f;"
+SUM = "float total = 0.0f;"
 Planted = Callable[..., Path]
 
 
@@ -33,7 +33,7 @@ def _about(folder: Path) -> list[int]:
     return found
 
 
-def _stopped(run: Running, *signals: int) -> str:
+def stopped(run: Running, *signals: int) -> str:
     for number in signals:
         run.send_signal(number)
     said, progress = run.ended()
@@ -42,7 +42,7 @@ def _stopped(run: Running, *signals: int) -> str:
     return " ".join(progress.split())
 
 
-def _page(folder: Path) -> str:
+def page_of(folder: Path) -> str:
     """On a busy machine a stop may leave no time for the page: it can be written later."""
     path = folder / "state" / "report.html"
     if not path.exists():
@@ -50,7 +50,7 @@ def _page(folder: Path) -> str:
     return path.read_text()
 
 
-def _begin(pack: Path, tmp_path: Path, *options: str) -> Running:
+def begin(pack: Path, tmp_path: Path, *options: str) -> Running:
     pack.rename(tmp_path / "pack")
     return start(tmp_path, "--seed", "3", "--case-limit", "1h", *options)
 
@@ -62,40 +62,27 @@ def test_a_kernel_that_never_returns_is_not_waited_for(
     """What came before it counts, and the page says at which case the kernel was."""
     stuck = tmp_path / "stuck"
     spin = (
-        f"{_SUM} static int calls; int mkdir(const char *, unsigned);"
+        f"{SUM} static int calls; int mkdir(const char *, unsigned);"
         f'if (++calls > 1000 && !mkdir("{stuck}", 0700)) for (volatile int on = 1; on;) {{}}'
     )
-    with _begin(planted(edited(_SUM, spin)), tmp_path) as run:
+    with begin(planted(edited(SUM, spin)), tmp_path) as run:
         until(lambda: stuck.exists() and judged(tmp_path) > 0, run)
-        progress = _stopped(run, *signals)
+        progress = stopped(run, *signals)
     # On a busy machine there may be no time to judge the rest of its batch: then it is dropped, and that is said.
     dropped = re.search(r"dropped: \d+ turns on their way were not judged in time, and do not count", progress)
     assert dropped or ask(tmp_path, "SELECT count(*) FROM counter WHERE what = 'not_run'") != [(0,)]
     assert ask(tmp_path, "PRAGMA integrity_check") == [("ok",)]
     assert ask(tmp_path, "SELECT ended FROM night") == [("signal",)]
-    assert "stopped by a signal" in _page(tmp_path)
+    assert "stopped by a signal" in page_of(tmp_path)
 
 
 def test_a_compiler_that_never_ends_is_killed(planted: Planted, tmp_path: Path) -> None:
     """It reads a header from a pipe into which nobody writes."""
-    pack = planted(edited(_SUM, _SUM) + '\n#include "never.h"\n')
+    pack = planted(edited(SUM, SUM) + '\n#include "never.h"\n')
     os.mkfifo(pack / "never.h")
-    with _begin(pack, tmp_path) as run:
+    with begin(pack, tmp_path) as run:
         until(lambda: bool(_about(tmp_path / "pack")), run)
-        _stopped(run, signal.SIGTERM)
+        stopped(run, signal.SIGTERM)
     assert _about(tmp_path / "pack") == []
     assert ask(tmp_path, "SELECT ended FROM night") == [("signal",)]
-    assert "<h1>Nothing ran</h1>" in _page(tmp_path)
-
-
-def test_a_page_that_takes_too_long_is_left_out_and_can_be_written_later(planted: Planted, tmp_path: Path) -> None:
-    """The record goes into a pipe from which nobody reads; it comes before the page."""
-    os.mkfifo(tmp_path / "record")
-    with _begin(planted(edited(_SUM, _SUM)), tmp_path, "--json", "record") as run:
-        until(lambda: judged(tmp_path) > 0, run)
-        progress = _stopped(run, signal.SIGTERM)
-    assert "all is saved, and there was no time to write the page: kernelfuzz nightly --report-only" in progress
-    assert ask(tmp_path, "SELECT ended FROM night") == [("signal",)]
-    page = tmp_path / "state" / "report.html"
-    assert not page.exists()
-    assert "stopped by a signal" in _page(tmp_path)
+    assert "<h1>Nothing ran</h1>" in page_of(tmp_path)
