@@ -26,11 +26,6 @@ ASKED = 14
 """So many gaps are asked for at a time: what more fill besides is not worth the time that it takes."""
 _ALONE_EVERY = 5
 """It comes first at one place in twice this many."""
-EMPTY: Label = ("n", "0")
-"""Rows of no elements, which fill no other gap."""
-_EMPTY_EVERY = 64
-"""They come first at one place in this many, once in six turns: as one row length of hundreds they would be asked for
-once in thousands of cases, and with every turn each shard would spend one on them."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +108,6 @@ class Corners:
         After it comes the row length, which only the first to ask for it decides. What goes with no other kind comes
         first more often.
         """
-        if place % _EMPTY_EVERY == 0 and waiting & self._bits.get(EMPTY, 0):
-            return [EMPTY]
         pair, odd = divmod(place, 2)
         left = [(kind, bits) for kind in self._kinds if (bits := waiting >> kind.first & kind.mask)]
         if not left:
@@ -152,6 +145,10 @@ class Gaps:
     def wanted(self, place: int) -> list[Label]:
         """A gap of every kind that has any."""
         return self.corners.wanted(self.waiting, place)
+
+    def wants(self, label: Label) -> bool:
+        """Whether it is one of them."""
+        return bool(self.waiting & self.corners.seen([label]))
 
     def filled(self, n: int) -> tuple[int, int]:
         """The gaps that a row of n elements fills by its length: those of this turn's part, and all."""

@@ -32,6 +32,10 @@ STEERED_LATER = 2
 have."""
 SEQUENCE_EVERY = 2
 """One turn of a capability in this many begins with a call sequence in place of its first fan."""
+_EMPTY: Label = ("n", "0")
+_EMPTY_EVERY = 6
+"""One turn in this many has a case of rows without elements, while its shard has seen none: such a case fills no other
+gap, and as one row length of hundreds it would be asked for once in thousands of cases."""
 _OUT_ONE_IN = 8
 """One sketch in this many is of what the kernel promises to reject, where it does: a few kernels of a pack."""
 
@@ -92,7 +96,10 @@ class TurnMaker:
             sketch = sketches[index]
             own = bool(gaps) and sketch.capability is self.capability
             if own and steered >= 0:
-                each = self._steered(sketch, dice[index], gaps, turn * STEERED + steered, place.shard, number)
+                wanted = gaps.wanted(turn * STEERED + steered)
+                each = self._steered(sketch, dice[index], gaps, wanted, turn * STEERED + steered, place.shard, number)
+            elif own and index == BATCH - STEERED - 1 and rank % _EMPTY_EVERY == 0 and gaps.wants(_EMPTY):
+                each = self._steered(sketch, dice[index], gaps, [_EMPTY], turn, place.shard, number)
             else:
                 sketch = nudged(sketch, gaps) if own and rank < PARTS else sketch
                 each = _free(sketch, dice[index], place.shard, number)
@@ -132,8 +139,9 @@ class TurnMaker:
             yield at_limit(sketch, head)
             yield from (at_limit(near(sketch, each), each) for each in dice[place + 1 : place + FAN])
 
-    def _steered(self, sketch: Sketch, dice: Dice, gaps: Gaps, turn: int, shard: Shard, number: int) -> _Planned:
-        wanted = gaps.wanted(turn)
+    def _steered(
+        self, sketch: Sketch, dice: Dice, gaps: Gaps, wanted: Sequence[Label], turn: int, shard: Shard, number: int
+    ) -> _Planned:
         draw = steer(sketch, self.capability, gaps, wanted, turn, dice)
         kind, value = wanted[0]
         shared = (value, turn) if kind == ALONE else None

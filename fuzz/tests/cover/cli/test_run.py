@@ -350,7 +350,7 @@ def test_coverage_names_its_gaps_and_has_none_after_a_while(cli_here: Cli, tmp_p
     assert sum(recorded["dtype"]["counts"].values()) == len(drawn), "a twin visits nothing of its own"
     judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}
     assert recorded["target"] == {"counts": judged, "gaps": []}
-    words = ("run", "--max-cases", "4000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
+    words = ("run", "--max-cases", "8000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
     whole = cli_here(*words, "--json", "whole.jsonl")
     gaps = {kind: each["gaps"] for kind, each in _records(tmp_path / "whole.jsonl")[-1]["coverage"]["rms_norm"].items()}
     assert not {kind: left for kind, left in gaps.items() if left}, whole.stdout
