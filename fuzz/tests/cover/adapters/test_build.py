@@ -58,32 +58,31 @@ def test_nothing_half_written_stays_in_the_cache(target: Target, tmp_path: Path)
     assert {path.suffix for path in cache.iterdir()} == {"", ".sha256"}
 
 
-def _emptied(path: Path) -> None:
+def emptied(path: Path) -> None:
     path.write_bytes(b"")
 
 
-def _cut_off(path: Path) -> None:
+def cut_off(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1000])
 
 
-def _garbage(path: Path) -> None:
+def garbage(path: Path) -> None:
     path.write_bytes(b"\x7fELF" + bytes(range(256)) * 40)
 
 
-def _one_bit(path: Path) -> None:
+def one_bit(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
 
 
-def _a_folder(path: Path) -> None:
+def a_folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
     (path / "inside").write_text("something")
 
 
-@pytest.mark.parametrize("damage", [_emptied, _cut_off, _garbage, _one_bit, _a_folder])
-@pytest.mark.parametrize("what", ["worker", "parts"])
+@pytest.mark.parametrize(("what", "damage"), [("worker", a_folder), ("worker", one_bit), ("parts", emptied)])
 def test_a_damaged_cache_is_said_set_aside_and_made_anew(
     target: Target, tmp_path: Path, what: str, damage: Callable[[Path], None]
 ) -> None:
@@ -108,7 +107,7 @@ def test_a_damaged_cache_is_said_set_aside_and_made_anew(
 
 def test_a_damaged_source_of_a_python_kernel_is_made_anew(tmp_path: Path) -> None:
     path = Builder(tmp_path).text("python-abc", "k.py", "def f(): ...\n")
-    for damage in (_emptied, _a_folder):
+    for damage in (emptied, a_folder):
         damage(path)
         builder = Builder(tmp_path)
         assert builder.text("python-abc", "k.py", "def f(): ...\n").read_text() == "def f(): ...\n"

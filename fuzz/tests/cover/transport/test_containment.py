@@ -82,6 +82,12 @@ __asm__(".text\n.globl kf_rms_norm\nkf_rms_norm:\n\t" ENTRY PART "ret\n");
 """An entry in assembler."""
 
 
+@pytest.fixture(params=["native"])
+def place(request: pytest.FixtureRequest) -> str:
+    """The night emulates all of it, see `nightly/transport`."""
+    return str(request.param)
+
+
 def cued(place: int) -> Case:
     """The case that asks for the act of that place."""
     return a_case(bits=(np.arange(12, dtype="<f4") + 1000 + place).tobytes())

@@ -39,6 +39,12 @@ raise(SIGFPE);
 """
 
 
+@pytest.fixture(params=["native"])
+def place(request: pytest.FixtureRequest) -> str:
+    """The night emulates all of it, see `nightly/transport`."""
+    return str(request.param)
+
+
 def test_caught_signals_name_no_tensor_and_the_worker_lives(run: Run) -> None:
     null = "*(volatile int *)8 = 1;"
     # Not in the frame of the whole function: some compilers probe that at its start.

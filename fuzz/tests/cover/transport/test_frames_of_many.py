@@ -28,6 +28,12 @@ NOTED = 'FILE *note = fopen("%s", "a"); fputc(10, note); fclose(note);'
 """Counts the calls in all processes."""
 
 
+@pytest.fixture(params=["native"])
+def place(request: pytest.FixtureRequest) -> str:
+    """The night emulates all of it, see `nightly/transport`."""
+    return str(request.param)
+
+
 def numbered(count: int = MANY, columns: int = 4) -> list[Case]:
     first = np.zeros((3, columns), "<f4")
     cases = []
@@ -42,14 +48,14 @@ def calls(outcomes: Sequence[Outcome]) -> list[float]:
     return [float(np.frombuffer(each.outputs["y"], "<f4")[1]) for each in outcomes]
 
 
-def switch(acts: Mapping[int, str]) -> str:
+def acting(acts: Mapping[int, str]) -> str:
     """Does something in the cases of these numbers."""
     return "".join(f"if (number == {number}) {{ {act} }}\n" for number, act in acts.items())
 
 
 def test_a_death_in_the_middle_is_that_cases_and_those_before_it_are_not_run_again(run: Run, tmp_path: Path) -> None:
     note, acts = tmp_path / "calls", {20: "abort();", 21: "_Exit(3);", CULPRIT: "raise(SIGKILL);"}
-    found = run(f"{NOTED % note} {COUNTED} {switch(acts)}", *numbered())
+    found = run(f"{NOTED % note} {COUNTED} {acting(acts)}", *numbered())
     assert [place for place, each in enumerate(found) if each.status is not Status.RAN] == list(acts)
     assert {found[place].status for place in acts} == {Status.DIED}
     for start, end in ((0, 20), (22, CULPRIT), (CULPRIT + 1, MANY)):
@@ -107,7 +113,7 @@ REPLACES = 'dup2(open("/dev/null", O_RDWR), 65);'
 def test_who_breaks_the_way_of_the_answers_is_found_although_they_are_lost(run: Run) -> None:
     acts = {20: WRITES, 30: CLOSES, CULPRIT: REPLACES}
     head = "#include <fcntl.h>\n#include <unistd.h>\n"
-    found = run(f"{head}{COUNTED} {switch(acts)}", *numbered(), limit=1.0)
+    found = run(f"{head}{COUNTED} {acting(acts)}", *numbered(), limit=1.0)
     assert [place for place, each in enumerate(found) if each.status is not Status.RAN] == list(acts)
     assert {found[place].status for place in acts} == {Status.DIED}
 
