@@ -9,6 +9,6 @@ from fuzz.tests.cover.transport.test_crashes import *  # noqa: F403
 from fuzz.tests.cover.transport.test_frames_of_many import *  # noqa: F403
 
 
-@pytest.fixture(params=["qemu"])
-def place(request: pytest.FixtureRequest) -> str:  # type: ignore[no-redef]  # in place of theirs
+@pytest.fixture(params=["qemu"])  # type: ignore[no-redef]  # in place of theirs
+def place(request: pytest.FixtureRequest) -> str:
     return str(request.param)
