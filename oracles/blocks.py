@@ -13,7 +13,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import FORMATS
 from oracles.enclosure import Mask, Worst
 from oracles.lanes import Lane, Tracks
-from oracles.ragged import Ragged, joined
+from oracles.ragged import Ragged, Rows, joined
 from oracles.rounding import half_gaps, round_to
 from oracles.screen import Rounded, reaches
 from oracles.steps import Passage
@@ -274,26 +274,6 @@ class Near(Block):
         blunt = ~(half_gaps(size, tiny, u, np.zeros(len(size), bool)) < widths * pairs.values[at])
         for (ask, flat, ratio), is_blunt in zip(passed, blunt.tolist(), strict=True):
             ask.worst = Worst(flat, ratio, is_blunt)
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The rows of pairs, and the elements of rows: one each where an output has one for each row."""
-
-    places: Ragged
-    elements: Ragged
-
-    @staticmethod
-    def of(shapes: Sequence[tuple[int, ...]]) -> Rows:
-        """Of pairs of these shapes."""
-        counts, columns = [shape[0] for shape in shapes], [shape[1] if len(shape) > 1 else 1 for shape in shapes]
-        return Rows(Ragged.of(counts), Ragged(np.array(columns).repeat(counts)))
-
-    def row(self, pair: int, number: int) -> slice:
-        """The elements of one row of a pair."""
-        place = self.places.slices[pair].start + number
-        start = int(self.elements.starts[place])
-        return slice(start, start + int(self.elements.lengths[place]))
 
 
 def _widths(asks: Sequence[Ask], spans: Ragged, tracks: Tracks) -> tuple[F64, F64]:

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 from zlib import crc32
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.dtypes import Format, form
+from oracles.numerics import Numerics
 from oracles.rounding import NAMES
 
 _LOT_ELEMENTS = 256
@@ -89,3 +90,18 @@ class Problem:
     def eps(self) -> float:
         """Exact eps as given, before any rounding that a contract declares."""
         return float(self.params.get("eps", 0.0))
+
+
+@lru_cache(maxsize=4096)
+def lots(outputs: tuple[str, ...], numerics: Numerics) -> tuple[int, ...]:
+    """For each output 32 bits that differ by contract; its text takes longer to write than many an output to judge."""
+    return tuple(crc32(f"{output} {numerics}".encode()) for output in outputs)
+
+
+def index_of(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """np.unravel_index, for so few axes much quicker."""
+    index = []
+    for extent in reversed(shape):
+        flat, at = divmod(flat, extent)
+        index.append(at)
+    return tuple(reversed(index))

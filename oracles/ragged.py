@@ -66,6 +66,26 @@ class Ragged:
         return values.repeat(self.lengths)
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of pairs, and the elements of rows: one each where an output has one for each row."""
+
+    places: Ragged
+    elements: Ragged
+
+    @staticmethod
+    def of(shapes: Sequence[tuple[int, ...]]) -> Rows:
+        """Of pairs of these shapes."""
+        counts, columns = [shape[0] for shape in shapes], [shape[1] if len(shape) > 1 else 1 for shape in shapes]
+        return Rows(Ragged.of(counts), Ragged(np.array(columns).repeat(counts)))
+
+    def row(self, pair: int, number: int) -> slice:
+        """The elements of one row of a pair."""
+        place = self.places.slices[pair].start + number
+        start = int(self.elements.starts[place])
+        return slice(start, start + int(self.elements.lengths[place]))
+
+
 def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Arrays of one dtype one after the other, flat."""
     return np.concatenate([array.reshape(-1) for array in arrays])

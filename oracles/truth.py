@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal
-from zlib import crc32
 
 import mpmath
 import numpy as np
@@ -20,7 +19,7 @@ from oracles.enclosure import Comparison, Enclosure, Mask, Worst, canonical, com
 from oracles.numerics import Numerics, NumericsError
 from oracles.ops import OpProblem, load
 from oracles.precise import START, Bounds, conforms, stable
-from oracles.problem import Problem, ProblemError
+from oracles.problem import Problem, ProblemError, index_of, lots
 from oracles.rounding import STORAGE
 from oracles.screen import Received, Screens
 
@@ -169,7 +168,7 @@ class Truth:
             if not passes(enclosure, got):
                 return self._check_closely(name, numerics, enclosure, got)
             worst = worst_pass(enclosure, got)
-        if (self.problem.lot ^ _lots((name,), numerics)[0]) % self._one_in[name] == 0:
+        if (self.problem.lot ^ lots((name,), numerics)[0]) % self._one_in[name] == 0:
             self._confirm_pass(name, numerics, worst, got)
         return self._passed(name, worst, got)
 
@@ -179,7 +178,7 @@ class Truth:
             return None
         numerics, received = query
         decisive, of_decisive = "", worst[0]
-        for name, lot, each in zip(received.values, _lots(tuple(received.values), numerics), worst, strict=True):
+        for name, lot, each in zip(received.values, lots(tuple(received.values), numerics), worst, strict=True):
             if (self.problem.lot ^ lot) % self._one_in[name] == 0:
                 try:
                     self._confirm_pass(name, numerics, each, received.values[name])
@@ -195,7 +194,7 @@ class Truth:
         return {name: SAMPLE + self.op.cost(name) for name in self.problem.outputs}
 
     def _confirm_pass(self, name: str, numerics: Numerics, worst: Worst, got: F64) -> None:
-        index = _index(worst.flat, got.shape)
+        index = index_of(worst.flat, got.shape)
         self._confirm(name, numerics, index, float(got[index]), passing=True)
 
     def _passed(self, name: str, worst: Worst, got: F64) -> OutputCheck:
@@ -220,7 +219,7 @@ class Truth:
         comparison = compare(enclosure, got)
         failing, ratio, gave_up = self._settle(name, numerics, comparison, got)
         flat = int(ratio.argmax())
-        index = _index(flat, got.shape)
+        index = index_of(flat, got.shape)
         escalated = int(comparison.unsure.sum())
         worst = self._unravel(name, flat, got.shape)
         if not failing.any():
@@ -270,25 +269,10 @@ class Truth:
         """Index into the output as returned, of element `flat` of its canonical array of that `shape`."""
         place = self.op.shape(name)
         if not self.op.has_axis(name) or self.op.axis == len(place) - 1:
-            return _index(flat, place)
+            return index_of(flat, place)
         row, column = divmod(flat, shape[-1])
-        outer = _index(row, place[: self.op.axis] + place[self.op.axis + 1 :])
+        outer = index_of(row, place[: self.op.axis] + place[self.op.axis + 1 :])
         return (*outer[: self.op.axis], column, *outer[self.op.axis :])
-
-
-def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """np.unravel_index, for so few axes much quicker."""
-    index = []
-    for extent in reversed(shape):
-        flat, at = divmod(flat, extent)
-        index.append(at)
-    return tuple(reversed(index))
-
-
-@lru_cache(maxsize=4096)
-def _lots(outputs: tuple[str, ...], numerics: Numerics) -> tuple[int, ...]:
-    """For each output 32 bits that differ by contract; its text takes longer to write than many an output to judge."""
-    return tuple(crc32(f"{output} {numerics}".encode()) for output in outputs)
 
 
 def settle(asked: Sequence[tuple[Truth, Sequence[Query]]]) -> list[list[OutputCheck | OracleDisagreement | None]]:

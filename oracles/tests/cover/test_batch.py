@@ -46,6 +46,22 @@ def test_what_a_problem_is_joined_with_makes_no_difference() -> None:
     assert together == answers(problems[::-1])[::-1]
 
 
+def test_how_much_is_joined_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    problems, joined, parts = batch("rms_norm", "f32", 1, 40, seed=22), Tracks.join, [0]
+    together = answers(problems)
+
+    def counted(tracks: Tracks) -> None:
+        parts[0] += 1
+        joined(tracks)
+
+    monkeypatch.setattr(Tracks, "join", counted)
+    for most, at_least in ((1 << 30, 1), (1, 10)):
+        monkeypatch.setattr("oracles.batch.JOINED_ELEMENTS", most)
+        parts[0] = 0
+        assert answers(problems) == together
+        assert parts[0] >= at_least
+
+
 def _wider(monkeypatch: pytest.MonkeyPatch) -> None:
     widths = blocks._widths
 
