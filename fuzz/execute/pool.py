@@ -178,7 +178,7 @@ class WorkerPool:
         batch = Batch(tuple(cases), advance=self._advance)
         self._looked = time.monotonic()
         self._submitted += 1
-        encoded = [(case, encode_case(case, self._second_run)) for case in cases]
+        encoded = [Encoded(case, encode_case(case, self._second_run), []) for case in cases]
         accepted: dict[Dispatch, tuple[list[int], list[list[Encoded]]]] = {}
         for lane in self._lanes:
             status = self.statuses[lane.target.id]
@@ -270,9 +270,9 @@ def _split(cases: Sequence[Encoded]) -> list[list[Encoded]]:
     frames: list[list[Encoded]] = []
     size = FRAME_BYTES
     for case in cases:
-        if size + len(case[1]) > FRAME_BYTES:
+        if size + len(case.data) > FRAME_BYTES:
             frames.append([])
             size = 0
         frames[-1].append(case)
-        size += len(case[1])
+        size += len(case.data)
     return frames

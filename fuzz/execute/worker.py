@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from fuzz.adapters.build import BuildError
 from fuzz.adapters.target import Attestation, AttestationError, Program, Target, Unavailable
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
 from fuzz.transport import records
-from fuzz.transport.frames import AnswerError, Response, outcome_of
+from fuzz.transport.frames import AnswerError, Answers, Response, outcome_of
 from fuzz.transport.process import EndedError, Ending, Process
 from fuzz.transport.steps import Steps
-
-Encoded = tuple[Case, bytes]
-"""A case and its bytes in the protocol."""
 
 ATTEMPTS = 3
 """A worker that is killed from outside is tried this many times."""
 _RECENT_CASES, _RECENT_BYTES = 256, 1 << 20
 """So many of the calls before a death are kept, to be made again. Kernels that die now and then count calls, or fill
 something up: the planted ones do it within 100."""
+
+
+class Encoded(NamedTuple):
+    """A case on its way to workers."""
+
+    case: Case
+    data: bytes
+    """It in the protocol."""
+    answers: Answers
+    """What targets have answered to it."""
 
 
 class LostError(Exception):
@@ -42,12 +50,12 @@ class _Recent:
     def cases(self) -> tuple[Encoded, ...]:
         return tuple(self._cases)
 
-    def add(self, case: Encoded) -> None:
-        self.calls += 1
-        self._cases.append(case)
-        self._bytes += len(case[1])
+    def add(self, cases: Sequence[Encoded]) -> None:
+        self.calls += len(cases)
+        self._cases.extend(cases)
+        self._bytes += sum(len(each.data) for each in cases)
         while len(self._cases) > _RECENT_CASES or self._bytes > _RECENT_BYTES:
-            self._bytes -= len(self._cases.popleft()[1])
+            self._bytes -= len(self._cases.popleft().data)
 
 
 class Worker:
@@ -78,7 +86,7 @@ class Worker:
         cases, outcomes, before = self._running
         process = self._process
         at = max(len(outcomes) - before, 0 if process is None else process.begun - 1)
-        return cases[at][0] if 0 <= at < len(cases) else None
+        return cases[at].case if 0 <= at < len(cases) else None
 
     @property
     def recent(self) -> Sequence[Encoded]:
@@ -166,19 +174,24 @@ class Worker:
     def _exchange(
         self, process: Process, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int
     ) -> Steps[None]:
-        def take(response: Response) -> None:
-            each = cases[response.position]
-            if response.status == records.NO_MEMORY and self._recent.calls:
-                process.refuse("earlier calls left no memory for this case")
-            outcomes.append(self._outcome(response, each[0], process))
-            self._recent.add(each)
+        def take(responses: Sequence[Response]) -> None:
+            before = len(outcomes)
+            try:
+                for response in responses:
+                    if response.status == records.NO_MEMORY and (self._recent.calls or len(outcomes) > before):
+                        process.refuse("earlier calls left no memory for this case")
+                    outcomes.append(self._outcome(response, cases[response.position], process))
+            finally:
+                if len(outcomes) > before:
+                    first = responses[0].position
+                    self._recent.add(cases[first : first + len(outcomes) - before])
 
-        yield from process.exchange([encoded for _, encoded in cases], take, audits)
+        yield from process.exchange([each.data for each in cases], take, audits)
 
-    def _outcome(self, response: Response, case: Case, process: Process) -> Outcome:
+    def _outcome(self, response: Response, case: Encoded, process: Process) -> Outcome:
         """What the response says; a change that the kernel declares to keep is none. Raises EndedError."""
         try:
-            outcome = outcome_of(response, case, self.target.id)
+            outcome = outcome_of(response, case.case, self.target.id, case.answers)
         except AnswerError as error:
             process.refuse_answer(str(error))
         kept = self.target.kernel.keeps

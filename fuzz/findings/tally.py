@@ -83,7 +83,7 @@ class TargetTally:
             self.not_run_reason = judgement.reason
             return
         self.judged += 1
-        if judgement.verdict.is_finding:
+        if judgement.verdict is not Verdict.PASS and judgement.verdict.is_finding:
             self.findings += 1
         elif judgement.verdict is Verdict.ORACLE_GAVE_UP:
             self.gave_up += 1
@@ -125,7 +125,7 @@ class Tally:
     def count(self, case: Case, judgements: Sequence[Judgement], targets: Mapping[str, Target]) -> None:
         """Count one case on all targets."""
         self.cases += 1
-        ran = list[str]()
+        ran = list[Label]()
         for judgement in judgements:
             target = targets[judgement.target]
             line = self.targets.get(target.id)
@@ -134,15 +134,13 @@ class Tally:
             line.count(case, judgement)
             if judgement.verdict is Verdict.NOT_RUN:
                 continue
-            ran.append(target.id)
+            ran.append(("target", target.id))
             if judgement.law is not None and judgement.law.name in target.kernel.laws:
                 line.twins[judgement.law.name] += 1
             if self.accuracy is not None and judgement.verdict is Verdict.PASS:
                 self._note_accuracy(accuracy_of(case, judgement, target.numerics))
         if ran:
-            visits = self.visits.setdefault(case.op, Counter())
-            visits.update(case.origin.labels)
-            visits.update(("target", target) for target in ran)
+            self.visits.setdefault(case.op, Counter()).update((*case.origin.labels, *ran))
 
     def add(self, later: Tally) -> None:
         """Count what was counted later."""

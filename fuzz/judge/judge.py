@@ -75,18 +75,26 @@ class Judge:
         """`contracts` are those of the targets that will be judged, as far as they are known beforehand."""
         self.case = case
         self.oracle = CaseOracle(values_of(case), contracts)
+        self._passed: dict[tuple[Numerics, int], tuple[Mapping[str, bytes], OutputCheck]] = {}
+        """What passed by a contract, by the identity of the outputs: those of many targets are the same object."""
 
     def judge(self, outcome: Outcome, numerics: Numerics) -> Judgement:
         """The verdict on one target's outcome under the contract that it declared."""
         verdict, reason = self._apart_from_values(outcome)
         if verdict is not None:
             return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=outcome)
+        key = numerics, id(outcome.outputs)
+        if not outcome.changes and key in self._passed:
+            _, worst = self._passed[key]
+            return Judgement(outcome.target, self.case, Verdict.PASS, worst.worst_ratio, worst)
         try:
             worst = self.oracle.check((numerics, self._bits(outcome)))
         except NumericsError as error:
             reason = f"what its kernel declares contradicts the case: {error}"
             return Judgement(outcome.target, self.case, Verdict.NOT_RUN, reason=reason, outcome=outcome)
         verdict, ratio = _BY_CHECK[worst.result], worst.worst_ratio
+        if verdict is Verdict.PASS:
+            self._passed[key] = outcome.outputs, worst
         if verdict is Verdict.PASS and outcome.changes:
             verdict, reason = Verdict.FAIL_PROCESS, _changes_text(outcome.changes)
         shown = None if verdict is Verdict.FAIL_PROCESS else worst
@@ -147,8 +155,9 @@ class EntryJudge:
         self.checked: list[str] = []
         """The targets on which the law was compared."""
         self._refusals: dict[str, str | None] = {}
-        self._differences: dict[object, Difference | None] = {}
-        """What came of the law, by the outputs of case and twin: those of many targets are equal."""
+        self._differences: dict[tuple[int, int], Difference | None] = {}
+        """What came of the law, by the identities of the outputs of case and twin: those of many targets are the same
+        object."""
         self._before = before if entry.check is not None else None
         # A second run of the same case needs no second truth.
         shared = self._before is not None and _are_same(self._before.entry.case, entry.case)
@@ -177,12 +186,14 @@ class EntryJudge:
 
     def queries(self, targets: Iterable[Target]) -> list[Query]:
         """What judging these targets will ask the oracle; some of it may be the same."""
-        every = [
-            self._judge.query(self.outcomes[target.id], target.numerics)
-            for target in targets
-            if self._refusal(target.kernel) is None
-        ]
-        return [query for query in every if query is not None]
+        found: dict[tuple[Numerics, int], Query | None] = {}
+        for target in targets:
+            if self._refusal(target.kernel) is None:
+                outcome = self.outcomes[target.id]
+                key = target.numerics, id(outcome.outputs)
+                if key not in found:
+                    found[key] = self._judge.query(outcome, target.numerics)
+        return [query for query in found.values() if query is not None]
 
     def _refusal(self, kernel: Kernel) -> str | None:
         """Why the case is invalid for that kernel; asked once for all of its targets."""
@@ -199,7 +210,7 @@ class EntryJudge:
         self.checked.append(judgement.target)
         case, name = before.entry.case, judgement.target
         known, got = before.outcomes[name].outputs, self.outcomes[name].outputs
-        key = *known.items(), *got.items()
+        key = id(known), id(got)
         if key not in self._differences:
             expected, leeway = check.expected(case, known), check.leeway(case, known)
             self._differences[key] = first_difference(self.entry.case.outputs, expected, got, leeway)

@@ -136,9 +136,10 @@ class Process:
         return text
 
     def exchange(
-        self, cases: Sequence[bytes], take: Callable[[Response], None], audits: int = records.AUDIT_LAST
+        self, cases: Sequence[bytes], take: Callable[[Sequence[Response]], None], audits: int = records.AUDIT_LAST
     ) -> Steps[None]:
-        """Send the encoded cases as one frame, hand over the responses as they come. Raises EndedError."""
+        """Send the encoded cases as one frame, hand over the responses as they come, some at a time. Raises
+        EndedError."""
         if os.fstat(self._errors.fileno()).st_size > _PRINTED_BYTES:
             self._errors.truncate(0)  # it is appended to: what comes next starts at its beginning
         if self._journal is not None:
@@ -147,8 +148,7 @@ class Process:
         answered = 0
         while answered < len(cases):
             found, error = yield from self._answers(frame, answered)
-            for response in found:
-                take(response)
+            take(found)
             if error is not None:
                 raise error
             answered += len(found)

@@ -50,8 +50,10 @@ class CallLog(Observer):
         for judgement in judgements:
             if judgement.verdict is Verdict.NOT_RUN:
                 continue
-            process = self._processes.setdefault(judgement.target, _Process())
-            if judgement.verdict.is_finding:
+            process = self._processes.get(judgement.target)
+            if process is None:
+                process = self._processes[judgement.target] = _Process()
+            if judgement.verdict is not Verdict.PASS and judgement.verdict.is_finding:
                 calls = (*process.first, *process.latest)
                 # A law's evidence is the case, which was called right before the twin that is judged here.
                 broken = judgement.verdict is Verdict.FAIL_LAW

@@ -100,7 +100,7 @@ class Examiner:
         found.tally.count(entry.case, judgements, self.targets)
         if entry.check is not None and judge.checked:
             found.tally.laws[entry.check.name] += len(judge.checked)
-        failing = [judgement for judgement in judgements if judgement.verdict.is_finding]
+        failing = [each for each in judgements if each.verdict is not Verdict.PASS and each.verdict.is_finding]
         if failing:
             verdicts = {judgement.target: judgement.verdict.value for judgement in judgements}
             found.sightings += [Sighting(judge.evidence(each), each, verdicts) for each in failing]
