@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import FORMATS
 from oracles.enclosure import Mask, Worst
 from oracles.lanes import Lane, Tracks
+from oracles.lazy import lazy
 from oracles.ragged import Ragged, Rows, joined
 from oracles.rounding import half_gaps, round_to
 from oracles.screen import Rounded, reaches
@@ -36,13 +36,13 @@ class Beam:
         self.centre = centre
         self.number = len(block.beams)
 
-    @cached_property
+    @lazy
     def factors(self) -> tuple[float, ...]:
         """What enters the widths under all contracts: see `Allowance`."""
         budget = self.lane.allowed.budget
         return (*self.passage.factors(budget), 1.0 + budget.add, 1.0 - budget.add)
 
-    @cached_property
+    @lazy
     def weight(self) -> tuple[F64, Mask]:
         """Magnitudes and sign bits, for each column or for each element."""
         assert self.lane.op.weight is not None
@@ -105,7 +105,7 @@ class Block:
         """Take an output in. Right values that were given are told apart by their identity."""
         key: object = id(passage)
         if isinstance(passage, Passage):
-            key = lane.track, passage.target, passage.per_row, lane.formed if passage.weighted else None
+            key = lane.track, passage.target.name, passage.per_row, lane.formed.name if passage.weighted else ""
         beam = Beam(lane, passage, self, self._centres.setdefault(key, len(self.origins)))
         if beam.centre == len(self.origins):
             self.origins.append(beam)
@@ -237,29 +237,32 @@ class Near(Block):
     def _pass(
         self, asks: Sequence[Ask], pairs: Pairs, relative: F64, sides: tuple[F64, F64], rows: Rows, tracks: Tracks
     ) -> None:
-        of_pair = [rows.places.slices[ask.pair] for ask in asks]
-        spans = Ragged(rows.places.lengths[[ask.pair for ask in asks]])
+        of_pair = [ask.pair for ask in asks]
+        spans = Ragged(rows.places.lengths[of_pair])
+        at_pair = spans.places_from(rows.places.starts[of_pair])
         widths = _widths(asks, spans, tracks)
-        low, high = (joined([side[each] for each in of_pair]) for side in sides)
+        low, high = (side[at_pair] for side in sides)
         slack = 2 * spans.spread(np.array([ask.beam.lane.allowed.own for ask in asks]))
-        inside = spans.every((low <= widths[0] - slack) & (high <= widths[1] - slack)).tolist()
+        inside = spans.every((low <= widths[0] - slack) & (high <= widths[1] - slack))
         ratios = low / widths[0], high / widths[1]
-        largest = [spans.largest(each).tolist() for each in ratios]
-        passed, at_rows = list[tuple[Ask, int, float]](), list[int]()
-        known: dict[tuple[int, int, int], int] = {}
-        for ask, span, is_inside, below, above in zip(asks, spans.slices, inside, *largest, strict=True):
+        below, above = (spans.largest(each) for each in ratios)
+        # Of equal ratios the first counts, and that side comes first where an output is too small.
+        is_above = below < above
+        worst = np.where(is_above, above, below)
+        chosen = np.where(spans.spread(is_above), ratios[1], ratios[0])
+        in_row = spans.first(chosen == spans.spread(worst))
+        passed, at_rows = list[tuple[Ask, int, float]](), (in_row + spans.starts)[inside]
+        known: dict[tuple[int, bool, int], int] = {}
+        found = zip(asks, inside.tolist(), is_above.tolist(), in_row.tolist(), worst.tolist(), strict=True)
+        for ask, is_inside, side, row, ratio in found:
             if not is_inside:
                 continue
-            # Of equal ratios the first counts, and that side comes first where an output is too small.
-            side = 0 if below >= above else 1
-            row = int(ratios[side][span].argmax()) if span.stop - span.start > 1 else 0
             key = ask.pair, side, row
             if key not in known:
                 at = rows.row(ask.pair, row)
                 place = relative[at].argmax() if side else relative[at].argmin()
                 known[key] = at.start + int(place) - pairs.places.slices[ask.pair].start
-            passed.append((ask, known[key], above if side else below))
-            at_rows.append(span.start + row)
+            passed.append((ask, known[key], ratio))
         self._note(passed, pairs, np.maximum(*widths)[at_rows])
 
     def _note(self, passed: Sequence[tuple[Ask, int, float]], pairs: Pairs, widths: F64) -> None:
@@ -278,7 +281,7 @@ class Near(Block):
 
 def _widths(asks: Sequence[Ask], spans: Ragged, tracks: Tracks) -> tuple[F64, F64]:
     """How far each row of each ask may stray downwards and upwards, joined; as `Allowance.widths`."""
-    shares = joined([tracks.shares[tracks.rows.slices[ask.beam.lane.track]] for ask in asks])
+    shares = tracks.shares[spans.places_from(tracks.rows.starts[[ask.beam.lane.track for ask in asks]])]
     factors = np.array([(*ask.beam.factors, *ask.beam.lane.allowed.ends[ask.contract]) for ask in asks]).T
     down, up, most, least, more, less = factors.repeat(spans.lengths, axis=1)
     below = np.abs(down / np.sqrt((1.0 + more * shares) * most) - 1.0)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from oracles.dtypes import Format, form
+from oracles.lazy import lazy
 from oracles.numerics import Numerics, NumericsError, Summation
 from oracles.rounding import round_to
 
@@ -97,7 +98,7 @@ class RowBudget:
             Term("rsqrt", "2u / (1 - u)" if ulp is None else f"2u * {ulp:g} ulp", self.root),
         )
 
-    @cached_property
+    @lazy
     def overflow(self) -> float:
         """From which on a sum overflows; inf where none does, or none that float64 holds."""
         mantissa, exponent = self.form.overflow

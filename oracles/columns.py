@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import mpmath
 import numpy as np
@@ -20,6 +19,7 @@ from oracles.doubledouble import Real, chosen, exponents, head, stacked, zeroed
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Mask, doubtful, rounded
 from oracles.gradient import SpecialRows
+from oracles.lazy import lazy
 from oracles.numerics import Numerics
 from oracles.operand import RowOperand
 from oracles.precise import Bounds, RowBounds
@@ -66,7 +66,7 @@ class Columns:
         """Absolute budget of the sum: terms that underflow as they enter the accumulator."""
         return len(self.x.values) * underflow(self.accumulator, self.numerics)
 
-    @cached_property
+    @lazy
     def special(self) -> tuple[Mask, Mask, Mask]:
         """(n,) columns that are NaN, that are NaN or infinite, and that are not judged."""
         with np.errstate(all="ignore"):
@@ -88,7 +88,7 @@ class Columns:
             unjudged = ~nan & ~infinite & (bool(rows.any()) | ~(sizes < limit))
         return nan, infinite, unjudged
 
-    @cached_property
+    @lazy
     def scale(self) -> Shift:
         """Exponent by which dy is scaled, in double-double arithmetic and without declared rounding points."""
         if self.x.squares.arithmetic is FLOAT64 or self.numerics.cast == "llama":

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from oracles.dtypes import form
+from oracles.lazy import lazy
 from oracles.summation import Any, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
 
 __all__ = [
@@ -88,12 +89,12 @@ class Numerics:
     def __hash__(self) -> int:
         return self._hash
 
-    @cached_property
+    @lazy
     def _hash(self) -> int:
         # Kept: every judged output looks its contract up several times, and it has many fields.
         return hash(tuple(getattr(self, each.name) for each in fields(self)))
 
-    @cached_property
+    @lazy
     def apart_from_summation(self) -> object:
         """Equal for contracts that differ in nothing but the order of the additions along a row."""
         return tuple(getattr(self, each.name) for each in fields(self) if each.name != "summation")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import mpmath
 import numpy as np
@@ -14,6 +13,7 @@ from oracles.budget import RowBudget
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.enclosure import Mask, canonical
+from oracles.lazy import lazy
 from oracles.numerics import Numerics
 from oracles.precise import RowBounds, add_exactly, count_underflows, row_bounds, sum_of_squares
 from oracles.problem import Problem, ProblemError
@@ -47,17 +47,17 @@ class RowOperand:
             raise ProblemError(f"inputs.{name}: shape {array.shape}, expected {problem.input('x').shape}")
         return RowOperand(canonical(array, problem.axis).astype(np.float64), problem.form_of(name))
 
-    @cached_property
+    @lazy
     def squares(self) -> Squares:
         """Sums of squares for the fast tier."""
         return Squares(self.values, DOUBLE_DOUBLE if self.wide or self.dtype.name == "f64" else FLOAT64)
 
-    @cached_property
+    @lazy
     def negative(self) -> Mask:
         """(rows, n) sign bits."""
         return np.signbit(self.values)
 
-    @cached_property
+    @lazy
     def live(self) -> Live:
         """1.0 where an element is not zero."""
         dead = self.values == 0
@@ -115,7 +115,7 @@ class Weight:
         assert numerics.multiply is not None, "the contract is settled"
         return self.dtype if numerics.offset == "weight" else form(numerics.multiply)
 
-    @cached_property
+    @lazy
     def broken(self) -> Mask | None:
         """Columns whose weight is NaN or infinite; None where none is."""
         wrong = ~np.isfinite(self.values)

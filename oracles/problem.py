@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.dtypes import Format, form
+from oracles.lazy import lazy
 from oracles.numerics import Numerics
 from oracles.rounding import NAMES
 
@@ -47,7 +48,7 @@ class Problem:
         if not (math.isfinite(eps) and eps >= 0):
             raise ProblemError(f"params.eps: must be finite and not negative, not {eps}")
 
-    @cached_property
+    @lazy
     def digest(self) -> str:
         """Identifies the problem in hex."""
         digest = hashlib.sha256(repr((self.op, sorted(self.params.items()), self.structured)).encode())
@@ -57,7 +58,7 @@ class Problem:
             digest.update(array.tobytes())
         return digest.hexdigest()
 
-    @cached_property
+    @lazy
     def lot(self) -> int:
         """32 bits that follow from the data: they choose which passes are confirmed by the precise tier. They take far
         less time than a digest, and problems may share them."""
@@ -77,7 +78,7 @@ class Problem:
         """Format of the input called `name`."""
         return form(NAMES[self.input(name).dtype])
 
-    @cached_property
+    @lazy
     def axis(self) -> int:
         """The normalised axis, counted from the front. Raises `ProblemError` where `x` has no such axis."""
         rank = self.input("x").ndim

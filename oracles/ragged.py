@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.enclosure import Mask
+from oracles.lazy import lazy
 
 Places = NDArray[np.int64]
 
@@ -31,12 +31,12 @@ class Ragged:
         """Segments of so many elements."""
         return Ragged(np.array(list(lengths), dtype=np.int64))
 
-    @cached_property
+    @lazy
     def starts(self) -> Places:
         """The first place of each segment."""
         return self.lengths.cumsum() - self.lengths
 
-    @cached_property
+    @lazy
     def slices(self) -> Sequence[slice]:
         """The places of each segment."""
         starts = self.starts.tolist()
@@ -60,6 +60,15 @@ class Ragged:
             return np.ones(len(self.lengths), bool)
         every: Mask = np.logical_and.reduceat(mask, self.starts)
         return every
+
+    def places_from(self, firsts: Places) -> Places:
+        """The places of segments of the same lengths that begin there, in another array."""
+        return self.spread(firsts - self.starts) + np.arange(int(self.lengths.sum()))
+
+    def first(self, mask: Mask) -> Places:
+        """In each segment the first place where a mask is set, counted from the segment's own; any where it is not."""
+        found = np.append(mask.nonzero()[0], len(mask))
+        return np.minimum(found[np.searchsorted(found, self.starts)] - self.starts, self.lengths - 1)
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
         """One value of each segment, at each of its places."""
@@ -88,4 +97,4 @@ class Rows:
 
 def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Arrays of one dtype one after the other, flat."""
-    return np.concatenate([array.reshape(-1) for array in arrays])
+    return np.concatenate(arrays, axis=None)

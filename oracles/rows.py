@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from oracles import doubledouble
 from oracles.budget import RowBudget
 from oracles.doubledouble import F64, DoubleDouble, Real, exponents, head, not_negative, root, shifted, two_product
 from oracles.enclosure import Mask, any_of
+from oracles.lazy import lazy
 from oracles.ragged import Ragged, joined
 
 CENTRE, LOW_OUTER, LOW_INNER, HIGH_INNER, HIGH_OUTER = range(5)
@@ -91,7 +92,7 @@ class Squares:
     arithmetic: Arithmetic
     _shares: dict[tuple[float, float], F64] = field(default_factory=dict, repr=False, compare=False)
 
-    @cached_property
+    @lazy
     def sums(self) -> Real:
         """(rows,) sums of squares over 4^exponents, within `error` relative; NaN or inf where an input is."""
         if self.arithmetic is DOUBLE_DOUBLE:
@@ -100,7 +101,7 @@ class Squares:
         sums: F64 = np.einsum("ij,ij->i", self.x, self.x)
         return sums
 
-    @cached_property
+    @lazy
     def exponents(self) -> NDArray[np.int64]:
         """(rows,) that of the largest magnitude, see `doubledouble.exponents`; 0 in float64 arithmetic."""
         return exponents(self.x, 1) if self.arithmetic is DOUBLE_DOUBLE else np.zeros(len(self.x), np.int64)
@@ -112,18 +113,18 @@ class Squares:
             return self.exponents
         return np.maximum(self.exponents, max(_LEAST, math.frexp(eps)[1] // 2 + 1 if eps else _LEAST))
 
-    @cached_property
+    @lazy
     def least(self) -> float:
         """Smallest sum of a row that is not zero, or inf; in float64 arithmetic."""
         sums = head(self.sums)
         return float(np.min(sums, where=sums > 0, initial=np.inf))
 
-    @cached_property
+    @lazy
     def largest(self) -> float:
         """Largest sum, in float64 arithmetic; NaN where one is."""
         return float(np.max(head(self.sums), initial=0.0))
 
-    @cached_property
+    @lazy
     def has_zero_row(self) -> bool:
         """Whether the squares of some row add up to nothing."""
         return not bool(head(self.sums).all())
@@ -141,19 +142,19 @@ class Squares:
         """Relative error of `sums` in ulp: n additions in any order of non-negative terms (Higham 2002, 3.1)."""
         return float(self.x.shape[1]) + 4.0
 
-    @cached_property
+    @lazy
     def magnitudes(self) -> F64:
         """(rows, n) |x|."""
         magnitudes: F64 = np.abs(self.x)
         return magnitudes
 
-    @cached_property
+    @lazy
     def smallest(self) -> float:
         """Smallest non-zero magnitude, or inf."""
         smallest: float = np.min(self.magnitudes, where=self.magnitudes > 0, initial=np.inf).item()
         return smallest
 
-    @cached_property
+    @lazy
     def unsafe(self) -> Mask | None:
         """(rows,) where double-double arithmetic on single elements could underflow or overflow; None where nowhere."""
         if self.arithmetic is FLOAT64:

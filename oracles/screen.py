@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import EllipsisType
 from typing import Protocol
 
@@ -19,6 +18,7 @@ from oracles.budget import RowBudget
 from oracles.doubledouble import F64, head
 from oracles.dtypes import Format
 from oracles.enclosure import Mask, Worst
+from oracles.lazy import lazy
 from oracles.rounding import half_gap, half_gap_of, round_to
 from oracles.rows import FLOAT64, Squares
 from oracles.steps import Passage
@@ -53,18 +53,18 @@ class Allowance:
     passage: Passage | None = None
     """The steps that follow; None before it is known which output it is about."""
 
-    @cached_property
+    @lazy
     def ends(self) -> Sequence[tuple[float, float]]:
         """For each contract how far up and down the mean may stray."""
         mean = self.budget.mean
         return [((1.0 + up) * (1.0 + mean) - 1.0, (1.0 - down) * (1.0 - mean) - 1.0) for down, up in self.sums]
 
-    @cached_property
+    @lazy
     def widths(self) -> F64:
         """(2, contracts, rows) downwards and upwards."""
         return self._widths(slice(None))
 
-    @cached_property
+    @lazy
     def first_widths(self) -> Sequence[float]:
         """(contracts,) the larger ones of the first row."""
         widest: list[float] = self._widths(slice(0, 1)).max(axis=0)[:, 0].tolist()
@@ -126,7 +126,7 @@ class Strays:
     low: Mask | None = None
     """True where the output is smaller in magnitude than the exact value."""
 
-    @cached_property
+    @lazy
     def sides(self) -> F64:
         """(2, rows) the largest of each row where the output is too small, and where it is too large."""
         return np.stack([each.max(axis=1) if each.ndim > 1 else each for each in map(self._of_side, (True, False))])
@@ -150,7 +150,7 @@ class Signed:
     """The magnitudes, (rows, n) or (rows,)."""
     negative: Mask
 
-    @cached_property
+    @lazy
     def nan(self) -> Mask | None:
         """Elements that are NaN; None where none is."""
         nan = np.isnan(self.values)
@@ -172,7 +172,7 @@ class Centre(Signed):
     """A lower bound of the values that are not zero, and of the products on the way to them."""
     form: Format
 
-    @cached_property
+    @lazy
     def rounded(self) -> F64:
         """The values rounded once."""
         return round_to(self.values, self.form)

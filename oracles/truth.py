@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal
 
 import mpmath
@@ -16,6 +15,7 @@ from oracles.batch import Answer, Asked, Query, certain
 from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, head
 from oracles.enclosure import Comparison, Enclosure, Mask, Worst, canonical, compare, is_blunt, passes, worst_pass
+from oracles.lazy import lazy
 from oracles.numerics import Numerics, NumericsError
 from oracles.ops import OpProblem, load
 from oracles.precise import START, Bounds, conforms, stable
@@ -178,8 +178,9 @@ class Truth:
             return None
         numerics, received = query
         decisive, of_decisive = "", worst[0]
-        for name, lot, each in zip(received.values, lots(tuple(received.values), numerics), worst, strict=True):
-            if (self.problem.lot ^ lot) % self._one_in[name] == 0:
+        drawn = zip(self._one_in.items(), lots(self._outputs, numerics), worst, strict=True)
+        for (name, one_in), lot, each in drawn:
+            if (self.problem.lot ^ lot) % one_in == 0:
                 try:
                     self._confirm_pass(name, numerics, each, received.values[name])
                 except OracleDisagreement as error:
@@ -188,7 +189,11 @@ class Truth:
                 decisive, of_decisive = name, each
         return self._passed(decisive, of_decisive, received.values[decisive])
 
-    @cached_property
+    @lazy
+    def _outputs(self) -> tuple[str, ...]:
+        return tuple(self.problem.outputs)
+
+    @lazy
     def _one_in(self) -> Mapping[str, int]:
         """Of how many passes of an output one is confirmed by the precise tier."""
         return {name: SAMPLE + self.op.cost(name) for name in self.problem.outputs}

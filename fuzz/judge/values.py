@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from numpy.typing import NDArray
 
 from fuzz.base.case import Case
 from fuzz.base.dtypes import from_bits
+from fuzz.base.lazy import lazy
 from oracles.numerics import Numerics
 from oracles.problem import Problem
 from oracles.screen import Received
@@ -51,7 +52,7 @@ class Values:
     digest: str = ""
     """What its sender calls it by, in a message to the oracle's process."""
 
-    @cached_property
+    @lazy
     def problem(self) -> Problem:
         """The same for the oracle."""
         return Problem(
@@ -90,7 +91,7 @@ class CaseOracle:
         self.known: dict[Query, OutputCheck | OracleDisagreement] = {}
         """What was judged already, by itself or in a batch; or the error that came of it."""
 
-    @cached_property
+    @lazy
     def truth(self) -> Truth:
         """Formed when a value is judged: of what is only ever rejected, the op may know none."""
         return Truth(self.values.problem, self._contracts)
