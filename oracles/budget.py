@@ -101,8 +101,7 @@ class RowBudget:
     @lazy
     def overflow(self) -> float:
         """From which on a sum overflows; inf where none does, or none that float64 holds."""
-        mantissa, exponent = self.form.overflow
-        return math.inf if self.exact_range else float(np.ldexp(float(mantissa), exponent))
+        return math.inf if self.exact_range else self.form.limit
 
 
 def sum_budget(form: Format, chain: int, structured: bool) -> tuple[float, float, bool]:

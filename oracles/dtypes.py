@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from oracles.lazy import lazy
 
 
 class DtypeError(ValueError):
     """A dtype name that the oracle does not know. The message starts with the name of the field at fault."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Format:
-    """A binary floating-point format with gradual underflow."""
+    """A binary floating-point format with gradual underflow. There is one of each, told from others by its identity."""
 
     name: str
     itemsize: int
@@ -26,27 +29,27 @@ class Format:
     infinities: bool = True
     """False: the format has NaN but no infinity (e4m3), so what overflows becomes NaN."""
 
-    @property
+    @lazy
     def u(self) -> float:
         """Unit roundoff: largest relative error of rounding to nearest a number in the normal range."""
         return 2.0**-self.precision
 
-    @property
+    @lazy
     def tiny(self) -> float:
         """Smallest normal number."""
         return 2.0**self.emin
 
-    @property
+    @lazy
     def eta(self) -> float:
         """Spacing of the subnormal numbers; also the smallest positive one."""
         return 2.0 ** (self.emin - self.precision + 1)
 
-    @property
+    @lazy
     def half_eta(self) -> float:
         """Largest absolute error of a rounding that underflows. In f64 this underflows itself and is rounded up."""
         return self.eta / 2 or self.eta
 
-    @property
+    @lazy
     def overflow(self) -> tuple[int, int]:
         """Smallest magnitude that rounds past `max`, as (mantissa, exponent): mantissa * 2^exponent.
 
@@ -54,6 +57,15 @@ class Format:
         """
         mantissa, exponent = _integer(self.max, self.precision)
         return 2 * mantissa + 1, exponent - 1
+
+    @lazy
+    def limit(self) -> float:
+        """The same as a float; inf where it is none."""
+        mantissa, exponent = self.overflow
+        try:
+            return math.ldexp(float(mantissa), exponent)
+        except OverflowError:
+            return math.inf
 
 
 def _integer(value: float, precision: int) -> tuple[int, int]:
