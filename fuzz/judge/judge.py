@@ -75,17 +75,18 @@ class Judge:
         """`contracts` are those of the targets that will be judged, as far as they are known beforehand."""
         self.case = case
         self.oracle = CaseOracle(values_of(case), contracts)
-        self._passed: dict[tuple[Numerics, int], tuple[Mapping[str, bytes], OutputCheck]] = {}
-        """What passed by a contract, by the identity of the outputs: those of many targets are the same object."""
+        self._passed: dict[tuple[int, int], tuple[Numerics, Mapping[str, bytes], OutputCheck]] = {}
+        """What passed, by the identities of contract and outputs, which are held here: those of many targets are the
+        same objects."""
 
     def judge(self, outcome: Outcome, numerics: Numerics) -> Judgement:
         """The verdict on one target's outcome under the contract that it declared."""
         verdict, reason = self._apart_from_values(outcome)
         if verdict is not None:
             return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=outcome)
-        key = numerics, id(outcome.outputs)
+        key = id(numerics), id(outcome.outputs)
         if not outcome.changes and key in self._passed:
-            _, worst = self._passed[key]
+            _, _, worst = self._passed[key]
             return Judgement(outcome.target, self.case, Verdict.PASS, worst.worst_ratio, worst)
         try:
             worst = self.oracle.check((numerics, self._bits(outcome)))
@@ -94,7 +95,7 @@ class Judge:
             return Judgement(outcome.target, self.case, Verdict.NOT_RUN, reason=reason, outcome=outcome)
         verdict, ratio = _BY_CHECK[worst.result], worst.worst_ratio
         if verdict is Verdict.PASS:
-            self._passed[key] = outcome.outputs, worst
+            self._passed[key] = numerics, outcome.outputs, worst
         if verdict is Verdict.PASS and outcome.changes:
             verdict, reason = Verdict.FAIL_PROCESS, _changes_text(outcome.changes)
         shown = None if verdict is Verdict.FAIL_PROCESS else worst
@@ -186,11 +187,11 @@ class EntryJudge:
 
     def queries(self, targets: Iterable[Target]) -> list[Query]:
         """What judging these targets will ask the oracle; some of it may be the same."""
-        found: dict[tuple[Numerics, int], Query | None] = {}
+        found: dict[tuple[int, int], Query | None] = {}
         for target in targets:
             if self._refusal(target.kernel) is None:
                 outcome = self.outcomes[target.id]
-                key = target.numerics, id(outcome.outputs)
+                key = id(target.numerics), id(outcome.outputs)
                 if key not in found:
                     found[key] = self._judge.query(outcome, target.numerics)
         return [query for query in found.values() if query is not None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
 from fuzz.base.case import Case
 from fuzz.base.dtypes import NUMPY_DTYPE, from_bits
-from fuzz.base.outcome import Outcome, Status
+from fuzz.base.outcome import Change, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
 from fuzz.judge.batch import asked_of, settle
 from fuzz.judge.judge import EntryJudge, Judge
@@ -100,3 +102,20 @@ def test_a_run_that_passes_needs_no_digest_of_its_case() -> None:
     assert judgement.verdict is Verdict.PASS
     assert "digest" not in vars(case)
     assert judgement.case == case.digest
+
+
+def test_outputs_that_passed_once_are_judged_with_what_else_is_said_of_a_run() -> None:
+    case = plain(9, 2)
+    judge, outputs, passed = Judge(case), {"y": _bits(case, _right(case))}, Numerics()
+    plainly = Outcome("c-k@native", Status.RAN, outputs)
+    changed = replace(plainly, changes=(Change("signals", "another handler"),))
+    unwritten = replace(plainly, unwritten=(Unwritten("y", 0, 1),))
+    seen = [plainly, changed, unwritten, replace(plainly, target="c-k@native:O0")]
+    judgements = [judge.judge(each, passed) for each in seen]
+    wanted = [Verdict.PASS, Verdict.FAIL_PROCESS, Verdict.FAIL_UNWRITTEN, Verdict.PASS]
+    assert [each.verdict for each in judgements] == wanted
+    assert [each.target for each in judgements] == [each.target for each in seen]
+    assert judgements[3] == replace(judgements[0], target="c-k@native:O0")
+    assert replace(judgements[3], target="") == replace(Judge(case).judge(seen[3], passed), target="")
+    worse = {"y": _bits(case, 2 * _right(case))}
+    assert judge.judge(Outcome("c-k@native", Status.RAN, worse), passed).verdict is Verdict.FAIL_NUMERIC

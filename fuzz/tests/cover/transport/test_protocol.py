@@ -12,11 +12,12 @@ import pytest
 from fuzz.adapters.build import Builder
 from fuzz.adapters.target import AttestationError, Target
 from fuzz.base.case import Case, Layout, Output, Tensor
+from fuzz.base.outcome import Outcome, Unwritten
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import Run, a_case, c_program
 from fuzz.tests.conftest import HANG_S
 from fuzz.transport import records
-from fuzz.transport.frames import FrameError, encode_case, encode_frame
+from fuzz.transport.frames import AnswerError, FrameError, Response, encode_case, encode_frame, outcome_of
 from fuzz.transport.steps import taken
 
 SEES = """
@@ -119,3 +120,20 @@ def test_an_attestation_is_held_to_its_target(make_target: Callable[[str], Targe
     assert program.attested(hello).digest == program.digest
     with pytest.raises(AttestationError, match="code 0000 was requested"):
         replace(program, digest="0000").attested(hello)
+
+
+def test_equal_answers_to_one_case_have_the_same_outputs() -> None:
+    case = a_case()
+    bits, known = case.inputs["x"].bits, list[tuple[bytes, dict[str, bytes]]]()
+
+    def answered(payload: bytes, status: int = records.RAN, unwrittens: int = 0) -> Outcome:
+        return outcome_of(Response(0, status, 0, 0, -1, -1, 0, 0, unwrittens, 0, 0, payload), case, "t", known)
+
+    first, other = answered(bits), answered(bytes(len(bits)))
+    poisoned = answered(bits + records.UNWRITTEN.pack(1, 3, 1), unwrittens=1)
+    assert answered(bytes(bytearray(bits))).outputs is first.outputs
+    assert answered(bytes(len(bits))).outputs is other.outputs
+    assert (first.outputs, other.outputs) == ({"y": bits}, {"y": bytes(len(bits))})
+    assert (poisoned.outputs, poisoned.unwritten) == ({"y": bits}, (Unwritten("y", 3, 1),))
+    with pytest.raises(AnswerError):
+        answered(bits[:-1])
