@@ -11,8 +11,8 @@ from itertools import combinations
 from typing import Final, Literal
 
 from fuzz.base.errors import UsageError
-from fuzz.base.lazy import lazy
 from fuzz.base.text import printable
+from oracles.lazy import lazy
 
 ITEMSIZE: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 """The bytes of one element of each dtype."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fuzz.base.case import ITEMSIZE, Case, Guard, Origin
-from fuzz.base.lazy import lazy
 from fuzz.base.op import OPS
+from oracles.lazy import lazy
 
 EPS = tuple(
     float(np.float32(e)) for e in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)

@@ -121,4 +121,5 @@ class Outcome:
     """Plain words, for every status but RAN and FAULT: one line, whatever the kernel wrote or raised."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "detail", printable(self.detail))
+        if self.detail:
+            object.__setattr__(self, "detail", printable(self.detail))

@@ -14,7 +14,6 @@ import numpy as np
 from fuzz.base.case import Case, CaseError, Layout, Origin, Output, Shard, Tensor
 from fuzz.base.draw import GIVEN, Draw, Frame, Given, Part, Placement
 from fuzz.base.dtypes import from_bits
-from fuzz.base.lazy import lazy
 from fuzz.base.memory import overlapping, shift
 from fuzz.base.op import OPS, Op, adjacent_extent
 from fuzz.generate.coverage import Labels, labels_of, placed_labels
@@ -22,6 +21,7 @@ from fuzz.generate.given import RANDOM
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.menus import PLACED, is_structured
 from fuzz.generate.values import Contents, filled_in
+from oracles.lazy import lazy
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fuzz.base.case import Case
 from fuzz.base.dtypes import from_bits
-from fuzz.base.lazy import lazy
+from oracles.lazy import lazy
 from oracles.numerics import Numerics
 from oracles.problem import Problem
 from oracles.screen import Received
