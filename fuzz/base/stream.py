@@ -24,26 +24,47 @@ _ROLLS = 128
 """A Dice has so many: more than a sketch and the operands of any op ask for, which is about 100."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND, _THIRD = np.uint64(30), np.uint64(27), np.uint64(31)
+_FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_AT_ONCE = 4096
+"""Words are mixed so many at a time, which stay in the nearest cache: 20,000 take a third of the time."""
+_SIXTEEN, _THIRTY_TWO = np.uint64(16), np.uint64(32)
 _EVEN_FIELDS = np.uint64(0x0000FFFF0000FFFF)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _IRWIN_HALL_MEAN = 8 * 32767.5
 _IRWIN_HALL_SCALE = 1.0 / math.sqrt(8 * (2**32 - 1) / 12)  # sqrt is correctly rounded everywhere
 
 
-def _mix(words: Words) -> Words:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection of 64-bit words."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+def _mixed(words: Words) -> Words:
+    """The words, each put twice through the finaliser of SplitMix64 (Steele, Lea and Flood 2014), in place: a bijection
+    of 64-bit words."""
+    scratch = np.empty(min(words.size, _AT_ONCE), np.uint64)
+    for start in range(0, words.size, _AT_ONCE):
+        part = words[start : start + _AT_ONCE]
+        shifted = scratch[: part.size]
+        for _ in range(2):
+            part ^= np.right_shift(part, _FIRST, out=shifted)
+            part *= _FIRST_FACTOR
+            part ^= np.right_shift(part, _SECOND, out=shifted)
+            part *= _SECOND_FACTOR
+            part ^= np.right_shift(part, _THIRD, out=shifted)
+    return words
 
 
 def _normal(words: Words) -> Reals:
     """A number of mean 0 and variance 1 for every two words: sums of eight 16-bit uniforms (Irwin-Hall)."""
-    # Two fields of a word at a time, in the halves of another one: much quicker than a sum of eight along an axis.
-    halves = (words & _EVEN_FIELDS) + ((words >> np.uint64(16)) & _EVEN_FIELDS)
-    halves = halves[0::2] + halves[1::2]
-    sums: Reals = ((halves & _LOW_HALF) + (halves >> np.uint64(32))).astype(np.float64)
-    return (sums - _IRWIN_HALL_MEAN) * _IRWIN_HALL_SCALE
+    numbers = np.empty(words.size // 2)
+    for start in range(0, words.size, _AT_ONCE):
+        part, sums = words[start : start + _AT_ONCE], numbers[start // 2 : (start + _AT_ONCE) // 2]
+        # Two fields of a word at a time, in the halves of another one: much quicker than a sum of eight along an axis.
+        fields = part >> _SIXTEEN
+        fields &= _EVEN_FIELDS
+        fields += part & _EVEN_FIELDS
+        halves = fields[0::2] + fields[1::2]
+        sums[:] = (halves & _LOW_HALF) + (halves >> _THIRTY_TWO)
+        sums -= _IRWIN_HALL_MEAN
+        sums *= _IRWIN_HALL_SCALE
+    return numbers
 
 
 Asked = tuple[int, int]
@@ -65,7 +86,8 @@ class Ahead:
         counts = [count for _, count in asks]
         ramp = np.arange(1, max(counts) + 1, dtype=np.uint64) * _GOLDEN
         keys = np.repeat(np.array([key for key, _ in asks], np.uint64), counts)
-        drawn = _mix(_mix(np.concatenate([ramp[:count] for count in counts]) + keys))
+        keys += np.concatenate([ramp[:count] for count in counts])
+        drawn = _mixed(keys)
         at = 0
         numbers = _normal(drawn[: 2 * sum(count for _, count in normals)])
         for key, count in normals:
@@ -108,7 +130,9 @@ class Stream:
         if ready is not None:
             return ready
         counters = np.arange(1, count + 1, dtype=np.uint64)
-        return _mix(_mix(counters * _GOLDEN + np.uint64(self.key)))
+        counters *= _GOLDEN
+        counters += np.uint64(self.key)
+        return _mixed(counters)
 
     def uniform(self, count: int) -> Reals:
         """`count` multiples of 2**-53, uniform on [0, 1)."""
@@ -153,3 +177,9 @@ def dice_of(stream: Stream, count: int) -> list[Dice]:
     """So many dice with rolls of their own: much cheaper than one by one."""
     words = stream.words(count * _ROLLS).tolist()
     return [Dice(stream, words[place * _ROLLS : (place + 1) * _ROLLS]) for place in range(count)]
+
+
+def dice_each(streams: Sequence[Stream]) -> list[Dice]:
+    """The dice of each stream, drawn together."""
+    ahead = Ahead(words=[(stream.key, _ROLLS) for stream in streams])
+    return [Dice(Stream(stream.key, ahead)) for stream in streams]

@@ -15,8 +15,9 @@ Move = Callable[[Layout, int, Stream], Layout]
 
 def placed(layout: Layout, itemsize: int, alignment: int) -> Layout:
     """The layout at the smallest offset that puts its first element at `alignment` modulo 64 bytes."""
-    candidates = (replace(layout, offset=offset) for offset in range(CACHE_LINE // itemsize))
-    return next(candidate for candidate in candidates if candidate.alignment(itemsize) == alignment)
+    steps, first = CACHE_LINE // itemsize, alignment // itemsize
+    offset = first + layout.lowest if layout.guard == "before" else -(first + layout.extent + layout.lowest)
+    return replace(layout, offset=offset % steps)
 
 
 def distinct(layout: Layout) -> bool:

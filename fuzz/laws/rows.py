@@ -49,12 +49,14 @@ def _grid(case: Case) -> tuple[int, ...]:
     return case.inputs["x"].layout.shape
 
 
-def _axis_of(case: Case, name: str) -> int | None:
-    """The axis along which a tensor has the rows; None where it has no part in them, as weights and dw."""
-    axis, role = row_axis(case), OPS[case.op].operand(name).role
-    if axis is None or role == "columns":
-        return None
-    return axis if role == "grid" else axis - (axis > int(case.params["axis"]))
+def _axes(case: Case) -> dict[str, int]:
+    """The axis along which each tensor has the rows; without those that have no part in them, as weights and dw."""
+    axis = row_axis(case)
+    if axis is None:
+        return {}
+    of_role = {"grid": axis, "rows": axis - (axis > int(case.params["axis"]))}
+    roles = {name: OPS[case.op].operand(name).role for name in case.tensors}
+    return {name: of_role[role] for name, role in roles.items() if role in of_role}
 
 
 def _extent(case: Case) -> int:
@@ -102,17 +104,15 @@ def _picked_bits(tensor: Tensor | Output, bits: bytes, axis: int, rows: Rows) ->
 
 def _law(name: str, summary: str, applies: Callable[[Case], bool], pick: Pick, tickets: int = 1) -> Law:
     def twin(case: Case, stream: Stream) -> Case:
-        rows = pick(case, stream)
+        rows, axes = pick(case, stream), _axes(case)
 
         def layout_of(name: str, tensor: Tensor | Output) -> Layout:
-            axis = _axis_of(case, name)
-            if axis is None:
+            if name not in axes:
                 return tensor.layout
-            return _picked_layout(tensor.layout, axis, rows, ITEMSIZE[tensor.dtype])
+            return _picked_layout(tensor.layout, axes[name], rows, ITEMSIZE[tensor.dtype])
 
         def bits_of(name: str, tensor: Tensor) -> bytes:
-            axis = _axis_of(case, name)
-            return tensor.bits if axis is None else _picked_bits(tensor, tensor.bits, axis, rows)
+            return _picked_bits(tensor, tensor.bits, axes[name], rows) if name in axes else tensor.bits
 
         inputs = {n: Tensor(t.dtype, layout_of(n, t), bits_of(n, t)) for n, t in case.inputs.items()}
         outputs = {n: replace(output, layout=layout_of(n, output)) for n, output in case.outputs.items()}
@@ -120,11 +120,10 @@ def _law(name: str, summary: str, applies: Callable[[Case], bool], pick: Pick, t
 
     def expected(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
         rows = pick(case, stream)
-        axes = {name: _axis_of(case, name) for name in case.outputs}
         return {
             name: _picked_bits(case.outputs[name], outputs[name], axis, rows)
-            for name, axis in axes.items()
-            if axis is not None
+            for name, axis in _axes(case).items()
+            if name in case.outputs
         }
 
     return Law(name, summary, applies, twin, expected, tickets=tickets)
@@ -132,8 +131,7 @@ def _law(name: str, summary: str, applies: Callable[[Case], bool], pick: Pick, t
 
 def _with_rows(case: Case) -> list[tuple[Tensor | Output, int]]:
     """The tensors that have rows, each with their axis."""
-    axes = [(tensor, _axis_of(case, name)) for name, tensor in case.tensors.items()]
-    return [(tensor, axis) for tensor, axis in axes if axis is not None]
+    return [(case.tensors[name], axis) for name, axis in _axes(case).items()]
 
 
 def _has_distinct_rows(case: Case) -> bool:

@@ -12,14 +12,14 @@ process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from fuzz.adapters.target import TargetId
 from fuzz.base.capability import Capability
 from fuzz.base.draw import Draw
-from fuzz.base.stream import Dice, Stream
+from fuzz.base.stream import Dice, Stream, dice_each
 from fuzz.base.verdict import Verdict
 from fuzz.generate.relatives import CHANGES, filled
 from fuzz.generate.search import Proposal
@@ -91,20 +91,51 @@ class _Climb:
     """What is known of one kernel."""
 
     elites: dict[Cell, Elite] = field(default_factory=dict)
+    weights: dict[Cell, float] = field(default_factory=dict)
+    """How likely each elite is chosen, in the same order. Kept: it is asked for far more often than it changes."""
+    sizes: dict[int, list[Cell]] = field(default_factory=dict)
+    """The cells of each size class, in the same order."""
     failures: dict[Cell, int] = field(default_factory=dict)
     """The number of relatives made of an elite since it became the worst."""
     wins: dict[str, int] = field(default_factory=dict)
     tries: dict[str, int] = field(default_factory=dict)
     """By the name of a change, `wins` counts the relatives that were worse than their elite, and `tries` counts all."""
 
+    def keep(self, elite: Elite) -> None:
+        """Have it in place of the one of its cell, if it is worse."""
+        known = self.elites.get(elite.cell)
+        if known is None:
+            self.sizes.setdefault(_size_class(elite.draw.n), []).append(elite.cell)
+        if known is None or elite.ratio > known.ratio:
+            self.elites[elite.cell] = elite
+            self.failures[elite.cell] = 0
+            self._weigh(elite)
+
+    def count(self, attempt: Attempt) -> None:
+        """Count what became of a relative."""
+        cell, change = attempt.cell, attempt.change
+        self.failures[cell] = self.failures.get(cell, 0) + 1
+        self.tries[change] = self.tries.get(change, 0) + 1
+        self.wins[change] = self.wins.get(change, 0) + attempt.worse
+        if cell in self.elites:
+            self._weigh(self.elites[cell])
+
+    def _weigh(self, elite: Elite) -> None:
+        """By how much is to be hoped of it."""
+        promise = elite.ratio * _PATIENCE / (_PATIENCE + self.failures[elite.cell])
+        self.weights[elite.cell] = promise**_SHARPNESS + 1e-9
+
     def change(self, dice: Dice) -> str:
         """One of the changes, the more likely the more often it made a case worse."""
-        rates = [(name, (1 + self.wins.get(name, 0)) / (2 + self.tries.get(name, 0))) for name in CHANGES]
-        return _weighted(rates, dice)
+        return _weighted({name: (1 + self.wins.get(name, 0)) / (2 + self.tries.get(name, 0)) for name in CHANGES}, dice)
 
-    def promise(self, elite: Elite) -> float:
-        """How much is to be hoped of it."""
-        return elite.ratio * _PATIENCE / (_PATIENCE + self.failures.get(elite.cell, 0))
+    def chosen(self, dice: Dice) -> Elite:
+        """The more promising, the likelier; now and then of one size class alone: short rows are the worst of most
+        kernels, and must not hide the long ones."""
+        weights = self.weights
+        if dice.one_in(_ASIDE):
+            weights = {cell: weights[cell] for cell in self.sizes[dice.pick(sorted(self.sizes))]}
+        return self.elites[_weighted(weights, dice)]
 
 
 Make = Callable[[Sequence[Proposal]], Sequence[Made | None]]
@@ -160,25 +191,19 @@ class Guide:
             assert isinstance(lesson, Elite | Attempt)
             climb = self._climbs.setdefault(lesson.kernel, _Climb())
             if isinstance(lesson, Elite):
-                known = climb.elites.get(lesson.cell)
-                if known is None or lesson.ratio > known.ratio:
-                    climb.elites[lesson.cell] = lesson
-                    climb.failures[lesson.cell] = 0
+                climb.keep(lesson)
             else:
-                climb.failures[lesson.cell] = climb.failures.get(lesson.cell, 0) + 1
-                climb.tries[lesson.change] = climb.tries.get(lesson.change, 0) + 1
-                climb.wins[lesson.change] = climb.wins.get(lesson.change, 0) + lesson.worse
+                climb.count(lesson)
                 self._success += (lesson.worse - self._success) / _MEMORY
 
     def relatives(self, turn: int, make: Make) -> list[Relative]:
         """Cases near the worst ones, for each kernel in turn: the fewer the less they helped of late."""
         kernels = list(self._climbs)
         count = max(_LEAST, round(RELATIVES * min(1.0, self._success / _HOPE))) if kernels else 0
-        tries = []
-        for place in range(count):
+        tries, streams = [], [Stream(self._seed).child(f"relative {place} of turn {turn}") for place in range(count)]
+        for place, dice in enumerate(dice_each(streams)):
             climb = self._climbs[kernels[(turn * RELATIVES + place) % len(kernels)]]
-            dice = Dice(Stream(self._seed).child(f"relative {place} of turn {turn}"))
-            tries.append(_Try(climb, _chosen(climb, dice), dice, place))
+            tries.append(_Try(climb, climb.chosen(dice), dice, place))
         first = make([each.proposal() for each in tries]) if tries else ()
         mades = [made or each.again(make) for made, each in zip(first, tries, strict=True)]
         return [Relative(m, each.elite, each.change) for m, each in zip(mades, tries, strict=True) if m is not None]
@@ -223,21 +248,11 @@ def _size_class(n: int) -> int:
     return n.bit_length() // 2
 
 
-def _chosen(climb: _Climb, dice: Dice) -> Elite:
-    """The more promising, the likelier; now and then of one size class alone: short rows are the worst of most kernels,
-    and must not hide the long ones."""
-    elites = list(climb.elites.values())
-    if dice.one_in(_ASIDE):
-        size = dice.pick(sorted({_size_class(elite.draw.n) for elite in elites}))
-        elites = [elite for elite in elites if _size_class(elite.draw.n) == size]
-    return _weighted([(elite, climb.promise(elite) ** _SHARPNESS + 1e-9) for elite in elites], dice)
-
-
-def _weighted(options: Sequence[tuple[_T, float]], dice: Dice) -> _T:
+def _weighted(weights: Mapping[_T, float], dice: Dice) -> _T:
     """One of them, by its weight."""
-    left = dice.below(2**20) / 2**20 * sum(weight for _, weight in options)
-    for option, weight in options:
+    left = dice.below(2**20) / 2**20 * sum(weights.values())
+    for option, weight in weights.items():
         left -= weight
         if left < 0:
             return option
-    return options[-1][0]
+    return option
