@@ -83,7 +83,7 @@ class Layout:
 
     @lazy
     def _reach(self) -> tuple[int, int]:
-        if self.size == 0:
+        if 0 in self.shape:
             return 0, 0
         lowest = highest = 0
         for extent, stride in zip(self.shape, self.strides, strict=True):
@@ -96,8 +96,9 @@ class Layout:
     @property
     def place(self) -> tuple[int, int]:
         """First element of the storage and the one after its last, counted from the guard page."""
-        start = self.offset if self.guard == "before" else -(self.extent + self.offset)
-        return start, start + self.extent
+        _, extent = self._reach
+        start = self.offset if self.guard == "before" else -(extent + self.offset)
+        return start, start + extent
 
     def relation(self, other: Layout) -> Relation:
         """How this storage lies to another one at the same guard page, for elements of one size."""
@@ -228,8 +229,9 @@ class Case:
     def meetings(self) -> Iterator[tuple[str, str, Relation]]:
         """Every output that has memory in common with an input: the two names and how they lie to each other."""
         for name, output in self.outputs.items():
-            for other, tensor in self.inputs.items():
-                if output.alias is None or self.home(other) != self.home(output.alias):
+            home = self.home(output.alias)
+            for other, tensor in self.inputs.items() if home is not None else ():
+                if self.home(other) != home:
                     continue
                 relation = output.layout.relation(tensor.layout)
                 if relation != "apart":

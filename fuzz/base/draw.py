@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -144,6 +145,7 @@ class Draw:
         return replace(self, parts=tuple(replace(p, alias=None, shift=None) if p.alias in names else p for p in left))
 
 
+@lru_cache(maxsize=1 << 12)
 def spread_over(rows: int, axes: int) -> tuple[int, ...]:
     """Extents of so many axes whose product is `rows`, none much larger than it must be; without axes there is one."""
     factors = []

@@ -30,9 +30,11 @@ SMALLEST_NORMAL: Mapping[str, float] = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32
 
 def quantise(values: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:
     """Round to nearest even into `dtype`; a finite value beyond its range becomes its largest number."""
+    if dtype == "f64":
+        return values.copy()
     largest = LARGEST[dtype]
-    finite = np.isfinite(values)
-    bounded = np.where(finite, np.clip(values, -largest, largest), values)
+    bounded = np.minimum(np.maximum(values, -largest), largest)
+    np.copyto(bounded, values, where=~np.isfinite(values))
     if dtype == "bf16":
         # The cast of ml_dtypes goes through float32 in some versions, and would round twice.
         bounded = round_to(bounded, form("bf16"))

@@ -145,7 +145,11 @@ class Stream:
 
     def integers(self, count: int, low: int, high: int) -> NDArray[np.int64]:
         """`count` integers, low <= i <= high. The bias of the reduction is below 2**-40 for ranges under 2**24."""
-        return (self.words(count) % np.uint64(high - low + 1)).astype(np.int64) + low
+        words, span = self.words(count), high - low + 1
+        # A division takes ten times as long as a mask, which leaves the same of a power of two.
+        reduced = words & np.uint64(span - 1) if span & (span - 1) == 0 else words % np.uint64(span)
+        found = reduced.view(np.int64)
+        return found + low if low else found
 
 
 def child_key(key: int, label: str) -> int:

@@ -96,8 +96,11 @@ _KINDS = 4
 @recipe("rows of up to four recipes side by side", structured=True)
 def _mixed_rows(spec: RowSpec, stream: Stream) -> Reals:
     kinds = [_MIXED[i] for i in stream.child("kinds").integers(_KINDS, 0, len(_MIXED) - 1).tolist()]
-    parts = [RECIPES[kind].fill(spec, stream.child(kind)).reshape(spec.rows, spec.n) for kind in kinds]
     chosen = stream.child("chosen").integers(spec.rows, 0, _KINDS - 1)
     chosen[:_KINDS] = np.arange(_KINDS)[: spec.rows]
-    mixed: Reals = np.stack(parts)[chosen, np.arange(spec.rows)]
+    of_rows = np.array(kinds)[chosen]
+    mixed = np.empty((spec.rows, spec.n))
+    for kind in dict.fromkeys(of_rows.tolist()):  # what no row has need not be drawn
+        values = RECIPES[kind].fill(spec, stream.child(kind)).reshape(spec.rows, spec.n)
+        np.copyto(mixed, values, where=(of_rows == kind)[:, None])
     return mixed

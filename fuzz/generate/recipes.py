@@ -143,7 +143,7 @@ def positions(spec: RowSpec, stream: Stream) -> NDArray[np.int64]:
     kind = stream.child("position class").integers(spec.rows, 0, 3)
     anywhere = stream.child("position").integers(spec.rows, 0, spec.n - 1)
     near_end = spec.n - 1 - stream.child("near end").integers(spec.rows, 0, min(spec.n, 64) - 1)
-    return np.choose(kind, [np.zeros_like(kind), np.full_like(kind, spec.n - 1), near_end, anywhere])
+    return np.where(kind == 3, anywhere, np.where(kind == 2, near_end, kind * (spec.n - 1)))
 
 
 def _place(values: Reals, spec: RowSpec, columns: NDArray[np.int64], what: Reals) -> Reals:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
-from fuzz.base.stream import Stream
+from fuzz.base.stream import Stream, child_key
 from fuzz.laws.law import Law, LawCheck
 from fuzz.laws.placement import ALIGNMENT, IN_PLACE, LAYOUT, SURROUNDINGS
 from fuzz.laws.rows import BATCH_APPEND, BATCH_SUBSET, ROW_PERMUTATION
@@ -77,7 +77,7 @@ def _key(case: Case) -> int:
     origin = case.origin
     if not origin.place:
         return int(case.digest[:16], 16)
-    return Stream(origin.seed).child(origin.place).key
+    return child_key(origin.seed, origin.place)
 
 
 def _applies(law: Law, case: Case) -> bool:

@@ -59,19 +59,19 @@ class _Span:
 
 def _powers(case: Case) -> range:
     """Every k that the law holds for."""
-    normalised = _span(_normalised(case))
+    spans = {name: _span(_values(case.inputs[name])) for name in _INPUTS if name in case.inputs}
+    normalised = _span(_sum(case)) if "residual" in case.inputs else spans["x"]
     if normalised is None and case.params["eps"] == 0.0:
         return range(0)  # nothing to scale
-    bounds = [(-_WIDEST, _WIDEST), *_of_tensors(case), *_of_squares(case, normalised)]
+    bounds = [(-_WIDEST, _WIDEST), *_of_tensors(case, spans), *_of_squares(case, normalised)]
     low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
     return range(low, high + 1) if low <= 0 <= high else range(0)
 
 
-def _of_tensors(case: Case) -> Iterator[tuple[int, int]]:
-    for name, tensor in case.inputs.items():
-        span = _span(_values(tensor))
-        if name in _INPUTS and span is not None:
-            yield span.powers(tensor.dtype, _INPUTS[name])
+def _of_tensors(case: Case, spans: Mapping[str, _Span | None]) -> Iterator[tuple[int, int]]:
+    for name, span in spans.items():
+        if span is not None:
+            yield span.powers(case.inputs[name].dtype, _INPUTS[name])
 
 
 def _of_squares(case: Case, normalised: _Span | None) -> Iterator[tuple[int, int]]:
@@ -95,11 +95,10 @@ def _of_squares(case: Case, normalised: _Span | None) -> Iterator[tuple[int, int
         yield root.powers(case.outputs["rstd"].dtype, -1)
 
 
-def _normalised(case: Case) -> Reals:
-    """What is squared: x, or the sum of x and residual, rounded to nothing that matters to an exponent."""
-    x = _values(case.inputs["x"])
+def _sum(case: Case) -> Reals:
+    """What is squared in place of x where there is a residual, rounded to nothing that matters to an exponent."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return x + _values(case.inputs["residual"]) if "residual" in case.inputs else x
+        return _values(case.inputs["x"]) + _values(case.inputs["residual"])
 
 
 def _values(tensor: Tensor) -> Reals:
@@ -109,7 +108,8 @@ def _values(tensor: Tensor) -> Reals:
 
 def _span(values: Reals) -> _Span | None:
     """None where there is no finite value but zero."""
-    magnitudes = np.abs(values[np.isfinite(values) & (values != 0)])
+    magnitudes = np.abs(values)
+    magnitudes = magnitudes[(magnitudes > 0) & (magnitudes < math.inf)]
     return _Span(_exponent(magnitudes.min()), _exponent(magnitudes.max()) + 1) if magnitudes.size else None
 
 

@@ -189,7 +189,9 @@ class Guide:
         """What one turn has taught."""
         for lesson in lessons:
             assert isinstance(lesson, Elite | Attempt)
-            climb = self._climbs.setdefault(lesson.kernel, _Climb())
+            climb = self._climbs.get(lesson.kernel)
+            if climb is None:
+                climb = self._climbs[lesson.kernel] = _Climb()
             if isinstance(lesson, Elite):
                 climb.keep(lesson)
             else:
