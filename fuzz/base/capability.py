@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, get_args
 
-from fuzz.base.case import ITEMSIZE, THREADS, Case, Layout, Output, Tensor, contiguous
+from fuzz.base.case import ITEMSIZE, THREADS, Case, Layout, Output, Tensor
+from fuzz.base.lazy import lazy
 from fuzz.base.op import OPS, Role
 
 MAX_RANK = 6
@@ -115,10 +116,15 @@ class Capability:
     def __hash__(self) -> int:
         return self._hash
 
-    @cached_property
+    @lazy
     def _hash(self) -> int:
         # Kept: it is asked for with every case, and capabilities have many fields.
         return hash((self.op, self.able, self.shares_memory, self.takes_threads))
+
+    @lazy
+    def _untaken(self) -> frozenset[str]:
+        """The optional tensors that are never there."""
+        return frozenset(each.name for each in OPS[self.op].operands if each.optional) - {*self.able.optional}
 
     def refusal(self, case: Case) -> str | None:
         """Why `case` is outside the capabilities, in plain words, or None when it is within."""
@@ -134,9 +140,8 @@ class Capability:
         if case.op != self.op:
             return f"op {case.op}"
         there = case.tensors.keys()
-        optional = {operand.name for operand in OPS[self.op].operands if operand.optional}
-        for name in sorted(there & optional - {*self.able.optional}):
-            return f"{name} is not taken"
+        if not self._untaken.isdisjoint(there):
+            return f"{min(self._untaken & there)} is not taken"
         for name in self.able.needs:
             if name not in there:
                 return f"{name} is missing"
@@ -175,8 +180,12 @@ class Capability:
         if not self.able.empty and _is_empty(case):
             return "no elements"
         x = case.inputs["x"]
+        weight = case.inputs["weight"].dtype if "weight" in case.inputs else None
         for name, tensor in case.tensors.items():
-            reason = self._dtype_refusal(case, name, tensor.dtype) or self._layout_refusal(name, tensor)
+            allowed = self.able.dtypes if name == "x" else self.dtypes_of(name, x.dtype, weight)
+            if tensor.dtype not in allowed:
+                return f"{name}: dtype {tensor.dtype}"
+            reason = self._layout_refusal(name, tensor)
             if reason is not None:
                 return f"{name}: {reason}"
         rank = len(x.layout.shape)
@@ -188,11 +197,16 @@ class Capability:
             return f"n = {n}, more than {self.able.max_n}"
         return f"n = {n}, no multiple of {self.able.multiple_of}" if n % self.able.multiple_of else None
 
-    def _dtype_refusal(self, case: Case, name: str, dtype: str) -> str | None:
-        x = case.inputs["x"].dtype
-        weight = case.inputs["weight"].dtype if "weight" in case.inputs else None
-        allowed = self.able.dtypes if name == "x" else self.able.dtypes_of(name, x, weight)
-        return None if dtype in allowed else f"dtype {dtype}"
+    def dtypes_of(self, tensor: str, x: str, weight: str | None) -> tuple[str, ...]:
+        """As its declaration says, which is asked with every tensor of every case."""
+        key = tensor, x, weight
+        if key not in self._dtypes:
+            self._dtypes[key] = self.able.dtypes_of(tensor, x, weight)
+        return self._dtypes[key]
+
+    @lazy
+    def _dtypes(self) -> dict[tuple[str, str, str | None], tuple[str, ...]]:
+        return {}
 
     def _layout_refusal(self, name: str, tensor: Tensor | Output) -> str | None:
         layout, able = tensor.layout, self.able
@@ -271,9 +285,12 @@ def _strides_fit(able: Capabilities, layout: Layout, role: Role) -> bool:
     steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent != 1]
     # A tensor without rows of its own has no pitch that a kernel could be told.
     if able.strides == "contiguous" or role != "grid":
-        dense = contiguous(layout.shape).strides
-        wanted = [stride for extent, stride in zip(layout.shape, dense, strict=True) if extent != 1]
-        return [stride for _, stride in steps] == wanted
+        reach = 1
+        for extent, stride in reversed(steps):
+            if stride != reach:
+                return False
+            reach *= extent
+        return True
     if layout.shape and layout.shape[-1] != 1 and steps.pop()[1] != 1:
         return False
     if able.strides == "rows":

@@ -85,9 +85,11 @@ class Ahead:
             return
         counts = [count for _, count in asks]
         ramp = np.arange(1, max(counts) + 1, dtype=np.uint64) * _GOLDEN
-        keys = np.repeat(np.array([key for key, _ in asks], np.uint64), counts)
-        keys += np.concatenate([ramp[:count] for count in counts])
-        drawn = _mixed(keys)
+        drawn, at = np.empty(sum(counts), np.uint64), 0
+        for key, count in asks:
+            np.add(ramp[:count], np.uint64(key), out=drawn[at : at + count])
+            at += count
+        _mixed(drawn)
         at = 0
         numbers = _normal(drawn[: 2 * sum(count for _, count in normals)])
         for key, count in normals:

@@ -114,11 +114,6 @@ def _choices(capability: Capability) -> tuple[_Choice, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
-def _dtypes(capability: Capability, name: str, x: str, weight: str | None) -> tuple[str, ...]:
-    return capability.able.dtypes_of(name, x, weight)
-
-
 class _Planner:
     """Decides one tensor after the other."""
 
@@ -189,7 +184,7 @@ class _Planner:
 
     def _allowed(self, name: str) -> tuple[str, ...]:
         weight = self.parts["weight"].dtype if "weight" in self.parts else None
-        return _dtypes(self.sketch.capability, name, self.parts["x"].dtype, weight)
+        return self.sketch.capability.dtypes_of(name, self.parts["x"].dtype, weight)
 
     def _alias(self, choice: _Choice) -> str | None:
         """The input in whose memory the output is, where that is allowed, possible and so decided."""
