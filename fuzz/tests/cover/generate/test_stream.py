@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.base.stream import Ahead, Stream, dice_of
+from fuzz.base.stream import Ahead, Dice, Stream, dice_each, dice_of
 from fuzz.generate.menus import WEIGHTS, recipes
 from fuzz.generate.recipes import Listener, Recipe, RowSpec
 
@@ -139,3 +139,31 @@ GOLDEN_RECIPES: dict[str, str] = {
     "ties": "f28d994ae20a39ce",
     "mixed_rows": "6ef05d69575f0ffa",
 }
+
+
+def test_dice_of_several_streams_are_those_of_each() -> None:
+    streams = [Stream(9).child(str(place)) for place in range(5)]
+    together = [[dice.below(2**64) for _ in range(100)] for dice in dice_each(streams)]
+    assert together == [[dice.below(2**64) for _ in range(100)] for dice in map(Dice, streams)]
+    assert dice_each([]) == []
+
+
+def _mixed(word: int) -> int:
+    """SplitMix64's finaliser in whole numbers."""
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    word = (word ^ word >> 27) * 0x94D049BB133111EB % 2**64
+    return word ^ word >> 31
+
+
+def test_words_are_those_of_their_counters_however_many_are_asked_for() -> None:
+    key, count = 2**63 + 5, 10_000
+    counters = [(number * 0x9E3779B97F4A7C15 + key) % 2**64 for number in range(1, count + 1)]
+    assert Stream(key).words(count).tolist() == [_mixed(_mixed(counter)) for counter in counters]
+    assert (Stream(key).normal(count)[:3000] == Stream(key).normal(3000)).all()
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 1), (-4, 3), (0, 4), (-8, 8)])
+def test_integers_are_what_a_division_leaves(low: int, high: int) -> None:
+    found = Stream(3).integers(500, low, high)
+    assert found.dtype == np.int64
+    assert found.tolist() == [word % (high - low + 1) + low for word in Stream(3).words(500).tolist()]
