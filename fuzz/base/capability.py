@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from fuzz.base.case import ITEMSIZE, THREADS, Case, Layout, Output, Tensor
-from fuzz.base.lazy import lazy
 from fuzz.base.op import OPS, Role
+from oracles.lazy import lazy
 
 MAX_RANK = 6
 """A tensor that a kernel is given has no higher rank; it is KF_MAX_RANK in kernelfuzz.h."""
