@@ -33,7 +33,7 @@ def quantise(values: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:
     if dtype == "f64":
         return values.copy()
     largest = LARGEST[dtype]
-    bounded = np.minimum(np.maximum(values, -largest), largest)
+    bounded = np.asarray(np.minimum(np.maximum(values, -largest), largest))
     np.copyto(bounded, values, where=~np.isfinite(values))
     if dtype == "bf16":
         # The cast of ml_dtypes goes through float32 in some versions, and would round twice.

@@ -26,6 +26,10 @@ class Crew(Protocol):
 
     watch: Watch
 
+    def ready(self, seconds: float) -> bool:
+        """Wait so long at most for all workers to be started. Whether they are: before that nothing is given."""
+        ...
+
     def room(self, group: int) -> int:
         """So many more turns may be given to that group now."""
         ...
@@ -63,6 +67,9 @@ class Here:
         self._taker = Taker(pool, targets, terms)
         self._given: list[Task] = []
         self._ended: deque[Report] = deque()
+
+    def ready(self, seconds: float) -> bool:
+        return True
 
     def room(self, group: int) -> int:
         return AHEAD - self._taker.on_their_way - len(self._given)

@@ -88,6 +88,8 @@ class Member:
             return
         if self._taker is None:
             self._taker = self._started()
+        if "start" in message:
+            return
         self._cut = False
         task = task_from(message["task"])
         known = self._taker.searched(task.op, task.seed)
@@ -96,9 +98,9 @@ class Member:
         self._tasks.append(task)
 
     def _started(self) -> Taker:
-        """Workers are started with the first turn: by then what they run is built."""
+        """Workers are started when they are asked for: by then what they run is built."""
+        self._pool.watch = self._watch
         pool = self._pool.__enter__()
-        pool.watch = self._watch
         missing = {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
         self._send({"missing": missing}, Tail())
         return Taker(pool, self._targets, self._terms)

@@ -50,6 +50,8 @@ class _Member:
     """So many places of that search have taught it."""
     restarts: Mapping[str, int] = field(default_factory=dict)
     waits: Sequence[Wait] = ()
+    started: bool = False
+    """Whether its workers are there."""
     retires: bool = False
 
     @property
@@ -102,6 +104,7 @@ class Processes:
         self._failed: Counter[tuple[str, int, int, int]] = Counter()
         self._restarts: Counter[str] = Counter()
         self._abandoned: deque[Report] = deque()
+        self._asked = False
 
     def __enter__(self) -> Processes:
         for group, size in enumerate(self.sizes):
@@ -133,6 +136,16 @@ class Processes:
             found.update(member.restarts)
         return found
 
+    def ready(self, seconds: float) -> bool:
+        if not self._asked:
+            self._asked = True
+            for member in self._members:
+                self._ask_to_start(member)
+        if not all(member.started for member in self._members):
+            early = self.take(seconds)
+            assert early is None, "nothing was given yet"
+        return all(member.started for member in self._members) or self.deaths >= MOST_DEATHS * len(self._members)
+
     def room(self, group: int) -> int:
         return sum(AHEAD - len(each.tasks) for each in self._members if each.group == group and each.is_free)
 
@@ -147,7 +160,7 @@ class Processes:
             if self._abandoned:
                 return self._abandoned.popleft()
             ready = wait([each.connection for each in self._members], max(0.0, until - time.monotonic()))
-            self.watch([each for member in self._members for each in member.waits if member.tasks])
+            self.watch([each for member in self._members for each in member.waits])
             if not ready:
                 return None
             member = next(each for each in self._members if each.connection is ready[0])
@@ -198,6 +211,10 @@ class Processes:
         theirs.close()
         return _Member(group, process, ours)
 
+    def _ask_to_start(self, member: _Member) -> None:
+        with suppress(OSError):  # that it has ended is seen when it is waited for
+            member.connection.send_bytes(joined({"start": True}, Tail()))
+
     def _give(self, member: _Member, task: Task) -> None:
         search = task.op, task.seed
         if member.search != search:
@@ -220,6 +237,7 @@ class Processes:
             raise InternalError(f"{head['error']}\n{head['traceback']}")
         if "missing" in head:
             self.missing |= head["missing"]
+            member.started, member.waits = True, ()
         if "waits" in head:
             member.waits = [
                 Told(target, None, seconds, limit, words) for target, words, seconds, limit in head["waits"]
@@ -256,6 +274,8 @@ class Processes:
         self._restarts.update(member.restarts)
         fresh = self._forked(member.group)
         self._members[self._members.index(member)] = fresh
+        if self._asked:
+            self._ask_to_start(fresh)
         return fresh
 
     def _end(self, member: _Member) -> None:

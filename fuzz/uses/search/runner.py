@@ -128,7 +128,12 @@ class Runner:
         return self._calls.before(finding) or self._crew.before(finding)
 
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
-        """Search until `share` of the limits is used up or a stop is wanted. What was already begun is still judged."""
+        """Search until `share` of the limits is used up or a stop is wanted. What was already begun is still judged.
+
+        The time begins when all workers are started: dozens on a GPU take longer than the share of an op.
+        """
+        while not self.interruption.wanted and not self._crew.ready(_LOOK_S):
+            pass
         seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
         self._ends = self.clock() + seconds
         if not any(target.kernel.op == op and self._runs(target) for target in self.targets):

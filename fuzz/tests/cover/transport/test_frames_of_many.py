@@ -113,7 +113,7 @@ REPLACES = 'dup2(open("/dev/null", O_RDWR), 65);'
 def test_who_breaks_the_way_of_the_answers_is_found_although_they_are_lost(run: Run) -> None:
     acts = {20: WRITES, 30: CLOSES, CULPRIT: REPLACES}
     head = "#include <fcntl.h>\n#include <unistd.h>\n"
-    found = run(f"{head}{COUNTED} {acting(acts)}", *numbered(), limit=1.0)
+    found = run(f"{head}{COUNTED} {acting(acts)}", *numbered(), limit=2.0)
     assert [place for place, each in enumerate(found) if each.status is not Status.RAN] == list(acts)
     assert {found[place].status for place in acts} == {Status.DIED}
 
