@@ -1,0 +1,24 @@
+"""Elementary functions of arrays with bounds of their errors, and the same bits on every processor.
+
+`float64` and `doubledouble` have the same functions in two arithmetics. NumPy picks its own `exp`, `tanh` and `sin` by
+processor and has no `erf`; these are made only of operations that IEEE 754 and integers fix to the bit: + - * /, square
+roots, comparisons, shifts and tables. The processor must round to nearest and keep subnormal numbers, as NumPy leaves
+it.
+
+Importing the package loads neither NumPy nor mpmath; its modules do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a result may be off by, where the exact value y is finite: at most relative |y| + absolute.
+
+    `absolute` is what gradual underflow costs, or an argument next to a zero of a sine. Where y rounds to infinity, so
+    may the result."""
+
+    relative: float
+    absolute: float = 0.0
