@@ -181,6 +181,15 @@ def two_product(a: F64, b: F64) -> DoubleDouble:
     return DoubleDouble(product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low)
 
 
+def plus(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
+    """a + b where |a| >= |b| or a is zero, in 8 operations instead of 20; off by 2^-106 (2 |a| + 2 |b| + |a + b|) at
+    most.
+
+    The sum of the high parts is without error (Dekker); each of the two that follow rounds by 2^-53 of what it adds."""
+    total = _quick_sum(a.high, b.high)
+    return _quick_sum(total.high, total.low + (a.low + b.low))
+
+
 def _split(a: F64) -> tuple[F64, F64]:
     scaled = SPLITTER * a
     high = scaled - (scaled - a)

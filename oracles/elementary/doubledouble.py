@@ -17,11 +17,22 @@ from functools import wraps
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.doubledouble import LOST, DoubleDouble, root, two_sum
+from oracles.doubledouble import LOST, DoubleDouble, plus, root, two_sum
 from oracles.elementary import Bound
 from oracles.elementary.bits import I64, halves, mantissa, nearest, polynomial, power, scaled
 from oracles.elementary.quadrants import DOUBLE, reduced
-from oracles.elementary.tables import CELLS, FARTHEST, STEP_BITS, STEPS, erf_cells, logarithms, powers, ratio, turns
+from oracles.elementary.tables import (
+    ANGLES,
+    CELLS,
+    FARTHEST,
+    STEP_BITS,
+    STEPS,
+    erf_cells,
+    logarithms,
+    powers,
+    ratio,
+    turns,
+)
 
 V = 2.0**-106
 
@@ -29,13 +40,13 @@ BLOCK = 2048
 """Elements that are worked on together: what they need at a time fits a core's cache."""
 
 BOUNDS = {
-    "exp": Bound(7 * V, 2.0**-1073),
-    "log": Bound(24 * V),
-    "tanh": Bound(48 * V, LOST),
-    "sigmoid": Bound(20 * V, 2 * LOST),
-    "erf": Bound(20 * V, 2 * LOST),
-    "sin": Bound(32 * V, 2.0**-182),
-    "cos": Bound(32 * V, 2.0**-182),
+    "exp": Bound(5 * V, 2.0**-1073),
+    "log": Bound(24 * V, 4 * LOST),
+    "tanh": Bound(36 * V),
+    "sigmoid": Bound(18 * V, 2 * LOST),
+    "erf": Bound(16 * V, 2 * LOST),
+    "sin": Bound(24 * V, 2.0**-182),
+    "cos": Bound(24 * V, 2.0**-182),
     "sqrt": Bound(4 * V),
     "rsqrt": Bound(15 * V),
 }
@@ -75,9 +86,11 @@ def elementwise(function: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[D
 
 @elementwise
 def exp(x: DoubleDouble) -> DoubleDouble:
-    """e^x = 2^m (1 + a), see `_exp_parts`; r is off by 0.8 V, a by 3 V at most, the sum adds 2 V.
+    """e^x = 2^m (1 + a), see `_exp_parts`.
 
-    Below -670 the low part underflows, below -708 both do: half of 2^-1074 for each of two roundings."""
+    r is off by 0.4 V, t by 0.5 V of itself, the sums of a by 3.1 V of it, and |a| is at most 0.42 of 1 + a; the last
+    sum adds 2 V: 4.3 V. Below -670 the low part underflows, below -708 both do: half of 2^-1074 for each of two
+    roundings."""
     inside = (x.high > LEAST_EXP) & (x.high < LARGEST_EXP)
     limit = np.where(x.high > 0, LARGEST_EXP, LEAST_EXP)
     exponent, a = _exp_parts(_chosen(inside, x, DoubleDouble(limit)))
@@ -86,12 +99,14 @@ def exp(x: DoubleDouble) -> DoubleDouble:
 
 
 def _exp_parts(x: DoubleDouble) -> tuple[I64, DoubleDouble]:
-    """m and a, with e^x = 2^m (1 + a) and -0.3 < a < 0.42; a = t + q + t q, t = 2^(j/1024) - 1 from a table, q = e^r -
-    1.
+    """m and a, with e^x = 2^m (1 + a) and -0.3 < a < 0.42.
 
-    r = ((x.high - n L1) - n L2) + (x.low - n L3), |r| < 2^-11.5: all is exact but n L3, below 2^-54, and a last sum.
-    The remainder of q is r^9/9! < 2^-110 r. a is within 17 V of itself for m = 0: |q| is at most |a| and |t| at most 2
-    |a|, q carries 7 V, its product with t 5 V of 2^-1.2, t 0.5 V, the sums 3 V each."""
+    a = t + q + t q, with t = 2^(j/1024) - 1 from a table and q = e^r - 1 for r = ((x.high - n L1) - n L2) + (x.low - n
+    L3), |r| < 2^-11.5: all is exact but n L3, below 2^-54, and the last sum. The remainder of q is r^9/9! < 2^-110 r.
+
+    For m = 0, a is within 20 V of itself: r carries 3 V, q and q + t q 3.1 V more each, t 0.5 V. That is all there is
+    for n = 0, with 3 V for a sum with 0; for n = 1 or -1, |q| is at most |a| and |t| at most 2 |a|, so that t + q adds
+    9 V; beyond, all weigh less."""
     table = powers()
     steps, number = nearest(x.high * table.steps_per_unit)
     first, second, third = table.step
@@ -99,8 +114,8 @@ def _exp_parts(x: DoubleDouble) -> tuple[I64, DoubleDouble]:
     number += STEPS // 2
     t = table.less_one[number & (STEPS - 1)]
     series = r.high * polynomial(r.high, EXP) + ratio(1, 24)
-    q = r + r * r * ((series * r + ratio(1, 6)) * r + ratio(1, 2))
-    return number >> STEP_BITS, t + (q + q * t)
+    q = plus(r, r * r * plus(ratio(1, 2), plus(ratio(1, 6), series * r) * r))
+    return number >> STEP_BITS, plus(t, plus(q, q * t))
 
 
 EXP = [1 / math.factorial(k) for k in range(5, 9)]
@@ -112,9 +127,10 @@ def log(x: DoubleDouble) -> DoubleDouble:
     """log x = e log 2 - log c + log(1 + r) for x = m 2^e, r = m c - 1, |r| < 2^-10.4; c of 16 bits from a table.
 
     log(1 + r) = 2 artanh(r / (2 + r)) = 2 s (1 + s^2/3 + ... + s^8/9), with a remainder below 2^-117. The products of r
-    are exact, r carries 3 V, 2 + r 0.1 V, s 13.1 V, the last of its sums 3 V. Where c is not 1 but e is 0, |log c| is
-    at most 2, |log(1 + r)| at most 1 times the result: 16.2 V, 0.5 V each and 3 V of the last sum, 20.5 V. Where e is
-    not 0, e log 2 - log c is off by at most 10 V of itself and log(1 + r) is small."""
+    are exact and r carries 3 V, 2 + r 2 V, their quotient s 15 V, its last sum 3.1 V: 18.2 V. For e = 0, |log(1 + r)|
+    is at most the result and |log c| twice the result: 18.2 V, 0.5 V each, and 3 V of the last sum, 22.2 V. Else e log
+    2 - log c is off by 15 V of itself, as |e log 2| is at most twice it, and log(1 + r) is small. Where x is 1 and a
+    low part next to 2^-1074, the quotient underflows."""
     table = logarithms()
     inside = (x.high > 0) & (x.high < np.inf)
     m, exponent = mantissa(np.where(inside, x.high, 1.0))
@@ -126,8 +142,8 @@ def log(x: DoubleDouble) -> DoubleDouble:
     s = r / (r + 2.0)
     square = s * s
     series = square.high * polynomial(square.high, LOG) + ratio(1, 5)
-    half = s + s * (square * (series * square + ratio(1, 3)))
-    value = table.log_two * exponent.astype(np.float64) + table.value[index]
+    half = plus(s, s * (square * plus(ratio(1, 3), series * square)))
+    value = plus(table.log_two * exponent.astype(np.float64), table.value[index])
     value = value + DoubleDouble(2.0 * half.high, 2.0 * half.low)
     outside = np.where(x.high == 0, -np.inf, np.where(x.high > 0, np.inf, np.nan))
     return _chosen(inside, value, DoubleDouble(outside))
@@ -141,8 +157,9 @@ LOG = [1 / 7, 1 / 9]
 def tanh(x: DoubleDouble) -> DoubleDouble:
     """tanh x = -E / (2 + E) with E = e^(-2|x|) - 1 = 2^m a + (2^m - 1), and the sign of x.
 
-    E is off by 20 V at most, the quotient by 4/3 of that where |E| <= 1/2 and by less beyond, where E is next to 2^m -
-    1; 2 + E and the division add 2 V and 10 V: 39 V. Beyond 40, tanh is 1 within 2^-114."""
+    E is off by 20 V for m = 0, where |E| < 0.3, and by 6 V else, where |E| is at least 0.29 and its sum adds 3 V of it.
+    The quotient is off by 2 / (2 + E) times that, at most 1.18 and 2 times; 2 + E and the division add 2 V and 10 V:
+    35.6 V. Beyond 40, tanh is 1 within 2^-114."""
     size = _signed(x, x)
     near = size.high < 40.0
     doubled = DoubleDouble(np.where(near, -2.0 * size.high, -80.0), np.where(near, -2.0 * size.low, 0.0))
@@ -157,7 +174,7 @@ def tanh(x: DoubleDouble) -> DoubleDouble:
 def sigmoid(x: DoubleDouble) -> DoubleDouble:
     """1 / (1 + e) for x >= 0 and e / (1 + e) below, with e = e^-|x|, which never overflows.
 
-    e adds 7 V, the sum 2 V, the division 10 V; what underflows in e and in the division is at most 2 `LOST`."""
+    e adds 5 V, the sum 2 V, the division 10 V; what underflows in e and in the division is at most 2 `LOST`."""
     e = exp(-_signed(x, x))
     one = DoubleDouble(np.ones_like(e.high))
     return _chosen(x.high >= 0, one, e) / (e + 1.0)
@@ -168,9 +185,9 @@ def erf(x: DoubleDouble) -> DoubleDouble:
     """erf(c + h) by its Taylor polynomial of degree 14 at the next c = j/64, |h| <= 2^-7, h exact; with the sign of x.
 
     By Cramer's inequality for Hermite functions the coefficient of h^15 is below 2^-14.7 anywhere, so that the
-    remainder is below 2^-112 of the result; those from h^8 on, in float64, add 0.2 V. h times the slope is at most 1.01
-    times the result and off by 9 V, a0 by 0.5 V, the last sum adds 3 V. Beyond 9, erf is 1 within 2^-120: 1 - erf(x)
-    has an absolute error, not a relative one."""
+    remainder is below 2^-112 of the result; those from h^8 on, in float64, add 1 V. For j = 1, where all weighs most, h
+    times the slope is at most 1.01 times the result and off by 8.8 V, a0 twice the result and off by 0.5 V; the last
+    sum adds 3 V: 14 V. Beyond 9, erf is 1 within 2^-120: 1 - erf(x) has an absolute error, not a relative one."""
     cells = erf_cells()
     size = _signed(x, x)
     size = _chosen(size.high < FARTHEST, size, DoubleDouble(np.full_like(x.high, FARTHEST)))
@@ -200,28 +217,28 @@ def cos(x: DoubleDouble) -> DoubleDouble:
 
 
 def _turned(x: DoubleDouble, quarter: int) -> DoubleDouble:
-    """sin(x + quarter pi/2) = sin c cos h + cos c sin h for what `quadrants` leaves, c + h, c = j/64 and |h| <= 2^-7.
+    """sin(x + quarter pi/2) = sin c cos h + cos c sin h for what `quadrants` leaves, c + h, c = j/128 and |h| <= 2^-8.
 
     Unlike float64 numbers, double-double ones come as near to a multiple of a quarter turn as they please: the
-    reduction adds 2^-182, absolutely. Taylor polynomials: remainders h^13/13! < 2^-116 h and h^12/12! < 2^-112. cos c
-    sin h carries 12 V and is at most 1.01 times the result, sin c (cos h - 1) 8 V, two sums 3 V each of at most 1.01
-    and 1 times it."""
+    reduction adds 2^-182, absolutely. Taylor polynomials: remainders h^13/13! < 2^-128 h and h^12/12! < 2^-124. c + h
+    carries 2 V, sin h 3.1 V, cos c sin h 8.7 V, which is at most 1.01 times the result; sin c, twice it at most, 0.5 V;
+    sin c (cos h - 1) 0.3 V in all; the inner sum adds 3.1 V and the last one 7 V, for j = 1: 22.5 V."""
     finite = np.isfinite(x.high)
     quarters, rest = reduced([np.where(finite, x.high, 0.0), np.where(finite, x.low, 0.0)], DOUBLE)
     quarters += quarter
     table = turns()
-    centre, index = nearest(rest.high * CELLS)
-    h = two_sum(rest.high - centre / CELLS, rest.low)
+    centre, index = nearest(rest.high * ANGLES)
+    h = two_sum(rest.high - centre / ANGLES, rest.low)
     square = h * h
     series = square.high * polynomial(square.high, SINE) + ratio(1, 120)
-    sine = h + h * (square * (series * square + ratio(-1, 6)))
+    sine = plus(h, h * (square * plus(ratio(-1, 6), series * square)))
     series = square.high * polynomial(square.high, COSINE) + ratio(1, 24)
-    less = square * (series * square + ratio(-1, 2))
+    less = square * plus(ratio(-1, 2), series * square)
     index = index + table.most
     sine_c, cosine_c = table.sine[index], table.cosine[index]
     odd = (quarters & 1) != 0
     first, second = _chosen(odd, cosine_c, sine_c), _chosen(odd, -sine_c, cosine_c)
-    value = first + (first * less + second * sine)
+    value = plus(first, first * less + second * sine)
     value = _chosen((quarters & 2) != 0, -value, value)
     return _chosen(finite, value, DoubleDouble(np.full_like(x.high, np.nan)))
 

@@ -162,10 +162,8 @@ def erf(x: F64) -> F64:
     """erf(c + h) by its Taylor polynomial at the next c = j/64, |h| <= 2^-7, h exact; with the sign of x.
 
     By Cramer's inequality for Hermite functions the coefficient of h^9 is below 0.011 anywhere, so that the remainder
-    is below 2^-62 of the result. With B = a1 + h (...), h B is off by 3.2 u (a1, B, the product), and for j = 1, where
-    all of it weighs most, |h B| <= 1.01 erf(1/128): with the sum of the low part of a0 and h B, and with the last one,
-    5.25 u.
-    """
+    is below 2^-62 of the result. For j = 1, where all weighs most, h B = h (a1 + h (...)) is off by 3.01 u (a1, B, the
+    product) and at most 1.01 times the result; its sum with the low part of a0 and the last one add u each: 5.1 u."""
     cells = erf_cells()
     size = np.where(np.abs(x) < FARTHEST, np.abs(x), FARTHEST)
     centre, index = nearest(size * CELLS)

@@ -27,7 +27,10 @@ STEPS = 1 << STEP_BITS
 """Steps of a table of powers of two between 1 and 2, and of reciprocals between 1 and 2."""
 
 CELLS = 64
-"""Table entries for an interval of length 1, of the error function and of sines."""
+"""Table entries for an interval of length 1, of the error function."""
+
+ANGLES = 128
+"""Likewise of sines and cosines."""
 
 FARTHEST = 9
 """From here on 1 - erf(x) is below 2^-120."""
@@ -128,7 +131,7 @@ def _coarse(number: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Turns:
-    """A quarter turn in pieces of 30 bits, and how many a radian is; sine and cosine of j/CELLS, from j = -`most`."""
+    """A quarter turn in pieces of 30 bits, and how many a radian is; sine and cosine of j/ANGLES, from j = -`most`."""
 
     quarter: tuple[float, ...]
     quarters_per_unit: float
@@ -141,10 +144,10 @@ class Turns:
 def turns() -> Turns:
     """The tables of `sin` and `cos`."""
     quarter = fixed(lambda: mpmath.pi / 2)
-    most = 51
+    most = 101
     grid = range(-most, most + 1)
-    sine = doubled(fixed(lambda j: mpmath.sin(mpf(j) / CELLS), j) for j in grid)
-    cosine = doubled(fixed(lambda j: mpmath.cos(mpf(j) / CELLS), j) for j in grid)
+    sine = doubled(fixed(lambda j: mpmath.sin(mpf(j) / ANGLES), j) for j in grid)
+    cosine = doubled(fixed(lambda j: mpmath.cos(mpf(j) / ANGLES), j) for j in grid)
     return Turns(pieces(quarter, 29, 30, 8), float(Fraction(1 << PLACES, quarter)), most, sine, cosine)
 
 

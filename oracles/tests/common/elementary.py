@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, Real
 from oracles.elementary import Bound, doubledouble, float64
-from oracles.elementary.tables import CELLS, STEPS
+from oracles.elementary.tables import ANGLES, CELLS, STEPS
 
 ARITHMETICS: dict[str, ModuleType] = {"float64": float64, "doubledouble": doubledouble}
 
@@ -75,8 +75,8 @@ def cells(name: str, rng: np.random.Generator) -> F64:
         steps = np.arange(-STEPS, STEPS // 2)
         return np.asarray((steps + places(steps, rng)) * (np.log(2) / STEPS / (2 if name == "tanh" else 1)))
     if name in ("sin", "cos"):
-        numbers = np.tile(np.arange(-50, 51), 4)
-        return np.asarray((numbers + places(numbers, rng)) / CELLS + np.repeat([0, 1, 5, 8], 101) * (np.pi / 2))
+        numbers = np.tile(np.arange(-100, 101), 4)
+        return np.asarray((numbers + places(numbers, rng)) / ANGLES + np.repeat([0, 1, 5, 8], 201) * (np.pi / 2))
     numbers = np.arange(9 * CELLS + 1)
     return np.asarray((numbers + places(numbers, rng)) / CELLS * rng.choice([-1.0, 1.0], numbers.shape))
 
@@ -112,9 +112,13 @@ class Worst:
 
 def worst(name: str, arithmetic: str, x: F64, seed: int = 0) -> Worst:
     """Of the function `name` in `arithmetic` at (n,) `x`, with low parts for double-double."""
-    module = ARITHMETICS[arithmetic]
+    return worst_at(name, with_low_parts(name, x, seed) if arithmetic == "doubledouble" else x)
+
+
+def worst_at(name: str, value: Real) -> Worst:
+    """Of the function `name` at (n,) `value`, in its arithmetic."""
+    module = doubledouble if isinstance(value, DoubleDouble) else float64
     bound: Bound = module.BOUNDS[name]
-    value: Real = with_low_parts(name, x, seed) if arithmetic == "doubledouble" else x
     result: Real = getattr(module, name)(value)
     found = Worst(-1.0, 0.0, 0.0)
     with mpmath.workprec(250):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oracles.doubledouble import LOST, ULP, DoubleDouble, absolute, not_negative, root, sticky, two_sum
+from oracles.doubledouble import LOST, ULP, DoubleDouble, absolute, not_negative, plus, root, sticky, two_sum
 from oracles.dtypes import FORMATS, DtypeError, Format, form
 from oracles.precise import EXACT, count_underflows, sum_of_squares
 from oracles.rounding import STORAGE, add_rounded, bits, half_gap, half_gap_of, round_precise, round_to
@@ -118,6 +118,18 @@ def test_double_double_operations(a: float, a_low: float, b: float, b_low: float
         for got, expected in pairs:
             assert isinstance(got, DoubleDouble)
             assert abs(exact(got) - expected) <= abs(expected) * ULP
+
+
+@given(numbers, low_parts, st.floats(-1, 1), low_parts)
+def test_double_double_sums_in_order_of_size(a: float, a_low: float, ratio: float, b_low: float) -> None:
+    b = 0.0 if abs(a * ratio) < 2.0**-500 else a * ratio
+    first = two_sum(np.array([a]), np.array([a * a_low * 2.0**-54]))
+    second = two_sum(np.array([b]), np.array([b * b_low * 2.0**-54]))
+    with mpmath.workprec(1500):
+        x, y = exact(first), exact(second)
+        if abs(x) >= abs(y):
+            assert abs(exact(plus(first, second)) - (x + y)) <= (2 * abs(x) + 2 * abs(y) + abs(x + y)) * 2.0**-106
+        assert exact(plus(DoubleDouble(np.zeros(1)), second)) == y
 
 
 @given(st.lists(numbers, min_size=1, max_size=33))
