@@ -10,7 +10,7 @@ product overflows; callers keep magnitudes inside `SAFE`, or add what underflow 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,11 +102,19 @@ def head(value: Real) -> F64:
     return value.high if isinstance(value, DoubleDouble) else value
 
 
+@overload
+def root(value: DoubleDouble) -> DoubleDouble: ...
+@overload
+def root(value: Real) -> Real: ...
 def root(value: Real) -> Real:
     """Square root."""
     return _root(value) if isinstance(value, DoubleDouble) else np.sqrt(value)
 
 
+@overload
+def absolute(value: DoubleDouble) -> DoubleDouble: ...
+@overload
+def absolute(value: Real) -> Real: ...
 def absolute(value: Real) -> Real:
     """Magnitude."""
     if isinstance(value, DoubleDouble):
@@ -123,6 +131,10 @@ def not_negative(value: Real) -> Real:
     return np.maximum(value, 0.0)
 
 
+@overload
+def chosen(mask: NDArray[np.bool_], value: DoubleDouble, other: DoubleDouble) -> DoubleDouble: ...
+@overload
+def chosen(mask: NDArray[np.bool_], value: Real, other: Real) -> Real: ...
 def chosen(mask: NDArray[np.bool_], value: Real, other: Real) -> Real:
     """`value` where `mask` is set, else `other`; all of one shape."""
     if isinstance(value, DoubleDouble) and isinstance(other, DoubleDouble):

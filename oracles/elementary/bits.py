@@ -38,11 +38,14 @@ def power(exponent: I64) -> F64:
 
 
 def scaled(x: F64, exponent: I64) -> F64:
-    """`x` times 2^exponent, rounded once; 2^-511 < |x| < 2^511 or zero, |exponent| <= 1100."""
-    if exponent.size and exponent.min() >= -510 and exponent.max() <= 510:
+    """`x` times 2^exponent, |exponent| <= 1100; rounded once, but for an |x| below 1/2 and an exponent below -1000
+    twice.
+
+    What is in the rest of the array only decides whether a factor of 1 is left out."""
+    if exponent.size and exponent.min() >= -1000 and exponent.max() <= 1000:
         return x * power(exponent)
-    half = exponent >> 1
-    return x * power(half) * power(exponent - half)
+    near = np.clip(exponent, -1000, 1000)
+    return x * power(near) * power(exponent - near)
 
 
 def mantissa(x: F64) -> tuple[F64, I64]:

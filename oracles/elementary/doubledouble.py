@@ -17,7 +17,7 @@ from functools import wraps
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.doubledouble import LOST, DoubleDouble, plus, root, two_sum
+from oracles.doubledouble import LOST, DoubleDouble, absolute, chosen, plus, root, two_sum
 from oracles.elementary import Bound
 from oracles.elementary.bits import I64, halves, mantissa, nearest, polynomial, power, scaled
 from oracles.elementary.quadrants import DOUBLE, reduced
@@ -93,9 +93,9 @@ def exp(x: DoubleDouble) -> DoubleDouble:
     roundings."""
     inside = (x.high > LEAST_EXP) & (x.high < LARGEST_EXP)
     limit = np.where(x.high > 0, LARGEST_EXP, LEAST_EXP)
-    exponent, a = _exp_parts(_chosen(inside, x, DoubleDouble(limit)))
+    exponent, a = _exp_parts(chosen(inside, x, DoubleDouble(limit)))
     value = _scaled(a + 1.0, exponent)
-    return _chosen(np.isnan(x.high), x, value)
+    return chosen(np.isnan(x.high), x, value)
 
 
 def _exp_parts(x: DoubleDouble) -> tuple[I64, DoubleDouble]:
@@ -146,7 +146,7 @@ def log(x: DoubleDouble) -> DoubleDouble:
     value = plus(table.log_two * exponent.astype(np.float64), table.value[index])
     value = value + DoubleDouble(2.0 * half.high, 2.0 * half.low)
     outside = np.where(x.high == 0, -np.inf, np.where(x.high > 0, np.inf, np.nan))
-    return _chosen(inside, value, DoubleDouble(outside))
+    return chosen(inside, value, DoubleDouble(outside))
 
 
 LOG = [1 / 7, 1 / 9]
@@ -160,14 +160,14 @@ def tanh(x: DoubleDouble) -> DoubleDouble:
     E is off by 20 V for m = 0, where |E| < 0.3, and by 6 V else, where |E| is at least 0.29 and its sum adds 3 V of it.
     The quotient is off by 2 / (2 + E) times that, at most 1.18 and 2 times; 2 + E and the division add 2 V and 10 V:
     35.6 V. Beyond 40, tanh is 1 within 2^-114."""
-    size = _signed(x, x)
+    size = absolute(x)
     near = size.high < 40.0
     doubled = DoubleDouble(np.where(near, -2.0 * size.high, -80.0), np.where(near, -2.0 * size.low, 0.0))
     exponent, a = _exp_parts(doubled)
     scale = power(exponent)
     less = DoubleDouble(scale * a.high, scale * a.low) + two_sum(scale, np.full_like(scale, -1.0))
     value = _signed(-less / (less + 2.0), x)
-    return _chosen((size.high < EQUAL) | np.isnan(x.high), x, value)
+    return chosen((size.high < EQUAL) | np.isnan(x.high), x, value)
 
 
 @elementwise
@@ -175,9 +175,9 @@ def sigmoid(x: DoubleDouble) -> DoubleDouble:
     """1 / (1 + e) for x >= 0 and e / (1 + e) below, with e = e^-|x|, which never overflows.
 
     e adds 5 V, the sum 2 V, the division 10 V; what underflows in e and in the division is at most 2 `LOST`."""
-    e = exp(-_signed(x, x))
+    e = exp(-absolute(x))
     one = DoubleDouble(np.ones_like(e.high))
-    return _chosen(x.high >= 0, one, e) / (e + 1.0)
+    return chosen(x.high >= 0, one, e) / (e + 1.0)
 
 
 @elementwise
@@ -189,15 +189,15 @@ def erf(x: DoubleDouble) -> DoubleDouble:
     times the slope is at most 1.01 times the result and off by 8.8 V, a0 twice the result and off by 0.5 V; the last
     sum adds 3 V: 14 V. Beyond 9, erf is 1 within 2^-120: 1 - erf(x) has an absolute error, not a relative one."""
     cells = erf_cells()
-    size = _signed(x, x)
-    size = _chosen(size.high < FARTHEST, size, DoubleDouble(np.full_like(x.high, FARTHEST)))
+    size = absolute(x)
+    size = chosen(size.high < FARTHEST, size, DoubleDouble(np.full_like(x.high, FARTHEST)))
     centre, index = nearest(size.high * CELLS)
     h = two_sum(size.high - centre / CELLS, size.low)
     tail = polynomial(h.high, [cell.high[index] for cell in cells[ERF_DOUBLED:]])
     value = cells[ERF_DOUBLED - 1][index] + h.high * tail
     for cell in cells[ERF_DOUBLED - 2 :: -1]:
         value = value * h + cell[index]
-    return _chosen(np.isnan(x.high), x, _signed(value, x))
+    return chosen(np.isnan(x.high), x, _signed(value, x))
 
 
 ERF_DOUBLED = 8
@@ -207,7 +207,7 @@ ERF_DOUBLED = 8
 @elementwise
 def sin(x: DoubleDouble) -> DoubleDouble:
     """The sine of `x` radians, for every finite x; NaN of an infinite one. See `_turned`."""
-    return _chosen(np.abs(x.high) < EQUAL, x, _turned(x, 0))
+    return chosen(np.abs(x.high) < EQUAL, x, _turned(x, 0))
 
 
 @elementwise
@@ -237,10 +237,10 @@ def _turned(x: DoubleDouble, quarter: int) -> DoubleDouble:
     index = index + table.most
     sine_c, cosine_c = table.sine[index], table.cosine[index]
     odd = (quarters & 1) != 0
-    first, second = _chosen(odd, cosine_c, sine_c), _chosen(odd, -sine_c, cosine_c)
+    first, second = chosen(odd, cosine_c, sine_c), chosen(odd, -sine_c, cosine_c)
     value = plus(first, first * less + second * sine)
-    value = _chosen((quarters & 2) != 0, -value, value)
-    return _chosen(finite, value, DoubleDouble(np.full_like(x.high, np.nan)))
+    value = chosen((quarters & 2) != 0, -value, value)
+    return chosen(finite, value, DoubleDouble(np.full_like(x.high, np.nan)))
 
 
 SINE = [-1 / math.factorial(7), 1 / math.factorial(9), -1 / math.factorial(11)]
@@ -254,23 +254,21 @@ COSINE = [-1 / math.factorial(6), 1 / math.factorial(8), -1 / math.factorial(10)
 def sqrt(x: DoubleDouble) -> DoubleDouble:
     """The square root, of all magnitudes; NaN below zero, -0 of -0."""
     half, value = _root_parts(x)
-    return _chosen(_proper(x), _scaled(value, half), DoubleDouble(np.where(x.high < 0, np.nan, x.high)))
+    return chosen(_proper(x), _scaled(value, half), DoubleDouble(np.where(x.high < 0, np.nan, x.high)))
 
 
 @elementwise
 def rsqrt(x: DoubleDouble) -> DoubleDouble:
     """1 / sqrt(x): 4 V of the root, 10 V of the division; infinity of 0, with its sign, and 0 of infinity."""
     half, value = _root_parts(x)
-    return _chosen(_proper(x), _scaled(1.0 / value, -half), DoubleDouble(1.0 / np.sqrt(x.high)))
+    return chosen(_proper(x), _scaled(1.0 / value, -half), DoubleDouble(1.0 / np.sqrt(x.high)))
 
 
 def _root_parts(x: DoubleDouble) -> tuple[I64, DoubleDouble]:
     """e and a root between 0.8 and 1.7, of x = root^2 2^(2e); of 1 where x is not positive and finite."""
-    x = _chosen(_proper(x), x, DoubleDouble(np.ones_like(x.high)))
+    x = chosen(_proper(x), x, DoubleDouble(np.ones_like(x.high)))
     half = mantissa(x.high)[1] >> 1
-    value = root(_scaled(x, -2 * half))
-    assert isinstance(value, DoubleDouble)
-    return half, value
+    return half, root(_scaled(x, -2 * half))
 
 
 def _proper(x: DoubleDouble) -> NDArray[np.bool_]:
@@ -286,10 +284,6 @@ def _scaled(x: DoubleDouble, exponent: I64) -> DoubleDouble:
 
 
 def _signed(x: DoubleDouble, like: DoubleDouble) -> DoubleDouble:
-    """`x` or -x, by the sign of `like`: of `x` itself, its magnitude."""
+    """`x` or -x, by the sign of `like`."""
     sign = np.copysign(1.0, like.high)
     return DoubleDouble(sign * x.high, sign * x.low)
-
-
-def _chosen(mask: NDArray[np.bool_], value: DoubleDouble, other: DoubleDouble) -> DoubleDouble:
-    return DoubleDouble(np.where(mask, value.high, other.high), np.where(mask, value.low, other.low))

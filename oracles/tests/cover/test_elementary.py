@@ -148,6 +148,16 @@ def called(name: str, arithmetic: str, x: F64) -> Real:
     return result
 
 
+def test_scaling_rounds_once_whatever_stands_beside() -> None:
+    """Also where a result is subnormal: half of the way at a time would round twice."""
+    number = np.arange(3000)
+    x, exponent = np.ldexp(1 + (number * 7919 % 4096) * 2.0**-12 + 2.0**-52, number % 50 - 1022), -(number % 61)
+    alone = bits.scaled(x, exponent)
+    beside = bits.scaled(np.append(x, 1.0), np.append(exponent, -1060))
+    assert np.array_equal(alone, beside[:-1])
+    assert alone.tolist() == [math.ldexp(*pair) for pair in zip(x.tolist(), exponent.tolist(), strict=True)]
+
+
 @every_function
 @every_arithmetic
 def test_elements_do_not_depend_on_their_neighbours(name: str, arithmetic: str) -> None:
@@ -198,8 +208,8 @@ DIGESTS = {
     ("float64", "tanh"): "b54126b052540aa9",
     ("float64", "sigmoid"): "0bae48e8fda39539",
     ("float64", "erf"): "b2941763c9bbf1ae",
-    ("float64", "sin"): "1970dc0ac7386ce0",
-    ("float64", "cos"): "cc586391e8293612",
+    ("float64", "sin"): "e3634afd1e8f2612",
+    ("float64", "cos"): "1e42cd41e0ee2c2b",
     ("float64", "sqrt"): "608b60d213a188d8",
     ("float64", "rsqrt"): "71702445043dee2b",
     ("doubledouble", "exp"): "061f6177d5994ef1",
@@ -233,10 +243,30 @@ def digest(name: str, arithmetic: str) -> str:
     return hashlib.sha256(b"".join(part.astype("<f8").tobytes() for part in parts)).hexdigest()[:16]
 
 
-ALLOWED = {
-    "abs asarray ascontiguousarray clip copysign empty_like errstate flatnonzero full_like int64 isfinite isnan",
-    "maximum nan ndarray ones_like reshape shape sqrt where zeros_like inf bool_ float64 array ldexp",
-}
+ALLOWED = [
+    "abs",
+    "array",
+    "ascontiguousarray",
+    "bool_",
+    "clip",
+    "copysign",
+    "empty_like",
+    "errstate",
+    "float64",
+    "full_like",
+    "inf",
+    "int64",
+    "isfinite",
+    "isnan",
+    "ldexp",
+    "maximum",
+    "nan",
+    "ones_like",
+    "shape",
+    "sqrt",
+    "where",
+    "zeros_like",
+]
 """Of NumPy: what IEEE 754 or integers fix to the bit. `ldexp` makes tables only, of normal numbers."""
 
 
@@ -249,7 +279,7 @@ def test_nothing_is_called_that_a_processor_has_its_own_of(module: object) -> No
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "np"
     }
     assert used
-    assert used <= set(" ".join(ALLOWED).split())
+    assert used <= set(ALLOWED)
 
 
 def test_no_number_is_nearer_to_a_quarter_turn_than_the_reduction_counts_on() -> None:
