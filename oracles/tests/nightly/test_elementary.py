@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oracles.doubledouble import DoubleDouble
+from oracles.elementary import doubledouble, float64
 from oracles.tests.common.elementary import ARITHMETICS, EXACT, arguments, worst
 
 SEEDS = 20
@@ -27,3 +29,29 @@ def test_every_position_of_a_rotary_embedding(name: str, arithmetic: str) -> Non
     """Integers up to 2^20, one in seven: the smallest angles that a long context has are far from them."""
     found = worst(name, arithmetic, np.arange(0.0, 2.0**20, 7.0))
     assert found.ratio <= 1, found
+
+
+RANGES: dict[str, list[tuple[float, float]]] = {
+    "exp": [(-700, 700), (-1, 1), (-0.001, 0.001)],
+    "log": [(0.7, 1.42), (0.99, 1.01), (2.0**-1022, 1000)],
+    "tanh": [(0, 1), (0, 0.01), (0, 20)],
+    "sigmoid": [(-20, 20), (-2, 2), (-700, 0)],
+    "erf": [(2.0**-900, 0.05), (0.01, 1), (0.01, 6)],
+    "sin": [(-0.8, 0.8), (-10, 10), (0, 2.0**20), (0, 2.0**40)],
+    "cos": [(-0.8, 0.8), (-10, 10), (0, 2.0**20), (0, 2.0**40)],
+    "sqrt": [(1, 4)],
+    "rsqrt": [(1, 4)],
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_float64_is_within_its_bound_of_double_double_at_millions_of_arguments(name: str) -> None:
+    rng = np.random.default_rng(5)
+    for low, high in RANGES[name]:
+        x = rng.uniform(low, high, 2_000_000)
+        exact = getattr(doubledouble, name)(DoubleDouble(x))
+        off = np.abs((getattr(float64, name)(x) - exact.high) - exact.low)
+        worst_ratio = (off / (float64.BOUNDS[name].relative * np.abs(exact.high))).max()
+        print(f"{name} from {low} to {high}: {worst_ratio:.4f} of the bound")
+        # Double-double is off by 2^-100 itself, 2^-47 of the bound.
+        assert worst_ratio <= 1 + 2.0**-40
