@@ -64,7 +64,7 @@ EQUAL = 2.0**-55
 
 
 def elementwise(function: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[DoubleDouble], DoubleDouble]:
-    """Lets a function of (n,) contiguous elements have arrays of any shape, in blocks, without floating-point warnings.
+    """Lets a function of (n,) contiguous elements have arrays of any shape, in blocks, with no warnings of NumPy's.
 
     The function is given finite low parts."""
 
@@ -277,8 +277,7 @@ def _proper(x: DoubleDouble) -> NDArray[np.bool_]:
 
 
 def _scaled(x: DoubleDouble, exponent: I64) -> DoubleDouble:
-    """`x` times 2^exponent. A low part that underflows may be rounded up to half a unit of the high one: added
-    again."""
+    """`x` times 2^exponent, added again: a low part that underflows may become half a unit of the high one."""
     high, low = scaled(x.high, exponent), scaled(x.low, exponent)
     total = high + low
     return DoubleDouble(total, low - (total - high))

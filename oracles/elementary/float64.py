@@ -51,8 +51,7 @@ ERF_TERMS = 9
 
 
 def elementwise(function: Callable[[F64], F64]) -> Callable[[F64], F64]:
-    """Lets a function of (n,) contiguous elements have arrays of any shape, in blocks, without floating-point
-    warnings."""
+    """Lets a function of (n,) contiguous elements have arrays of any shape, in blocks, with no warnings of NumPy's."""
 
     @wraps(function)
     def applied(x: F64) -> F64:

@@ -1,5 +1,4 @@
-"""Constants and tables of the elementary functions: mpmath computes them when first asked for, and they are rounded
-once.
+"""Constants and tables of the elementary functions: mpmath computes them when they are first asked for.
 
 In here a real number is an integer, that number times 2^`PLACES`: Python rounds integers to float64 correctly, whatever
 the version of mpmath, so that the same tables come out everywhere.
@@ -66,6 +65,7 @@ def doubled(numbers: Iterable[int]) -> DoubleDouble:
     return DoubleDouble(np.ascontiguousarray(high), np.ascontiguousarray(low))
 
 
+@cache
 def ratio(numerator: int, denominator: int) -> DoubleDouble:
     """A fraction rounded to double-double."""
     exact = Fraction(numerator, denominator)

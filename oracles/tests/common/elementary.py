@@ -138,6 +138,12 @@ def worst_at(name: str, value: Real) -> Worst:
     return found
 
 
+def called(name: str, arithmetic: str, x: F64) -> Real:
+    value: Real = DoubleDouble(x) if arithmetic == "doubledouble" else x
+    result: Real = getattr(ARITHMETICS[arithmetic], name)(value)
+    return result
+
+
 def _pairs(value: Real) -> list[tuple[float, float]]:
     if isinstance(value, DoubleDouble):
         return list(zip(value.high.tolist(), value.low.tolist(), strict=True))

@@ -1,0 +1,142 @@
+"""Elementary functions give the same bits everywhere: in any array, and on every processor."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from oracles.doubledouble import F64, DoubleDouble, Real, head
+from oracles.elementary import bits, doubledouble, float64, quadrants, tables
+from oracles.tests.common.elementary import ARITHMETICS, EXACT, arguments, called
+
+every_function = pytest.mark.parametrize("name", EXACT)
+every_arithmetic = pytest.mark.parametrize("arithmetic", ARITHMETICS)
+
+
+@every_function
+@every_arithmetic
+def test_elements_do_not_depend_on_their_neighbours(name: str, arithmetic: str) -> None:
+    """In any shape, of any strides, and beside whatever else is in the array."""
+    x = np.abs(arguments(name, 900, 2))[:5000]
+    whole = head(called(name, arithmetic, x))
+    assert np.array_equal(head(called(name, arithmetic, x.reshape(20, 250)[:, ::5])), whole.reshape(20, 250)[:, ::5])
+    assert np.array_equal(head(called(name, arithmetic, x[::-7])), whole[::-7])
+    few = np.array([head(called(name, arithmetic, x[k])) for k in range(0, 5000, 251)])
+    assert few.shape == (20,)
+    assert np.array_equal(few, whole[::251])
+    assert head(called(name, arithmetic, np.zeros((3, 0)))).shape == (3, 0)
+
+
+def test_scaling_rounds_once_whatever_stands_beside() -> None:
+    """Also where a result is subnormal: half of the way at a time would round twice."""
+    number = np.arange(3000)
+    x, exponent = np.ldexp(1 + (number * 7919 % 4096) * 2.0**-12 + 2.0**-52, number % 50 - 1022), -(number % 61)
+    alone = bits.scaled(x, exponent)
+    beside = bits.scaled(np.append(x, 1.0), np.append(exponent, -1060))
+    assert np.array_equal(alone, beside[:-1])
+    assert alone.tolist() == [math.ldexp(*pair) for pair in zip(x.tolist(), exponent.tolist(), strict=True)]
+
+
+def fixed_arguments() -> F64:
+    """Bit patterns of all kinds (Steele and Vigna's splitmix64) and numbers of ordinary size, by integers only."""
+    with np.errstate(over="ignore"):
+        z = np.arange(1, 20_001, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    counted = (z >> np.uint64(11)).astype(np.float64)
+    return np.concatenate(
+        [z.view(np.float64), counted * 2.0**-53, counted * 2.0**-49 - 8.0, counted * 2.0**-43 - 512.0]
+    )
+
+
+DIGESTS = {
+    ("float64", "exp"): "0128b5331285e442",
+    ("float64", "log"): "35505f320481cb0a",
+    ("float64", "tanh"): "b54126b052540aa9",
+    ("float64", "sigmoid"): "0bae48e8fda39539",
+    ("float64", "erf"): "b2941763c9bbf1ae",
+    ("float64", "sin"): "e3634afd1e8f2612",
+    ("float64", "cos"): "1e42cd41e0ee2c2b",
+    ("float64", "sqrt"): "608b60d213a188d8",
+    ("float64", "rsqrt"): "71702445043dee2b",
+    ("doubledouble", "exp"): "061f6177d5994ef1",
+    ("doubledouble", "log"): "00096d3bcb61b9bc",
+    ("doubledouble", "tanh"): "fd2381ca2e64bcbf",
+    ("doubledouble", "sigmoid"): "09ad7c963acfd408",
+    ("doubledouble", "erf"): "096f7fdf21a1be74",
+    ("doubledouble", "sin"): "d60b80cc491a9a74",
+    ("doubledouble", "cos"): "48f7903ffb5f3b84",
+    ("doubledouble", "sqrt"): "86fe77763d4703c0",
+    ("doubledouble", "rsqrt"): "2b7f8c485d2d343c",
+}
+"""The first 16 digits of SHA-256 of the results, as little-endian float64, high parts before low ones."""
+
+
+@every_function
+@every_arithmetic
+def test_every_processor_gives_the_same_bits(name: str, arithmetic: str) -> None:
+    assert digest(name, arithmetic) == DIGESTS[arithmetic, name]
+
+
+def digest(name: str, arithmetic: str) -> str:
+    """Of the results at `fixed_arguments`, with low parts for double-double."""
+    x = fixed_arguments()
+    with np.errstate(all="ignore"):
+        low = np.where(np.isfinite(x), x * np.roll(x, 1).view(np.int64) * 2.0**-118, 0.0)
+        total = x + low
+        value: Real = x if arithmetic == "float64" else DoubleDouble(total, low - (total - x))
+    result: Real = getattr(ARITHMETICS[arithmetic], name)(value)
+    parts = [result.high, result.low] if isinstance(result, DoubleDouble) else [result]
+    return hashlib.sha256(b"".join(part.astype("<f8").tobytes() for part in parts)).hexdigest()[:16]
+
+
+ALLOWED = [
+    "abs",
+    "array",
+    "ascontiguousarray",
+    "bool_",
+    "clip",
+    "copysign",
+    "empty_like",
+    "errstate",
+    "float64",
+    "full_like",
+    "inf",
+    "int64",
+    "isfinite",
+    "isnan",
+    "ldexp",
+    "maximum",
+    "nan",
+    "ones_like",
+    "shape",
+    "sqrt",
+    "where",
+    "zeros_like",
+]
+"""Of NumPy: what IEEE 754 or integers fix to the bit. `ldexp` makes tables only, of normal numbers."""
+
+
+@pytest.mark.parametrize("module", [bits, doubledouble, float64, quadrants, tables])
+def test_nothing_is_called_that_a_processor_has_its_own_of(module: object) -> None:
+    tree = ast.parse(inspect.getsource(module))  # type: ignore[arg-type]
+    used = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "np"
+    }
+    assert used
+    assert used <= set(ALLOWED)
+
+
+def test_importing_the_package_loads_neither_numpy_nor_mpmath() -> None:
+    code = "import sys, oracles.elementary; sys.exit(any(name in sys.modules for name in ('numpy', 'mpmath')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
