@@ -1,0 +1,196 @@
+"""Three arithmetics for one formula: float64, double-double and mpmath. Arrays of each take + - * / and negation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64, DoubleDouble, absolute, root
+from oracles.formula.trace import FormulaError, Kind
+
+Values = Any
+"""An array of an arithmetic: F64, DoubleDouble, or an object array of mpmath numbers."""
+Mask = NDArray[np.bool_]
+
+
+class Arithmetic(Protocol):
+    """What a formula needs beside operators. Reductions keep their axis, with one element."""
+
+    def lift(self, values: F64) -> Values:
+        """Exact values, as they are given."""
+        ...
+
+    def apply(self, kind: Kind, values: Values) -> Values:
+        """An elementwise function; outside its domain what IEEE 754 says."""
+        ...
+
+    def divide(self, a: Values, b: Values) -> Values:
+        """a / b; by zero what IEEE 754 says."""
+        ...
+
+    def total(self, values: Values, axis: int) -> Values:
+        """Sum along an axis."""
+        ...
+
+    def greatest(self, values: Values, axis: int) -> Values:
+        """Maximum along an axis; NaN where there is one, -inf of nothing."""
+        ...
+
+    def where(self, mask: Mask, a: Values, b: Values) -> Values:
+        """a where the mask is set, else b."""
+        ...
+
+    def compare(self, kind: Kind, a: Values, b: Values) -> Mask:
+        """a <= b or a < b."""
+        ...
+
+
+class Float64:
+    """NumPy's float64: the fast centre. The error of each operation is within 2^-53, of sums within n of it."""
+
+    def lift(self, values: F64) -> F64:
+        return values
+
+    def apply(self, kind: Kind, values: F64) -> F64:
+        return _FLOAT64[kind](values)
+
+    def divide(self, a: F64, b: F64) -> F64:
+        return a / b
+
+    def total(self, values: F64, axis: int) -> F64:
+        found: F64 = values.sum(axis=axis, keepdims=True)
+        return found
+
+    def greatest(self, values: F64, axis: int) -> F64:
+        found: F64 = np.maximum.reduce(values, axis=axis, keepdims=True, initial=-np.inf)
+        return found
+
+    def where(self, mask: Mask, a: F64, b: F64) -> F64:
+        return np.where(mask, a, b)
+
+    def compare(self, kind: Kind, a: F64, b: F64) -> Mask:
+        found: Mask = a <= b if kind == "at_most" else a < b
+        return found
+
+
+class Precise:
+    """mpmath at its current working precision, element by element: the judge of single elements."""
+
+    def lift(self, values: F64) -> NDArray[Any]:
+        return _each(mpmath.mpf)(values)
+
+    def apply(self, kind: Kind, values: NDArray[Any]) -> NDArray[Any]:
+        return _each(_PRECISE[kind])(values)
+
+    def divide(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.frompyfunc(_quotient, 2, 1)(a, b), dtype=object)
+
+    def total(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
+        if not values.shape[axis]:
+            return np.full([1 if at == axis else size for at, size in enumerate(values.shape)], mpmath.mpf(0))
+        return np.asarray(values.sum(axis=axis, keepdims=True), dtype=object)
+
+    def greatest(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
+        start = np.full([1 if at == axis else size for at, size in enumerate(values.shape)], -mpmath.inf)
+        for place in range(values.shape[axis]):
+            start = np.frompyfunc(_larger, 2, 1)(start, np.take(values, [place], axis))
+        return np.asarray(start, dtype=object)
+
+    def where(self, mask: Mask, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        return np.where(mask, a, b)
+
+    def compare(self, kind: Kind, a: NDArray[Any], b: NDArray[Any]) -> Mask:
+        return np.asarray(a <= b if kind == "at_most" else a < b, dtype=bool)
+
+
+class Double:
+    """Double-double, for kernels in float64. Its values are finite: what is not is taken from the float64 centre."""
+
+    def lift(self, values: F64) -> DoubleDouble:
+        return DoubleDouble(values)
+
+    def apply(self, kind: Kind, values: DoubleDouble) -> DoubleDouble:
+        if kind not in _DOUBLE:
+            raise FormulaError(f"{kind} in double-double: not there yet")
+        found: DoubleDouble = _DOUBLE[kind](values)
+        return found
+
+    def divide(self, a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
+        return a / b
+
+    def total(self, values: DoubleDouble, axis: int) -> DoubleDouble:
+        summed = values.sum(axis)
+        return DoubleDouble(np.expand_dims(summed.high, axis), np.expand_dims(summed.low, axis))
+
+    def greatest(self, values: DoubleDouble, axis: int) -> DoubleDouble:
+        places = np.expand_dims(np.lexsort((values.low, values.high), axis=axis).take(-1, axis), axis)
+        return DoubleDouble(np.take_along_axis(values.high, places, axis), np.take_along_axis(values.low, places, axis))
+
+    def where(self, mask: Mask, a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
+        return DoubleDouble(np.where(mask, a.high, b.high), np.where(mask, a.low, b.low))
+
+    def compare(self, kind: Kind, a: DoubleDouble, b: DoubleDouble) -> Mask:
+        same = a.high == b.high
+        found: Mask = (a.high < b.high) | same & (a.low <= b.low if kind == "at_most" else a.low < b.low)
+        return found
+
+
+def _sigmoid(values: F64) -> F64:
+    small = np.exp(-np.abs(values))
+    found: F64 = np.where(values >= 0, 1.0 / (1.0 + small), small / (1.0 + small))
+    return found
+
+
+def _rsqrt(values: F64) -> F64:
+    found: F64 = 1.0 / np.sqrt(values)
+    return found
+
+
+_FLOAT64: Mapping[Kind, Callable[[F64], F64]] = {
+    "exp": np.exp, "log": np.log, "tanh": np.tanh, "sigmoid": _sigmoid, "erf": np.vectorize(math.erf, otypes=[float]),
+    "sin": np.sin, "cos": np.cos, "sqrt": np.sqrt, "rsqrt": _rsqrt, "absolute": np.abs,
+}  # fmt: skip
+_DOUBLE: Mapping[Kind, Callable[[DoubleDouble], Any]] = {
+    "sqrt": root,
+    "rsqrt": lambda values: 1.0 / root(values),
+    "absolute": absolute,
+}
+
+
+def _each(function: Callable[[Any], Any]) -> Callable[[Any], NDArray[Any]]:
+    return np.vectorize(function, otypes=[object])
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    if b:
+        return a / b
+    return mpmath.nan if not a or mpmath.isnan(a) or mpmath.isnan(b) else mpmath.sign(a) * mpmath.inf
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return mpmath.nan if mpmath.isnan(a) or mpmath.isnan(b) else max(a, b)
+
+
+def _root(value: Any) -> Any:
+    return mpmath.nan if value < 0 or mpmath.isnan(value) else mpmath.sqrt(value)
+
+
+def _log(value: Any) -> Any:
+    return mpmath.nan if value < 0 or mpmath.isnan(value) else -mpmath.inf if not value else mpmath.log(value)
+
+
+def _periodic(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: function(value) if mpmath.isfinite(value) else mpmath.nan
+
+
+_PRECISE: Mapping[Kind, Callable[[Any], Any]] = {
+    "exp": mpmath.exp, "log": _log, "tanh": mpmath.tanh, "erf": mpmath.erf, "sqrt": _root, "absolute": abs,
+    "sigmoid": lambda value: 1 / (1 + mpmath.exp(-value)),
+    "rsqrt": lambda value: _quotient(mpmath.mpf(1), _root(value)),
+    "sin": _periodic(mpmath.sin), "cos": _periodic(mpmath.cos),
+}  # fmt: skip

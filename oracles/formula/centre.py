@@ -1,0 +1,139 @@
+"""The exact value of a formula: one interpreter, over any of the arithmetics.
+
+Arrays have one axis for each dimension of the trace, in its order; where a value lacks a dimension its axis has one
+element, so that values broadcast as NumPy's arrays do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64
+from oracles.formula.arithmetic import Arithmetic, Precise, Values
+from oracles.formula.trace import FUNCTIONS, FormulaError, Node, Trace
+
+Fixed = frozenset[tuple[str, int]]
+"""Dimensions of which one place alone is looked at."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a formula is evaluated for."""
+
+    trace: Trace
+    tensors: Mapping[str, NDArray[Any]]
+    """In the dimensions of the trace: an axis of the tensor's dimensions each, in the order of the trace."""
+    parameters: Mapping[str, float]
+
+    @cached_property
+    def extents(self) -> Mapping[str, int]:
+        """The number of elements along each dimension. Raises FormulaError where tensors differ in it."""
+        found: dict[str, int] = {}
+        for node in self.trace.nodes:
+            if node.kind == "tensor":
+                dims = [dim for dim in self.trace.dims if dim in node.dims]
+                shape = self.tensors[node.label].shape
+                if len(shape) != len(dims):
+                    raise FormulaError(f"{node.label}: it has {len(shape)} axes for the dimensions {', '.join(dims)}")
+                for dim, size in zip(dims, shape, strict=True):
+                    if found.setdefault(dim, size) != size:
+                        raise FormulaError(f"{node.label}: {size} along {dim!r}, where another tensor has {found[dim]}")
+        return found
+
+    def axis(self, dim: str) -> int:
+        """The axis of a dimension."""
+        return self.trace.dims.index(dim)
+
+    def leaf(self, node: Node, fixed: Fixed = frozenset()) -> F64:
+        """The values of a node that has no arguments, exactly, of the places that are looked at."""
+        if node.kind == "tensor":
+            at = dict(fixed)
+            dims = [dim for dim in self.trace.dims if dim in node.dims]
+            values = self.tensors[node.label][tuple(slice(at[d], at[d] + 1) if d in at else slice(None) for d in dims)]
+            return self._placed(node, values.astype(np.float64) if values.dtype != bool else values)
+        if node.kind == "position":
+            return self._placed(node, np.arange(self.extents[node.label], dtype=np.float64)[self._slice(node, fixed)])
+        value = {"constant": node.value, "parameter": 0.0, "extent": 0.0}[node.kind]
+        if node.kind == "parameter":
+            value = self.parameters[node.label]
+        if node.kind == "extent":
+            value = float(self.extents[node.label])
+        return np.full((1,) * len(self.trace.dims), value)
+
+    def _slice(self, node: Node, fixed: Fixed) -> slice:
+        at = dict(fixed).get(node.label)
+        return slice(None) if at is None else slice(at, at + 1)
+
+    def _placed(self, node: Node, values: NDArray[Any]) -> NDArray[Any]:
+        sizes = iter(values.shape)
+        return values.reshape([next(sizes) if dim in node.dims else 1 for dim in self.trace.dims])
+
+
+def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs) -> Values:
+    """The value of a node that has arguments, from theirs."""
+    kind = node.kind
+    if kind == "add":
+        return args[0] + args[1]
+    if kind == "subtract":
+        return args[0] - args[1]
+    if kind == "multiply":
+        return args[0] * args[1]
+    if kind == "divide":
+        return arithmetic.divide(args[0], args[1])
+    if kind == "negate":
+        return -args[0]
+    if kind == "point":
+        return args[0]
+    if kind in FUNCTIONS or kind == "absolute":
+        return arithmetic.apply(kind, args[0])
+    if kind == "sum":
+        return arithmetic.total(args[0], inputs.axis(node.label))
+    if kind == "max":
+        return arithmetic.greatest(args[0], inputs.axis(node.label))
+    if kind == "dot":
+        return arithmetic.total(args[0] * args[1], inputs.axis(node.label))
+    if kind == "where":
+        return arithmetic.where(*args)
+    if kind in ("at_most", "less"):
+        return arithmetic.compare(kind, args[0], args[1])
+    raise FormulaError(f"{kind}: no arithmetic knows it")
+
+
+def evaluate(inputs: Inputs, arithmetic: Arithmetic) -> Mapping[Node, Values]:
+    """The values of all nodes."""
+    found: dict[Node, Values] = {}
+    with np.errstate(all="ignore"):
+        for node in inputs.trace.nodes:
+            if not node.args:
+                leaf = inputs.leaf(node)
+                found[node] = leaf if leaf.dtype == bool else arithmetic.lift(leaf)
+            else:
+                found[node] = step(node, [found[arg] for arg in node.args], arithmetic, inputs)
+    return found
+
+
+def element(inputs: Inputs, output: Node, place: Mapping[str, int]) -> Any:
+    """The exact value of one element of an output in mpmath, at the current working precision.
+
+    Only what that element depends on is evaluated.
+    """
+    known: dict[tuple[Node, Fixed], Values] = {}
+    arithmetic = Precise()
+
+    def value(node: Node, fixed: Fixed) -> Values:
+        fixed = frozenset((dim, at) for dim, at in fixed if dim in node.dims)
+        if (node, fixed) not in known:
+            if not node.args:
+                leaf = inputs.leaf(node, fixed)
+                known[node, fixed] = leaf if leaf.dtype == bool else arithmetic.lift(leaf)
+            else:  # what is reduced here is no dimension of the node, and so is fixed in no argument
+                known[node, fixed] = step(node, [value(arg, fixed) for arg in node.args], arithmetic, inputs)
+        return known[node, fixed]
+
+    return value(output, frozenset(place.items())).item()

@@ -1,0 +1,101 @@
+"""What a rounding does to a form: its errors, where it underflows, overflows, or becomes narrower."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format
+from oracles.formula.contract import Contract
+from oracles.formula.forms import DUST, Form, Mask
+from oracles.rounding import round_to
+
+
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """The rounding of one operation's results to their dtype."""
+
+    relative: float = 0.0
+    """0 of what is exact."""
+    underflow: float = 0.5
+    """The error in units of the smallest subnormal number; 0 of sums, which are exact there."""
+    fused: bool = False
+    """Whether some kernels leave it out: what they do not round does not overflow either."""
+    reach: F64 | None = None
+    """The largest magnitude on the way to the results, where that is not their own."""
+    certain: Mask | None = None
+    """Where every kernel goes that far; None: everywhere."""
+
+
+def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
+    """The form after that rounding."""
+    if rounding.relative:
+        form = more(form, form.size * (rounding.relative + DUST))
+    flush = contract.denormals == "flush"
+    if rounding.underflow or flush:
+        low = (np.abs(form.centre) - form.spread < form.dtype.tiny) & (form.size > 0)
+        if low.any():
+            # Half of the smallest number of float64 is not one: it is rounded up.
+            unit = rounding.underflow * form.dtype.eta or form.dtype.eta
+            form = more(form, np.where(low, np.minimum(form.size, form.dtype.tiny) if flush else unit, 0.0))
+    return _limited(form, rounding)
+
+
+def more(form: Form, errors: F64) -> Form:
+    """The form with more errors that each element has for itself."""
+    return replace(form, rest=errors if form.rest is None else form.rest + errors)
+
+
+def narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
+    """The form rounded to a dtype, where that does not hold all its values."""
+    if form.bits <= dtype.precision and form.dtype.emin >= dtype.emin and form.dtype.max <= dtype.max:
+        return form
+    relative = dtype.u if form.bits > dtype.precision else 0.0
+    narrow = replace(form, dtype=dtype, bits=min(form.bits, dtype.precision))
+    if not form.is_exact:
+        return rounded(narrow, Rounding(relative), contract)
+    held = round_to(form.centre, dtype)  # every kernel rounds it alike
+    finite = np.isfinite(held)
+    errors = np.where(finite, np.abs(held - np.where(finite, form.centre, 0.0)), 0.0)
+    narrow = replace(narrow, centre=np.where(finite, form.centre, held))
+    return more(narrow, errors) if errors.any() else narrow
+
+
+def flushed(form: Form, contract: Contract) -> Form:
+    """An operand, which may be replaced by zero where it is subnormal."""
+    if contract.denormals != "flush":
+        return form
+    low = (np.abs(form.centre) < form.dtype.tiny) & (form.centre != 0)
+    return more(form, np.where(low, np.abs(form.centre), 0.0)) if low.any() else form
+
+
+def either(forms: Sequence[Form]) -> Mask | None:
+    """Where any of the forms may be infinite or NaN."""
+    found: Mask | None = None
+    for each in forms:
+        if each.may is not None:
+            found = each.may if found is None else found | each.may
+    return found
+
+
+def _limited(form: Form, rounding: Rounding) -> Form:
+    """The form with infinities where it overflows for certain, and a mark where it may."""
+    mantissa, exponent = form.dtype.overflow
+    limit = float(np.ldexp(float(mantissa), exponent))
+    top = form.size if rounding.reach is None else rounding.reach
+    if np.max(top, initial=0.0) < limit and np.isfinite(form.centre).all():
+        return form
+    beyond = np.abs(form.centre) - form.spread >= limit
+    over = beyond if rounding.certain is None else beyond & rounding.certain
+    over = ~np.isfinite(form.centre) | (over & (not rounding.fused))
+    unsure = ~over & ~(top < limit)
+    centre = np.where(over & beyond & ~np.isnan(form.centre), np.copysign(np.inf, form.centre), form.centre)
+    parts = {s: np.where(over, 0.0, np.nan_to_num(c, nan=0.0, posinf=np.inf)) for s, c in form.parts.items()}
+    rest = None if form.rest is None else np.where(over, 0.0, np.nan_to_num(form.rest, nan=np.inf, posinf=np.inf))
+    may = form.may
+    if unsure.any():
+        may = unsure if may is None else may | unsure
+    return replace(form, centre=centre, parts=parts, rest=rest, may=may)

@@ -1,0 +1,99 @@
+"""Affine forms: a computed value as its exact one and what rounding errors do to it, to first order with signs.
+
+A form is c + sum over symbols s of a_s e_s + rest, with |e_s| <= r_s. Symbols are errors that many elements share: of a
+mean, a maximum, a reciprocal root. Their coefficients are signed, so that what cancels in the formula cancels here. The
+rest is elementwise and holds what is second order too: every operation adds its own remainder, so that nothing is lost
+(formulas: Taylor's remainder, elementwise; see `oracles.formula.derivatives`).
+
+All of it is float64. What that costs is covered by `DUST`, and by `Budget` at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format
+
+Mask = NDArray[np.bool_]
+
+DUST = 2.0**-50
+"""Each operation counts as this much less exact than it is, relative to what it is multiplied by: the error of float64
+coefficients that cancel, and of the centre, is a part of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Symbol:
+    """An error that many elements share."""
+
+    radius: F64
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A value as a kernel computes it. Arrays broadcast against each other."""
+
+    centre: F64
+    """The exact value of the formula; infinite where it overflows for certain."""
+    dtype: Format
+    """What its values are numbers of."""
+    bits: int
+    """So many significant bits are enough for them: exact products of few are exact."""
+    parts: Mapping[Symbol, F64] = field(default_factory=dict)
+    """The symbols' coefficients."""
+    rest: F64 | None = None
+    may: Mask | None = None
+    """Where it may be infinite or NaN, depending on how a kernel calculates."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every kernel has just this value."""
+        return not self.parts and self.rest is None
+
+    @cached_property
+    def spread(self) -> F64:
+        """How far a kernel's value may lie from the centre."""
+        found = np.zeros((1,) * self.centre.ndim) if self.rest is None else self.rest
+        for symbol, coefficient in self.parts.items():
+            found = found + np.abs(coefficient) * symbol.radius
+        return found
+
+    @cached_property
+    def size(self) -> F64:
+        """The largest magnitude that a kernel's value may have."""
+        found: F64 = np.abs(self.centre) + self.spread
+        return found
+
+
+def combined(
+    terms: Sequence[tuple[Form, F64 | None]], remainder: F64 | None = None
+) -> tuple[dict[Symbol, F64], F64 | None]:
+    """Coefficients and rest of a sum of forms times exact factors (None: 1), and a remainder."""
+    parts: dict[Symbol, F64] = {}
+    rest = remainder
+    for form, factor in terms:
+        if form.is_exact:
+            continue
+        for symbol, coefficient in form.parts.items():
+            term = coefficient if factor is None else factor * coefficient
+            parts[symbol] = parts[symbol] + term if symbol in parts else term
+        spread = form.spread * DUST
+        if form.rest is not None:
+            spread = spread + form.rest
+        spread = spread if factor is None else np.abs(factor) * spread
+        rest = spread if rest is None else rest + spread
+    return parts, rest
+
+
+def shared(form: Form) -> Form:
+    """The form with its rest as a symbol: what several elements take from it, they all take alike."""
+    if form.rest is None or not form.rest.any():
+        return form
+    one = np.ones((1,) * form.centre.ndim)
+    parts = {**form.parts, Symbol(form.rest): one}
+    return Form(form.centre, form.dtype, form.bits, parts, None, form.may)

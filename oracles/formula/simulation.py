@@ -1,0 +1,155 @@
+"""Correct kernels of a formula: real roundings after each operation, everything that a contract leaves open drawn.
+
+For calibration and tests alone: what a budget must never reject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format, form
+from oracles.formula.arithmetic import Float64
+from oracles.formula.centre import Inputs, step
+from oracles.formula.contract import Contract
+from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
+from oracles.rounding import NAMES, STORAGE, round_to
+from oracles.simulation import total
+from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
+
+Order = Literal["declared", "reversed", "permuted", "lanes", "tree"]
+ORDERS: tuple[Order, ...] = ("declared", "reversed", "permuted", "lanes", "tree")
+_FUSED = 0.7
+"""The share of products that go into a sum without being rounded, where the contract allows it."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """One kernel, on one problem. The same generator state gives the same kernel."""
+
+    inputs: Inputs
+    contract: Contract
+    random: np.random.Generator
+    order: Order = "declared"
+    """Of sums whose contract allows any order; others have the order that they declare."""
+    fused: bool = False
+    _known: dict[Node, F64] = field(default_factory=dict)
+
+    @cached_property
+    def values(self) -> Mapping[Node, F64]:
+        """What it has for each node."""
+        with np.errstate(all="ignore"):
+            for node in self.inputs.trace.nodes:
+                self._known[node] = self._step(node)
+        return self._known
+
+    def output(self, name: str, dtype: str) -> F64:
+        """An output in its dtype, as float64."""
+        return round_to(self.values[self.inputs.trace.outputs[name]], form(dtype))
+
+    @cached_property
+    def _bias(self) -> int:
+        """Errors of functions are random, or all of one sign."""
+        return int(self.random.choice([-1, 0, 1]))
+
+    def _dtype(self, node: Node) -> Format:
+        return form(self.contract.dtypes.get(self.inputs.trace.names.get(node, ""), self.contract.compute))
+
+    def _round(self, values: F64, node: Node) -> F64:
+        dtype = self._dtype(node)
+        rounded = round_to(values, dtype)
+        if self.contract.denormals == "flush":
+            low = (np.abs(rounded) < dtype.tiny) & (self.random.random(rounded.shape) < 0.5)
+            rounded = np.where(low, np.copysign(0.0, rounded), rounded)
+        return rounded
+
+    def _step(self, node: Node) -> F64:
+        if not node.args:
+            leaf = self.inputs.leaf(node)
+            if node.kind == "tensor" or leaf.dtype == bool:
+                return self._operand(node, leaf)
+            return leaf
+        args = [self._known[arg] for arg in node.args]
+        if node.kind in ("where", "negate", "max", "absolute", "at_most", "less"):
+            return np.asarray(
+                step(
+                    node,
+                    [a != 0 if i == 0 and node.kind == "where" else a for i, a in enumerate(args)],
+                    Float64(),
+                    self.inputs,
+                ),
+                dtype=np.float64,
+            )
+        if node.kind == "point":
+            dtype = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
+            return args[0] if dtype is None else round_to(args[0], form(dtype))
+        args = [round_to(arg, self._dtype(node)) for arg in args]
+        if node.kind in ("add", "subtract"):
+            return self._added(node, args)
+        if node.kind == "divide":
+            return self._quotient(node, args)
+        if node.kind in FUNCTIONS:
+            return self._function(node, args[0])
+        if node.kind in REDUCTIONS:
+            return self._summed(node, args)
+        return self._round(args[0] * args[1], node)
+
+    def _operand(self, node: Node, values: F64) -> F64:
+        if self.contract.denormals != "flush" or values.dtype == bool:
+            return np.asarray(values, dtype=np.float64)
+        tiny = form(NAMES[self.inputs.tensors[node.label].dtype]).tiny
+        low = (np.abs(values) < tiny) & (self.random.random() < 0.5)
+        return np.where(low, np.copysign(0.0, values), values)
+
+    def _added(self, node: Node, args: list[F64]) -> F64:
+        sign = 1.0 if node.kind == "add" else -1.0
+        for place in (0, 1):
+            product = node.args[place]
+            if self.fused and self.contract.fused and product.kind == "multiply" and self.random.random() < _FUSED:
+                # A product of two numbers of at most 24 bits is exact in float64.
+                a, b = (round_to(self._known[arg], self._dtype(product)) for arg in product.args)
+                args = [a * b if at == place else arg for at, arg in enumerate(args)]
+                break
+        return self._round(args[0] + sign * args[1], node)
+
+    def _quotient(self, node: Node, args: list[F64]) -> F64:
+        if node.args[1].kind == "extent" and self.contract.mean == "reciprocal":
+            return self._round(args[0] * self._round(1.0 / args[1], node), node)
+        return self._erring(args[0] / args[1], node)
+
+    def _function(self, node: Node, arg: F64) -> F64:
+        if node.kind == "rsqrt" and self.contract.ulp("rsqrt") == 1.0:
+            return self._round(1.0 / self._round(np.sqrt(arg), node), node)
+        exact = Float64().apply(node.kind, arg)
+        return np.where(np.isfinite(arg), self._erring(exact, node), exact)
+
+    def _erring(self, exact: F64, node: Node) -> F64:
+        """The value rounded, and off by as many units more as the contract allows."""
+        dtype, rounded = self._dtype(node), self._round(exact, node)
+        most = int(self.contract.ulp(node.kind) - 0.5)
+        if most <= 0:
+            return rounded
+        exponent = np.maximum(np.frexp(exact)[1] - dtype.precision, dtype.emin - dtype.precision + 1)
+        steps = self._bias * most if self._bias else self.random.integers(-most, most + 1, exact.shape)
+        moved = round_to(rounded + steps * np.ldexp(1.0, exponent), dtype)
+        return np.where(np.isfinite(rounded) & (rounded != 0), moved, rounded)
+
+    def _summed(self, node: Node, args: list[F64]) -> F64:
+        axis, n = self.inputs.axis(node.label), self.inputs.extents[node.label]
+        terms = args[0] if node.kind == "sum" else self._round(args[0] * args[1], node)
+        if terms.shape[axis] != n:
+            terms = np.repeat(terms, n, axis)
+        kind = STORAGE[self._dtype(node).name]
+        declared = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
+        lined = np.moveaxis(terms, axis, -1).astype(kind)
+        order: Summation = declared
+        if isinstance(declared, Sequential | Any):
+            order = {"lanes": Lanes(8, 1, "predicated"), "tree": Pairwise()}.get(self.order, declared)
+            lined = lined[..., ::-1] if self.order == "reversed" else lined
+            lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
+        return np.expand_dims(np.asarray(total(lined, order), dtype=np.float64), axis)

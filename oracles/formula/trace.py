@@ -1,0 +1,278 @@
+"""The graph of a formula: ordinary Python, run once on symbolic tensors, whose local names its nodes keep.
+
+A formula takes a `Node` for each tensor and parameter and returns its outputs by name:
+
+    def layer_norm(x, weight, eps):
+        mean = avg(x, "n")
+        var = avg((x - mean) * (x - mean), "n")
+        return {"y": (x - mean) * rsqrt(var + eps) * weight}
+
+Values have named dimensions. An operation on two of them has the dimensions of both; a reduction takes one away.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import CodeType, FrameType
+from typing import Any, Literal
+
+Kind = Literal[
+    "tensor", "parameter", "constant", "extent", "position",
+    "add", "subtract", "multiply", "divide", "negate", "absolute",
+    "exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt",
+    "sum", "max", "dot",
+    "where", "at_most", "less", "point",
+]  # fmt: skip
+FUNCTIONS: tuple[Kind, ...] = ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt")
+"""Elementwise functions whose accuracy a contract states."""
+REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot")
+
+
+class FormulaError(ValueError):
+    """A formula that cannot be read. The message says which part of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One value of a formula. Nodes are told apart by identity."""
+
+    kind: Kind
+    args: tuple[Node, ...] = ()
+    dims: frozenset[str] = frozenset()
+    label: str = ""
+    """The name of a tensor or parameter; the dimension of a reduction, an extent or a position."""
+    value: float = 0.0
+    """Of a constant."""
+
+    def __add__(self, other: Operand) -> Node:
+        return _of_two("add", self, other)
+
+    def __radd__(self, other: Operand) -> Node:
+        return _of_two("add", other, self)
+
+    def __sub__(self, other: Operand) -> Node:
+        return _of_two("subtract", self, other)
+
+    def __rsub__(self, other: Operand) -> Node:
+        return _of_two("subtract", other, self)
+
+    def __mul__(self, other: Operand) -> Node:
+        return _of_two("multiply", self, other)
+
+    def __rmul__(self, other: Operand) -> Node:
+        return _of_two("multiply", other, self)
+
+    def __truediv__(self, other: Operand) -> Node:
+        return _of_two("divide", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Node:
+        return _of_two("divide", other, self)
+
+    def __neg__(self) -> Node:
+        return Node("negate", (self,), self.dims)
+
+    def __abs__(self) -> Node:
+        return Node("absolute", (self,), self.dims)
+
+    def __le__(self, other: Operand) -> Node:
+        return _of_two("at_most", self, other)
+
+    def __lt__(self, other: Operand) -> Node:
+        return _of_two("less", self, other)
+
+    def __bool__(self) -> bool:
+        raise FormulaError("a formula cannot branch on a value that it calculates: use where(mask, a, b)")
+
+
+Operand = Node | float | int
+Outputs = Mapping[str, Node]
+Formula = Callable[..., Outputs]
+
+
+def exp(value: Operand) -> Node:
+    """e^value."""
+    return _function("exp", value)
+
+
+def log(value: Operand) -> Node:
+    """Natural logarithm."""
+    return _function("log", value)
+
+
+def tanh(value: Operand) -> Node:
+    """Hyperbolic tangent."""
+    return _function("tanh", value)
+
+
+def sigmoid(value: Operand) -> Node:
+    """1 / (1 + e^-value)."""
+    return _function("sigmoid", value)
+
+
+def erf(value: Operand) -> Node:
+    """Error function."""
+    return _function("erf", value)
+
+
+def sin(value: Operand) -> Node:
+    """Sine of radians."""
+    return _function("sin", value)
+
+
+def cos(value: Operand) -> Node:
+    """Cosine of radians."""
+    return _function("cos", value)
+
+
+def sqrt(value: Operand) -> Node:
+    """Square root."""
+    return _function("sqrt", value)
+
+
+def rsqrt(value: Operand) -> Node:
+    """1 / sqrt(value)."""
+    return _function("rsqrt", value)
+
+
+def total(value: Operand, dim: str) -> Node:
+    """Sum along a dimension."""
+    return _reduced("sum", dim, lifted(value))
+
+
+def greatest(value: Operand, dim: str) -> Node:
+    """Maximum along a dimension."""
+    return _reduced("max", dim, lifted(value))
+
+
+def avg(value: Operand, dim: str) -> Node:
+    """Mean along a dimension: its sum, divided by its extent."""
+    return total(value, dim) / extent(dim)
+
+
+def dot(a: Operand, b: Operand, dim: str) -> Node:
+    """Sum of products along a dimension."""
+    return _reduced("dot", dim, lifted(a), lifted(b))
+
+
+def extent(dim: str) -> Node:
+    """The number of elements along a dimension."""
+    return Node("extent", label=dim)
+
+
+def position(dim: str) -> Node:
+    """0, 1, 2, ... along a dimension: `position("j") <= position("i")` is a causal mask."""
+    return Node("position", dims=frozenset([dim]), label=dim)
+
+
+def where(mask: Node, value: Operand, other: Operand) -> Node:
+    """`value` where the mask is set, else `other`."""
+    args = (mask, lifted(value), lifted(other))
+    return Node("where", args, frozenset().union(*(each.dims for each in args)))
+
+
+def point(value: Node) -> Node:
+    """The value, where it may be rounded for this use of it alone: to what the contract says, or not at all."""
+    return Node("point", (value,), value.dims)
+
+
+def lifted(value: Operand) -> Node:
+    """A number as a node; a node as it is."""
+    return value if isinstance(value, Node) else Node("constant", value=float(value))
+
+
+def _of_two(kind: Kind, a: Operand, b: Operand) -> Node:
+    args = lifted(a), lifted(b)
+    return Node(kind, args, args[0].dims | args[1].dims)
+
+
+def _function(kind: Kind, value: Operand) -> Node:
+    arg = lifted(value)
+    return Node(kind, (arg,), arg.dims)
+
+
+def _reduced(kind: Kind, dim: str, *args: Node) -> Node:
+    dims = frozenset().union(*(each.dims for each in args))
+    if dim not in dims:
+        raise FormulaError(f"{kind} over {dim!r}: the value has only the dimensions {sorted(dims)}")
+    return Node(kind, args, dims - {dim}, dim)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A formula as a graph."""
+
+    dims: tuple[str, ...]
+    """All dimensions, in the order of array axes."""
+    outputs: Mapping[str, Node]
+    names: Mapping[Node, str] = field(default_factory=dict)
+    """The local names of nodes, which contracts and explanations refer to."""
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Each once, after those that it is made of."""
+        return tuple(_ordered(self.outputs.values()))
+
+    @cached_property
+    def uses(self) -> Mapping[Node, Sequence[Node]]:
+        """What is made of each node, once for each use."""
+        found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        for node in self.nodes:
+            for arg in node.args:
+                found[arg].append(node)
+        return found
+
+    def named(self, name: str) -> Node:
+        """The node of a local name. Raises FormulaError where there is none."""
+        for node, each in self.names.items():
+            if each == name:
+                return node
+        raise FormulaError(f"the formula has no local {name!r}; it has {', '.join(self.names.values())}")
+
+
+def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Sequence[str] = ()) -> Trace:
+    """The graph of a formula of these tensors, with their dimensions, and parameters. Raises FormulaError."""
+    given = {name: Node("tensor", dims=frozenset(dims), label=name) for name, dims in tensors.items()}
+    given |= {name: Node("parameter", label=name) for name in parameters}
+    outputs, named = _run(formula, given)
+    names: dict[Node, str] = {}
+    for name, node in [*given.items(), *named.items(), *outputs.items()]:
+        names.setdefault(node, name)
+    return Trace(tuple(dict.fromkeys(dim for dims in tensors.values() for dim in dims)), outputs, names)
+
+
+def _run(formula: Formula, given: Mapping[str, Node]) -> tuple[Outputs, Mapping[str, Node]]:
+    """The outputs of the formula, and its locals: there is no other way to learn the names of them."""
+    code: CodeType | None = getattr(formula, "__code__", None)
+    found: dict[str, Node] = {}
+
+    def look(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "return" and frame.f_code is code:
+            found.update((name, each) for name, each in frame.f_locals.items() if isinstance(each, Node))
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        outputs = formula(**given)
+    finally:
+        sys.setprofile(before)
+    for name, node in outputs.items():
+        if not isinstance(node, Node):
+            raise FormulaError(f"output {name!r} is {node!r}, not a value that the formula calculates")
+    return outputs, found
+
+
+def _ordered(roots: Sequence[Node] | Any) -> Iterator[Node]:
+    seen: set[Node] = set()
+    for root in roots:
+        stack = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                yield node
+            elif node not in seen:
+                seen.add(node)
+                stack.append((node, True))
+                stack.extend((arg, False) for arg in reversed(node.args) if arg not in seen)
