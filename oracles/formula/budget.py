@@ -23,7 +23,7 @@ from oracles.formula.derivatives import tangent
 from oracles.formula.errors import Rounding, either, flushed, more, narrowed, rounded
 from oracles.formula.forms import DUST, Form, Mask, Symbol, combined, shared
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, FormulaError, Kind, Node
-from oracles.rounding import NAMES
+from oracles.rounding import NAMES, round_to
 
 _CHOOSING: tuple[Kind, ...] = ("where", "point", "negate", "max", "absolute", "at_most", "less")
 """These change no bits, and so take values of any dtype."""
@@ -142,11 +142,12 @@ class Budget:
             remainder = np.abs(centre) * share * growth + a.spread / np.abs(b.centre) * growth
             remainder = np.where(b.spread == 0, 0.0, remainder)
         parts, rest = combined([(a, 1 / b.centre), (b, -centre / b.centre)], remainder)
-        relative = 2 * dtype.u * self.contract.ulp("divide")
+        ulp = self.contract.ulp("divide")
+        relative = 2 * dtype.u * ulp
         if node.args[1].kind == "extent" and self.contract.mean == "reciprocal":
             relative, last = 2 * dtype.u + dtype.u**2, False
         found = Form(centre, dtype, dtype.precision, parts, rest, either(args))
-        return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else 0.5), self.contract)
+        return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else ulp), self.contract)
 
     def _function(self, node: Node, arg: Form, last: bool) -> Form:
         dtype, centre = self.dtype(node), Float64().apply(node.kind, arg.centre)
@@ -171,18 +172,19 @@ class Budget:
     def _sum(self, node: Node, terms: Form) -> Form:
         axis, n, dtype = self.inputs.axis(node.label), self.inputs.extents[node.label], self.dtype(node)
         sizes = _summed(terms.size, axis, n)
+        reach = _summed(np.where(np.isinf(terms.centre), 0.0, terms.size), axis, n)
         chain = self.contract.order(self._name(node), node.label).chain(n)
         # Terms of fewer bits are whole numbers of a coarse unit, see `oracles.budget.row_budget`.
         _, theta, statistical = sum_budget(dtype, chain, self.structured or terms.bits < dtype.precision)
         allowed: F64 | float = theta
         if statistical:
-            allowed = np.where(_are_alike(terms.centre, axis), sum_budget(dtype, chain, True)[1], theta)
+            allowed = np.where(_are_alike(terms.centre, axis, dtype), sum_budget(dtype, chain, True)[1], theta)
         parts, rest = _reduced_errors(terms, lambda errors: _summed(errors, axis, n), axis)
         found = Form(_summed(terms.centre, axis, n), dtype, dtype.precision, parts, rest, _any(terms.may, axis))
         if n > 1:
             found = more(found, sizes * (allowed + DUST))
         mixed = (terms.centre > 0).any(axis, keepdims=True) & (terms.centre < 0).any(axis, keepdims=True)
-        rounding = Rounding(underflow=0.0, reach=sizes * (1 + theta), certain=np.logical_not(mixed))
+        rounding = Rounding(underflow=0.0, reach=reach * (1 + theta), certain=np.logical_not(mixed))
         return rounded(found, rounding, self.contract)
 
     def _greatest(self, node: Node, arg: Form) -> Form:
@@ -260,8 +262,9 @@ def _any(mask: Mask | None, axis: int) -> Mask | None:
     return found
 
 
-def _are_alike(terms: F64, axis: int) -> Mask:
-    """Where too few of a sum's terms have a magnitude of their own."""
-    sizes = np.sort(np.abs(terms), axis=axis)
+def _are_alike(terms: F64, axis: int, dtype: Format) -> Mask:
+    """Where too few of a sum's terms have a magnitude of their own, as kernels see it: what is small beside a mean that
+    is taken from it leaves all the same."""
+    sizes = np.sort(round_to(np.abs(terms), dtype), axis=axis)
     own = (np.diff(sizes, axis=axis) > 0).sum(axis=axis, keepdims=True) + 1
     return np.asarray(own < _ALIKE * (sizes > 0).sum(axis=axis, keepdims=True))

@@ -28,22 +28,20 @@ class Inputs:
 
     trace: Trace
     tensors: Mapping[str, NDArray[Any]]
-    """In the dimensions of the trace: an axis of the tensor's dimensions each, in the order of the trace."""
+    """An axis for each of the tensor's dimensions, in its own order."""
     parameters: Mapping[str, float]
 
     @cached_property
     def extents(self) -> Mapping[str, int]:
         """The number of elements along each dimension. Raises FormulaError where tensors differ in it."""
         found: dict[str, int] = {}
-        for node in self.trace.nodes:
-            if node.kind == "tensor":
-                dims = [dim for dim in self.trace.dims if dim in node.dims]
-                shape = self.tensors[node.label].shape
-                if len(shape) != len(dims):
-                    raise FormulaError(f"{node.label}: it has {len(shape)} axes for the dimensions {', '.join(dims)}")
-                for dim, size in zip(dims, shape, strict=True):
-                    if found.setdefault(dim, size) != size:
-                        raise FormulaError(f"{node.label}: {size} along {dim!r}, where another tensor has {found[dim]}")
+        for name, dims in self.trace.tensors.items():
+            shape = self.tensors[name].shape
+            if len(shape) != len(dims):
+                raise FormulaError(f"{name}: it has {len(shape)} axes for the dimensions {', '.join(dims)}")
+            for dim, size in zip(dims, shape, strict=True):
+                if found.setdefault(dim, size) != size:
+                    raise FormulaError(f"{name}: {size} along {dim!r}, where another tensor has {found[dim]}")
         return found
 
     def axis(self, dim: str) -> int:
@@ -53,12 +51,15 @@ class Inputs:
     def leaf(self, node: Node, fixed: Fixed = frozenset()) -> F64:
         """The values of a node that has no arguments, exactly, of the places that are looked at."""
         if node.kind == "tensor":
-            at = dict(fixed)
-            dims = [dim for dim in self.trace.dims if dim in node.dims]
-            values = self.tensors[node.label][tuple(slice(at[d], at[d] + 1) if d in at else slice(None) for d in dims)]
-            return self._placed(node, values.astype(np.float64) if values.dtype != bool else values)
+            dims = self.trace.tensors[node.label]
+            order = sorted(range(len(dims)), key=lambda place: self.axis(dims[place]))
+            values = self.tensors[node.label].transpose(order)
+            values = values[tuple(_looked_at(dims[place], fixed) for place in order)]
+            return self._placed(node, values if values.dtype == bool else values.astype(np.float64))
         if node.kind == "position":
-            return self._placed(node, np.arange(self.extents[node.label], dtype=np.float64)[self._slice(node, fixed)])
+            return self._placed(
+                node, np.arange(self.extents[node.label], dtype=np.float64)[_looked_at(node.label, fixed)]
+            )
         value = {"constant": node.value, "parameter": 0.0, "extent": 0.0}[node.kind]
         if node.kind == "parameter":
             value = self.parameters[node.label]
@@ -66,13 +67,14 @@ class Inputs:
             value = float(self.extents[node.label])
         return np.full((1,) * len(self.trace.dims), value)
 
-    def _slice(self, node: Node, fixed: Fixed) -> slice:
-        at = dict(fixed).get(node.label)
-        return slice(None) if at is None else slice(at, at + 1)
-
     def _placed(self, node: Node, values: NDArray[Any]) -> NDArray[Any]:
         sizes = iter(values.shape)
         return values.reshape([next(sizes) if dim in node.dims else 1 for dim in self.trace.dims])
+
+
+def _looked_at(dim: str, fixed: Fixed) -> slice:
+    at = dict(fixed).get(dim)
+    return slice(None) if at is None else slice(at, at + 1)
 
 
 def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs) -> Values:

@@ -25,7 +25,7 @@ class Rounding:
     fused: bool = False
     """Whether some kernels leave it out: what they do not round does not overflow either."""
     reach: F64 | None = None
-    """The largest magnitude on the way to the results, where that is not their own."""
+    """The largest magnitude on the way to the results, infinite terms aside, where that is not their own."""
     certain: Mask | None = None
     """Where every kernel goes that far; None: everywhere."""
 
@@ -92,6 +92,8 @@ def _limited(form: Form, rounding: Rounding) -> Form:
     over = beyond if rounding.certain is None else beyond & rounding.certain
     over = ~np.isfinite(form.centre) | (over & (not rounding.fused))
     unsure = ~over & ~(top < limit)
+    if rounding.certain is not None:  # an infinite term, and others that may overflow to the other side
+        unsure |= np.isinf(form.centre) & ~(top < limit) & ~rounding.certain
     centre = np.where(over & beyond & ~np.isnan(form.centre), np.copysign(np.inf, form.centre), form.centre)
     parts = {s: np.where(over, 0.0, np.nan_to_num(c, nan=0.0, posinf=np.inf)) for s, c in form.parts.items()}
     rest = None if form.rest is None else np.where(over, 0.0, np.nan_to_num(form.rest, nan=np.inf, posinf=np.inf))

@@ -76,15 +76,9 @@ class Simulated:
             return leaf
         args = [self._known[arg] for arg in node.args]
         if node.kind in ("where", "negate", "max", "absolute", "at_most", "less"):
-            return np.asarray(
-                step(
-                    node,
-                    [a != 0 if i == 0 and node.kind == "where" else a for i, a in enumerate(args)],
-                    Float64(),
-                    self.inputs,
-                ),
-                dtype=np.float64,
-            )
+            if node.kind == "where":
+                args[0] = args[0] != 0
+            return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         if node.kind == "point":
             dtype = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
             return args[0] if dtype is None else round_to(args[0], form(dtype))
@@ -149,7 +143,8 @@ class Simulated:
         lined = np.moveaxis(terms, axis, -1).astype(kind)
         order: Summation = declared
         if isinstance(declared, Sequential | Any):
-            order = {"lanes": Lanes(8, 1, "predicated"), "tree": Pairwise()}.get(self.order, declared)
+            structures: Mapping[str, Summation] = {"lanes": Lanes(8, 1, "predicated"), "tree": Pairwise()}
+            order = structures.get(self.order, declared)
             lined = lined[..., ::-1] if self.order == "reversed" else lined
             lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
         return np.expand_dims(np.asarray(total(lined, order), dtype=np.float64), axis)

@@ -206,6 +206,8 @@ class Trace:
 
     dims: tuple[str, ...]
     """All dimensions, in the order of array axes."""
+    tensors: Mapping[str, tuple[str, ...]]
+    """The dimensions of each tensor, in its own order."""
     outputs: Mapping[str, Node]
     names: Mapping[Node, str] = field(default_factory=dict)
     """The local names of nodes, which contracts and explanations refer to."""
@@ -240,7 +242,8 @@ def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Se
     names: dict[Node, str] = {}
     for name, node in [*given.items(), *named.items(), *outputs.items()]:
         names.setdefault(node, name)
-    return Trace(tuple(dict.fromkeys(dim for dims in tensors.values() for dim in dims)), outputs, names)
+    order = tuple(dict.fromkeys(dim for dims in tensors.values() for dim in dims))
+    return Trace(order, {name: tuple(dims) for name, dims in tensors.items()}, outputs, names)
 
 
 def _run(formula: Formula, given: Mapping[str, Node]) -> tuple[Outputs, Mapping[str, Node]]:
