@@ -163,7 +163,10 @@ _DOUBLE: Mapping[Kind, Callable[[DoubleDouble], Any]] = {
 
 
 def _each(function: Callable[[Any], Any]) -> Callable[[Any], NDArray[Any]]:
-    return np.vectorize(function, otypes=[object])
+    def of(values: Any) -> NDArray[Any]:
+        return np.asarray(np.frompyfunc(function, 1, 1)(values), dtype=object)
+
+    return of
 
 
 def _quotient(a: Any, b: Any) -> Any:

@@ -97,7 +97,8 @@ class Budget:
             dtype = form(NAMES[self.inputs.tensors[node.label].dtype])
             return flushed(Form(values, dtype, dtype.precision), self.contract)
         power = values.size == 1 and float(np.frexp(np.abs(values.item()))[0]) in (0.0, 0.5)
-        return Form(values, form("f64"), bits=1 if power else form("f64").precision)
+        rest = np.full(values.shape, abs(node.low)) if node.low else None
+        return Form(values, form("f64"), bits=1 if power else form("f64").precision, rest=rest)
 
     def _step(self, node: Node, args: Sequence[Form], *, last: bool = False) -> Form:
         if node.kind in ("add", "subtract"):

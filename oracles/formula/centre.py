@@ -55,7 +55,7 @@ class Inputs:
             order = sorted(range(len(dims)), key=lambda place: self.axis(dims[place]))
             values = self.tensors[node.label].transpose(order)
             values = values[tuple(_looked_at(dims[place], fixed) for place in order)]
-            return self._placed(node, values if values.dtype == bool else values.astype(np.float64))
+            return self._placed(node, values if values.dtype in (bool, object) else values.astype(np.float64))
         if node.kind == "position":
             return self._placed(
                 node, np.arange(self.extents[node.label], dtype=np.float64)[_looked_at(node.label, fixed)]
@@ -107,14 +107,18 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
     raise FormulaError(f"{kind}: no arithmetic knows it")
 
 
+def _lifted(node: Node, values: NDArray[Any], arithmetic: Arithmetic) -> Values:
+    lifted = values if values.dtype == bool else arithmetic.lift(values)
+    return lifted + arithmetic.lift(np.full(values.shape, node.low)) if node.low else lifted
+
+
 def evaluate(inputs: Inputs, arithmetic: Arithmetic) -> Mapping[Node, Values]:
     """The values of all nodes."""
     found: dict[Node, Values] = {}
     with np.errstate(all="ignore"):
         for node in inputs.trace.nodes:
             if not node.args:
-                leaf = inputs.leaf(node)
-                found[node] = leaf if leaf.dtype == bool else arithmetic.lift(leaf)
+                found[node] = _lifted(node, inputs.leaf(node), arithmetic)
             else:
                 found[node] = step(node, [found[arg] for arg in node.args], arithmetic, inputs)
     return found
@@ -132,8 +136,7 @@ def element(inputs: Inputs, output: Node, place: Mapping[str, int]) -> Any:
         fixed = frozenset((dim, at) for dim, at in fixed if dim in node.dims)
         if (node, fixed) not in known:
             if not node.args:
-                leaf = inputs.leaf(node, fixed)
-                known[node, fixed] = leaf if leaf.dtype == bool else arithmetic.lift(leaf)
+                known[node, fixed] = _lifted(node, inputs.leaf(node, fixed), arithmetic)
             else:  # what is reduced here is no dimension of the node, and so is fixed in no argument
                 known[node, fixed] = step(node, [value(arg, fixed) for arg in node.args], arithmetic, inputs)
         return known[node, fixed]

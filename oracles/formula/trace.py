@@ -46,6 +46,8 @@ class Node:
     """The name of a tensor or parameter; the dimension of a reduction, an extent or a position."""
     value: float = 0.0
     """Of a constant."""
+    low: float = 0.0
+    """What a constant is more than that, where float64 does not hold it."""
 
     def __add__(self, other: Operand) -> Node:
         return _of_two("add", self, other)

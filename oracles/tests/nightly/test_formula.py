@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
 from oracles.formula.contract import Contract
-from oracles.summation import Lanes, Pairwise, Tiles
+from oracles.summation import Lanes, Pairwise, Summation, Tiles
 from oracles.tests.common.formulas import FORMULAS
 from oracles.tests.common.simulated import simulated
 
-_ORDERS = {"n": Tiles(32), "k": Lanes(8, 2, "scalar"), "j": Pairwise(4), "...": Pairwise(2)}
+_ORDERS: Mapping[str, Summation] = {"n": Tiles(32), "k": Lanes(8, 2, "scalar"), "j": Pairwise(4), "...": Pairwise(2)}
 CONTRACTS = {
     "plain": Contract(),
     "orders": Contract(sums=_ORDERS),
-    "sloppy": Contract(accuracy={"rsqrt": 4.0, "exp": 8.0, "divide": 2.5, "tanh": 6.0, "sigmoid": 5.0}, mean="reciprocal"),
+    "sloppy": Contract(
+        accuracy={"rsqrt": 4.0, "exp": 8.0, "divide": 2.5, "tanh": 6.0, "sigmoid": 5.0}, mean="reciprocal"
+    ),
     "flush": Contract(denormals="flush"),
     "narrow": Contract(dtypes={"rstd": "f16", "e": "f16", "h": "f16"}, points={"p": "f16"}),
 }

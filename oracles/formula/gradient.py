@@ -1,0 +1,163 @@
+"""The gradient of a formula, as a formula: reverse accumulation over its graph.
+
+What comes out is the exact gradient and one algorithm for it. Kernels write gradients in other ways, whose errors
+differ: a contract names the algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import mpmath
+import numpy as np
+
+from oracles.formula.arithmetic import Precise
+from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.trace import (
+    REDUCTIONS,
+    FormulaError,
+    Kind,
+    Node,
+    Trace,
+    cos,
+    dot,
+    exp,
+    extent,
+    sin,
+    total,
+    where,
+)
+
+_STEP = mpmath.ldexp(1, -90)
+"""Differences with it are exact to 2^-180 or so of what they are compared with, at `_BITS` bits."""
+_BITS = 400
+_SIZE = 3
+
+
+def gradient(graph: Trace, of: str, by: Sequence[str]) -> Trace:
+    """The gradients of an output by tensors, summed with a cotangent: a formula that has the cotangent `d` + `of` as a
+    tensor more, of the output's dimensions, and the outputs `d` + name.
+
+    Raises FormulaError where the formula is not differentiable, or a maximum is more than a shift that cancels.
+    """
+    output = graph.outputs[of]
+    cotangent = Node("tensor", dims=output.dims, label=f"d{of}")
+    adjoints: dict[Node, Node] = {output: cotangent}
+    for node in reversed(graph.nodes):
+        if node in adjoints and node.args and node.kind != "max":
+            for arg, each in zip(node.args, _parts(node, adjoints[node]), strict=True):
+                if each is not None:
+                    part = _reduced_to(arg, each, node)
+                    adjoints[arg] = adjoints[arg] + part if arg in adjoints else part
+    leaves = {node.label: node for node in graph.nodes if node.kind == "tensor"}
+    missing = [name for name in by if leaves.get(name) not in adjoints]
+    if missing:
+        raise FormulaError(f"{of} does not depend on {', '.join(missing)}")
+    outputs = {f"d{name}": adjoints[leaves[name]] for name in by}
+    dims = tuple(dim for dim in graph.dims if dim in output.dims)
+    tensors = {**graph.tensors, cotangent.label: dims}
+    names = {**graph.names, cotangent: cotangent.label, **{node: name for name, node in outputs.items()}}
+    found = Trace(graph.dims, tensors, outputs, names)
+    _check(graph, found, of, by)
+    return found
+
+
+def _reduced_to(arg: Node, part: Node, node: Node) -> Node:
+    """What an argument gets, summed over the dimensions that it was broadcast along."""
+    if node.kind == "dot":
+        return part
+    wide = node.dims | {node.label} if node.kind in REDUCTIONS else node.dims
+    for dim in sorted(wide - arg.dims):
+        part = total(part, dim) if dim in part.dims else part * extent(dim)
+    return part
+
+
+def _parts(node: Node, g: Node) -> Sequence[Node | None]:
+    """The adjoints of the arguments of a node with the adjoint g; None of those that it does not depend on smoothly."""
+    kind, args = node.kind, node.args
+    if kind == "add":
+        return g, g
+    if kind == "subtract":
+        return g, -g
+    if kind == "multiply":
+        return g * args[1], g * args[0]
+    if kind == "divide":
+        return g / args[1], -(g * node / args[1])
+    if kind == "dot":
+        return _of_dot(node, g, 0), _of_dot(node, g, 1)
+    if kind in ("sum", "point"):
+        return (g,)
+    if kind == "where":
+        return None, where(args[0], g, 0.0), where(args[0], 0.0, g)
+    if kind in ("at_most", "less"):
+        return None, None
+    return (_SLOPES[kind](args[0], node, g),)
+
+
+def _of_dot(node: Node, g: Node, place: int) -> Node:
+    """A contraction again, with the other argument."""
+    arg, other = node.args[place], node.args[1 - place]
+    first, *more = sorted((g.dims | other.dims) - arg.dims)
+    part = dot(g, other, first)
+    for dim in more:
+        part = total(part, dim)
+    return part
+
+
+_ERF_SLOPE = Node("constant", value=float.fromhex("0x1.20dd750429b6dp+0"), low=float.fromhex("0x1.1ae3a914fed80p-56"))
+"""2 / sqrt(pi), to more than 100 bits."""
+_SLOPES: Mapping[Kind, Callable[[Node, Node, Node], Node]] = {
+    "negate": lambda x, y, g: -g,
+    "absolute": lambda x, y, g: where(x < 0.0, -g, g),
+    "exp": lambda x, y, g: g * y,
+    "log": lambda x, y, g: g / x,
+    "tanh": lambda x, y, g: g * (1.0 - y * y),
+    "sigmoid": lambda x, y, g: g * (y * (1.0 - y)),
+    "erf": lambda x, y, g: g * (exp(-(x * x)) * _ERF_SLOPE),
+    "sin": lambda x, y, g: g * cos(x),
+    "cos": lambda x, y, g: -(g * sin(x)),
+    "sqrt": lambda x, y, g: g * 0.5 / y,
+    "rsqrt": lambda x, y, g: -(g * y * 0.5) / x,  # the cube of y overflows where this does not
+}
+
+
+def _check(graph: Trace, found: Trace, of: str, by: Sequence[str]) -> None:
+    """Compare the gradient with a difference quotient in mpmath, in a random direction: a maximum counts as constant,
+    which is right of one that cancels alone."""
+    random = np.random.default_rng(0)
+    tensors = {name: 1.0 + random.random([_SIZE] * len(dims)) for name, dims in found.tensors.items()}
+    parameters = {node.label: 0.5 for node in graph.nodes if node.kind == "parameter"}
+    directions = {name: random.normal(size=tensors[name].shape) for name in by}
+    with mpmath.workprec(_BITS):
+        slopes = evaluate(Inputs(found, tensors, parameters), Precise())
+        along = mpmath.mpf(0)
+        for name in by:
+            node = found.outputs[f"d{name}"]
+            shape = [_SIZE if dim in graph.tensors[name] else 1 for dim in graph.dims]
+            order = [dim for dim in graph.dims if dim in graph.tensors[name]]
+            moved = directions[name].transpose([graph.tensors[name].index(dim) for dim in order]).reshape(shape)
+            along += (np.broadcast_to(slopes[node], shape) * moved).sum()
+        ends = [_loss(graph, of, tensors, parameters, directions, side * _STEP) for side in (-1, 1)]
+        quotient = (ends[1] - ends[0]) / (2 * _STEP)
+        if not abs(quotient - along) <= abs(quotient) * mpmath.ldexp(1, -100):
+            raise FormulaError(
+                f"the gradient of {of} is not what differences of it are: it takes maxima for constants, which is right"
+                " only where they cancel, as in exp(x - greatest(x))"
+            )
+
+
+def _loss(
+    graph: Trace, of: str, tensors: Mapping[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]],
+    parameters: Mapping[str, float], directions: Mapping[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]],
+    step: mpmath.mpf,
+) -> mpmath.mpf:  # fmt: skip
+    """The output times its cotangent, with the tensors moved along the directions."""
+    exact = Precise().lift
+    moved = {name: exact(tensors[name]) for name in graph.tensors}
+    for name, direction in directions.items():
+        moved[name] = np.asarray(moved[name] + exact(direction) * step, dtype=object)
+    inputs = Inputs(graph, moved, parameters)
+    value = evaluate(inputs, Precise())[graph.outputs[of]]
+    dims = [dim for dim in graph.dims if dim in graph.outputs[of].dims]
+    cotangent = tensors[f"d{of}"].reshape([_SIZE if dim in dims else 1 for dim in graph.dims])
+    return (value * exact(cotangent)).sum()
