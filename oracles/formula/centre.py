@@ -54,7 +54,7 @@ class Inputs:
             dims = self.trace.tensors[node.label]
             order = sorted(range(len(dims)), key=lambda place: self.axis(dims[place]))
             values = self.tensors[node.label].transpose(order)
-            values = values[tuple(_looked_at(dims[place], fixed) for place in order)]
+            values = values[(*(_looked_at(dims[place], fixed) for place in order), ...)]
             return self._placed(node, values if values.dtype in (bool, object) else values.astype(np.float64))
         if node.kind == "position":
             return self._placed(
