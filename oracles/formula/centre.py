@@ -53,13 +53,12 @@ class Inputs:
         if node.kind == "tensor":
             dims = self.trace.tensors[node.label]
             order = sorted(range(len(dims)), key=lambda place: self.axis(dims[place]))
-            values = self.tensors[node.label].transpose(order)
-            values = values[(*(_looked_at(dims[place], fixed) for place in order), ...)]
+            looked_at: tuple[Any, ...] = (*(_looked_at(dims[place], fixed) for place in order), ...)
+            values = self.tensors[node.label].transpose(order)[looked_at]
             return self._placed(node, values if values.dtype in (bool, object) else values.astype(np.float64))
         if node.kind == "position":
-            return self._placed(
-                node, np.arange(self.extents[node.label], dtype=np.float64)[_looked_at(node.label, fixed)]
-            )
+            places = np.arange(self.extents[node.label], dtype=np.float64)
+            return self._placed(node, places[_looked_at(node.label, fixed)])
         value = {"constant": node.value, "parameter": 0.0, "extent": 0.0}[node.kind]
         if node.kind == "parameter":
             value = self.parameters[node.label]
