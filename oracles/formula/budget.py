@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from oracles.formula.derivatives import tangent
 from oracles.formula.errors import Rounding, either, flushed, more, narrowed, rounded
 from oracles.formula.forms import DUST, Form, Mask, Symbol, combined, shared
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, FormulaError, Kind, Node
+from oracles.lazy import lazy
 from oracles.rounding import NAMES, round_to
 
 _CHOOSING: tuple[Kind, ...] = ("where", "point", "negate", "max", "absolute", "at_most", "less")
@@ -44,7 +44,7 @@ class Budget:
     structured: bool = False
     """Whether rounding errors are not random, so that only the worst case is sound."""
 
-    @cached_property
+    @lazy
     def forms(self) -> Mapping[Node, Form]:
         """What kernels have for each node. Raises FormulaError for a formula that has no budget."""
         found: dict[Node, Form] = {}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64
 from oracles.formula.arithmetic import Arithmetic, Precise, Values
 from oracles.formula.trace import FUNCTIONS, FormulaError, Node, Trace
+from oracles.lazy import lazy
 
 Fixed = frozenset[tuple[str, int]]
 """Dimensions of which one place alone is looked at."""
@@ -31,7 +31,7 @@ class Inputs:
     """An axis for each of the tensor's dimensions, in its own order."""
     parameters: Mapping[str, float]
 
-    @cached_property
+    @lazy
     def extents(self) -> Mapping[str, int]:
         """The number of elements along each dimension. Raises FormulaError where tensors differ in it."""
         found: dict[str, int] = {}

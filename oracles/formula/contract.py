@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import Literal
 
 from oracles.dtypes import form
 from oracles.formula.trace import FUNCTIONS
+from oracles.lazy import lazy
 from oracles.summation import NumericsError, Sequential, Summation
 
 CORRECT = 0.5
@@ -57,7 +57,7 @@ class Contract:
     def __hash__(self) -> int:
         return self._hash
 
-    @cached_property
+    @lazy
     def _hash(self) -> int:
         values = (getattr(self, each.name) for each in fields(self))
         return hash(tuple(tuple(sorted(v.items(), key=str)) if isinstance(v, Mapping) else v for v in values))

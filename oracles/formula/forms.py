@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
+from oracles.lazy import lazy
 
 Mask = NDArray[np.bool_]
 
@@ -55,7 +55,7 @@ class Form:
         """Whether every kernel has just this value."""
         return not self.parts and self.rest is None
 
-    @cached_property
+    @lazy
     def spread(self) -> F64:
         """How far a kernel's value may lie from the centre."""
         found = np.zeros((1,) * self.centre.ndim) if self.rest is None else self.rest
@@ -63,7 +63,7 @@ class Form:
             found = found + np.abs(coefficient) * symbol.radius
         return found
 
-    @cached_property
+    @lazy
     def size(self) -> F64:
         """The largest magnitude that a kernel's value may have."""
         found: F64 = np.abs(self.centre) + self.spread

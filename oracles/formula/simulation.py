@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -18,6 +17,7 @@ from oracles.formula.arithmetic import Float64
 from oracles.formula.centre import Inputs, step
 from oracles.formula.contract import Contract
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
+from oracles.lazy import lazy
 from oracles.rounding import NAMES, STORAGE, round_to
 from oracles.simulation import total
 from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
@@ -40,7 +40,7 @@ class Simulated:
     fused: bool = False
     _known: dict[Node, F64] = field(default_factory=dict)
 
-    @cached_property
+    @lazy
     def values(self) -> Mapping[Node, F64]:
         """What it has for each node."""
         with np.errstate(all="ignore"):
@@ -52,7 +52,7 @@ class Simulated:
         """An output in its dtype, as float64."""
         return round_to(self.values[self.inputs.trace.outputs[name]], form(dtype))
 
-    @cached_property
+    @lazy
     def _bias(self) -> int:
         """Errors of functions are random, or all of one sign."""
         return int(self.random.choice([-1, 0, 1]))

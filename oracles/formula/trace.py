@@ -15,9 +15,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import CodeType, FrameType
 from typing import Any, Literal
+
+from oracles.lazy import lazy
 
 Kind = Literal[
     "tensor", "parameter", "constant", "extent", "position",
@@ -214,12 +215,12 @@ class Trace:
     names: Mapping[Node, str] = field(default_factory=dict)
     """The local names of nodes, which contracts and explanations refer to."""
 
-    @cached_property
+    @lazy
     def nodes(self) -> tuple[Node, ...]:
         """Each once, after those that it is made of."""
         return tuple(_ordered(self.outputs.values()))
 
-    @cached_property
+    @lazy
     def uses(self) -> Mapping[Node, Sequence[Node]]:
         """What is made of each node, once for each use."""
         found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
