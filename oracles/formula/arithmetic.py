@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -10,8 +9,9 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, DoubleDouble, absolute, root
-from oracles.formula.trace import FormulaError, Kind
+from oracles.doubledouble import F64, DoubleDouble, absolute
+from oracles.elementary import doubledouble, float64
+from oracles.formula.trace import Kind
 
 Values = Any
 """An array of an arithmetic: F64, DoubleDouble, or an object array of mpmath numbers."""
@@ -51,7 +51,7 @@ class Arithmetic(Protocol):
 
 
 class Float64:
-    """NumPy's float64: the fast centre. The error of each operation is within 2^-53, of sums within n of it."""
+    """float64: the fast centre, of the same bits on every processor but for the order of sums."""
 
     def lift(self, values: F64) -> F64:
         return values
@@ -115,10 +115,7 @@ class Double:
         return DoubleDouble(values)
 
     def apply(self, kind: Kind, values: DoubleDouble) -> DoubleDouble:
-        if kind not in _DOUBLE:
-            raise FormulaError(f"{kind} in double-double: not there yet")
-        found: DoubleDouble = _DOUBLE[kind](values)
-        return found
+        return _DOUBLE[kind](values)
 
     def divide(self, a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
         return a / b
@@ -140,26 +137,15 @@ class Double:
         return found
 
 
-def _sigmoid(values: F64) -> F64:
-    small = np.exp(-np.abs(values))
-    found: F64 = np.where(values >= 0, 1.0 / (1.0 + small), small / (1.0 + small))
-    return found
-
-
-def _rsqrt(values: F64) -> F64:
-    found: F64 = 1.0 / np.sqrt(values)
-    return found
-
-
 _FLOAT64: Mapping[Kind, Callable[[F64], F64]] = {
-    "exp": np.exp, "log": np.log, "tanh": np.tanh, "sigmoid": _sigmoid, "erf": np.vectorize(math.erf, otypes=[float]),
-    "sin": np.sin, "cos": np.cos, "sqrt": np.sqrt, "rsqrt": _rsqrt, "absolute": np.abs,
+    "exp": float64.exp, "log": float64.log, "tanh": float64.tanh, "sigmoid": float64.sigmoid, "erf": float64.erf,
+    "sin": float64.sin, "cos": float64.cos, "sqrt": float64.sqrt, "rsqrt": float64.rsqrt, "absolute": np.abs,
 }  # fmt: skip
-_DOUBLE: Mapping[Kind, Callable[[DoubleDouble], Any]] = {
-    "sqrt": root,
-    "rsqrt": lambda values: 1.0 / root(values),
-    "absolute": absolute,
-}
+_DOUBLE: Mapping[Kind, Callable[[DoubleDouble], DoubleDouble]] = {
+    "exp": doubledouble.exp, "log": doubledouble.log, "tanh": doubledouble.tanh, "sigmoid": doubledouble.sigmoid,
+    "erf": doubledouble.erf, "sin": doubledouble.sin, "cos": doubledouble.cos, "sqrt": doubledouble.sqrt,
+    "rsqrt": doubledouble.rsqrt, "absolute": absolute,
+}  # fmt: skip
 
 
 def _each(function: Callable[[Any], Any]) -> Callable[[Any], NDArray[Any]]:
