@@ -27,7 +27,8 @@ class Crew(Protocol):
     watch: Watch
 
     def ready(self, seconds: float) -> bool:
-        """Wait so long at most for all workers to be started. Whether they are: before that nothing is given."""
+        """Wait so long at most for the workers of quick targets to be started, or for those of slow ones where there
+        are no others. Whether they are: before that nothing is given."""
         ...
 
     def room(self, group: int) -> int:

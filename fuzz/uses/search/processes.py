@@ -141,10 +141,11 @@ class Processes:
             self._asked = True
             for member in self._members:
                 self._ask_to_start(member)
-        if not all(member.started for member in self._members):
+        awaited = [member for member in self._members if member.group == 0] or self._members
+        if not all(member.started for member in awaited):
             early = self.take(seconds)
             assert early is None, "nothing was given yet"
-        return all(member.started for member in self._members) or self.deaths >= MOST_DEATHS * len(self._members)
+        return all(member.started for member in awaited) or self.deaths >= MOST_DEATHS * len(self._members)
 
     def room(self, group: int) -> int:
         return sum(AHEAD - len(each.tasks) for each in self._members if each.group == group and each.is_free)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -81,23 +80,6 @@ def test_a_bounded_kernel_takes_no_longer_rows_than_before_and_rejects_none() ->
     assert scaling.bounded(scaling.bounded(kernel, 70), 600).able.max_n == 70
     with scaling.bounded_pack(built_in(), 600) as folder:
         assert {(each.able.max_n, each.able.outside) for each in load(folder).kernels} == {(600, "undefined")}
-
-
-def test_there_is_a_line_for_each_target(cli_here: Cli, tmp_path: Path) -> None:
-    names = ("c-generic@native:gcc-O2", "c-avx2@native:gcc-O2")
-    asked = [word for name in names for word in ("--target", name)]
-    words = ("throughput", *asked, "--max-n", "64", "--seconds", "0.2s", "-j", "1", "--json", "pace.json")
-    done = cli_here(*words, "--markdown", app=app)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    for name in (*names, "all 2 together"):
-        assert len([line for line in lines if line.startswith(f"| {name} |")]) == 1
-    assert len([line for line in lines if line.startswith("| 1 |")]) == 1
-    assert "of the plain way, which failed 0 of" in done.stdout
-    told = json.loads((tmp_path / "pace.json").read_text())
-    assert [each["what"] for each in told["targets"]] == [*sorted(names, reverse=True), "all 2 together"]
-    assert {each["target"] for each in told["plain"]} == set(names)
-    assert all(each["judged"] > 0 for each in told["scaling"])
 
 
 def test_processes_are_doubled_up_to_the_most() -> None:
