@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from fuzz.tests.common.running import Running, finish, until
-from fuzz.tests.conftest import GENERIC
+from fuzz.tests.conftest import GENERIC, edited
 from fuzz.tests.cover.uses.test_containment import BAD, NATIVE, STUCK, Kernels, kernels
 
 __all__ = ["kernels"]
