@@ -148,6 +148,9 @@ _DOUBLE: Mapping[Kind, Callable[[DoubleDouble], DoubleDouble]] = {
 }  # fmt: skip
 
 
+_EXTREME = 2.0**32
+
+
 def _each(function: Callable[[Any], Any]) -> Callable[[Any], NDArray[Any]]:
     def of(values: Any) -> NDArray[Any]:
         return np.asarray(np.frompyfunc(function, 1, 1)(values), dtype=object)
@@ -173,13 +176,20 @@ def _log(value: Any) -> Any:
     return mpmath.nan if value < 0 or mpmath.isnan(value) else -mpmath.inf if not value else mpmath.log(value)
 
 
+def _exp(value: Any) -> Any:
+    """Beyond 2^32 the result is nearer to 0 than any format tells, or larger: mpmath would fill the memory with it."""
+    if mpmath.isnan(value) or abs(value) <= _EXTREME:
+        return mpmath.exp(value)
+    return mpmath.inf if value > 0 else mpmath.mpf(0)
+
+
 def _periodic(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: function(value) if mpmath.isfinite(value) else mpmath.nan
 
 
 _PRECISE: Mapping[Kind, Callable[[Any], Any]] = {
-    "exp": mpmath.exp, "log": _log, "tanh": mpmath.tanh, "erf": mpmath.erf, "sqrt": _root, "absolute": abs,
-    "sigmoid": lambda value: 1 / (1 + mpmath.exp(-value)),
+    "exp": _exp, "log": _log, "tanh": mpmath.tanh, "erf": mpmath.erf, "sqrt": _root, "absolute": abs,
+    "sigmoid": lambda value: 1 / (1 + _exp(-value)),
     "rsqrt": lambda value: _quotient(mpmath.mpf(1), _root(value)),
     "sin": _periodic(mpmath.sin), "cos": _periodic(mpmath.cos),
 }  # fmt: skip

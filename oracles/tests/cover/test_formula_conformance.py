@@ -1,0 +1,123 @@
+"""What outputs may be by their formula: both tiers say the same, correct kernels pass, and wrong ones do not."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+
+from oracles.dtypes import form
+from oracles.enclosure import compare, passes
+from oracles.formula.centre import Inputs, element
+from oracles.formula.conformance import Conformance
+from oracles.formula.contract import Contract
+from oracles.formula.simulation import ORDERS, Simulated
+from oracles.formula.trace import FormulaError
+from oracles.precise import conforms, stable
+from oracles.rounding import round_to
+from oracles.summation import Tiles
+from oracles.tests.common.formulas import EPS, FORMULAS, problems, traced
+
+ORDERED = Contract(sums={"n": Tiles(8), "k": Tiles(8), "j": Tiles(4), "d": Tiles(4)})
+
+
+def _conformances(name: str, contract: Contract, n: int = 24, rows: int = 3) -> list[tuple[str, Conformance]]:
+    random = np.random.default_rng(11)
+    outputs = dict.fromkeys(traced(name).outputs, "f32")
+    return [(kind, Conformance(each, contract, outputs)) for kind, each in problems(name, np.float32, n, rows, random)]
+
+
+@pytest.mark.parametrize("contract", [Contract(), ORDERED], ids=["sequential", "tiles"])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_correct_kernels_conform(name: str, contract: Contract) -> None:
+    random = np.random.default_rng(12)
+    for kind, each in _conformances(name, contract):
+        for order in ORDERS:
+            kernel = Simulated(each.inputs, contract, random, order, fused=True)
+            for output in each.outputs:
+                got = kernel.output(output, "f32")
+                dims = each.inputs.trace.outputs[output].dims
+                full = [each.inputs.extents[dim] if dim in dims else 1 for dim in each.inputs.trace.dims]
+                got = np.broadcast_to(got, full).reshape(each.shape(output))
+                found = compare(each.enclosure(output), got)
+                assert not found.failing.any(), (kind, order, output, np.argwhere(found.failing)[0])
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_the_tiers_say_the_same_of_values_next_to_the_ends(name: str) -> None:
+    random = np.random.default_rng(13)
+    asked = 0
+    for kind, each in _conformances(name, ORDERED):
+        for output in each.outputs:
+            enclosure, shape = each.enclosure(output), each.shape(output)
+            at = tuple(int(random.integers(extent)) for extent in shape)
+            bounds = stable(lambda each=each, output=output, at=at: each.bounds(output, at))  # type: ignore[misc]
+            if bounds is None:
+                continue
+            ends = {float(end[at]) for pair in (enclosure.inner, enclosure.outer) for end in pair}
+            with np.errstate(all="ignore"):
+                beside = [np.nextafter(np.float32(end), np.float32(side)) for end in ends for side in (-np.inf, np.inf)]
+            for value in (*ends, *map(float, beside)):
+                said = compare(enclosure, np.full(shape, value))
+                if not said.unsure[at]:
+                    asked += 1
+                    assert conforms(bounds, value) is not bool(said.failing[at]), (kind, output, at, value)
+    assert asked > 40
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_the_centre_in_float64_errs_by_no_more_than_is_taken_off(name: str) -> None:
+    largest = 0.0
+    for kind, each in _conformances(name, ORDERED, n=40, rows=2):
+        for output, node in each.inputs.trace.outputs.items():
+            enclosure, shape = each.enclosure(output), each.shape(output)
+            at = tuple(extent // 2 for extent in shape)
+            width, centre = float(enclosure.above[at]), float(np.asarray(enclosure.centre)[at])
+            if not (np.isfinite(width) and np.isfinite(centre) and width):
+                continue
+            dims = [dim for dim in each.inputs.trace.dims if dim in node.dims]
+            with mpmath.workprec(300):
+                error = float(abs(element(each.inputs, node, dict(zip(dims, at, strict=True))) - mpmath.mpf(centre)))
+            assert error <= width * each.own_share + 2.0**-52 * abs(centre), (kind, output)
+            if kind == "normal":
+                largest = max(largest, error / width)
+    assert largest < 1e-6, "it is small beside the budget"
+
+
+def test_a_wrong_formula_does_not_conform() -> None:
+    for kind, each in _conformances("softmax", ORDERED):
+        if kind == "normal":
+            right = Simulated(each.inputs, ORDERED, np.random.default_rng(1)).output("y", "f32")
+            assert passes(each.enclosure("y"), right)
+            for wrong in (right * (1 + 2.0**-19), np.roll(right, 1, axis=1), np.where(right < right.max(), right, 0)):
+                assert compare(each.enclosure("y"), round_to(wrong, form("f32"))).failing.any()
+
+
+def test_the_ends_lie_where_the_precise_tier_has_them() -> None:
+    [(_, each)] = [pair for pair in _conformances("rms_norm", ORDERED) if pair[0] == "normal"]
+    right, at = each.enclosure("y"), (1, 3)
+    bounds = stable(lambda: each.bounds("y", at))
+    assert bounds is not None
+    ends = [float(end[at]) for end in (*right.inner, *right.outer)]
+    off = [float(np.nextafter(np.float32(end), np.float32(side))) for end in ends[:2] for side in (-np.inf, np.inf)]
+    verdicts = [conforms(bounds, value) for value in off]
+    assert {*verdicts} == {True, False}
+
+
+def test_what_it_cannot_judge_is_refused() -> None:
+    given = {"x": np.ones((2, 3), np.float32), "weight": np.ones(3, np.float32)}
+    inputs = Inputs(traced("rms_norm"), given, {"eps": EPS})
+    with pytest.raises(FormulaError, match="no output z; there are y, rstd"):
+        Conformance(inputs, Contract(), {"z": "f32"})
+    with pytest.raises(FormulaError, match="cannot enclose what is calculated in f64"):
+        Conformance(inputs, Contract("f64"), {"y": "f32"})
+
+
+def test_what_may_overflow_is_not_judged_and_what_must_is() -> None:
+    edge = np.float32(np.sqrt(np.finfo(np.float32).max / 2))
+    x = np.array([[edge, edge], [3e38, 3e38]], np.float32)
+    inputs = Inputs(traced("rms_norm"), {"x": x, "weight": np.ones(2, np.float32)}, {"eps": EPS})
+    # Where products may go into the sum unrounded, not all kernels overflow in the same place.
+    each = Conformance(inputs, Contract(fused=False), {"y": "f32", "rstd": "f32"})
+    found = compare(each.enclosure("y"), np.array([[123.0, np.nan], [0.0, 1.0]]))
+    assert found.failing.tolist() == [[False, False], [False, True]]
