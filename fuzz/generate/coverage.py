@@ -74,7 +74,10 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
     x = draw.part("x")
     if 0 in (draw.n, draw.rows):  # a kernel has nothing to do, whatever else the case is
         return ("dtype", x.dtype), ("n", "0") if draw.n == 0 else ("rows", "0")
-    found = [*length_labels(draw.n), *_of_frame(draw.rows, draw.axis, draw.rank, draw.eps, draw.offset)]
+    found = [
+        *length_labels(draw.n),
+        *_of_frame(draw.rows, draw.axis, draw.rank, repr(draw.eps), repr(draw.offset)),
+    ]
     found += _of_presence(draw.op, tuple([part.name for part in draw.parts]))
     alone = True
     for part in draw.parts:
@@ -96,8 +99,10 @@ def placed_labels(recipe: str, x: Reals) -> Labels:
 
 
 @lru_cache(maxsize=1 << 12)
-def _of_frame(rows: int, axis: int, rank: int, eps: float, offset: float) -> Labels:
-    return ("rows", str(rows)), ("axis", f"{axis} of rank {rank}"), ("eps", repr(eps)), ("offset", repr(offset))
+def _of_frame(rows: int, axis: int, rank: int, eps: str, offset: str) -> Labels:
+    """In words, since 0.0 and -0.0 are equal: whichever came first would name both, and what a search draws next
+    depends on these labels."""
+    return ("rows", str(rows)), ("axis", f"{axis} of rank {rank}"), ("eps", eps), ("offset", offset)
 
 
 @lru_cache(maxsize=1 << 10)

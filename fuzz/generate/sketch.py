@@ -171,6 +171,7 @@ def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
 
     def drawn(stream: Stream) -> Sketch:
         words = _WORDS
+        found.clear()  # an example that a signal broke off may have left one, which is that of another stream
         while not found:  # it takes more of them now and then, since it rejects what is out of range
             example(stream.words(words).tobytes())
             words *= 2

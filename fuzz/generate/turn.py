@@ -133,7 +133,9 @@ class TurnMaker:
             if rank == 0:
                 sketch = simplest(self.capability, head)
             elif place == 0 and by_hypothesis and capability is self.capability:
-                sketch = drawn_from(capability)(stream.child("sketch"))
+                sketch = replace(
+                    drawn_from(capability)(stream.child("sketch")), capability=capability
+                )  # not an equal one
             else:
                 sketch = sketched(capability, head.below)
             yield at_limit(sketch, head)

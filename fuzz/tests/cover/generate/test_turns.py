@@ -17,7 +17,10 @@ from fuzz.base.errors import UsageError
 from fuzz.base.op import OPS
 from fuzz.findings.casefile import from_json, to_json
 from fuzz.generate.coverage import Ledger
+from fuzz.generate.plan import plan
+from fuzz.generate.realise import realise
 from fuzz.generate.search import PLACES, SHARDS, Search, Turn, batches
+from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
 from fuzz.generate.turn import BATCH, Made
 from fuzz.laws.registry import LAWS, with_twins
@@ -58,6 +61,22 @@ def test_a_turn_alone_is_the_turn_after_others(op: str) -> None:
     forward = {turn: _said(*one.cases(turn, b"")) for turn in islice(one.turns(), 12)}
     backward = {turn: _said(*other.cases(turn, b"")) for turn in reversed(forward)}
     assert forward == backward
+
+
+def test_capabilities_that_are_equal_give_the_same_turns() -> None:
+    """Another pack of one process may have them: what is kept of the first ones must not tell them apart."""
+    again = Search("rms_norm", 3, [replace(kernel) for kernel in KERNELS])
+    first = again.capabilities[0]
+    assert first == _search().capabilities[0]
+    assert first is not _search().capabilities[0]
+    for turn in islice(again.turns([first]), 6):
+        assert _said(*again.cases(turn, b"")) == _said(*_search().cases(turn, b""))
+
+
+def test_the_label_of_a_number_is_its_own_whichever_equal_one_came_before() -> None:
+    draw = plan(Sketch(_search().capabilities[0], 5, 3, 2, 1, False, 1e-5, "normal", 1), {})
+    labels = [{*realise(draw.with_params(eps=eps)).origin.labels} for eps in (-0.0, 0.0)]
+    assert [sorted(value for kind, value in each if kind == "eps") for each in labels] == [["-0.0"], ["0.0"]]
 
 
 def test_another_process_makes_the_same_turn() -> None:
