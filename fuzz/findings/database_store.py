@@ -79,7 +79,8 @@ class DatabaseStore:
         except OperationalError as error:
             return f"{self._engine.url.database}: {error.orig}"
         done, self._waiting = self._waiting, Unsaved()
-        for path in set(done.released) - {bucket.path for bucket in done.buckets.values()}:
+        gone = {source for source, _ in done.merged}
+        for path in set(done.released) - {bucket.path for name, bucket in done.buckets.items() if name not in gone}:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
         return ""
