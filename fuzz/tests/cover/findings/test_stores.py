@@ -113,6 +113,16 @@ class TestAnyStore:
         again = book.add("k", plain(6), _judgement(plain(6), OTHER, Verdict.TIMEOUT), {})
         assert again.name == "k-timeout+2", "a name is not given twice in one session"
 
+    def test_a_bucket_that_is_merged_as_soon_as_it_has_a_case_leaves_no_file(
+        self, made: Callable[[Path], Store], tmp_path: Path
+    ) -> None:
+        book = self._book(made, tmp_path)
+        values = book.add("k", plain(5), _judgement(plain(5)), {})
+        book.merge(book.add("k", plain(6), _judgement(plain(6), OTHER, Verdict.TIMEOUT), {}), values)
+        assert book.commit() == ""
+        assert self._seen(book) == {"k-values": {TARGET: 1, OTHER: 1}}
+        assert [path.name for path in (tmp_path / "findings").iterdir()] == [f"k-values-{plain(5).digest[:12]}.json"]
+
     def test_what_could_not_be_written_is_written_with_a_later_batch(
         self, made: Callable[[Path], Store], tmp_path: Path
     ) -> None:
