@@ -133,9 +133,8 @@ class TurnMaker:
             if rank == 0:
                 sketch = simplest(self.capability, head)
             elif place == 0 and by_hypothesis and capability is self.capability:
-                sketch = replace(
-                    drawn_from(capability)(stream.child("sketch")), capability=capability
-                )  # not an equal one
+                drawn = drawn_from(capability)(stream.child("sketch"))
+                sketch = replace(drawn, capability=capability)  # it may have an equal one of another pack
             else:
                 sketch = sketched(capability, head.below)
             yield at_limit(sketch, head)

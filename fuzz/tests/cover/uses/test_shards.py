@@ -20,7 +20,7 @@ from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook, book_in
 from fuzz.findings.tally import Observer, Tally
-from fuzz.generate.search import PLACES, SHARDS, Search
+from fuzz.generate.search import PLACES, SHARDS, Search, Turn
 from fuzz.generate.turn import BATCH
 from fuzz.laws.registry import declared
 from fuzz.tests.common.hunting import GENERIC, PACK, target_of, with_edits
@@ -151,6 +151,25 @@ def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost_or_counted_twi
     assert records == expected
     assert (again.cases, again.judged, again.findings) == (tally.cases, tally.judged, tally.findings)
     assert {name: b.sightings for name, b in found.buckets.items()} == {n: b.sightings for n, b in book.buckets.items()}
+
+
+def test_no_report_is_lost_that_comes_while_workers_are_waited_for() -> None:
+    """As those of slow targets, from the op before."""
+    reports: list[Report] = []
+    with _crew([target_of(GENERIC, "O2")], 2) as crew:
+        while not crew.ready(1.0):
+            pass
+        for place in range(4):
+            crew.give(Task(place, "rms_norm", 1, Turn(place, 0)), [])
+        os.kill(crew.pids[0], signal.SIGKILL)
+        while not crew.deaths:
+            reports += [each for each in (crew.take(0.0),) if each is not None]
+        while not crew.ready(1.0):
+            pass
+        while (report := crew.take(HANG_S)) is not None and len(reports) < 3:
+            reports.append(report)
+    assert report is not None
+    assert sorted(each.task.place for each in (*reports, report)) == [0, 1, 2, 3]
 
 
 def test_a_hung_kernel_does_not_outlive_a_process_that_is_killed(tmp_path: Path) -> None:
