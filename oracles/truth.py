@@ -17,7 +17,7 @@ from oracles.doubledouble import F64, head
 from oracles.enclosure import Comparison, Enclosure, Mask, Worst, canonical, compare, is_blunt, passes, worst_pass
 from oracles.lazy import lazy
 from oracles.numerics import Numerics, NumericsError
-from oracles.ops import OpProblem, load
+from oracles.op_problem import OpProblem, load
 from oracles.precise import START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError, index_of, lots
 from oracles.rounding import STORAGE

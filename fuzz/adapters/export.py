@@ -14,9 +14,9 @@ from pathlib import Path
 from fuzz.adapters.build import NATIVE, edited_source
 from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
 from fuzz.base.kernel import Kernel
-from fuzz.base.op import OPS
 from fuzz.base.text import printable
 from fuzz.base.validity import check_case
+from oracles.ops import OPS
 
 MAGNITUDE, NEGATIVE, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO, MAY_BE_NONFINITE = 1, 2, 4, 8, 16, 32
 """The bits of a rule: the interval is of magnitudes, and the sign must be this one; the others say which special values

@@ -21,12 +21,12 @@ from fuzz.adapters.python_kernel import INSTALL, Framework, python_kernel
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.kernel import Kernel
-from fuzz.base.op import OPS
 from fuzz.transport.child import Child, command
 from fuzz.transport.fork_server import fork_server, worker_environment
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import MEMORY_LIMIT, Process
 from fuzz.transport.python.kernel import MARGIN_BYTES, Spec, source_digest
+from oracles.ops import OPS
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import ClassVar, Literal
 from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, signature_in
 from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, DeclarationError, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
-from fuzz.base.op import OPS
 from oracles.numerics import Numerics
+from oracles.ops import OPS
 
 INSTALL = "pip install 'kernelfuzz[torch]'"
 

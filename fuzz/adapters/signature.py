@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from fuzz.base.capability import Capabilities, DeclarationError
-from fuzz.base.op import Op
+from oracles.op import Op
 
 
 @dataclass(frozen=True)

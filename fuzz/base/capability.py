@@ -9,8 +9,9 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from fuzz.base.case import ITEMSIZE, THREADS, Case, Layout, Output, Tensor
-from fuzz.base.op import OPS, Role
 from oracles.lazy import lazy
+from oracles.op import Role
+from oracles.ops import OPS
 
 MAX_RANK = 6
 """A tensor that a kernel is given has no higher rank; it is KF_MAX_RANK in kernelfuzz.h."""
@@ -276,7 +277,7 @@ def _is_empty(case: Case) -> bool:
 
 @lru_cache(maxsize=256)
 def _role(op: str, name: str) -> Role:
-    return OPS[op].operand(name).role
+    return OPS[op].role(name)
 
 
 def _strides_fit(able: Capabilities, layout: Layout, role: Role) -> bool:

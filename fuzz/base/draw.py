@@ -10,8 +10,8 @@ from functools import lru_cache
 import numpy as np
 
 from fuzz.base.case import ITEMSIZE, Case, Guard, Origin
-from fuzz.base.op import OPS
 from oracles.lazy import lazy
+from oracles.ops import OPS
 
 EPS = tuple(
     float(np.float32(e)) for e in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
@@ -181,7 +181,7 @@ class Frame:
         return (*self.grid[: self.axis], *self.grid[self.axis + 1 :])
 
     def role(self, name: str) -> str:
-        return OPS[self.case.op].operand(name).role
+        return OPS[self.case.op].role(name)
 
     def fits(self) -> bool:
         """True when every tensor has the shape that its role asks for: else it is no draw's."""

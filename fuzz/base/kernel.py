@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from fuzz.base.capability import Capabilities, Capability, DeclarationError, one_of
-from fuzz.base.op import OPS, Op
 from fuzz.base.outcome import CHANGES
 from fuzz.base.text import printable
 from oracles.numerics import Numerics
+from oracles.op import Op
+from oracles.ops import OPS
 from oracles.summation import Summation
 
 PLAIN = Numerics()

@@ -9,7 +9,8 @@ import numpy as np
 
 from fuzz.base.case import ITEMSIZE, THREADS, Case, CaseError
 from fuzz.base.memory import contradicts_itself, overlaps_itself
-from fuzz.base.op import OPS, Op, Operand
+from oracles.op import Op, Operand
+from oracles.ops import OPS
 
 _MOST_THREADS = 64
 

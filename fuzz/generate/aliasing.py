@@ -9,10 +9,11 @@ from fuzz.base.capability import Capability
 from fuzz.base.case import Case, CaseError, Layout, contiguous
 from fuzz.base.draw import Draw, Placement
 from fuzz.base.memory import shift
-from fuzz.base.op import OPS, Op
 from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import may_share
 from fuzz.generate.realise import draw_of, layout_of, realise
+from oracles.op import Op
+from oracles.ops import OPS
 
 ONE_IN = 12
 """One drawn case in this many is aliased."""
@@ -64,7 +65,7 @@ def memory_labels(capability: Capability) -> Iterator[str]:
 
 def _addable(op: Op) -> Iterator[str]:
     """Inputs that x may be given as a second time."""
-    return (operand.name for operand in op.inputs if operand.role == "grid" and operand.name != "x")
+    return (operand.name for operand in op.inputs if op.role(operand.name) == "grid" and operand.name != "x")
 
 
 def _with_shared_memory(case: Case, way: _Sharing, how: int, far: int) -> Case | None:

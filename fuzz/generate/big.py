@@ -17,10 +17,11 @@ import numpy as np
 from fuzz.base.case import Case, Origin
 from fuzz.base.draw import GIVEN, Draw, Given, Part, Placement
 from fuzz.base.dtypes import quantise
-from fuzz.base.op import OPS, Operand
 from fuzz.base.stream import Stream
 from fuzz.generate.given import given_rows
 from fuzz.generate.realise import realise
+from oracles.op import Role
+from oracles.ops import OPS
 
 _RECIPE = "normal"
 _EPS = float(np.float32(1e-5))
@@ -41,9 +42,9 @@ class Big:
     ops: tuple[str, ...] = tuple(OPS)
     """The ops that it is for: the oracle of the others would need too much memory."""
 
-    def place(self, operand: Operand, number: int) -> Placement:
+    def place(self, role: Role, number: int) -> Placement:
         """Where the op's tensor of that number lies."""
-        if operand.role != "grid" or self.pitch is None:
+        if role != "grid" or self.pitch is None:
             return Placement()
         pitch = self.pitch + (number if self.pitch > 0 else -number)
         return Placement(guard="before" if number % 2 else "after", strides=(pitch, 1))
@@ -93,16 +94,20 @@ def big_case(big: Big, op_name: str, optional: bool) -> Case:
     wanted = [operand for operand in op.operands if optional or not operand.optional]
     parts = []
     for number, operand in enumerate(wanted):
-        part = Part(operand.name, "f32" if operand.name == "rstd" else big.dtype, big.place(operand, number))
-        given = _given(big, operand, part.dtype, stream.child(operand.name)) if operand in op.inputs else None
+        part = Part(
+            operand.name, "f32" if operand.name == "rstd" else big.dtype, big.place(op.role(operand.name), number)
+        )
+        given = (
+            _given(big, op.role(operand.name), part.dtype, stream.child(operand.name)) if operand in op.inputs else None
+        )
         parts.append(replace(part, recipe=GIVEN, given=given) if given is not None else part)
     origin = Origin(_RECIPE, big.name, labels=(("big", big.name),))
     params = {"eps": _EPS, "axis": 1}
     return realise(Draw(op_name, big.n, (big.rows,), params, 0, tuple(parts), structured=False, origin=origin))
 
 
-def _given(big: Big, operand: Operand, dtype: str, stream: Stream) -> Given:
+def _given(big: Big, role: Role, dtype: str, stream: Stream) -> Given:
     """Random values; of rstd, positive ones."""
-    rows, n = {"grid": (big.rows, big.n), "columns": (1, big.n), "rows": (big.rows, 1)}[operand.role]
+    rows, n = {"grid": (big.rows, big.n), "columns": (1, big.n), "rows": (big.rows, 1)}[role]
     values = stream.normal(rows * n).reshape(rows, n)
-    return given_rows(quantise(np.abs(values) + 0.5 if operand.role == "rows" else values, dtype))
+    return given_rows(quantise(np.abs(values) + 0.5 if role == "rows" else values, dtype))

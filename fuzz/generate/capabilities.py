@@ -8,7 +8,8 @@ from functools import lru_cache
 
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import ITEMSIZE
-from fuzz.base.op import OPS, Operand
+from oracles.op import Operand
+from oracles.ops import OPS
 
 
 def presence(capability: Capability, operand: Operand) -> tuple[str, ...]:

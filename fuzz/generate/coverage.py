@@ -10,9 +10,9 @@ import numpy as np
 
 from fuzz.base.case import ITEMSIZE, Layout
 from fuzz.base.draw import Draw
-from fuzz.base.op import OPS
 from fuzz.base.stream import Reals
 from fuzz.generate.sketch import BLOCKS
+from oracles.ops import OPS
 
 Label = tuple[str, str]
 """A kind, such as 'tail of 48', and one of its values, such as '17'."""

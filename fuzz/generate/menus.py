@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fuzz.base.op import Menu
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
@@ -184,14 +183,14 @@ def recipes() -> Mapping[str, Recipe]:
     return RECIPES
 
 
-_OFTEN: Mapping[Menu, tuple[str, ...]] = {
+_OFTEN: Mapping[str, tuple[str, ...]] = {
     "addend": ("normal", "normal", LIKE_X, LIKE_X, LIKE_X, "cancelling", "zero_rows"),
     "gradient": ("normal", "normal", "normal", "uniform", "ones", "one_hot", "along", "along"),
     "rstd": ("true", "true", "true", "true", "true", "nearly_true", "unrelated"),
 }
 """The recipes that are drawn often, by menu; the rest of the menu is drawn now and then."""
 
-MENUS: Mapping[Menu, tuple[str, ...]] = {
+MENUS: Mapping[str, tuple[str, ...]] = {
     "any": tuple(RECIPES),
     "addend": (*dict.fromkeys((*_OFTEN["addend"], *RECIPES)),),
     "gradient": (*dict.fromkeys((*_OFTEN["gradient"], *RECIPES)),),
@@ -201,7 +200,7 @@ MENUS: Mapping[Menu, tuple[str, ...]] = {
 """The recipes to be visited, by menu."""
 
 
-def often(menu: Menu) -> tuple[str, ...]:
+def often(menu: str) -> tuple[str, ...]:
     """The recipes of a menu that are drawn most of the time."""
     return _OFTEN.get(menu, MENUS[menu])
 

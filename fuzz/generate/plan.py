@@ -9,12 +9,13 @@ from functools import lru_cache
 from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
 from fuzz.base.draw import Draw, Part, Placement, spread_over
-from fuzz.base.op import OPS, Operand, Role
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.capabilities import presence
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import MENUS, often
 from fuzz.generate.sketch import Sketch, fitting_n
+from oracles.op import Operand, Role
+from oracles.ops import OPS
 
 Wish = Mapping[str, str]
 """What is not left to the dice, such as {"weight": "yes", "weight dtype": "f16", "x layout": "padded"}."""
@@ -71,6 +72,7 @@ class _Choice:
     """What a kernel leaves open of one operand, and how wishes for it are called."""
 
     operand: Operand
+    role: Role
     presence: tuple[str, ...]
     is_input: bool
     layouts: tuple[str, ...]
@@ -96,18 +98,19 @@ def _choices(capability: Capability) -> tuple[_Choice, ...]:
     found = []
     for operand in op.operands:
         name, is_input = operand.name, operand in op.inputs
-        layouts = layouts_of(capability, operand.role, is_input)
+        layouts = layouts_of(capability, op.role(operand.name), is_input)
         sources = tuple(source for output, source in op.aliases if output == name and (name, source) in able.aliases)
         found.append(
             _Choice(
                 operand,
+                op.role(name),
                 presence(capability, operand),
                 is_input,
                 layouts,
                 tuple(layout for layout in layouts if layout in _ROW_WISE),
                 able.strides != "any",
                 () if is_input else sources,
-                able.alignment if operand.role == "grid" else 1,
+                able.alignment if op.role(operand.name) == "grid" else 1,
                 *(f"{name} {what}" for what in ("dtype", "layout", "byte", "recipe", "stack", "alias")),
             )
         )
@@ -150,7 +153,7 @@ class _Planner:
             operand = choice.operand
             if operand.only_with and operand.only_with not in self.parts:
                 return False
-            if operand.role == "rows" and not choice.is_input and self.sketch.n == 0:
+            if choice.role == "rows" and not choice.is_input and self.sketch.n == 0:
                 return False  # what the mean of nothing is, nobody promises
             wished = self.wish.get(operand.name)
             return not self.dice.one_in(3) if wished is None else wished == "yes"
@@ -159,7 +162,7 @@ class _Planner:
     def _input(self, choice: _Choice) -> Part:
         name, dtype = choice.operand.name, self._dtype(choice)
         stack = ""
-        if choice.operand.menu == "weight":
+        if choice.operand.values == "weight":
             stack = self.dice.pick(_STACKS)
             stack = self.wish.get(choice.stack, stack) if self.able.weight_rows else ""
         return Part(name, dtype, self._place(choice, dtype), self._recipe(choice), stack=stack)
@@ -206,7 +209,7 @@ class _Planner:
         return self.dice.pick(sources) if self.dice.one_in(4) else None
 
     def _recipe(self, choice: _Choice) -> str:
-        menu = choice.operand.menu
+        menu = choice.operand.values
         if menu == "any":
             return self.sketch.recipe
         wished = self.wish.get(choice.recipe)

@@ -15,13 +15,14 @@ from fuzz.base.case import Case, CaseError, Layout, Origin, Output, Shard, Tenso
 from fuzz.base.draw import GIVEN, Draw, Frame, Given, Part, Placement
 from fuzz.base.dtypes import from_bits
 from fuzz.base.memory import overlapping, shift
-from fuzz.base.op import OPS, Op, adjacent_extent
 from fuzz.generate.coverage import Labels, labels_of, placed_labels
 from fuzz.generate.given import RANDOM
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.menus import PLACED, is_structured
 from fuzz.generate.values import Contents, filled_in
 from oracles.lazy import lazy
+from oracles.op import Op, adjacent_extent
+from oracles.ops import OPS
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def layout_of(draw: Draw, part: Part) -> Layout:
         return Layout(shape, place.strides, place.guard, place.offset)
     if not shape:
         return Layout((), (), place.guard, place.offset)
-    axis = draw.axis if op.operand(part.name).role == "grid" else len(shape) - 1
+    axis = draw.axis if op.role(part.name) == "grid" else len(shape) - 1
     layout = lay_out(place.layout, shape, axis, place.spread, place.guard, place.offset)
     return layout if place.step == 1 else replace(layout, strides=tuple(place.step * s for s in layout.strides))
 
@@ -160,6 +161,6 @@ def _is_structured(draw: Draw, op: Op, layouts: Mapping[str, Layout]) -> bool:
             return any(part.alias is not None for part in draw.parts if part.given)
         # Rows longer than the given ones repeat them.
         return draw.structured or x.recipe != GIVEN or (x.given is not None and draw.n > x.given.n)
-    grids = [part for part in draw.parts if part.recipe and op.operand(part.name).role == "grid"]
+    grids = [part for part in draw.parts if part.recipe and op.role(part.name) == "grid"]
     flat = any(layouts[part.name].strides[draw.axis] == 0 for part in grids)
     return flat or len({part.dtype for part in grids}) > 1 or any(is_structured(p.recipe, x.recipe) for p in grids)

@@ -15,13 +15,13 @@ from itertools import chain
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import EPS, Draw, Part
-from fuzz.base.op import OPS
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.menus import MENUS
 from fuzz.generate.plan import OFFSETS, layouts_of
 from fuzz.generate.realise import Laid, cases_of, laid
 from fuzz.generate.sketch import LARGEST_CASE, fitting_n
+from oracles.ops import OPS
 
 RELATIVES = 2
 """The number of calls between the first call and its repetition."""
@@ -69,7 +69,7 @@ def _dtype(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
 def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """Another layout of one tensor, and of what lies in its memory."""
     op = OPS[draw.op]
-    part = dice.pick([part for part in draw.parts if part.alias is None and op.operand(part.name).role == "grid"])
+    part = dice.pick([part for part in draw.parts if part.alias is None and op.role(part.name) == "grid"])
     possible = layouts_of(capability, "grid", op.operand(part.name) in op.inputs)
     others = [layout for layout in possible if layout != part.place.layout and layout not in OVERLAPPING]
     if not others:
@@ -166,7 +166,7 @@ def _near(draw: Draw, capability: Capability, dice: Dice) -> Draw:
 def _recipe(draw: Draw, capability: Capability, dice: Dice) -> Draw:
     """Another recipe for one of the inputs."""
     part = dice.pick([part for part in draw.parts if part.recipe])
-    return draw.with_parts(replace(part, recipe=dice.pick(MENUS[OPS[draw.op].operand(part.name).menu])))
+    return draw.with_parts(replace(part, recipe=dice.pick(MENUS[OPS[draw.op].operand(part.name).values])))
 
 
 def _less(draw: Draw, capability: Capability, dice: Dice) -> Draw:

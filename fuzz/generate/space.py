@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE, ITEMSIZE
 from fuzz.base.draw import EPS
-from fuzz.base.op import OPS, Operand
 from fuzz.generate.aliasing import memory_labels
 from fuzz.generate.capabilities import dtype_pairs, may_share, presence
 from fuzz.generate.coverage import POSITIONS, Label
 from fuzz.generate.menus import MENUS, PLACED
 from fuzz.generate.plan import OFFSETS, STACKS, layouts_of
 from fuzz.generate.sketch import BLOCKS, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS
+from oracles.op import Operand
+from oracles.ops import OPS
 
 _ROWS = (0, 1, 2, 17, *MANY_ROWS)
 
@@ -67,23 +68,25 @@ def _tails(capability: Capability, block: int) -> tuple[int, ...]:
 
 
 def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
-    name, is_input = operand.name, operand in OPS[capability.op].inputs
-    yield from ((f"{name} layout", layout) for layout in layouts_of(capability, operand.role, is_input))
+    op, name = OPS[capability.op], operand.name
+    role, is_input = op.role(name), op.is_input(name)
+    yield from ((f"{name} layout", layout) for layout in layouts_of(capability, role, is_input))
     pairs = dtype_pairs(capability, name)
     if name != "x":
         yield from ((f"{name} dtype", f"{dtype} for x {x}") for dtype, x in pairs)
-    step = capability.able.alignment if operand.role == "grid" else 1
+    step = capability.able.alignment if role == "grid" else 1
     for dtype in dict.fromkeys(dtype for dtype, _ in pairs):
         bytes_ = range(0, CACHE_LINE, max(ITEMSIZE[dtype], step))
         yield from ((f"{name} alignment {dtype}", str(byte)) for byte in bytes_)
     if operand.stackable and capability.able.weight_rows:
         yield from ((f"{name} stack", stack) for stack in STACKS)
-    if operand.menu != "none":
-        yield from ((f"{name} recipe", recipe) for recipe in MENUS[operand.menu])
+    if is_input:
+        yield from ((f"{name} recipe", recipe) for recipe in MENUS[operand.values])
 
 
 def _takes_n(capability: Capability, n: int) -> bool:
-    of_rows = {operand.name for operand in OPS[capability.op].outputs if operand.role == "rows"}
+    op = OPS[capability.op]
+    of_rows = {operand.name for operand in op.outputs if op.role(operand.name) == "rows"}
     if n == 0 and (of_rows & {*capability.able.needs} or not capability.able.empty):
         return False  # of rstd: what the mean of nothing is, nobody promises
     return n % capability.able.multiple_of == 0 and (capability.able.max_n is None or n <= capability.able.max_n)

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from fuzz.base.capability import SMALL, Capability
 from fuzz.base.draw import Draw
-from fuzz.base.op import OPS
 from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import dtype_pairs
 from fuzz.generate.coverage import Label
 from fuzz.generate.gaps import ALONE, Gaps
 from fuzz.generate.plan import plan
 from fuzz.generate.sketch import ENOUGH_ROWS, LARGEST_CASE, MANY_ROWS, SHORT, USUAL_CASE, Sketch, fitting_n
+from oracles.ops import OPS
 
 Wish = dict[str, str]
 """What a coverage gap asks for: what `fuzz.generate.plan.Wish` knows, and "n", "rows", "axis" and "eps"."""
@@ -159,7 +159,7 @@ def _of_tensor(capability: Capability, kind: str, value: str, wish: Mapping[str,
         # Classes differ only where there are several axes of several elements.
         rows = min(_GRID_ROWS, _LARGEST // max(1, int(wish.get("n", fitting_n(capability, 1))))) // 2 * 2
         several = {"axis": "2 of rank 3", "rows": str(max(2, rows))}
-        grid = {} if operand.role == "columns" and what == "layout" else several
+        grid = {} if op.role(operand.name) == "columns" and what == "layout" else several
         return {**asked, **grid, kind: value}
     if what == "dtype":
         dtype, x = value.split(" for x ")

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from fuzz.base.case import Layout
 from fuzz.base.draw import Draw, Given, Part
 from fuzz.base.dtypes import quantise
-from fuzz.base.op import OPS
 from fuzz.base.stream import Ahead, Asked, Reals, Stream, child_key
 from fuzz.generate.given import made_of, repeated_or_cut, stored
 from fuzz.generate.menus import LIKE_X, RELATED, WEIGHTS, Scene
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec
+from oracles.ops import OPS
 
 Values = NDArray[np.generic]
 
@@ -34,7 +34,7 @@ class Contents:
             if part.alias is not None or not op.is_input(part.name):
                 continue
             rows, registry = draw.rows, RECIPES
-            if op.operand(part.name).role == "columns":
+            if op.role(part.name) == "columns":
                 rows, registry = self.layouts[part.name].shape[0] if part.stack else 1, WEIGHTS
             recipe = None
             if part.given is None and part.recipe not in RELATED:
@@ -45,7 +45,7 @@ class Contents:
 
     def given(self, part: Part, given: Given, rows: int, stream: Stream) -> Values:
         """The values of a part that are given, or follow from such."""
-        role = self.op.operand(part.name).role
+        role = self.op.role(part.name)
         n = 1 if role == "rows" else self.draw.n
         values = repeated_or_cut(given, rows, n, weight=role == "columns")
         if role == "grid":
@@ -55,7 +55,7 @@ class Contents:
     def keep(self, part: Part, values: Values) -> None:
         """Put rounded values, row by row, where the tensor's memory has them."""
         layout, draw = self.layouts[part.name], self.draw
-        if self.op.operand(part.name).role == "grid" and draw.axis != draw.rank - 1:
+        if self.op.role(part.name) == "grid" and draw.axis != draw.rank - 1:
             # Rows are made last-axis; moving the axis keeps every row's values together.
             values = np.moveaxis(values.reshape(*draw.outer, draw.n), -1, draw.axis)
         self.arrays[part.name] = _folded(values.reshape(layout.shape), layout)
@@ -66,7 +66,7 @@ class Contents:
         if self.draw.part(name).stack:
             stacked: Reals = values[np.arange(self.draw.rows) % len(values)]
             return stacked
-        if self.op.operand(name).role != "grid":
+        if self.op.role(name) != "grid":
             return values.reshape(-1)
         return np.moveaxis(values, self.draw.axis, -1).reshape(self.draw.rows, self.draw.n)
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, Layout, Output, Tensor
 from fuzz.base.dtypes import from_bits
-from fuzz.base.op import OPS
 from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, Outputs
 from fuzz.laws.placement import distinct, moved_to, placed
+from oracles.ops import OPS
 
 Rows = NDArray[np.int64]
 """For each row block of the twin, the one of the case that it is."""
@@ -55,7 +55,7 @@ def _axes(case: Case) -> dict[str, int]:
     if axis is None:
         return {}
     of_role = {"grid": axis, "rows": axis - (axis > int(case.params["axis"]))}
-    roles = {name: OPS[case.op].operand(name).role for name in case.tensors}
+    roles = {name: OPS[case.op].role(name) for name in case.tensors}
     return {name: of_role[role] for name, role in roles.items() if role in of_role}
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
 from fuzz.base.kernel import Kernel
-from fuzz.base.op import OPS
 from fuzz.generate.menus import recipes
 from fuzz.laws.registry import LAWS
 from fuzz.report.console import PlainTable
 from oracles.calibration import Measurement
+from oracles.ops import OPS
 
 
 def listing(what: str, pack: Path | None) -> PlainTable:

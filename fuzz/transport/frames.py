@@ -14,7 +14,6 @@ from typing import NamedTuple
 from fuzz.base.capability import MAX_RANK
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
 from fuzz.base.errors import InternalError
-from fuzz.base.op import OPS
 from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.transport.records import (
     AUDIT_LAST,
@@ -47,6 +46,7 @@ from fuzz.transport.records import (
     WRONG_SHAPE,
     tensor_struct,
 )
+from oracles.ops import OPS
 
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 _ACCESS = (None, "read", "write")
@@ -224,7 +224,7 @@ def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | Non
     if tensor < 0 or element < 0:
         return None, None
     name = _tensor_name(case, tensor)
-    role = OPS[case.op].operand(name).role if case.op in OPS else "grid"
+    role = OPS[case.op].role(name) if case.op in OPS else "grid"
     layout = case.tensors[name].layout
     if role == "rows":
         return element, None

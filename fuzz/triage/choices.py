@@ -8,10 +8,10 @@ from functools import cached_property
 
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
-from fuzz.base.op import OPS
 from fuzz.generate.given import KINDS
 from fuzz.generate.realise import draw_of, realise
 from fuzz.triage.reduction import PLACES, PLAIN_EPS, STACKS, STRIDES, WAYS, Reduction, Span, reduced
+from oracles.ops import OPS
 
 Vector = tuple[int, ...]
 Label = tuple[str, str]

@@ -10,12 +10,12 @@ from fuzz.adapters.isa import ISAS
 from fuzz.adapters.target import Target
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
 from fuzz.base.draw import EPS, Draw, Shift
-from fuzz.base.op import OPS
 from fuzz.base.stream import Stream
 from fuzz.generate.given import UNEVEN, VALUES
 from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.triage import variations as vary
 from fuzz.triage.variations import Memory
+from oracles.ops import OPS
 
 _SWEPT = 260
 """Every n up to this is probed: each place in a block of 128 twice, and each in a block of 256 once."""
@@ -170,7 +170,7 @@ def _dtypes(base: Draw, target: Target) -> list[dict[str, str]]:
 def _steps(base: Draw) -> list[dict[str, int]]:
     """One tensor that is a column or a row with gaps or backwards; or none."""
     of_rows = [part.name for part in base.parts if part.name not in vary.grids(base)]
-    names = [name for name in of_rows if base.rank > 1 or OPS[base.op].operand(name).role != "rows"]
+    names = [name for name in of_rows if base.rank > 1 or OPS[base.op].role(name) != "rows"]
     return [{}, *({name: step} for name in names for step in (2, 3, -1))]
 
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, CaseError, Layout, Origin, contiguous
 from fuzz.base.draw import Draw, Given, Part, Placement
-from fuzz.base.op import OPS, Role
 from fuzz.generate.given import DRAWN, Values, given_rows, plain, rows_of
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.realise import draw_of, layout_of, realise
 from fuzz.laws.placement import placed
+from oracles.op import Role
+from oracles.ops import OPS
 
 Span = tuple[int, int]
 """The first position and the count."""
@@ -86,7 +87,7 @@ def reduced_case(case: Case, how: Reduction) -> Case:
 
 
 def _role(draw: Draw, part: Part) -> Role:
-    return OPS[draw.op].operand(part.name).role
+    return OPS[draw.op].role(part.name)
 
 
 def _part(draw: Draw, part: Part, how: Reduction) -> Part:

@@ -13,10 +13,10 @@ from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
 from fuzz.base.dtypes import SMALLEST_NORMAL, from_bits, quantise
 from fuzz.base.memory import meets, shift
-from fuzz.base.op import OPS
 from fuzz.base.stream import Reals
 from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule import Trait, Traits
+from oracles.ops import OPS
 
 MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256)
 _ADDRESSES = (8, 16, 32, 64)
@@ -93,7 +93,7 @@ def _memory_traits(case: Case) -> Iterator[tuple[str, Trait]]:
                 # In the direction in which the elements of a row follow each other.
                 yield f"shift of {output} over {source}", shift(under, over) * (-1 if _is_backwards(under, case) else 1)
     for operand in op.inputs:
-        if operand.name in case.inputs and operand.role == "grid" and operand.name != "x":
+        if operand.name in case.inputs and op.role(operand.name) == "grid" and operand.name != "x":
             yield f"{operand.name} is x", _yes(case.inputs[operand.name].alias == "x")
         if operand.name in case.inputs and operand.stackable:
             shape = case.inputs[operand.name].layout.shape

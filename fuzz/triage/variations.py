@@ -9,10 +9,10 @@ import numpy as np
 
 from fuzz.base.case import Case, CaseError, Guard, Origin
 from fuzz.base.draw import GIVEN, Draw, Frame, Part, Placement, Shift
-from fuzz.base.op import OPS
 from fuzz.generate.given import given_rows
 from fuzz.generate.layouts import OVERLAPPING, layout_class
 from fuzz.generate.realise import draw_of, layout_of, realise
+from oracles.ops import OPS
 
 Memory = Mapping[str, tuple[str, Shift | None]]
 """For each output in the memory of an input, by name: which input, and how far the output lies from being exactly in
@@ -53,7 +53,7 @@ def _allowed(draw: Draw, name: str, layout: str) -> str:
 
 def grids(draw: Draw) -> list[str]:
     """The tensors of x's shape."""
-    return [part.name for part in draw.parts if OPS[draw.op].operand(part.name).role == "grid"]
+    return [part.name for part in draw.parts if OPS[draw.op].role(part.name) == "grid"]
 
 
 def made(draw: Draw) -> Case:

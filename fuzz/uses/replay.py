@@ -15,7 +15,6 @@ from fuzz.adapters.registry import ADAPTERS
 from fuzz.adapters.target import Target
 from fuzz.base.case import BIG, Case
 from fuzz.base.errors import UsageError
-from fuzz.base.op import OPS
 from fuzz.base.selection import SelectionError
 from fuzz.base.verdict import Verdict
 from fuzz.findings import casefile
@@ -31,6 +30,7 @@ from fuzz.triage.history import history_line
 from fuzz.triage.trial import Seen
 from fuzz.uses.search.record import record_path, recorded
 from fuzz.uses.starting import select_targets
+from oracles.ops import OPS
 
 _PLACE = re.compile(rf"(\d+):(\w+):(\d+|{BIG}):(\d+)")
 _EARLIER_PLACE = re.compile(r"\d+:\w+:\d+")

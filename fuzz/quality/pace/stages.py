@@ -11,7 +11,6 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw, Part
 from fuzz.base.kernel import Kernel
-from fuzz.base.op import OPS
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.realise import realise
 from fuzz.generate.search import Search, batches
@@ -20,6 +19,7 @@ from fuzz.laws.registry import declared, with_twins
 from fuzz.quality.pace import STAGES, Cost
 from fuzz.quality.pace.plain import EPS
 from fuzz.uses.search.examiner import Examiner
+from oracles.ops import OPS
 
 _TICK = os.sysconf("SC_CLK_TCK")
 

@@ -15,10 +15,10 @@ from typing import Any
 from fuzz.adapters.build import Builder
 from fuzz.adapters.python import spec_of
 from fuzz.adapters.target import Target
-from fuzz.base.op import OPS
 from fuzz.quality.speed import EPS, Shape, Timing, peers
 from fuzz.transport.python.arrays import torch_dtypes
 from fuzz.transport.python.kernel import LoadedKernel, Raised
+from oracles.ops import OPS
 
 ROWS = (4096, 32768)
 LENGTHS = (1024, 2048, 2880, 4096, 8192, 16384)
@@ -115,8 +115,9 @@ def _tensors(torch: Any, shape: Shape, seed: int) -> dict[str, Any]:
     for operand in OPS[shape.op].operands:
         if operand.name in ("dresidual", *(() if "backward" in shape.op else ("rstd",))):
             continue
-        extent = {"grid": (shape.rows, shape.n), "columns": (shape.n,), "rows": (shape.rows,)}[operand.role]
-        kind = torch.float32 if operand.role == "rows" else dtype
+        role = OPS[shape.op].role(operand.name)
+        extent = {"grid": (shape.rows, shape.n), "columns": (shape.n,), "rows": (shape.rows,)}[role]
+        kind = torch.float32 if role == "rows" else dtype
         made[operand.name] = torch.empty(extent, dtype=kind, device="cuda").normal_(generator=generator)
     if "rstd" in made:
         made["rstd"].copy_(torch.rsqrt(made["x"].float().square().mean(-1) + EPS))

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw, Part
 from fuzz.base.kernel import Kernel
-from fuzz.base.op import OPS
 from fuzz.generate.capabilities import anything
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import sketches
+from oracles.ops import OPS
 
 
 def plain(

@@ -8,7 +8,8 @@ import numpy as np
 
 from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
 from fuzz.base.dtypes import quantise
-from fuzz.base.op import OPS, Operand
+from oracles.op import Operand
+from oracles.ops import OPS
 
 LayOut = Callable[[tuple[int, ...]], Layout]
 

@@ -9,7 +9,6 @@ import warnings
 from functools import partial
 from typing import NoReturn
 
-from fuzz.base.op import OPS
 from fuzz.transport import records
 from fuzz.transport.python.arrays import Arrays, arrays_of
 from fuzz.transport.python.attempt import Runs, respond
@@ -18,6 +17,7 @@ from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec
 from fuzz.transport.python.memory import Arena, DeviceMemory, FreshMemory, Memory
 from fuzz.transport.python.protocol import Channel, broken_frame
 from fuzz.transport.python.state import MemoryWatch, ProcessState
+from oracles.ops import OPS
 
 _LOST_DEVICE_EXIT = 71
 

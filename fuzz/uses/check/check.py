@@ -15,7 +15,6 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.capability import Capabilities
 from fuzz.base.kernel import Kernel
-from fuzz.base.op import OPS
 from fuzz.base.selection import globs, matches_any
 from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.findings.book import book_in
@@ -31,6 +30,7 @@ from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.search.runner import MOST_HANGS, Limits, Runner
 from fuzz.uses.search.schedule import EndsSoonAfter
 from oracles.numerics import Numerics
+from oracles.ops import OPS
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
 

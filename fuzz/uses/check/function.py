@@ -21,7 +21,6 @@ from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, signatu
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.base.capability import Capabilities, DeclarationError, Dispatch
 from fuzz.base.case import Case
-from fuzz.base.op import OPS, Op
 from fuzz.base.outcome import Outcome
 from fuzz.execute.lane import Part
 from fuzz.execute.pool import Batch, Watch, patient
@@ -33,6 +32,8 @@ from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, is_rejection
 from fuzz.transport.python.memory import DeviceMemory, FreshMemory
 from fuzz.uses.check.results import CheckError, told
 from oracles import numerics as forms
+from oracles.op import Op
+from oracles.ops import OPS
 
 __tracebackhide__ = told
 Arrays = Literal["torch", "numpy"]

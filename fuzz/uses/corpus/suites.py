@@ -16,7 +16,6 @@ from fuzz.base.capability import MAX_RANK
 from fuzz.base.case import Case, CaseError, Origin, contiguous
 from fuzz.base.draw import GIVEN, Draw, Given, Part, Placement
 from fuzz.base.dtypes import quantise
-from fuzz.base.op import OPS, Op
 from fuzz.base.stream import Reals, Stream
 from fuzz.base.text import printable
 from fuzz.base.validity import check_case
@@ -25,6 +24,8 @@ from fuzz.findings.document import told
 from fuzz.generate.given import given_rows, rows_of
 from fuzz.generate.realise import realise
 from fuzz.uses.corpus.folder import SUITE
+from oracles.op import Op
+from oracles.ops import OPS
 
 VERSION = 1
 MOST_ELEMENTS = 8192
@@ -213,7 +214,7 @@ def _draw(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, eps: fl
         part = parts[operand.name] = Part(operand.name, dtypes[operand.name])
         if operand in op.inputs:
             values = quantise(_filled(sweep, operand.name, op.shape(operand.name, shape, axis), label), part.dtype)
-            given = given_rows(np.moveaxis(values, axis, -1) if operand.role == "grid" else values)
+            given = given_rows(np.moveaxis(values, axis, -1) if op.role(operand.name) == "grid" else values)
             if operand.name == "rstd":
                 given = _rstd(parts["x"].given, eps, part.dtype)
             parts[operand.name] = replace(part, recipe=GIVEN, given=given)

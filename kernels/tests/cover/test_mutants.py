@@ -14,13 +14,13 @@ from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
-from fuzz.base.op import OPS
 from fuzz.base.outcome import Status
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import EntryJudge
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS, Entry, twin_of
+from oracles.ops import OPS
 
 PACK = load(Path(__file__).resolve().parents[2])
 BASES = {kernel.name: kernel for kernel in PACK.kernels}
@@ -130,7 +130,7 @@ def _law_trigger(law: str, op: str) -> Case:
         if not operand.optional
     }
     output, source = OPS[op].aliases[0]
-    outputs = {operand.name: Output("f32", layout) for operand in OPS[op].outputs if operand.role == "grid"}
+    outputs = {operand.name: Output("f32", layout) for operand in OPS[op].outputs if op.role(operand.name) == "grid"}
     if law == "in_place":
         output, source = ("sum", "residual") if "residual" in inputs else (output, source)
         outputs[output] = Output("f32", layout, source)

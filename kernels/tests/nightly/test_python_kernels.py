@@ -11,10 +11,10 @@ from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.op import OPS
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.uses.search.runner import Limits, Runner
+from oracles.ops import OPS
 
 KERNELS = [k for k in load(Path(__file__).resolve().parents[2]).kernels if isinstance(k, PythonKernel)]
 CASES, MOST = 24, 320

@@ -18,11 +18,11 @@ import pytest
 
 from fuzz.adapters.isa import ISAS
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.op import OPS
 from fuzz.generate.search import PLACES, Search
 from fuzz.generate.turn import BATCH
 from fuzz.tests.common.running import Running, until
 from fuzz.tests.conftest import CHECKOUT, GENERIC, HANG_S, Cli, edited
+from oracles.ops import OPS
 
 Planted = Callable[..., Path]
 

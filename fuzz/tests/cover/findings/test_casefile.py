@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.base.case import Case, CaseError
-from fuzz.base.op import OPS
 from fuzz.findings.casefile import Found, from_json, load, save, to_json
 from fuzz.tests.common.examples import any_case, plain
+from oracles.ops import OPS
 
 CASES = st.sampled_from(sorted(OPS)).flatmap(any_case)
 FOUND = Found("c-sve@qemu:vl=256,gcc-O0", "FAIL_NUMERIC", 7, "0.1.0")

@@ -10,11 +10,11 @@ from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
 from fuzz.base.kernel import capabilities_of
-from fuzz.base.op import OPS
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.aliasing import aliased, aliased_as, memory_labels
 from fuzz.tests.common.examples import searched
 from fuzz.tests.common.handmade import a_case, dense
+from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels
 EVERY_OPTION = ("weight", "rstd", "sum", "dsum", "dresidual", "dw")

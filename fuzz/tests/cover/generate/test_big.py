@@ -11,12 +11,12 @@ from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.kernel import capabilities_of
-from fuzz.base.op import OPS
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.big import SERIES, big_case
 from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import Judge
+from oracles.ops import OPS
 
 PACK = load(built_in())
 SMALL = [big for big in SERIES if big.rows * big.n < 1 << 20]

@@ -12,7 +12,6 @@ from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import SMALL, Capability
 from fuzz.base.case import Case, Layout
 from fuzz.base.kernel import capabilities_of
-from fuzz.base.op import OPS
 from fuzz.generate.aliasing import aliased_as
 from fuzz.generate.gaps import corners_of
 from fuzz.generate.layouts import LAYOUT_CLASSES
@@ -22,6 +21,7 @@ from fuzz.generate.realise import realise
 from fuzz.generate.sketch import LARGEST_CASE, Sketch, sketches
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
+from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels
 CAPABILITIES = [capability for op in OPS for capability in capabilities_of(KERNELS, op)]
@@ -46,7 +46,7 @@ def _check_pitches(case: Case) -> None:
     pitched = [
         (name, _pitch(tensor.layout, int(case.params["axis"])))
         for name, tensor in case.tensors.items()
-        if labels.get(f"{name} layout") in ("pitched", "padded") and OPS[case.op].operand(name).role == "grid"
+        if labels.get(f"{name} layout") in ("pitched", "padded") and OPS[case.op].role(name) == "grid"
         if any(extent > 1 for a, extent in enumerate(tensor.layout.shape) if a != case.params["axis"])
     ]
     for (one, first), (two, second) in combinations(pitched, 2):

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.case import CaseError
 from fuzz.base.draw import GIVEN
-from fuzz.base.op import OPS
 from fuzz.generate.big import SERIES, Big, big_case
 from fuzz.generate.capabilities import anything
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import cases_of, draw_of, laid, realise
 from fuzz.generate.sketch import sketches
 from fuzz.tests.common.examples import any_case, first_cases, plain
+from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels
 

@@ -10,13 +10,13 @@ import pytest
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
-from fuzz.base.op import OPS
 from fuzz.generate.capabilities import anything
 from fuzz.generate.plan import plan
 from fuzz.generate.relatives import LENGTH, VARIED, sequence
 from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import Sketch
 from fuzz.generate.turn import SEQUENCE_EVERY
+from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels
 

@@ -14,7 +14,6 @@ from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.errors import UsageError
-from fuzz.base.op import OPS
 from fuzz.findings.casefile import from_json, to_json
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.plan import plan
@@ -25,6 +24,7 @@ from fuzz.generate.space import space_of
 from fuzz.generate.turn import BATCH, Made
 from fuzz.laws.registry import LAWS, with_twins
 from fuzz.tests.conftest import CHECKOUT, HANG_S
+from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels
 

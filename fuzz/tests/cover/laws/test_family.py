@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fuzz.base.case import ITEMSIZE, Case
-from fuzz.base.op import OPS
 from fuzz.base.stream import Stream
 from fuzz.base.validity import check_case
 from fuzz.generate.capabilities import anything
@@ -20,6 +19,7 @@ from fuzz.generate.sketch import Sketch
 from fuzz.laws.law import Difference, LawCheck, first_difference
 from fuzz.laws.registry import LAWS
 from fuzz.tests.common.family import family
+from oracles.ops import OPS
 
 Model = Callable[[Case], Mapping[str, bytes]]
 RECIPES = ("normal", "uniform", "row_scales", "one_nan", "one_inf", "zero_rows", "normal", "spike")

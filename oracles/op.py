@@ -1,0 +1,220 @@
+"""An op as one object: its tensors with named dimensions, its parameters, its formula, and what is known of it beside.
+
+Everything that generation, acceptance, laws, shrinking, reports and the oracle need to know of an op is asked of this
+object; none of them knows an operand or a parameter by name. `oracles.ops` has the built-in ones, packs bring others.
+
+This module imports neither NumPy nor mpmath, so that ops can be listed without paying for either.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from oracles.lazy import lazy
+
+Role = Literal["grid", "columns", "rows"]
+"""How a tensor hangs on the grid of the first input, (..., n): 'grid' has its shape; 'columns' one element for each
+place along n; 'rows' one for each row, the shape of the grid without n."""
+
+AXIS = "axis"
+"""The number that says, with every case, which axis of the first input is that of the rows."""
+OUTER = "..."
+"""Any number of dimensions, in the order in which the first input has them."""
+
+
+class OpError(ValueError):
+    """An op that contradicts itself. The message starts with the op's name."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One tensor of an op."""
+
+    name: str
+    dims: str
+    """Its dimensions, such as "... n" or "n". All tensors that have "..." have the same dimensions there."""
+    optional: bool = False
+    """A case may leave it out. The formula's own default stands in its place then."""
+    values: str = "any"
+    """What an input's values are drawn from: the name of a menu, see `fuzz.generate.menus`."""
+    dtype: str = ""
+    """The usual dtype: a dtype's name, or a tensor's, whose dtype it is; "" is that of the first input."""
+    only_with: str = ""
+    """Another operand, without which this one makes no sense."""
+    stackable: bool = False
+    """Kernels may take such 'columns' of rank 2, with one row for all rows of the grid or one for each position along
+    the axis next to n, which is the innermost of the others. One that is not stackable has rank 1, and rank 2 is
+    invalid input."""
+
+    @lazy
+    def axes(self) -> tuple[str, ...]:
+        """The names of its dimensions."""
+        return tuple(self.dims.split())
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that is given with every call."""
+
+    name: str
+    values: tuple[float, ...]
+    """What is drawn, the plainest first, each rounded to float32, as kernels take it."""
+    neutral: float | None = None
+    """What a case that does not have it means. A kernel may do without such a parameter: then it is given no other
+    value. None: every case has it."""
+    least: float = float("-inf")
+    """The smallest value that makes sense."""
+    only_with: str = ""
+    """An operand without which it means nothing."""
+    power: int = 0
+    """Where the inputs are scaled by s as the op says, this is scaled by s to that power."""
+
+    def __post_init__(self) -> None:
+        floats = f"{len(self.values)}f"
+        rounded: tuple[float, ...] = struct.unpack(floats, struct.pack(floats, *self.values))
+        object.__setattr__(self, "values", rounded)
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A change of sign that holds bit for bit: with these inputs negated these outputs are, and no others change."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    zeros: bool = False
+    """A zero may have either sign after it: a sum that cancels is +0 whatever the signs of its terms."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """A mathematical operation."""
+
+    formula: Callable[..., Mapping[str, Any]]
+    """What it means, see `oracles.formula.trace`: a function of the inputs and parameters by their names. Those that
+    may be absent have defaults."""
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    parameters: tuple[Parameter, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+    """A kernel may declare that these (output, input) pairs share memory."""
+    flips: tuple[Flip, ...] = ()
+    scaling: Mapping[str, int] = field(default_factory=dict)
+    """With each of these inputs times s to this power, s a power of two, each of these outputs is times s to its own,
+    bit for bit while nothing over- or underflows; what is not named does not change."""
+    algorithms: Mapping[str, Mapping[str, Callable[..., Any]]] = field(default_factory=dict)
+    """Other ways to the same exact value: for a local of the formula, by name, functions of other locals and tensors,
+    which take the place of its own expression where a contract says so."""
+    recipes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """Ways of its own to draw an input's values, see `fuzz.generate.menus`."""
+    summary: str = ""
+    """The line that `kernelfuzz list ops` shows."""
+
+    def __post_init__(self) -> None:
+        """Raise OpError for what cannot be an op."""
+        names = [*(operand.name for operand in self.operands), *(each.name for each in self.parameters)]
+        for name in (self.name, *names):
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+                raise OpError(f"{self.name}: {name!r} may hold small letters, digits and '_' only")
+        for name in names:
+            if names.count(name) > 1:
+                raise OpError(f"{self.name}: two tensors or parameters are called {name!r}")
+        if not self.inputs or not self.outputs:
+            raise OpError(f"{self.name}: it needs an input and an output")
+        if self.inputs[0].optional or len(self.inputs[0].axes) != 2 or self.inputs[0].axes[0] != OUTER:
+            raise OpError(f"{self.name}: its first input must always be there, with dimensions such as '... n'")
+        for operand in self.operands:
+            if operand.axes not in self._roles:
+                wanted = ", ".join(repr(" ".join(axes)) for axes in self._roles)
+                raise OpError(f"{self.name}: {operand.name} has the dimensions {operand.dims!r}, not one of {wanted}")
+        for output, source in self.aliases:
+            if not self.is_input(source) or self.is_input(output) or output not in names:
+                raise OpError(f"{self.name}: aliases: {(output, source)} is no pair of an output and an input")
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @lazy
+    def name(self) -> str:
+        """That of the formula."""
+        return self.formula.__name__
+
+    @lazy
+    def row(self) -> str:
+        """The dimension along which a row of the first input lies."""
+        return self.inputs[0].axes[-1]
+
+    @lazy
+    def _roles(self) -> Mapping[tuple[str, ...], Role]:
+        return {(OUTER, self.row): "grid", (self.row,): "columns", (OUTER,): "rows"}
+
+    @property
+    def main(self) -> str:
+        """The first input, whose shape decides those of all other tensors."""
+        return self.inputs[0].name
+
+    @lazy
+    def operands(self) -> tuple[Operand, ...]:
+        """Inputs, then outputs."""
+        return *self.inputs, *self.outputs
+
+    @lazy
+    def optional(self) -> tuple[str, ...]:
+        """The operands that may be absent."""
+        return tuple(operand.name for operand in self.operands if operand.optional)
+
+    def is_input(self, name: str) -> bool:
+        """True of an input's name."""
+        return name in self._inputs
+
+    def operand(self, name: str) -> Operand:
+        """The input or output of that name. Raises KeyError."""
+        return self._by_name[name]
+
+    def parameter(self, name: str) -> Parameter:
+        """The parameter of that name. Raises KeyError."""
+        return self._parameters[name]
+
+    def role(self, name: str) -> Role:
+        """How an operand hangs on the grid. Raises KeyError."""
+        return self._roles[self._by_name[name].axes]
+
+    @lazy
+    def params(self) -> tuple[str, ...]:
+        """The names of all numbers that a case may have."""
+        return *(each.name for each in self.parameters), AXIS
+
+    @lazy
+    def _by_name(self) -> Mapping[str, Operand]:
+        return {operand.name: operand for operand in self.operands}
+
+    @lazy
+    def _inputs(self) -> frozenset[str]:
+        return frozenset(operand.name for operand in self.inputs)
+
+    @lazy
+    def _parameters(self) -> Mapping[str, Parameter]:
+        return {each.name: each for each in self.parameters}
+
+    def shape(self, name: str, grid: tuple[int, ...], axis: int) -> tuple[int, ...]:
+        """Shape of an operand, given that of the grid and the place of the rows' dimension in it."""
+        role = self.role(name)
+        if role == "grid":
+            return grid
+        return (grid[axis],) if role == "columns" else (*grid[:axis], *grid[axis + 1 :])
+
+    def shapes(self, name: str, grid: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], ...]:
+        """All shapes that an operand of a case may have, the usual one first; of a weight also invalid ones."""
+        usual = self.shape(name, grid, axis)
+        if self.role(name) != "columns" or not self.is_input(name):
+            return (usual,)
+        return usual, (1, *usual), (adjacent_extent(grid, axis), *usual)
+
+
+def adjacent_extent(grid: tuple[int, ...], axis: int) -> int:
+    """Extent of the innermost axis other than that of the rows; 1 where there is none."""
+    others = grid[:axis] + grid[axis + 1 :]
+    return others[-1] if others else 1

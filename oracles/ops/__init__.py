@@ -1,0 +1,21 @@
+"""The ops that are known: the built-in ones, one file each, and those that packs and tests add."""
+
+from __future__ import annotations
+
+from oracles.op import Op, OpError
+from oracles.ops import fused_add_rms_norm, fused_add_rms_norm_backward, rms_norm, rms_norm_backward
+
+OPS: dict[str, Op] = {}
+"""Every op by name, in the order of listings."""
+
+
+def register(op: Op) -> Op:
+    """Make an op known. Raises OpError where another one has its name; the same one may come twice."""
+    known = OPS.setdefault(op.name, op)
+    if known is not op and known != op:
+        raise OpError(f"{op.name}: there is another op of that name")
+    return known
+
+
+for _module in (rms_norm, fused_add_rms_norm, rms_norm_backward, fused_add_rms_norm_backward):
+    register(_module.OP)

@@ -1,0 +1,39 @@
+"""Op `fused_add_rms_norm_backward`: gradients of `fused_add_rms_norm` by both addends and by its weight."""
+
+from __future__ import annotations
+
+from oracles.formula.trace import Node, Outputs
+from oracles.op import Flip, Op, Operand
+from oracles.ops.rms_norm import EPS, OFFSET, X
+from oracles.ops.rms_norm_backward import DW, DX, DY, GIVEN_RSTD, WEIGHT, rms_norm_backward
+
+
+def fused_add_rms_norm_backward(
+    x: Node,
+    dy: Node,
+    dsum: Node | None = None,
+    weight: Node | None = None,
+    rstd: Node | None = None,
+    *,
+    eps: Node,
+    offset: Node | float = 0.0,
+) -> Outputs:
+    """Gradients by x, the sum that was normalised: those of `rms_norm` plus dsum, its own; dresidual is dx."""
+    found = rms_norm_backward(x, dy, weight, rstd, eps=eps, offset=offset)
+    dx = found["dx"] if dsum is None else found["dx"] + dsum
+    return {"dx": dx, "dresidual": dx, "dw": found["dw"]}
+
+
+OP = Op(
+    fused_add_rms_norm_backward,
+    inputs=(X, DY, Operand("dsum", "... n", optional=True, values="gradient"), WEIGHT, GIVEN_RSTD),
+    outputs=(DX, Operand("dresidual", "... n", optional=True), DW),
+    parameters=(EPS, OFFSET),
+    aliases=(("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy")),
+    flips=(
+        Flip(("x",), ("dw",), zeros=True),
+        Flip(("dy", "dsum"), ("dx", "dresidual", "dw"), zeros=True),
+    ),
+    scaling={"x": 1, "rstd": -1, "dsum": -1, "dx": -1, "dresidual": -1},
+    summary="gradients of fused_add_rms_norm by x, residual and weight",
+)

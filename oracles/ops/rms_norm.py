@@ -1,0 +1,37 @@
+"""Op `rms_norm`: rows scaled by the reciprocal root of their mean square."""
+
+from __future__ import annotations
+
+from oracles.formula.trace import Node, Outputs, avg, rsqrt
+from oracles.op import Flip, Op, Operand, Parameter
+
+EPS = Parameter(
+    "eps", (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0), least=0.0, power=2
+)
+OFFSET = Parameter("offset", (0.0, 1.0, 0.5, -1.0), neutral=0.0, only_with="weight")
+X = Operand("x", "... n")
+WEIGHTS = Operand("weight", "n", optional=True, values="weight", stackable=True)
+RSTD = Operand("rstd", "...", optional=True, dtype="f32")
+
+
+def rms_norm(x: Node, weight: Node | None = None, *, eps: Node, offset: Node | float = 0.0) -> Outputs:
+    """y = x rstd (offset + weight), rstd = 1/sqrt(mean(x^2) + eps). Without a weight y = x rstd."""
+    rstd = rsqrt(avg(x * x, "n") + eps)
+    return {"y": scaled(x * rstd, weight, offset), "rstd": rstd}
+
+
+def scaled(value: Node, weight: Node | None, offset: Node | float) -> Node:
+    """The value times offset + weight, where there is a weight."""
+    return value if weight is None else value * (offset + weight)
+
+
+OP = Op(
+    rms_norm,
+    inputs=(X, WEIGHTS),
+    outputs=(Operand("y", "... n"), RSTD),
+    parameters=(EPS, OFFSET),
+    aliases=(("y", "x"),),
+    flips=(Flip(("x",), ("y",)),),
+    scaling={"x": 1, "rstd": -1},
+    summary="rows divided by their root mean square, times a weight",
+)

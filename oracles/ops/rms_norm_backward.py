@@ -1,0 +1,40 @@
+"""Op `rms_norm_backward`: gradients of `rms_norm` by x and by its weight."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from oracles.formula.trace import Node, Outputs, avg, rsqrt, total
+from oracles.op import Flip, Op, Operand
+from oracles.ops.rms_norm import EPS, OFFSET, RSTD, WEIGHTS, X, scaled
+
+DY = Operand("dy", "... n", values="gradient")
+WEIGHT = replace(WEIGHTS, stackable=False)
+GIVEN_RSTD = replace(RSTD, values="rstd")
+DX = Operand("dx", "... n")
+DW = Operand("dw", "n", optional=True, only_with="weight", dtype="weight")
+
+
+def rms_norm_backward(
+    x: Node, dy: Node, weight: Node | None = None, rstd: Node | None = None, *, eps: Node, offset: Node | float = 0.0
+) -> Outputs:
+    """With h = x rstd and m = dy (offset + weight): dx = rstd (m - h mean(h m)), dw = sum of dy h over the rows.
+
+    rstd is taken as it is given, or formed from x and eps.
+    """
+    if rstd is None:
+        rstd = rsqrt(avg(x * x, "n") + eps)
+    h, m = x * rstd, scaled(dy, weight, offset)
+    return {"dx": rstd * (m - h * avg(h * m, "n")), "dw": total(dy * h, "...")}
+
+
+OP = Op(
+    rms_norm_backward,
+    inputs=(X, DY, WEIGHT, GIVEN_RSTD),
+    outputs=(DX, DW),
+    parameters=(EPS, OFFSET),
+    aliases=(("dx", "dy"), ("dx", "x")),
+    flips=(Flip(("x",), ("dw",), zeros=True), Flip(("dy",), ("dx", "dw"), zeros=True)),
+    scaling={"x": 1, "rstd": -1, "dx": -1},
+    summary="gradients of rms_norm by x and weight",
+)
