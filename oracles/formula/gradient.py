@@ -56,8 +56,7 @@ def gradient(graph: Trace, of: str, by: Sequence[str]) -> Trace:
     outputs = {f"d{name}": adjoints[leaves[name]] for name in by}
     dims = tuple(dim for dim in graph.dims if dim in output.dims)
     tensors = {**graph.tensors, cotangent.label: dims}
-    names = {**graph.names, cotangent: cotangent.label, **{node: name for name, node in outputs.items()}}
-    found = Trace(graph.dims, tensors, outputs, names)
+    found = Trace(graph.dims, tensors, outputs, {**graph.locals, cotangent.label: cotangent, **outputs})
     _check(graph, found, of, by)
     return found
 

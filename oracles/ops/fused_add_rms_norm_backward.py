@@ -5,7 +5,7 @@ from __future__ import annotations
 from oracles.formula.trace import Node, Outputs
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, OFFSET, X
-from oracles.ops.rms_norm_backward import DW, DX, DY, GIVEN_RSTD, WEIGHT, rms_norm_backward
+from oracles.ops.rms_norm_backward import DW, DX, DY, GIVEN_RSTD, WEIGHT, rms_norm_backward, rstd3
 
 
 def fused_add_rms_norm_backward(
@@ -20,8 +20,8 @@ def fused_add_rms_norm_backward(
 ) -> Outputs:
     """Gradients by x, the sum that was normalised: those of `rms_norm` plus dsum, its own; dresidual is dx."""
     found = rms_norm_backward(x, dy, weight, rstd, eps=eps, offset=offset)
-    dx = found["dx"] if dsum is None else found["dx"] + dsum
-    return {"dx": dx, "dresidual": dx, "dw": found["dw"]}
+    dsummed = found["dx"] if dsum is None else found["dx"] + dsum
+    return {"dx": dsummed, "dresidual": dsummed, "dw": found["dw"]}
 
 
 OP = Op(
@@ -35,5 +35,6 @@ OP = Op(
         Flip(("dy", "dsum"), ("dx", "dresidual", "dw"), zeros=True),
     ),
     scaling={"x": 1, "rstd": -1, "dsum": -1, "dx": -1, "dresidual": -1},
+    algorithms={"dx": {"rstd3": rstd3}},
     summary="gradients of fused_add_rms_norm by x, residual and weight",
 )
