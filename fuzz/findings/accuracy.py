@@ -10,7 +10,7 @@ from fuzz.base.case import Case
 from fuzz.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
 from oracles.dtypes import form
-from oracles.numerics import Numerics
+from oracles.numerics import Promises
 
 BINS_PER_OCTAVE = 4
 _REST = 4.0
@@ -50,7 +50,7 @@ def whereabouts(case: Case) -> str:
     return f"{shape} {case.origin.recipe}"
 
 
-def accuracy_of(case: Case, judgement: Judgement, numerics: Numerics) -> tuple[Point, WorstRun] | None:
+def accuracy_of(case: Case, judgement: Judgement, numerics: Promises) -> tuple[Point, WorstRun] | None:
     """Where a passing run belongs; None where no value was compared, or there is no row."""
     x = case.inputs["x"]
     n = x.layout.shape[int(case.params["axis"])] if x.layout.shape else 1
@@ -62,13 +62,13 @@ def accuracy_of(case: Case, judgement: Judgement, numerics: Numerics) -> tuple[P
 
 
 @lru_cache(maxsize=4096)
-def coarse(numerics: Numerics, dtype: str) -> bool:
+def coarse(numerics: Promises, dtype: str) -> bool:
     """Inputs of fewer bits than the accumulator, which always get the worst case."""
     return form(dtype).precision < form(numerics.settled(dtype).accumulate).precision
 
 
 @lru_cache(maxsize=65536)
-def climb(numerics: Numerics, n: int, dtype: str) -> float:
+def climb(numerics: Promises, n: int, dtype: str) -> float:
     """The worst-case budget over the sqrt(n) budget of a row's reciprocal root; at least 1.
 
     For the chart only: it scales results judged by one budget onto the axis of the other.

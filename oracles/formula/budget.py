@@ -67,7 +67,8 @@ class Budget:
     def half_width(self, form: Form) -> F64:
         """How far values may lie from the centre, rounded up: a half-width is made of sums and products of float64
         numbers that are not negative, of which none was rounded more often than this allows for."""
-        longest = max(self.inputs.extents.values(), default=1)
+        reduced = {node.label for node in self.inputs.trace.nodes if node.kind in REDUCTIONS}
+        longest = max((self.inputs.extents[dim] for dim in reduced), default=1)
         return form.spread * (1.0 + 2.0**-52 * (longest + 16) * len(self.inputs.trace.nodes))
 
     def dtype(self, node: Node) -> Format:
@@ -116,9 +117,12 @@ class Budget:
         sign = 1.0 if node.kind == "add" else -1.0
         parts, rest = combined([(a, None), (b, np.full((1,) * b.centre.ndim, sign))])
         dtype = self.dtype(node)
-        exact = last or any(each.is_exact and not each.centre.any() for each in args)
         found = Form(a.centre + sign * b.centre, dtype, dtype.precision, parts, rest, either(args))
-        return rounded(found, Rounding(0.0 if exact else dtype.u, underflow=0.0), self.contract)
+        if not last:
+            exact = ((a.centre == 0) & (a.spread == 0)) | ((b.centre == 0) & (b.spread == 0))
+            errors = found.size * (dtype.u + DUST)
+            found = more(found, np.where(exact, 0.0, errors) if exact.any() else errors)
+        return rounded(found, Rounding(underflow=0.0), self.contract)
 
     def _product(self, node: Node, args: Sequence[Form], last: bool) -> Form:
         a, b = args

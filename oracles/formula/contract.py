@@ -43,6 +43,15 @@ class Contract:
     """Whether a product may go into a sum without being rounded."""
     denormals: Literal["preserve", "flush"] = "preserve"
     """With 'flush' a subnormal operand or result may be replaced by zero anywhere."""
+    algorithm: Mapping[str, str] = field(default_factory=dict)
+    """How locals are calculated, where that is not as the formula says: names from the op's algorithms."""
+    nonfinite: Literal["ieee", "unspecified"] = "ieee"
+    """With 'ieee' NaN, inf and overflow do as IEEE arithmetic says; with 'unspecified' (fast math) such rows are not
+    judged."""
+    saturate: bool = False
+    """True: the last cast turns what overflows into the largest finite number."""
+    zeros: Literal["ieee", "unspecified"] = "ieee"
+    """With 'ieee' a zero has the sign that IEEE arithmetic gives it, where every way to calculate it gives the same."""
 
     def __post_init__(self) -> None:
         for name, dtype in [("compute", self.compute), *self.dtypes.items(), *self.points.items()]:
@@ -61,6 +70,10 @@ class Contract:
     def _hash(self) -> int:
         values = (getattr(self, each.name) for each in fields(self))
         return hash(tuple(tuple(sorted(v.items(), key=str)) if isinstance(v, Mapping) else v for v in values))
+
+    def settled(self, dtype: str) -> Contract:
+        """The same contract for a first input of `dtype`."""
+        return self
 
     def order(self, name: str, dim: str) -> Summation:
         """The order of the sum that makes a local, over a dimension."""
