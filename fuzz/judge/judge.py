@@ -14,7 +14,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.judge.values import Bits, CaseOracle, Query, values_of
 from fuzz.laws.law import Difference, LawCheck, first_difference
 from fuzz.laws.registry import Entry
-from oracles.numerics import Promises, NumericsError
+from oracles.numerics import NumericsError, Promises
 from oracles.truth import OutputCheck
 
 _BY_CHECK: Mapping[str, Verdict] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,8 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
         return arithmetic.total(args[0] * args[1], inputs.axis(node.label))
     if kind == "where":
         return arithmetic.where(*args)
+    if kind == "take":
+        return arithmetic.take(args[0], args[1], inputs.axis(node.label))
     if kind in ("at_most", "less"):
         return arithmetic.compare(kind, args[0], args[1])
     raise FormulaError(f"{kind}: no arithmetic knows it")
@@ -124,11 +127,16 @@ def evaluate(inputs: Inputs, arithmetic: Arithmetic) -> Mapping[Node, Values]:
 
 
 def element(
-    inputs: Inputs, output: Node, place: Mapping[str, int], known: dict[tuple[Node, Fixed], Values] | None = None
+    inputs: Inputs,
+    output: Node,
+    place: Mapping[str, int],
+    infinite: Mapping[Node, F64] = MappingProxyType({}),
+    known: dict[tuple[Node, Fixed], Values] | None = None,
 ) -> Any:
     """The exact value of one element of an output in mpmath, at the current working precision.
 
-    Only what that element depends on is evaluated; `known` keeps it, for other elements at the same precision.
+    Only what that element depends on is evaluated. `infinite` are values of nodes that overflow in every kernel: where
+    these are infinite, theirs are. `known` keeps what was evaluated, for other elements at the same precision.
     """
     known = {} if known is None else known
     arithmetic = Precise()
@@ -140,7 +148,14 @@ def element(
             if not node.args:
                 known[node, fixed] = _lifted(node, inputs.leaf(node, fixed), arithmetic)
             else:  # what is reduced here is no dimension of the node, and so is fixed in no argument
-                known[node, fixed] = step(node, [value(arg, fixed) for arg in node.args], arithmetic, inputs)
+                found = step(node, [value(arg, fixed) for arg in node.args], arithmetic, inputs)
+                known[node, fixed] = _overflowed(found, infinite[node], fixed) if node in infinite else found
         return known[node, fixed]
 
+    def _overflowed(values: Values, like: F64, fixed: Fixed) -> Values:
+        looked_at = (_looked_at(dim, fixed) if like.shape[at] > 1 else slice(None) for at, dim in enumerate(dims))
+        like = like[tuple(looked_at)]
+        return arithmetic.where(np.isinf(like), arithmetic.lift(like), values)
+
+    dims = inputs.trace.dims
     return value(output, frozenset(place.items())).item()

@@ -36,6 +36,8 @@ _DOUBLE_RANGE = (2.0**-900, 2.0**900)
 """Between these magnitudes, zero apart, no double-double operation under- or overflows on the way."""
 _SAME = 2.0**-40
 """Half-widths of a row are the same to this share whatever it was joined with: sums may be formed in another order."""
+_LOST = 2.0**-1000
+"""What values that underflow in float64 may come to; no other dtype tells it from zero."""
 _REMEMBERED = 1 << 16
 """So many values of the precise tier are kept for other elements of the same problem."""
 
@@ -47,13 +49,12 @@ class Exact:
     inputs: Inputs
     _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
 
-    def element(self, node: Node, index: Sequence[int]) -> mpmath.mpf:
-        """One element of a node, by its own dimensions, at the current working precision."""
+    def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
+        """One element of a node, at the current working precision."""
         known = self._known.setdefault(mpmath.mp.prec, {})
         if len(known) > _REMEMBERED:
             known.clear()
-        dims = [dim for dim in self.inputs.trace.dims if dim in node.dims]
-        return element(self.inputs, node, dict(zip(dims, index, strict=True)), known)
+        return element(self.inputs, node, {dim: at for dim, at in place.items() if dim in node.dims}, known=known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +97,13 @@ class Conformance:
 
     def enclosure(self, output: str) -> Enclosure:
         """The conformance sets of all elements of an output, in its shape."""
-        dtype = form(self.outputs[output])
         with np.errstate(all="ignore"):
-            centre, width, own = self.centre(output), self.width(output), self.own(output)
-            narrow, wide = np.maximum(width - own, 0.0), width + own
-            ends = [self._rounded(centre + offset, centre, dtype) for offset in (-wide, -narrow, narrow, wide)]
+            return self._enclosure(output, form(self.outputs[output]))
+
+    def _enclosure(self, output: str, dtype: Format) -> Enclosure:
+        centre, width, own = self.centre(output), self.width(output), self.own(output)
+        narrow, wide = np.maximum(width - own, 0.0), width + own
+        ends = [self._rounded(centre + offset, centre, dtype) for offset in (-wide, -narrow, narrow, wide)]
         nan = self._nan(centre, ends, dtype)
         unsure = self._unsure(output, ends, dtype)
         if unsure is not None:
@@ -112,7 +115,10 @@ class Conformance:
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
         """What one element may be, at mpmath's current working precision."""
-        dtype, at = form(self.outputs[output]), tuple(index)
+        with np.errstate(all="ignore"):
+            return self._bounds(output, tuple(index), form(self.outputs[output]))
+
+    def _bounds(self, output: str, at: tuple[int, ...], dtype: Format) -> Bounds:
         quick, width = float(self.shaped(output, self._kept(output).centre)[at]), float(self.width(output)[at])
         marked, zeros = self._unjudged(output), self._zeros(output)
         if marked is not None and marked[at]:
@@ -120,12 +126,19 @@ class Conformance:
         if not np.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
             nan = REQUIRED if np.isnan(quick) else FORBIDDEN
             return Bounds(dtype, quick, quick, quick, None, nan, saturate=self.contract.saturate)
-        assert self.exact is not None
-        node = self.exact.inputs.trace.outputs[output]
-        wanted = [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
-        centre = self.exact.element(node, [i for i, dim in zip(at, wanted, strict=True) if dim in node.dims])
+        dims = [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
+        centre = self._exactly(output, dict(zip(dims, at, strict=True)))
         zero = 0 if zeros is None else int(zeros[at])
         return Bounds(dtype, centre, centre - width, centre + width, None, saturate=self.contract.saturate, sign=zero)
+
+    def _exactly(self, output: str, place: Mapping[str, int]) -> mpmath.mpf:
+        assert self.exact is not None
+        if not self.budget.infinite:
+            return self.exact.element(self.exact.inputs.trace.outputs[output], place)
+        # What overflows in every kernel does so by the algorithm that they have.
+        node = self.inputs.trace.outputs[output]
+        at = {dim: at for dim, at in place.items() if dim in node.dims}
+        return element(self.inputs, node, at, self.budget.infinite)
 
     def centre(self, output: str) -> Real:
         """The fast tier's values, in the output's shape."""
@@ -144,7 +157,8 @@ class Conformance:
     def own(self, output: str) -> F64:
         """How far the fast tier's centre may lie from the exact value."""
         quick, width = self.shaped(output, self._kept(output).centre), self.width(output)
-        own = width * (self.own_share + _SAME) + np.abs(quick) * 2 * (ULP if self.wide else _U64)
+        relative, lost = (ULP, 2.0**-1073) if self.wide else (_U64, _LOST)
+        own = width * (self.own_share + _SAME) + np.abs(quick) * 2 * relative + lost
         return np.where(np.isfinite(quick), own, 0.0)
 
     @lazy
@@ -157,7 +171,7 @@ class Conformance:
         u, own = self.budget.dtype(node).u, ULP if self.wide else _U64
         if node.kind in ("sum", "dot"):
             n = self.inputs.extents[node.label]
-            chain = self.contract.order(self.inputs.trace.names.get(node, ""), node.label).chain(n)
+            chain = self.budget.order(node).chain(n)
             return (
                 n * own / min(sum_budget(self.budget.dtype(node), chain, each)[1] for each in (False, True))
                 if n > 1
@@ -229,26 +243,10 @@ class Conformance:
         marked = np.isnan(width) | np.isinf(width)
         if kept.may is not None:
             marked = marked | self.shaped(output, kept.may)
-        if self.contract.nonfinite == "unspecified":
-            marked = marked | self.shaped(output, self._broken[self.inputs.trace.outputs[output]])
         return marked if marked.any() else None
 
-    @lazy
-    def _broken(self) -> Mapping[Node, Mask]:
-        """Where a value is not finite, or may be so, or depends on such a one."""
-        found = dict[Node, Mask]()
-        for node in self.inputs.trace.nodes:
-            form = self.budget.forms[node]
-            mask = ~np.isfinite(form.centre) if form.may is None else form.may | ~np.isfinite(form.centre)
-            for arg in node.args:
-                mask = mask | found[arg]
-            if node.kind in REDUCTIONS:
-                mask = np.logical_or.reduce(mask, axis=self.inputs.axis(node.label), keepdims=True)
-            found[node] = mask
-        return found
-
     def _zeros(self, output: str) -> Flags | None:
-        if self.contract.zeros == "unspecified":
+        if self.contract.zeros == "any":
             return None
         return self.shaped(output, self._signs[self.inputs.trace.outputs[output]])
 

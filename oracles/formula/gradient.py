@@ -23,6 +23,7 @@ from oracles.formula.trace import (
     dot,
     exp,
     extent,
+    position,
     sin,
     total,
     where,
@@ -90,6 +91,9 @@ def _parts(node: Node, g: Node) -> Sequence[Node | None]:
         return None, where(args[0], g, 0.0), where(args[0], 0.0, g)
     if kind in ("at_most", "less"):
         return None, None
+    if kind == "take":  # where the table's place is that of the index
+        place = position(node.label)
+        return where(place <= args[1], where(args[1] <= place, g, 0.0), 0.0), None
     return (_SLOPES[kind](args[0], node, g),)
 
 

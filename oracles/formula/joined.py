@@ -118,5 +118,3 @@ def _of_rows(enclosure: Enclosure, rows: Any) -> Enclosure:
     }
     inner, outer = ((low[rows], high[rows]) for low, high in (enclosure.inner, enclosure.outer))
     return replace(enclosure, **fields, above=fields["below"], inner=inner, outer=outer)
-
-

@@ -25,6 +25,7 @@ from oracles.formula.conformance import Conformance, Exact
 from oracles.formula.contract import Contract
 from oracles.formula.terms import facts_of, terms_of
 from oracles.formula.trace import FormulaError, Trace
+from oracles.formula.union import Union
 from oracles.lazy import lazy
 from oracles.op import OUTER, Op
 from oracles.precise import Bounds
@@ -55,8 +56,9 @@ def reading(
     columns = frozenset(each.name for each in op.inputs if op.role(each.name) == "columns" and each.name in present)
     try:
         found = traced(op, present, dict(algorithm), stacked)
-        separate = all(node.label != OUTER for node in found.nodes)
-        separate = separate and all(op.role(name) != "columns" for name in found.outputs)
+        if algorithm and _is_separate(op, found) != _is_separate(op, traced(op, present, None, stacked)):
+            raise FormulaError(f"{op.name}: an algorithm cannot take other rows where the formula does not")
+        separate = _is_separate(op, found)
         if separate and columns - stacked:
             found = traced(op, present, dict(algorithm), columns)
     except FormulaError as error:
@@ -65,6 +67,11 @@ def reading(
         if more := node.dims - {*op.operand(name).axes}:
             raise ProblemError(f"op: {op.name}: its formula gives {name} the dimensions {', '.join(sorted(more))} too")
     return Reading(found, separate)
+
+
+def _is_separate(op: Op, graph: Trace) -> bool:
+    along = any(node.label == OUTER for node in graph.nodes)
+    return not along and all(op.role(name) != "columns" for name in graph.outputs)
 
 
 class FormulaProblem:
@@ -88,21 +95,27 @@ class FormulaProblem:
         )
         self._present = frozenset((*problem.inputs, *problem.outputs, *self.parameters))
         self.tensors = {name: self._canonical(name, array) for name, array in problem.inputs.items()}
-        self._rows: dict[tuple[Contract, bool, int], Conformance] = {}
-        self._whole: dict[tuple[Contract, bool], Conformance] = {}
+        self._rows: dict[tuple[Contract, bool, int], Union] = {}
+        self._whole: dict[tuple[Contract, bool], Union] = {}
 
     @lazy
     def alike(self) -> object | None:
         """Equal for problems whose rows may be joined; None where rows depend on each other."""
-        if not self.read().separate:
+        if not self.plain.separate:
             return None
         dtypes = tuple((name, NAMES[array.dtype]) for name, array in self.problem.inputs.items())
         outputs = tuple(self.problem.outputs.items())
         return self.of_op.name, self.length, dtypes, outputs, tuple(self.parameters.items())
 
-    def read(self, contract: Contract = Contract()) -> Reading:  # noqa: B008 (frozen)
-        """The formula by the algorithms of a contract."""
-        return reading(self.of_op, self._present, self._stacked, tuple(sorted(contract.algorithm.items())))
+    @lazy
+    def plain(self) -> Reading:
+        """The op's own formula."""
+        return reading(self.of_op, self._present, self._stacked, ())
+
+    def read(self, contract: Contract) -> list[Reading]:
+        """The formula by each of the algorithms that a contract allows."""
+        each = (tuple(sorted(algorithm.items())) for algorithm in contract.algorithms)
+        return [reading(self.of_op, self._present, self._stacked, algorithm) for algorithm in each]
 
     def settled(self, contract: Contract) -> Contract:
         """The contract for the dtype of the first input."""
@@ -118,7 +131,7 @@ class FormulaProblem:
 
     def cost(self, output: str) -> int:
         """Elements that the precise tier reads to judge one element of `output`."""
-        return self.length * (1 if self.read().separate else self.rows)
+        return self.length * (1 if self.plain.separate else self.rows)
 
     def screens(self, contracts: Sequence[Contract], structured: bool) -> Mapping[Contract, Screens]:
         """None: what is allowed to a formula's values is in no proportion to them."""
@@ -127,7 +140,7 @@ class FormulaProblem:
     def enclose(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
         """Fast tier: enclosures of all outputs."""
         contract = self.settled(contract)
-        if not self.read(contract).separate or not self.rows:
+        if not self.plain.separate or not self.rows:
             return self._enclosed(contract, structured, self.tensors)
         at_once = max(1, _CHUNK // max(1, self.length))
         chunks = [slice(start, start + at_once) for start in range(0, self.rows, at_once)]
@@ -147,7 +160,7 @@ class FormulaProblem:
     def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
         """The budget of one element to first order, in units of the output, by the names of the formula."""
         conformance, index = self._of_element(output, index, self.settled(contract), structured)
-        return terms_of(conformance, output, index)
+        return terms_of(conformance.widest(output, index), output, index)
 
     def facts(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
@@ -155,15 +168,16 @@ class FormulaProblem:
         """Facts about the row of one element: name and text."""
         conformance, at = self._of_element(output, index, self.settled(contract), structured)
         known = (("row length n", str(self.length)), ("rows", str(self.rows)))
-        return known if self._role(output) == "columns" else (*known, *facts_of(conformance, at[0]))
+        return known if self._role(output) == "columns" else (*known, *facts_of(conformance.members[0], at[0]))
 
     def conformance(
         self, contract: Contract, structured: bool, tensors: Mapping[str, NDArray[Any]], exact: Exact | None = None
-    ) -> Conformance:
+    ) -> Union:
         """What outputs may be under a settled contract, for canonical tensors."""
-        inputs = Inputs(self.read(contract).trace, tensors, self.parameters)
-        dims = {name: self.of_op.operand(name).axes for name in self.problem.outputs}
-        return Conformance(inputs, contract, self.problem.outputs, structured, dims, exact)
+        outputs = self.problem.outputs
+        dims = {name: self.of_op.operand(name).axes for name in outputs}
+        each = (Inputs(reading.trace, tensors, self.parameters) for reading in self.read(contract))
+        return Union([Conformance(inputs, contract, outputs, structured, dims, exact) for inputs in each])
 
     def _role(self, name: str) -> str:
         return self.of_op.role(name)
@@ -176,9 +190,9 @@ class FormulaProblem:
 
     def _of_element(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
-    ) -> tuple[Conformance, tuple[int, ...]]:
+    ) -> tuple[Union, tuple[int, ...]]:
         """What is known of an element, from as little of the problem as decides about it; its index there."""
-        if self.read(contract).separate:
+        if self.plain.separate:
             key = contract, structured, index[0]
             if key not in self._rows:
                 if len(self._rows) >= _ROWS_KEPT:
@@ -193,13 +207,13 @@ class FormulaProblem:
 
     @lazy
     def _exact(self) -> Exact:
-        return Exact(Inputs(self.read().trace, self.tensors, self.parameters))
+        return Exact(Inputs(self.plain.trace, self.tensors, self.parameters))
 
     def _exact_row(self, row: int) -> Exact:
         for (_, _, known), conformance in self._rows.items():
-            if known == row and conformance.exact is not None:
-                return conformance.exact
-        return Exact(Inputs(self.read().trace, self._slices(slice(row, row + 1)), self.parameters))
+            if known == row and conformance.members[0].exact is not None:
+                return conformance.members[0].exact
+        return Exact(Inputs(self.plain.trace, self._slices(slice(row, row + 1)), self.parameters))
 
     def _slices(self, rows: slice) -> Mapping[str, NDArray[Any]]:
         """The tensors of some rows."""
@@ -219,7 +233,7 @@ class FormulaProblem:
             return np.ascontiguousarray(moved.reshape(self.rows, self.length))
         if array.ndim == 2:  # row r takes row r mod so many
             return array[np.arange(self.rows) % max(len(array), 1)]
-        separate = self.read().separate
+        separate = self.plain.separate
         return np.ascontiguousarray(np.broadcast_to(array, (self.rows, self.length))) if separate else array
 
     def _given_parameters(self) -> Mapping[str, float]:

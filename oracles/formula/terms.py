@@ -100,7 +100,7 @@ def _operation(budget: Budget, node: Node) -> str:
     if node.kind not in ("sum", "dot"):
         return node.kind if node.kind not in REDUCTIONS else f"{node.kind} over {node.label}"
     n = budget.inputs.extents[node.label]
-    chain = budget.contract.order(budget.inputs.trace.names.get(node, ""), node.label).chain(n)
+    chain = budget.order(node).chain(n)
     statistical = sum_budget(budget.dtype(node), chain, budget.structured)[2]
     kind = f"at most statistical, lambda = {CONFIDENCE:g}" if statistical else "worst case"
     return f"{node.kind} over {node.label} (h = {chain}, {kind})"
@@ -113,11 +113,10 @@ def facts_of(conformance: Conformance, row: int) -> tuple[tuple[str, str], ...]:
     found = list[tuple[str, str]]()
     for node in trace.nodes:
         name = trace.names.get(node, "")
-        if node.kind in REDUCTIONS and not name and (of := trace.names.get(node.args[0], "")):
+        is_mean = all(use.kind == "divide" and use.args[1].kind == "extent" for use in trace.uses[node])
+        if node.kind in REDUCTIONS and not name and not is_mean and (of := trace.names.get(node.args[0], "")):
             name = f"{node.kind} of {of}"
         if name and node.args and node.dims <= {OUTER}:
-            place = (row,) if node.dims else ()
+            place = {OUTER: row}
             found.append((f"{name}, exact", digits(conformance.exact.element(node, place))))
     return tuple(found)
-
-

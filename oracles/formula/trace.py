@@ -25,7 +25,7 @@ Kind = Literal[
     "add", "subtract", "multiply", "divide", "negate", "absolute",
     "exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt",
     "sum", "max", "dot",
-    "where", "at_most", "less", "point",
+    "where", "at_most", "less", "point", "take",
 ]  # fmt: skip
 FUNCTIONS: tuple[Kind, ...] = ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt")
 """Elementwise functions whose accuracy a contract states."""
@@ -176,6 +176,13 @@ def where(mask: Node, value: Operand, other: Operand) -> Node:
     return Node("where", args, frozenset().union(*(each.dims for each in args)))
 
 
+def take(table: Node, index: Node, dim: str) -> Node:
+    """The elements of the table at these places along a dimension, counted from 0: an integer tensor says which."""
+    if dim not in table.dims or dim in index.dims:
+        raise FormulaError(f"take along {dim!r}: the table must have this dimension, and the index must not")
+    return Node("take", (table, index), table.dims - {dim} | index.dims, dim)
+
+
 def point(value: Node) -> Node:
     """The value, where it may be rounded for this use of it alone: to what the contract says, or not at all."""
     return Node("point", (value,), value.dims)
@@ -236,6 +243,24 @@ class Trace:
             for arg in node.args:
                 found[arg].append(node)
         return found
+
+    @lazy
+    def added(self) -> frozenset[Node]:
+        """What goes into a sum: a kernel may leave the rounding of such a product out."""
+        found = (node for node in self.nodes if node.kind in ("add", "subtract", "sum"))
+        return frozenset(arg for node in found for arg in node.args)
+
+    @lazy
+    def joined(self) -> frozenset[Node]:
+        """What goes into a sum over one of its dimensions, by itself or times something, and elsewhere too: its errors
+        are in both, see `oracles.formula.noise`."""
+        found = set[Node]()
+        for node in self.nodes:
+            if node.kind in ("sum", "dot"):
+                for arg in node.args:
+                    terms = [arg, *(arg.args if arg.kind == "multiply" else ())]
+                    found.update(each for each in terms if node.label in each.dims and each.args)
+        return frozenset(node for node in found if len({*self.uses[node]}) > 1)
 
     def named(self, name: str) -> Node:
         """The node of a local name. Raises FormulaError where there is none."""
