@@ -71,7 +71,7 @@ def test_a_wrong_eps_fails() -> None:
 
 def test_moments_under_a_contract_of_two_passes_fail() -> None:
     rng = np.random.default_rng(7)
-    of, contract = _moved("normal", (20, 1024), rng, 128.0), Contract(sums={"n": Lanes(8, 4, "scalar")})
+    of, contract = _moved("normal", (200, 1024), rng, 128.0), Contract(sums={"n": Lanes(8, 4, "scalar")})
     moments = kernel(of, replace(contract, algorithm={"var": "moments"}), rng)
     assert _share(of, contract, lambda: returned(of, moments)) > 0.9
     either = replace(contract, algorithm={"var": ("formula", "moments")})
