@@ -138,8 +138,8 @@ def make_target(tmp_path: Path, place: str) -> Callable[[str], Target]:
 def run(make_target: Callable[[str], Target], cache: Path) -> Run:
     """Outcomes of a kernel body on cases."""
 
-    def go(body: str, *cases: Case, limit: float = 10.0, second_run: bool = False) -> list[Outcome]:
-        target = make_target(body)
+    def go(body: str, *cases: Case, limit: float = 10.0, second_run: bool = False, before: str = "") -> list[Outcome]:
+        target = make_target(body, before)
         with WorkerPool([target], limit=limit, second_run=second_run, cache=cache, bounded=False) as pool:
             return [outcomes[target.id] for outcomes in pool.submit(cases).outcomes()]
 

@@ -91,7 +91,8 @@ def _fork(message: str, descriptors: list[int], control: socket.socket, children
     for descriptor in (stdin, stdout, stderr, journal):
         os.close(descriptor)
     children[pid] = notices
-    notices.send(f"pid {pid}".encode())
+    with contextlib.suppress(OSError):  # where nobody hears it any more, reading from it ends the worker
+        notices.send(f"pid {pid}".encode())
 
 
 def _become_worker(message: str, journal: int) -> NoReturn:
