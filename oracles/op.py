@@ -183,6 +183,11 @@ class Op:
         return self._roles[self._by_name[name].axes]
 
     @lazy
+    def neutral(self) -> Mapping[str, float]:
+        """What a parameter is in a case that does not have it, of those that a case may do without."""
+        return {each.name: each.neutral for each in self.parameters if each.neutral is not None}
+
+    @lazy
     def params(self) -> tuple[str, ...]:
         """The names of all numbers that a case may have."""
         return *(each.name for each in self.parameters), AXIS
