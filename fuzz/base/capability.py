@@ -36,7 +36,7 @@ class Capabilities:
 
     dtypes: tuple[str, ...] = ("f32",)
     axis: Literal["last", "any"] = "last"
-    """It says which axis may be normalised."""
+    """Along which axis of the first input rows may lie."""
     strides: Strides = "contiguous"
     """'contiguous': C order without gaps; 'pitched': unit stride along the row, one distance between rows; 'rows': unit
     stride along the row, any strides between rows; 'any'. An axis of one element may have any stride, since nothing is

@@ -20,7 +20,7 @@ from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Stream
 from fuzz.generate.given import given_rows
 from fuzz.generate.realise import realise
-from oracles.op import AXIS, Op, Role
+from oracles.op import AXIS, Op, Parameter, Role
 from oracles.ops import OPS
 
 _RECIPE = "normal"
@@ -103,11 +103,13 @@ def big_case(big: Big, op_name: str, optional: bool) -> Case:
         given = _given(big, role, dtype, stream.child(operand.name)) if op.is_input(operand.name) else None
         parts.append(replace(part, recipe=GIVEN, given=given) if given is not None else part)
     origin = Origin(_RECIPE, big.name, labels=(("big", big.name),))
-    params: dict[str, float | int] = {
-        each.name: each.values[len(each.values) // 2] for each in op.parameters if each.neutral is None
-    }
-    params[AXIS] = 1
+    params = {**{each.name: usual(each) for each in op.parameters if each.neutral is None}, AXIS: 1}
     return realise(Draw(op_name, big.n, (big.rows,), params, 0, tuple(parts), structured=False, origin=origin))
+
+
+def usual(parameter: Parameter) -> float:
+    """A value in the middle of those that are drawn: neither the plainest nor the oddest."""
+    return parameter.values[len(parameter.values) // 2]
 
 
 def _given(big: Big, role: Role, dtype: str, stream: Stream) -> Given:

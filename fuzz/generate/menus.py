@@ -12,7 +12,7 @@ import numpy as np
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
-from fuzz.generate.scene import LOCAL, Scene
+from fuzz.generate.scene import LOCAL, Scene, graph_of, is_local
 from oracles.lazy import lazy
 from oracles.op import Op, OpError
 
@@ -198,7 +198,7 @@ def menu_of(op: Op, name: str) -> Menu:
     for each in own:
         if each not in op.recipes:
             raise OpError(f"{op.name}: {name}: the op has no recipe {each!r} of its own")
-    if menu == LOCAL and not op.operand(name).optional:
+    if is_local(op.operand(name)) and not op.operand(name).optional:
         raise OpError(f"{op.name}: {name}: values {LOCAL!r} are for an optional input, which the formula finds itself")
     found, recipes = MENUS[menu], MENUS[menu].recipes
     if name == op.main:  # it follows from nothing
@@ -206,6 +206,17 @@ def menu_of(op: Op, name: str) -> Menu:
         return Menu(recipes, tuple(recipes))
     recipes = {**recipes, **{each: _own(each, op.recipes[each]) for each in own}}
     return Menu(recipes, (*found.often, *(each for each in own for _ in range(_OWN))))
+
+
+def check_menus(op: Op) -> None:
+    """Raise OpError where some input's values cannot be drawn, or a parameter has none."""
+    needed = frozenset(each.name for each in op.inputs if not each.optional)
+    for each in op.inputs:
+        if menu_of(op, each.name) and is_local(each):
+            graph_of(op, needed, frozenset(), each.name)
+    for parameter in op.parameters:
+        if not parameter.values:
+            raise OpError(f"{op.name}: {parameter.name}: write what it is drawn from, values=(...)")
 
 
 def _own(name: str, fill: Relate) -> Related:

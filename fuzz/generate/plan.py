@@ -14,8 +14,8 @@ from fuzz.generate.capabilities import presence
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import menu_of
 from fuzz.generate.recipes import Recipe
-from fuzz.generate.sketch import Sketch, fitting_n
-from oracles.op import AXIS, Op, Operand, Role
+from fuzz.generate.sketch import Sketch, fitting_n, free_parameters
+from oracles.op import AXIS, Operand, Role
 from oracles.ops import OPS
 
 Wish = Mapping[str, str]
@@ -117,9 +117,13 @@ def _choices(capability: Capability) -> tuple[_Choice, ...]:
 
 
 @lru_cache(maxsize=1024)
-def is_unscaled(op: Op, recipe: str) -> bool:
-    """Whether parameters that scale with the inputs are 0 beside a first input of that recipe."""
-    return isinstance(found := menu_of(op, op.main).recipes.get(recipe), Recipe) and found.unscaled
+def zeroed(capability: Capability, recipe: str) -> tuple[str, ...]:
+    """The parameters that are 0 beside a first input of that recipe."""
+    op = OPS[capability.op]
+    found = menu_of(op, op.main).recipes.get(recipe)
+    if not isinstance(found, Recipe) or not found.unscaled:
+        return ()
+    return tuple(each.name for each in free_parameters(capability) if each.power and each.least <= 0.0)
 
 
 class _Planner:
@@ -151,10 +155,10 @@ class _Planner:
 
     def _parameters(self) -> dict[str, float]:
         """Those that are not neutral."""
-        found, unscaled = dict[str, float](), is_unscaled(self.op, self.sketch.recipe)
+        found, zeros = dict[str, float](), zeroed(self.sketch.capability, self.sketch.recipe)
         for each in self.op.parameters:
             value = self.sketch.parameters.get(each.name, each.values[0] if each.neutral is None else each.neutral)
-            if unscaled and each.power and each.least <= 0.0:
+            if each.name in zeros:
                 value = 0.0
             idle = each.only_with and each.only_with not in self.parts
             if each.neutral is None or (value != each.neutral and not idle):

@@ -13,7 +13,7 @@ from fuzz.base.stream import Reals
 from oracles.formula.arithmetic import Float64
 from oracles.formula.centre import Inputs, evaluate
 from oracles.formula.trace import REDUCTIONS, FormulaError, Trace, trace
-from oracles.op import OUTER, Op, OpError
+from oracles.op import OUTER, Op, Operand, OpError
 
 LOCAL = "local"
 """The menu of an input that is also a local of its op's formula: the formula finds it where it is not given."""
@@ -45,7 +45,7 @@ class Scene:
 
         The same bits on every machine. Raises OpError where it has no such local.
         """
-        graph = _graph(self.op, self.given, self.stacked, name)
+        graph = graph_of(self.op, self.given, self.stacked, name)
         powers = self.op.scaling if graph.by_rows else {}
         up = self._exponents if graph.by_rows else np.zeros(self.rows, np.int64)
         tensors = {each: self._scaled(each, up, powers) for each in graph.trace.tensors if each in self.values}
@@ -88,7 +88,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class _Graph:
+class Graph:
     """What a local is made of."""
 
     trace: Trace
@@ -98,11 +98,12 @@ class _Graph:
 
 
 @lru_cache(maxsize=256)
-def _graph(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) -> _Graph:
+def graph_of(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) -> Graph:
+    """What a local is made of in a case of these inputs. Raises OpError where the formula has no such local."""
     tensors = {
         each.name: op.inputs[0].axes if each.name in stacked else each.axes
         for each in op.inputs
-        if each.name in given and not _is_local(each.values)
+        if each.name in given and not is_local(each)
     }
     numbers = [each.name for each in op.parameters]
     plain = _traced(op, tensors, numbers, name)
@@ -116,12 +117,13 @@ def _graph(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) ->
         and not any(each.kind in REDUCTIONS and each.label == OUTER for each in plain.nodes)
     )
     if not by_rows:
-        return _Graph(plain, by_rows=False)
-    return _Graph(_traced(op, {**tensors, **dict.fromkeys(numbers, (OUTER,))}, [], name), by_rows=True)
+        return Graph(plain, by_rows=False)
+    return Graph(_traced(op, {**tensors, **dict.fromkeys(numbers, (OUTER,))}, [], name), by_rows=True)
 
 
-def _is_local(values: str) -> bool:
-    return values.split()[:1] == [LOCAL]
+def is_local(operand: Operand) -> bool:
+    """Whether the formula finds the input itself where it is not given."""
+    return operand.values.split()[:1] == [LOCAL]
 
 
 def _traced(op: Op, tensors: Mapping[str, tuple[str, ...]], numbers: list[str], name: str) -> Trace:

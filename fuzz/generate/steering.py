@@ -11,7 +11,7 @@ from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import dtype_pairs, typings
 from fuzz.generate.coverage import Label
 from fuzz.generate.gaps import ALONE, Gaps
-from fuzz.generate.plan import is_unscaled, plan
+from fuzz.generate.plan import plan, zeroed
 from fuzz.generate.sketch import (
     ENOUGH_ROWS,
     LARGEST_CASE,
@@ -94,8 +94,8 @@ def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> 
     rows = max(1, min(sketch.rows, _ROWS, max(enough, USUAL_CASE // max(n, 1))))
     wished = {name: float(value) for kind, value in wish.items() if (name := _parameter(op, kind)) is not None}
     recipe = wish.get(f"{op.main} recipe", sketch.recipe)
-    if is_unscaled(op, recipe) and any(op.parameter(name).power and value for name, value in wished.items()):
-        recipe = next(name for name in first_recipes(op.name) if not is_unscaled(op, name))
+    if any(wished.get(name) for name in zeroed(capability, recipe)):
+        recipe = next(name for name in first_recipes(op.name) if not zeroed(capability, name))
     return replace(
         sketch,
         capability=capability,
@@ -157,8 +157,8 @@ def _with_recipe(capability: Capability, value: str, wish: Mapping[str, str], tu
     positions."""
     op = OPS[capability.op]
     name, *position = value.split()
-    zeros = [each.name for each in op.parameters if each.power and is_unscaled(op, name)]
-    asked = {f"{op.main} recipe": name, **{f"{each} value": repr(0.0) for each in zeros}}
+    zeros = {f"{each} value": repr(0.0) for each in zeroed(capability, name)}
+    asked = {f"{op.main} recipe": name, **zeros}
     if not position or int(wish.get("n", "0")) % 64 > 1:
         return asked
     return {**asked, "n": str(fitting_n(capability, 66 + turn % 62))}

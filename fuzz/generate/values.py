@@ -54,7 +54,7 @@ class Contents:
         """The values of a part that are given, or follow from such."""
         role = self.op.role(part.name)
         n = 1 if role == "rows" else self.draw.n
-        values = repeated_or_cut(given, rows, n, weight=role == "columns")
+        values = repeated_or_cut(given, rows, n, columns=role == "columns")
         if role == "grid":
             values = made_of(part.recipe, values, self.draw.part(self.op.main).dtype, stream)
         return stored(values, part.dtype)
