@@ -40,7 +40,8 @@ class Operand:
     optional: bool = False
     """A case may leave it out. The formula's own default stands in its place then."""
     values: str = "any"
-    """What an input's values are drawn from: the name of a menu, see `fuzz.generate.menus`."""
+    """What an input's values are drawn from: the name of a menu, and names of the op's own recipes where it has any for
+    this input; see `fuzz.generate.menus`."""
     dtype: str = ""
     """The usual dtype: a dtype's name, or a tensor's, whose dtype it is; "" is that of the first input."""
     only_with: str = ""
@@ -109,7 +110,8 @@ class Op:
     """Other ways to the same exact value: for a local of the formula, by name, functions of other locals and tensors,
     which take the place of its own expression where a contract says so."""
     recipes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """Ways of its own to draw an input's values, see `fuzz.generate.menus`."""
+    """Ways of its own to draw an input's values: functions of a `fuzz.generate.scene.Scene`, which has the inputs that
+    are there already, and of a stream of random numbers."""
     summary: str = ""
     """The line that `kernelfuzz list ops` shows."""
 
@@ -181,6 +183,11 @@ class Op:
     def role(self, name: str) -> Role:
         """How an operand hangs on the grid. Raises KeyError."""
         return self._roles[self._by_name[name].axes]
+
+    @lazy
+    def neutral(self) -> Mapping[str, float]:
+        """What a parameter is in a case that does not have it, of those that a case may do without."""
+        return {each.name: each.neutral for each in self.parameters if each.neutral is not None}
 
     @lazy
     def params(self) -> tuple[str, ...]:

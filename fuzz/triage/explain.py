@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case, CaseError
-from fuzz.base.draw import EPS, GIVEN, Draw, Frame
+from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judgement
@@ -18,6 +18,7 @@ from fuzz.triage.places import Places, places_of
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
 from fuzz.triage.variations import base_of, made, with_eps, with_values
+from oracles.ops import OPS
 
 _BATCH = 16
 _VARIANTS = (3, 9)
@@ -162,7 +163,8 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
         return base
     clear = [(own.ratio, base)]
     for values in _PLAINLY:
-        variants = [with_values(with_eps(base, eps), values, 1) for eps in dict.fromkeys((base.eps, *EPS))]
+        every = (base.parameters["eps"], *OPS[base.op].parameter("eps").values)
+        variants = [with_values(with_eps(base, eps), values, 1) for eps in dict.fromkeys(every)]
         tried = [(variant, each) for variant in variants for each in _made([variant], trials)]
         judgements = trials.judge([each for _, each in tried])
         for (variant, each), judgement in zip(tried, judgements, strict=True):

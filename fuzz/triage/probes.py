@@ -9,7 +9,7 @@ from typing import TypeVar
 from fuzz.adapters.isa import ISAS
 from fuzz.adapters.target import Target
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
-from fuzz.base.draw import EPS, Draw, Shift
+from fuzz.base.draw import Draw, Shift
 from fuzz.base.stream import Stream
 from fuzz.generate.given import UNEVEN, VALUES
 from fuzz.generate.layouts import LAYOUT_CLASSES
@@ -59,7 +59,7 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     yield vary.placed_at(base, "after", 0)
     yield from (vary.placed_at(base, "after", 0, [name]) for name in names if name != "x")
     yield from (vary.with_values(base, values, seed) for values in VALUES for seed in (1, 2))
-    for eps in EPS:
+    for eps in OPS[base.op].parameter("eps").values:
         other = vary.with_eps(base, eps)
         yield from (other, *(vary.with_values(other, values, base.seed) for values in ("tiny", "large")))
     for draw in one_and_three:
@@ -85,7 +85,7 @@ def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: 
     able = target.kernel.able
     memories, shared, stacks = _memories(base, target, law=few), _shared(base, law=few), _stacks(base, target)
     dropped = [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
-    steps = _steps(base)
+    steps, numbers = _steps(base), OPS[base.op].parameter("eps").values
     dtypes, names = _dtypes(base, target), [part.name for part in base.parts if part.given]
     for number in range(_MIXED // (5 if target.costly else 2 if few else 1)):
         words = iter(stream.child(str(number)).words(28).tolist())
@@ -104,7 +104,7 @@ def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: 
         dtype = pick(x.dtype, able.dtypes)
         layouts = {name: pick(base.part(name).place.layout, tuple(LAYOUT_CLASSES)) for name in vary.grids(base)}
         values = pick(x.recipe, VALUES if vary.is_apart(base) else UNEVEN)
-        eps, without, dtypes_of = pick(base.eps, EPS), pick(frozenset(), dropped), pick({}, dtypes)
+        eps, without, dtypes_of = pick(base.parameters["eps"], numbers), pick(frozenset(), dropped), pick({}, dtypes)
         ones, step_of = pick("", names), pick(vary.steps_of(base), steps)
         same, stack_of = pick(vary.shared_of(base), shared), pick(vary.stacks_of(base), stacks)
         memory = pick(vary.memory_of(base), memories)
@@ -155,7 +155,7 @@ def _stacks(base: Draw, target: Target) -> list[dict[str, str]]:
     """A weight of rank 1, and of rank 2 with one row and with many."""
     able, known = target.kernel.able, vary.stacks_of(base)
     names = [part.name for part in base.parts if OPS[base.op].operand(part.name).stackable]
-    return [{}, *({name: how} for name in names if able.weight_rows or known for how in ("one", "many"))]
+    return [{}, *({name: how} for name in names if name in able.stacked or known for how in ("one", "many"))]
 
 
 def _dtypes(base: Draw, target: Target) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ EPS = Parameter(
 )
 OFFSET = Parameter("offset", (0.0, 1.0, 0.5, -1.0), neutral=0.0, only_with="weight")
 X = Operand("x", "... n")
-WEIGHTS = Operand("weight", "n", optional=True, values="weight", stackable=True)
+WEIGHTS = Operand("weight", "n", optional=True, values="factor", stackable=True)
 RSTD = Operand("rstd", "...", optional=True, dtype="f32")
 
 
