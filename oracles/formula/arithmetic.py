@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, absolute
 from oracles.elementary import doubledouble, float64
-from oracles.formula.trace import Kind
+from oracles.formula.trace import FormulaError, Kind
 
 Values = Any
 """An array of an arithmetic: F64, DoubleDouble, or an object array of mpmath numbers."""
@@ -49,6 +49,10 @@ class Arithmetic(Protocol):
         """a <= b or a < b."""
         ...
 
+    def take(self, table: Values, index: Values, axis: int) -> Values:
+        """Elements of the table along an axis, whose place the index has one element for."""
+        ...
+
 
 class Float64:
     """float64: the fast centre, of the same bits on every processor but for the order of sums."""
@@ -76,6 +80,9 @@ class Float64:
     def compare(self, kind: Kind, a: F64, b: F64) -> Mask:
         found: Mask = a <= b if kind == "at_most" else a < b
         return found
+
+    def take(self, table: F64, index: F64, axis: int) -> F64:
+        return _took(table, index, axis)
 
 
 class Precise:
@@ -107,6 +114,9 @@ class Precise:
     def compare(self, kind: Kind, a: NDArray[Any], b: NDArray[Any]) -> Mask:
         return np.asarray(a <= b if kind == "at_most" else a < b, dtype=bool)
 
+    def take(self, table: NDArray[Any], index: NDArray[Any], axis: int) -> NDArray[Any]:
+        return _took(table, index, axis)
+
 
 class Double:
     """Double-double, for kernels in float64. Its values are finite: what is not is taken from the float64 centre."""
@@ -136,6 +146,9 @@ class Double:
         found: Mask = (a.high < b.high) | same & (a.low <= b.low if kind == "at_most" else a.low < b.low)
         return found
 
+    def take(self, table: DoubleDouble, index: DoubleDouble, axis: int) -> DoubleDouble:
+        return DoubleDouble(_took(table.high, index.high, axis), _took(table.low, index.high, axis))
+
 
 _FLOAT64: Mapping[Kind, Callable[[F64], F64]] = {
     "exp": float64.exp, "log": float64.log, "tanh": float64.tanh, "sigmoid": float64.sigmoid, "erf": float64.erf,
@@ -149,6 +162,17 @@ _DOUBLE: Mapping[Kind, Callable[[DoubleDouble], DoubleDouble]] = {
 
 
 _EXTREME = 2.0**32
+
+
+def _took(table: NDArray[Any], index: NDArray[Any], axis: int) -> NDArray[Any]:
+    places = index.astype(np.int64)
+    if places.size and not 0 <= places.min() <= places.max() < table.shape[axis]:
+        raise FormulaError(f"an index lies outside of 0 to {table.shape[axis] - 1}")
+    before, after = table.shape[:axis], table.shape[axis + 1 :]
+    shape = np.broadcast_shapes((*before, 1, *after), places.shape)
+    wide = np.broadcast_to(table, (*shape[:axis], table.shape[axis], *shape[axis + 1 :]))
+    found: NDArray[Any] = np.take_along_axis(wide, np.broadcast_to(places, shape), axis)
+    return found
 
 
 def _each(function: Callable[[Any], Any]) -> Callable[[Any], NDArray[Any]]:

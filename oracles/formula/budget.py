@@ -7,42 +7,35 @@ contract allows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from oracles.budget import sum_budget
 from oracles.doubledouble import F64
-from oracles.dtypes import Format, form
-from oracles.formula.arithmetic import Float64
-from oracles.formula.centre import Inputs
-from oracles.formula.contract import CORRECT, Contract
-from oracles.formula.derivatives import tangent
-from oracles.formula.errors import Rounding, either, flushed, more, narrowed, rounded
-from oracles.formula.forms import DUST, Form, Mask, Symbol, combined, shared
-from oracles.formula.trace import FUNCTIONS, REDUCTIONS, FormulaError, Kind, Node
+from oracles.dtypes import form
+from oracles.formula import noise
+from oracles.formula.contract import CORRECT
+from oracles.formula.errors import either, marked, narrowed, taken
+from oracles.formula.forms import Form, shared
+from oracles.formula.operations import OPERATIONS
+from oracles.formula.reductions import REDUCED
+from oracles.formula.setting import Setting
+from oracles.formula.trace import REDUCTIONS, Kind, Node
 from oracles.lazy import lazy
-from oracles.rounding import NAMES, round_to
+from oracles.rounding import NAMES
 
-_CHOOSING: tuple[Kind, ...] = ("where", "point", "negate", "max", "absolute", "at_most", "less")
+_KEEPING: tuple[Kind, ...] = ("where", "point", "negate", "max", "absolute", "at_most", "less", "take")
 """These change no bits, and so take values of any dtype."""
+_MOVING: tuple[Kind, ...] = ("where", "point", "take")
+"""These calculate nothing, and so do not flush what they take."""
 _ROUNDED_ONCE: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide", "sqrt")
 """Where one of these is rounded correctly to the dtype of an output, its rounding is that of the output."""
-_ALIKE = 0.9
-"""A sum of random rounding errors needs terms that differ: where fewer than this share of those that are not zero have
-a magnitude of their own, only the worst case is sound. Constant rows and rows of ties violated the statistical budget.
-"""
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(Setting):
     """The forms of all values of a formula, for one contract and one problem."""
-
-    inputs: Inputs
-    contract: Contract
-    structured: bool = False
-    """Whether rounding errors are not random, so that only the worst case is sound."""
 
     @lazy
     def forms(self) -> Mapping[Node, Form]:
@@ -50,8 +43,14 @@ class Budget:
         found: dict[Node, Form] = {}
         with np.errstate(all="ignore"):
             for node in self.inputs.trace.nodes:
-                found[node] = self._step(node, self._taken(found, node)) if node.args else self._leaf(node)
+                form = self._step(node, self._taken(found, node)) if node.args else self._leaf(node)
+                found[node] = shared(form) if node in self.inputs.trace.joined else form
         return found
+
+    @lazy
+    def infinite(self) -> Mapping[Node, F64]:
+        """The centres that overflow in every kernel, at least in places: there they are not the formula's values."""
+        return {n: form.centre for n, form in self.forms.items() if n.args and np.isinf(form.centre).any()}
 
     def output(self, name: str, dtype: str) -> Form:
         """What kernels have for an output before they round it to its dtype."""
@@ -60,33 +59,27 @@ class Budget:
             node.kind in _ROUNDED_ONCE and self.contract.ulp("divide" if node.kind == "divide" else "sqrt") == CORRECT
         )
         if not once or self.dtype(node).name != dtype:
-            return self.forms[node]
+            return replace(self.forms[node], may=either([self.forms[node]]))
         with np.errstate(all="ignore"):
-            return self._step(node, self._taken(dict(self.forms), node), last=True)
+            found = self._step(node, self._taken(dict(self.forms), node), last=True)
+        return replace(found, may=either([found]))
 
     def half_width(self, form: Form) -> F64:
         """How far values may lie from the centre, rounded up: a half-width is made of sums and products of float64
         numbers that are not negative, of which none was rounded more often than this allows for."""
         longest = max(self.inputs.extents.values(), default=1)
-        return form.spread * (1.0 + 2.0**-52 * (longest + 16) * len(self.inputs.trace.nodes))
-
-    def dtype(self, node: Node) -> Format:
-        """The dtype in which a value is calculated."""
-        return form(self.contract.dtypes.get(self._name(node), self.contract.compute))
-
-    def _name(self, node: Node) -> str:
-        return self.inputs.trace.names.get(node, "")
+        return noise.half_width(form) * (1.0 + 2.0**-52 * (longest + 16) * len(self.inputs.trace.nodes))
 
     def _taken(self, found: dict[Node, Form], node: Node) -> list[Form]:
         """The arguments as the node takes them: errors that several elements take are symbols from here on, and what
         has more bits than the node's dtype is rounded to it."""
         wide = node.dims | {node.label} if node.kind in REDUCTIONS else node.dims
-        args = list[Form]()
+        dtype, args = self.dtype(node), list[Form]()
         for arg in node.args:
             if wide - arg.dims:
                 found[arg] = shared(found[arg])
-            kept = node.kind in _CHOOSING
-            args.append(found[arg] if kept else narrowed(found[arg], self.dtype(node), self.contract))
+            each = found[arg] if node.kind in _KEEPING else narrowed(found[arg], dtype, self.contract)
+            args.append(each if node.kind in _MOVING else taken(each, self.contract))
         return args
 
     def _leaf(self, node: Node) -> Form:
@@ -94,178 +87,28 @@ class Budget:
         if values.dtype == bool:
             return Form(values.astype(np.float64), form("f64"), bits=1)
         if node.kind == "tensor":
-            dtype = form(NAMES[self.inputs.tensors[node.label].dtype])
-            return flushed(Form(values, dtype, dtype.precision), self.contract)
+            dtype = form(NAMES.get(self.inputs.tensors[node.label].dtype, "f64"))
+            wild = ~np.isfinite(values) if self.contract.nonfinite == "unspecified" else None
+            may = wild if wild is not None and wild.any() else None
+            return taken(Form(values, dtype, dtype.precision, may=may), self.contract)
         power = values.size == 1 and float(np.frexp(np.abs(values.item()))[0]) in (0.0, 0.5)
         rest = np.full(values.shape, abs(node.low)) if node.low else None
         return Form(values, form("f64"), bits=1 if power else form("f64").precision, rest=rest)
 
     def _step(self, node: Node, args: Sequence[Form], *, last: bool = False) -> Form:
-        if node.kind in ("add", "subtract"):
-            return self._added(node, args, last)
-        if node.kind in ("multiply", "divide"):
-            return self._product(node, args, last) if node.kind == "multiply" else self._quotient(node, args, last)
-        if node.kind in FUNCTIONS:
-            return self._function(node, args[0], last)
-        if node.kind in REDUCTIONS:
-            return self._reduced(node, args)
-        return _CHOICES[node.kind](self, node, args)
-
-    def _added(self, node: Node, args: Sequence[Form], last: bool) -> Form:
-        a, b = args
-        sign = 1.0 if node.kind == "add" else -1.0
-        parts, rest = combined([(a, None), (b, np.full((1,) * b.centre.ndim, sign))])
-        dtype = self.dtype(node)
-        exact = last or any(each.is_exact and not each.centre.any() for each in args)
-        found = Form(a.centre + sign * b.centre, dtype, dtype.precision, parts, rest, either(args))
-        return rounded(found, Rounding(0.0 if exact else dtype.u, underflow=0.0), self.contract)
-
-    def _product(self, node: Node, args: Sequence[Form], last: bool) -> Form:
-        a, b = args
-        remainder = None if a.is_exact or b.is_exact else a.spread * b.spread
-        parts, rest = combined([(a, b.centre), (b, a.centre)], remainder)
-        bits = a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
-        dtype = self.dtype(node)
-        found = Form(a.centre * b.centre, dtype, min(bits, dtype.precision), parts, rest, either(args))
-        relative = 0.0 if last or bits <= dtype.precision else dtype.u
-        return rounded(found, Rounding(relative, 0.0 if last else 0.5, self._is_fused(node)), self.contract)
-
-    def _is_fused(self, node: Node) -> bool:
-        uses = self.inputs.trace.uses.get(node, ())
-        return self.contract.fused and any(use.kind in ("add", "subtract", "sum") for use in uses)
-
-    def _quotient(self, node: Node, args: Sequence[Form], last: bool) -> Form:
-        a, b = args
-        dtype, centre, remainder = self.dtype(node), a.centre / b.centre, None
-        if not b.is_exact:
-            share = b.spread / np.abs(b.centre)
-            growth = np.where(share < 1, share / (1 - share), np.inf)
-            remainder = np.abs(centre) * share * growth + a.spread / np.abs(b.centre) * growth
-            remainder = np.where(b.spread == 0, 0.0, remainder)
-        parts, rest = combined([(a, 1 / b.centre), (b, -centre / b.centre)], remainder)
-        ulp = self.contract.ulp("divide")
-        relative = 2 * dtype.u * ulp
-        if node.args[1].kind == "extent" and self.contract.mean == "reciprocal":
-            relative, last = 2 * dtype.u + dtype.u**2, False
-        found = Form(centre, dtype, dtype.precision, parts, rest, either(args))
-        return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else ulp), self.contract)
-
-    def _function(self, node: Node, arg: Form, last: bool) -> Form:
-        dtype, centre = self.dtype(node), Float64().apply(node.kind, arg.centre)
-        parts, rest = dict[Symbol, F64](), None
-        if not arg.is_exact:
-            bend = tangent(node.kind, arg.centre, centre, arg.spread)
-            parts, rest = combined([(arg, bend.slope)], bend.remainder)
-        ulp = self.contract.ulp(node.kind)
-        # A rsqrt of 1 ulp is two correct roundings, one after the other.
-        relative = 2 * dtype.u / (1 - dtype.u) if (node.kind, ulp) == ("rsqrt", 1.0) else 2 * dtype.u * ulp
-        found = Form(centre, dtype, dtype.precision, parts, rest, arg.may)
-        return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else max(0.5, ulp)), self.contract)
-
-    def _reduced(self, node: Node, args: Sequence[Form]) -> Form:
-        if node.kind == "max":
-            return self._greatest(node, args[0])
-        if node.kind == "dot":
-            product = Node("multiply", node.args, node.args[0].dims | node.args[1].dims)
-            return self._sum(node, self._product(product, args, last=False))
-        return self._sum(node, args[0])
-
-    def _sum(self, node: Node, terms: Form) -> Form:
-        axis, n, dtype = self.inputs.axis(node.label), self.inputs.extents[node.label], self.dtype(node)
-        sizes = _summed(terms.size, axis, n)
-        reach = _summed(np.where(np.isinf(terms.centre), 0.0, terms.size), axis, n)
-        chain = self.contract.order(self._name(node), node.label).chain(n)
-        # Terms of fewer bits are whole numbers of a coarse unit, see `oracles.budget.row_budget`.
-        _, theta, statistical = sum_budget(dtype, chain, self.structured or terms.bits < dtype.precision)
-        allowed: F64 | float = theta
-        if statistical:
-            allowed = np.where(_are_alike(terms.centre, axis, dtype), sum_budget(dtype, chain, True)[1], theta)
-        parts, rest = _reduced_errors(terms, lambda errors: _summed(errors, axis, n), axis)
-        found = Form(_summed(terms.centre, axis, n), dtype, dtype.precision, parts, rest, _any(terms.may, axis))
-        if n > 1:
-            found = more(found, sizes * (allowed + DUST))
-        mixed = (terms.centre > 0).any(axis, keepdims=True) & (terms.centre < 0).any(axis, keepdims=True)
-        rounding = Rounding(underflow=0.0, reach=reach * (1 + theta), certain=np.logical_not(mixed))
-        return rounded(found, rounding, self.contract)
-
-    def _greatest(self, node: Node, arg: Form) -> Form:
-        """The maximum has the errors that all elements share, and at most the largest of the others."""
-        axis = self.inputs.axis(node.label)
-        centre = Float64().greatest(arg.centre, axis)
-        parts, rest = _reduced_errors(
-            arg, lambda errors: np.maximum.reduce(errors, axis, keepdims=True, initial=0), axis
-        )
-        for symbol, coefficient in arg.parts.items():
-            if symbol in parts and coefficient.shape[axis] == 1:
-                parts[symbol] = coefficient
-        return replace(arg, centre=centre, parts=parts, rest=rest, may=_any(arg.may, axis))
-
-    def _where(self, node: Node, args: Sequence[Form]) -> Form:
-        mask, (a, b) = args[0].centre != 0, args[1:]
-        zero, no = np.zeros((1,) * mask.ndim), np.zeros((1,) * mask.ndim, bool)
-        parts = {s: np.where(mask, a.parts.get(s, zero), b.parts.get(s, zero)) for s in {**a.parts, **b.parts}}
-        rest = np.where(mask, zero if a.rest is None else a.rest, zero if b.rest is None else b.rest)
-        may = np.where(mask, no if a.may is None else a.may, no if b.may is None else b.may)
-        dtype = max(a.dtype, b.dtype, key=lambda each: each.precision)
-        centre = np.where(mask, a.centre, b.centre)
-        return Form(centre, dtype, max(a.bits, b.bits), parts, rest if rest.any() else None, may if may.any() else None)
-
-    def _mask(self, node: Node, args: Sequence[Form]) -> Form:
-        if not all(each.is_exact for each in args):
-            raise FormulaError("a mask compares values that kernels round in different ways")
-        mask = Float64().compare(node.kind, args[0].centre, args[1].centre)
-        return Form(mask.astype(np.float64), form("f64"), bits=1)
-
-    def _point(self, node: Node, args: Sequence[Form]) -> Form:
-        name = self._name(node.args[0])
-        return (
-            narrowed(args[0], form(self.contract.points[name]), self.contract)
-            if name in self.contract.points
-            else args[0]
-        )
-
-    def _negated(self, node: Node, args: Sequence[Form]) -> Form:
-        parts, rest = combined([(args[0], np.full((1,) * args[0].centre.ndim, -1.0))])
-        return replace(args[0], centre=-args[0].centre, parts=parts, rest=rest)
-
-    def _absolute(self, node: Node, args: Sequence[Form]) -> Form:
-        (arg,) = args
-        bend = tangent("absolute", arg.centre, np.abs(arg.centre), arg.spread)
-        parts, rest = combined([(arg, bend.slope)], None if arg.is_exact else bend.remainder)
-        return replace(arg, centre=np.abs(arg.centre), parts=parts, rest=rest)
-
-
-_CHOICES: Mapping[Kind, Callable[[Budget, Node, Sequence[Form]], Form]] = {
-    "where": Budget._where, "at_most": Budget._mask, "less": Budget._mask, "point": Budget._point,
-    "negate": Budget._negated, "absolute": Budget._absolute,
-}  # fmt: skip
-
-
-def _reduced_errors(terms: Form, reduce: Callable[[F64], F64], axis: int) -> tuple[dict[Symbol, F64], F64 | None]:
-    """The errors of what a reduction makes of its terms: those that all terms share stay symbols, with signs."""
-    parts, rest = dict[Symbol, F64](), None if terms.rest is None else reduce(terms.rest)
-    for symbol, coefficient in terms.parts.items():
-        if symbol.radius.shape[axis] == 1:
-            parts[symbol] = reduce(coefficient)
+        if node.kind in REDUCED:
+            found = REDUCED[node.kind](self, node, args)
         else:
-            errors = reduce(np.abs(coefficient) * symbol.radius)
-            rest = errors if rest is None else rest + errors
-    return parts, rest
+            found = OPERATIONS[node.kind](self, node, args, last)
+        if self.contract.nonfinite == "unspecified":
+            return self._marked(node, args, found)
+        return found
 
-
-def _summed(values: F64, axis: int, n: int) -> F64:
-    found: F64 = values * n if values.shape[axis] == 1 else values.sum(axis=axis, keepdims=True)
-    return found
-
-
-def _any(mask: Mask | None, axis: int) -> Mask | None:
-    found: Mask | None = None if mask is None else np.logical_or.reduce(mask, axis=axis, keepdims=True)
-    return found
-
-
-def _are_alike(terms: F64, axis: int, dtype: Format) -> Mask:
-    """Where too few of a sum's terms have a magnitude of their own, as kernels see it: what is small beside a mean that
-    is taken from it leaves all the same."""
-    sizes = np.sort(round_to(np.abs(terms), dtype), axis=axis)
-    own = (np.diff(sizes, axis=axis) > 0).sum(axis=axis, keepdims=True) + 1
-    return np.asarray(own < _ALIKE * (sizes > 0).sum(axis=axis, keepdims=True))
+    def _marked(self, node: Node, args: Sequence[Form], form: Form) -> Form:
+        """The form with a mark on what became infinite or NaN here: of the formula's own infinities nothing does."""
+        wild = marked(*(~np.isfinite(each.centre) for each in args))
+        if wild is not None and node.kind in REDUCED:
+            wild = np.logical_or.reduce(wild, self.inputs.axis(node.label), keepdims=True)
+        became = ~np.isfinite(form.centre)
+        became = became if wild is None else became & ~wild | np.isnan(form.centre)
+        return replace(form, may=marked(form.may, became)) if became.any() else form

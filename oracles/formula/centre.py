@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,8 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
         return arithmetic.total(args[0] * args[1], inputs.axis(node.label))
     if kind == "where":
         return arithmetic.where(*args)
+    if kind == "take":
+        return arithmetic.take(args[0], args[1], inputs.axis(node.label))
     if kind in ("at_most", "less"):
         return arithmetic.compare(kind, args[0], args[1])
     raise FormulaError(f"{kind}: no arithmetic knows it")
@@ -123,10 +126,13 @@ def evaluate(inputs: Inputs, arithmetic: Arithmetic) -> Mapping[Node, Values]:
     return found
 
 
-def element(inputs: Inputs, output: Node, place: Mapping[str, int]) -> Any:
+def element(
+    inputs: Inputs, output: Node, place: Mapping[str, int], infinite: Mapping[Node, F64] = MappingProxyType({})
+) -> Any:
     """The exact value of one element of an output in mpmath, at the current working precision.
 
-    Only what that element depends on is evaluated.
+    Only what that element depends on is evaluated. `infinite` are values of nodes that overflow in every kernel: where
+    these are infinite, theirs are.
     """
     known: dict[tuple[Node, Fixed], Values] = {}
     arithmetic = Precise()
@@ -137,7 +143,14 @@ def element(inputs: Inputs, output: Node, place: Mapping[str, int]) -> Any:
             if not node.args:
                 known[node, fixed] = _lifted(node, inputs.leaf(node, fixed), arithmetic)
             else:  # what is reduced here is no dimension of the node, and so is fixed in no argument
-                known[node, fixed] = step(node, [value(arg, fixed) for arg in node.args], arithmetic, inputs)
+                found = step(node, [value(arg, fixed) for arg in node.args], arithmetic, inputs)
+                known[node, fixed] = _overflowed(found, infinite[node], fixed) if node in infinite else found
         return known[node, fixed]
 
+    def _overflowed(values: Values, like: F64, fixed: Fixed) -> Values:
+        looked_at = (_looked_at(dim, fixed) if like.shape[at] > 1 else slice(None) for at, dim in enumerate(dims))
+        like = like[tuple(looked_at)]
+        return arithmetic.where(np.isinf(like), arithmetic.lift(like), values)
+
+    dims = inputs.trace.dims
     return value(output, frozenset(place.items())).item()

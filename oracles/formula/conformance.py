@@ -84,7 +84,7 @@ class Conformance:
         if not np.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
             return Bounds(dtype, quick, quick, quick, None, REQUIRED if np.isnan(quick) else FORBIDDEN)
         dims = [dim for dim in self.inputs.trace.dims if dim in node.dims]
-        centre = element(self.inputs, node, dict(zip(dims, at, strict=True)))
+        centre = element(self.inputs, node, dict(zip(dims, at, strict=True)), self.budget.infinite)
         return Bounds(dtype, centre, centre - width, centre + width, None)
 
     @lazy

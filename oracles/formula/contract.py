@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from itertools import product
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from oracles.dtypes import form
 from oracles.formula.trace import FUNCTIONS
 from oracles.lazy import lazy
-from oracles.summation import NumericsError, Sequential, Summation
+from oracles.summation import NumericsError, Sequential, Summation, VectorLanes
 
 CORRECT = 0.5
 """The error in ulp of a function that is rounded correctly."""
@@ -18,19 +20,24 @@ USUAL: Mapping[str, float] = {
     "sin": 2.0, "cos": 2.0,
 }  # fmt: skip
 """The accuracy in ulp of a plain CPU kernel. A rsqrt is a correctly rounded root, then a correctly rounded quotient."""
+INPUT = "input"
+"""In place of a dtype: that of the first input."""
 
 
 @dataclass(frozen=True)
 class Contract:
     """The numeric contract of one kernel. Defaults are those of a plain float32 CPU kernel.
 
-    Names are those of the formula's locals.
+    Names are those of the formula's locals. Any dtype may be "input": that of the first input.
     """
 
     compute: str = "f32"
     """The dtype of all operations."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
     """That of the operations which make these locals, where it is another one."""
+    algorithm: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    """The algorithms that make these locals, where it is not the formula's own. Several: any of them, and the formula's
+    own is called "formula" among them."""
     sums: Mapping[str, Summation] = field(default_factory=dict)
     """The order of a sum, by its local or else by its dimension; where none is named, one after the other."""
     accuracy: Mapping[str, float] = field(default_factory=dict)
@@ -41,18 +48,32 @@ class Contract:
     """A mean is sum / n, or sum * (1/n) with 1/n rounded first."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
-    denormals: Literal["preserve", "flush"] = "preserve"
-    """With 'flush' a subnormal operand or result may be replaced by zero anywhere."""
+    denormals: Literal["preserve", "flush", "flush operands", "flush results"] = "preserve"
+    """Which subnormal numbers may be replaced by zero anywhere: none, all, those that an operation takes (DAZ), or
+    those that it returns (FTZ)."""
+    nonfinite: Literal["ieee", "unspecified"] = "ieee"
+    """With 'ieee' NaN, inf and overflow do as IEEE arithmetic says; with 'unspecified' (fast math) what is made of them
+    is not judged. Infinities that the formula itself has count as numbers."""
+    saturate: bool = False
+    """True: the last cast turns what overflows into the largest finite number."""
+    zeros: Literal["ieee", "any"] = "ieee"
+    """Whether the sign of a zero is that of IEEE arithmetic, or any."""
 
     def __post_init__(self) -> None:
+        for name, options in _CHOICES.items():
+            if (value := getattr(self, name)) not in options:
+                raise NumericsError(f"{name}: {value!r} is not one of {', '.join(map(repr, options))}")
         for name, dtype in [("compute", self.compute), *self.dtypes.items(), *self.points.items()]:
-            if form(dtype, name).itemsize == 1 and name not in self.points:
+            if dtype != INPUT and form(dtype, name).itemsize == 1 and name not in self.points:
                 raise NumericsError(f"{name}: {dtype} is a storage format, not one to calculate in")
         for name, ulp in self.accuracy.items():
             if name not in USUAL:
                 raise NumericsError(f"accuracy: {name!r} is no function; there are {', '.join(USUAL)}")
             if not CORRECT <= ulp < 2**20:
                 raise NumericsError(f"accuracy: {name} within {ulp} ulp: it must be at least {CORRECT}, and sensible")
+        for name, known in self.algorithm.items():
+            if not known:
+                raise NumericsError(f"algorithm: {name} has none")
 
     def __hash__(self) -> int:
         return self._hash
@@ -61,6 +82,33 @@ class Contract:
     def _hash(self) -> int:
         values = (getattr(self, each.name) for each in fields(self))
         return hash(tuple(tuple(sorted(v.items(), key=str)) if isinstance(v, Mapping) else v for v in values))
+
+    def at(self, vector_bits: int | None) -> Contract:
+        """The same contract with scalable orders of sums resolved for vectors of `vector_bits`."""
+        if vector_bits is None or not any(isinstance(order, VectorLanes) for order in self.sums.values()):
+            return self
+        orders = {n: o.at(vector_bits) if isinstance(o, VectorLanes) else o for n, o in self.sums.items()}
+        return replace(self, sums=orders)
+
+    def settled(self, dtype: str) -> Contract:
+        """The same contract for a first input of `dtype`. Raises `NumericsError` where one cannot calculate in it."""
+        return _settled(self, dtype) if INPUT in (self.compute, *self.dtypes.values(), *self.points.values()) else self
+
+    @lazy
+    def algorithms(self) -> Sequence[Mapping[str, str]]:
+        """All that it allows: one algorithm for each local that it names."""
+        known = [(each,) if isinstance(each, str) else each for each in self.algorithm.values()]
+        return [dict(zip(self.algorithm, each, strict=True)) for each in product(*known)]
+
+    @lazy
+    def flushes_operands(self) -> bool:
+        """Whether an operation may take a subnormal number for zero."""
+        return self.denormals in ("flush", "flush operands")
+
+    @lazy
+    def flushes_results(self) -> bool:
+        """Whether an operation may return zero for a subnormal number."""
+        return self.denormals in ("flush", "flush results")
 
     def order(self, name: str, dim: str) -> Summation:
         """The order of the sum that makes a local, over a dimension."""
@@ -71,4 +119,15 @@ class Contract:
         return self.accuracy.get(kind, USUAL[kind])
 
 
+@lru_cache(maxsize=4096)
+def _settled(contract: Contract, dtype: str) -> Contract:
+    def of(dtypes: Mapping[str, str]) -> Mapping[str, str]:
+        return {name: dtype if each == INPUT else each for name, each in dtypes.items()}
+
+    compute = dtype if contract.compute == INPUT else contract.compute
+    return replace(contract, compute=compute, dtypes=of(contract.dtypes), points=of(contract.points))
+
+
+_CHOICES = {name: get_args(hint) for name, hint in get_type_hints(Contract).items() if get_origin(hint) is Literal}
+"""The allowed values of the fields that have a closed list of them."""
 assert {*USUAL} == {*FUNCTIONS, "divide"}

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from oracles.doubledouble import F64
+from oracles.formula.arithmetic import Float64
 from oracles.formula.trace import Kind
 
 
@@ -28,6 +29,14 @@ def tangent(kind: Kind, x: F64, value: F64, radius: F64) -> Tangent:
     slope, remainder = _TANGENTS[kind](x, value, radius)
     none = radius == 0
     return Tangent(np.where(none & ~np.isfinite(slope), 0.0, slope), np.where(none, 0.0, remainder))
+
+
+def hull(kind: Kind, low: F64, high: F64, value: F64) -> F64:
+    """How far the function lies from that value between these ends, infinite where it is not defined."""
+    if kind in ("sin", "cos"):
+        return 1.0 + np.abs(value)
+    ends = [np.abs(Float64().apply(kind, end) - value) for end in (low, high)]
+    return np.where(np.isnan(ends[0]) | np.isnan(ends[1]), np.inf, np.maximum(*ends))
 
 
 def _exp(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:

@@ -34,7 +34,10 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
     """The form after that rounding."""
     if rounding.relative:
         form = more(form, form.size * (rounding.relative + DUST))
-    flush = contract.denormals == "flush"
+    if form.least is not None and form.least.any():
+        lost = np.abs(form.least) * 2 * rounding.relative + form.dtype.tiny
+        form = replace(form, least=np.maximum(form.least - lost, np.minimum(form.least - lost * (form.least < 0), 0.0)))
+    flush = contract.flushes_results
     if rounding.underflow or flush:
         low = (np.abs(form.centre) - form.spread < form.dtype.tiny) & (form.size > 0)
         if low.any():
@@ -60,44 +63,59 @@ def narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
     held = round_to(form.centre, dtype)  # every kernel rounds it alike
     finite = np.isfinite(held)
     errors = np.where(finite, np.abs(held - np.where(finite, form.centre, 0.0)), 0.0)
-    narrow = replace(narrow, centre=np.where(finite, form.centre, held))
-    return more(narrow, errors) if errors.any() else narrow
+    narrow = replace(narrow, centre=np.where(finite, form.centre, held), least=None)
+    return _zeroed(more(narrow, errors) if errors.any() else narrow, contract.flushes_results)
 
 
-def flushed(form: Form, contract: Contract) -> Form:
-    """An operand, which may be replaced by zero where it is subnormal."""
-    if contract.denormals != "flush":
+def taken(form: Form, contract: Contract) -> Form:
+    """The form as an operation takes it, which may replace what is subnormal by zero."""
+    return _zeroed(form, contract.flushes_operands)
+
+
+def _zeroed(form: Form, flushes: bool) -> Form:
+    if not flushes:
         return form
-    low = (np.abs(form.centre) < form.dtype.tiny) & (form.centre != 0)
-    return more(form, np.where(low, np.abs(form.centre), 0.0)) if low.any() else form
+    low = (np.abs(form.centre) - form.spread < form.dtype.tiny) & (form.size > 0)
+    if not low.any():
+        return form
+    least = None if form.least is None else np.minimum(form.least, 0.0)
+    return replace(more(form, np.where(low, np.minimum(form.size, form.dtype.tiny), 0.0)), least=least)
 
 
 def either(forms: Sequence[Form]) -> Mask | None:
     """Where any of the forms may be infinite or NaN."""
+    return marked(*(each for form in forms for each in (form.may, form.overflows)))
+
+
+def marked(*masks: Mask | None) -> Mask | None:
+    """Where any of the masks is set."""
     found: Mask | None = None
-    for each in forms:
-        if each.may is not None:
-            found = each.may if found is None else found | each.may
+    for each in masks:
+        if each is not None:
+            found = each if found is None else found | each
     return found
 
 
 def _limited(form: Form, rounding: Rounding) -> Form:
     """The form with infinities where it overflows for certain, and a mark where it may."""
-    mantissa, exponent = form.dtype.overflow
-    limit = float(np.ldexp(float(mantissa), exponent))
+    limit = form.dtype.limit
     top = form.size if rounding.reach is None else rounding.reach
     if np.max(top, initial=0.0) < limit and np.isfinite(form.centre).all():
         return form
     beyond = np.abs(form.centre) - form.spread >= limit
     over = beyond if rounding.certain is None else beyond & rounding.certain
-    over = ~np.isfinite(form.centre) | (over & (not rounding.fused))
+    finite = np.isfinite(form.centre)
+    if rounding.fused:
+        over = np.zeros_like(over)
+    over = ~finite | over
     unsure = ~over & ~(top < limit)
+    if rounding.certain is None:
+        signed = unsure & finite & (form.spread < np.abs(form.centre))
+        unsure = unsure & ~signed
+        form = replace(form, overflows=signed if signed.any() else None)
     if rounding.certain is not None:  # an infinite term, and others that may overflow to the other side
         unsure |= np.isinf(form.centre) & ~(top < limit) & ~rounding.certain
     centre = np.where(over & beyond & ~np.isnan(form.centre), np.copysign(np.inf, form.centre), form.centre)
     parts = {s: np.where(over, 0.0, np.nan_to_num(c, nan=0.0, posinf=np.inf)) for s, c in form.parts.items()}
     rest = None if form.rest is None else np.where(over, 0.0, np.nan_to_num(form.rest, nan=np.inf, posinf=np.inf))
-    may = form.may
-    if unsure.any():
-        may = unsure if may is None else may | unsure
-    return replace(form, centre=centre, parts=parts, rest=rest, may=may)
+    return replace(form, centre=centre, parts=parts, rest=rest, may=marked(form.may, unsure if unsure.any() else None))

@@ -11,7 +11,7 @@ All of it is float64. What that costs is covered by `DUST`, and by `Budget` at t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,18 @@ class Symbol:
     """An error that many elements share."""
 
     radius: F64
+    summed: Summed | None = None
+    """What it is a sum of, where it is one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Summed:
+    """A sum of the errors of a symbol along an axis, with these weights: what else depends on the same errors may
+    cancel some of it, see `oracles.formula.noise`."""
+
+    errors: Symbol
+    weights: F64
+    axis: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +61,11 @@ class Form:
     rest: F64 | None = None
     may: Mask | None = None
     """Where it may be infinite or NaN, depending on how a kernel calculates."""
+    overflows: Mask | None = None
+    """Where it may be an infinity of the centre's sign, or else is as the form says: some kernels do not round a
+    product that goes into a sum."""
+    least: F64 | None = None
+    """No kernel has less than this, whatever its errors: squares and their sums are never negative."""
 
     @property
     def is_exact(self) -> bool:
@@ -68,6 +85,12 @@ class Form:
         """The largest magnitude that a kernel's value may have."""
         found: F64 = np.abs(self.centre) + self.spread
         return found
+
+    @lazy
+    def lowest(self) -> F64:
+        """The smallest value that a kernel may have."""
+        found: F64 = self.centre - self.spread * (1 + DUST)
+        return found if self.least is None else np.maximum(found, self.least)
 
 
 def combined(
@@ -94,6 +117,5 @@ def shared(form: Form) -> Form:
     """The form with its rest as a symbol: what several elements take from it, they all take alike."""
     if form.rest is None or not form.rest.any():
         return form
-    one = np.ones((1,) * form.centre.ndim)
-    parts = {**form.parts, Symbol(form.rest): one}
-    return Form(form.centre, form.dtype, form.bits, parts, None, form.may)
+    radius = np.broadcast_to(form.rest, np.broadcast_shapes(form.rest.shape, form.centre.shape))
+    return replace(form, parts={**form.parts, Symbol(radius): np.ones((1,) * form.centre.ndim)}, rest=None)

@@ -23,6 +23,7 @@ from oracles.formula.trace import (
     dot,
     exp,
     extent,
+    position,
     sin,
     total,
     where,
@@ -56,8 +57,7 @@ def gradient(graph: Trace, of: str, by: Sequence[str]) -> Trace:
     outputs = {f"d{name}": adjoints[leaves[name]] for name in by}
     dims = tuple(dim for dim in graph.dims if dim in output.dims)
     tensors = {**graph.tensors, cotangent.label: dims}
-    names = {**graph.names, cotangent: cotangent.label, **{node: name for name, node in outputs.items()}}
-    found = Trace(graph.dims, tensors, outputs, names)
+    found = Trace(graph.dims, tensors, outputs, {**graph.locals, cotangent.label: cotangent, **outputs})
     _check(graph, found, of, by)
     return found
 
@@ -91,6 +91,9 @@ def _parts(node: Node, g: Node) -> Sequence[Node | None]:
         return None, where(args[0], g, 0.0), where(args[0], 0.0, g)
     if kind in ("at_most", "less"):
         return None, None
+    if kind == "take":  # where the table's place is that of the index
+        place = position(node.label)
+        return where(place <= args[1], where(args[1] <= place, g, 0.0), 0.0), None
     return (_SLOPES[kind](args[0], node, g),)
 
 

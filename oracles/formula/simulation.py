@@ -45,12 +45,18 @@ class Simulated:
         """What it has for each node."""
         with np.errstate(all="ignore"):
             for node in self.inputs.trace.nodes:
-                self._known[node] = self._step(node)
+                found = self._step(node)
+                self._known[node] = self._unspecified(node, found) if self.contract.nonfinite != "ieee" else found
         return self._known
 
     def output(self, name: str, dtype: str) -> F64:
         """An output in its dtype, as float64."""
-        return round_to(self.values[self.inputs.trace.outputs[name]], form(dtype))
+        values = round_to(self.values[self.inputs.trace.outputs[name]], form(dtype))
+        if self.contract.saturate:
+            values = np.where(np.isinf(values), np.copysign(form(dtype).max, values), values)
+        if self.contract.zeros == "any":
+            values = np.where(values == 0, self.random.choice([-0.0, 0.0], values.shape), values)
+        return values
 
     @lazy
     def _bias(self) -> int:
@@ -63,26 +69,39 @@ class Simulated:
     def _round(self, values: F64, node: Node) -> F64:
         dtype = self._dtype(node)
         rounded = round_to(values, dtype)
-        if self.contract.denormals == "flush":
-            low = (np.abs(rounded) < dtype.tiny) & (self.random.random(rounded.shape) < 0.5)
-            rounded = np.where(low, np.copysign(0.0, rounded), rounded)
-        return rounded
+        return self._flushed(rounded, dtype) if self.contract.flushes_results else rounded
+
+    def _flushed(self, values: F64, dtype: Format) -> F64:
+        low = (np.abs(values) < dtype.tiny) & (self.random.random(values.shape) < 0.5)
+        return np.where(low, np.copysign(0.0, values), values)
+
+    def _unspecified(self, node: Node, values: F64) -> F64:
+        """What is left of values that became infinite or NaN here: anything."""
+        wild = np.zeros((1,) * values.ndim, bool)
+        for arg in node.args:
+            wild = wild | ~np.isfinite(self._known[arg])
+        if node.kind in REDUCTIONS:
+            wild = np.logical_or.reduce(wild, self.inputs.axis(node.label), keepdims=True)
+        became = (~np.isfinite(values) & ~wild | np.isnan(values)) if node.args else ~np.isfinite(values)
+        if node.kind in ("constant", "parameter") or not became.any():
+            return values
+        return np.where(became, self.random.choice([0.0, 1.0, np.inf, np.nan], values.shape), values)
 
     def _step(self, node: Node) -> F64:
         if not node.args:
-            leaf = self.inputs.leaf(node)
-            if node.kind == "tensor" or leaf.dtype == bool:
-                return self._operand(node, leaf)
-            return leaf
+            return self._operand(node)
         args = [self._known[arg] for arg in node.args]
-        if node.kind in ("where", "negate", "max", "absolute", "at_most", "less"):
+        if node.kind in ("where", "take"):
             if node.kind == "where":
                 args[0] = args[0] != 0
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         if node.kind == "point":
             dtype = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
             return args[0] if dtype is None else round_to(args[0], form(dtype))
-        args = [round_to(arg, self._dtype(node)) for arg in args]
+        kept = node.kind in ("negate", "max", "absolute", "at_most", "less")
+        args = [self._taken(arg if kept else round_to(arg, self._dtype(node)), node) for arg in args]
+        if kept:
+            return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         if node.kind in ("add", "subtract"):
             return self._added(node, args)
         if node.kind == "divide":
@@ -93,12 +112,17 @@ class Simulated:
             return self._summed(node, args)
         return self._round(args[0] * args[1], node)
 
-    def _operand(self, node: Node, values: F64) -> F64:
-        if self.contract.denormals != "flush" or values.dtype == bool:
+    def _taken(self, values: F64, node: Node) -> F64:
+        return self._flushed(values, self._dtype(node)) if self.contract.flushes_operands else values
+
+    def _operand(self, node: Node) -> F64:
+        values = self.inputs.leaf(node)
+        if node.kind != "tensor" or values.dtype == bool:
             return np.asarray(values, dtype=np.float64)
-        tiny = form(NAMES[self.inputs.tensors[node.label].dtype]).tiny
-        low = (np.abs(values) < tiny) & (self.random.random() < 0.5)
-        return np.where(low, np.copysign(0.0, values), values)
+        dtype = NAMES.get(self.inputs.tensors[node.label].dtype)
+        if not self.contract.flushes_operands or dtype is None or self.random.random() < 0.5:
+            return values
+        return self._flushed(values, form(dtype))
 
     def _added(self, node: Node, args: list[F64]) -> F64:
         sign = 1.0 if node.kind == "add" else -1.0
@@ -134,17 +158,37 @@ class Simulated:
         return np.where(np.isfinite(rounded) & (rounded != 0), moved, rounded)
 
     def _summed(self, node: Node, args: list[F64]) -> F64:
-        axis, n = self.inputs.axis(node.label), self.inputs.extents[node.label]
-        terms = args[0] if node.kind == "sum" else self._round(args[0] * args[1], node)
+        axis, n, dtype = self.inputs.axis(node.label), self.inputs.extents[node.label], self._dtype(node)
+        factors = self._factors(node) if self.fused and self.contract.fused and dtype.name != "f64" else None
+        if factors is not None:
+            terms = factors[0] * factors[1]
+        else:
+            terms = args[0] if node.kind == "sum" else self._round(args[0] * args[1], node)
         if terms.shape[axis] != n:
             terms = np.repeat(terms, n, axis)
-        kind = STORAGE[self._dtype(node).name]
         declared = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
-        lined = np.moveaxis(terms, axis, -1).astype(kind)
+        lined = np.moveaxis(terms, axis, -1)
         order: Summation = declared
         if isinstance(declared, Sequential | Any):
             structures: Mapping[str, Summation] = {"lanes": Lanes(8, 1, "predicated"), "tree": Pairwise()}
             order = structures.get(self.order, declared)
             lined = lined[..., ::-1] if self.order == "reversed" else lined
             lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
+        if isinstance(order, Sequential | Any) and (factors is not None or self.contract.denormals != "preserve"):
+            return np.expand_dims(self._chained(lined, node), axis)
+        lined = round_to(lined, dtype).astype(STORAGE[dtype.name])
         return np.expand_dims(np.asarray(total(lined, order), dtype=np.float64), axis)
+
+    def _factors(self, node: Node) -> list[F64] | None:
+        """What is multiplied under a sum: a product of two numbers of at most 24 bits is exact in float64."""
+        product = node if node.kind == "dot" else node.args[0]
+        if product.kind not in ("dot", "multiply"):
+            return None
+        return [round_to(self._known[arg], self._dtype(product)) for arg in product.args]
+
+    def _chained(self, terms: F64, node: Node) -> F64:
+        """One term after the other, which may be a product that is not rounded by itself."""
+        found = np.zeros(terms.shape[:-1])
+        for place in range(terms.shape[-1]):
+            found = self._round(self._taken(found, node) + terms[..., place], node)
+        return found

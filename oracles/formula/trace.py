@@ -13,8 +13,8 @@ Values have named dimensions. An operation on two of them has the dimensions of 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ Kind = Literal[
     "add", "subtract", "multiply", "divide", "negate", "absolute",
     "exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt",
     "sum", "max", "dot",
-    "where", "at_most", "less", "point",
+    "where", "at_most", "less", "point", "take",
 ]  # fmt: skip
 FUNCTIONS: tuple[Kind, ...] = ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt")
 """Elementwise functions whose accuracy a contract states."""
@@ -176,6 +176,13 @@ def where(mask: Node, value: Operand, other: Operand) -> Node:
     return Node("where", args, frozenset().union(*(each.dims for each in args)))
 
 
+def take(table: Node, index: Node, dim: str) -> Node:
+    """The elements of the table at these places along a dimension, counted from 0: an integer tensor says which."""
+    if dim not in table.dims or dim in index.dims:
+        raise FormulaError(f"take along {dim!r}: the table must have this dimension, and the index must not")
+    return Node("take", (table, index), table.dims - {dim} | index.dims, dim)
+
+
 def point(value: Node) -> Node:
     """The value, where it may be rounded for this use of it alone: to what the contract says, or not at all."""
     return Node("point", (value,), value.dims)
@@ -212,13 +219,21 @@ class Trace:
     tensors: Mapping[str, tuple[str, ...]]
     """The dimensions of each tensor, in its own order."""
     outputs: Mapping[str, Node]
-    names: Mapping[Node, str] = field(default_factory=dict)
-    """The local names of nodes, which contracts and explanations refer to."""
+    locals: Mapping[str, Node] = field(default_factory=dict)
+    """What is called so: tensors and parameters, then locals of the formula, then outputs."""
+
+    @lazy
+    def names(self) -> Mapping[Node, str]:
+        """The first name of each node, by which contracts and explanations refer to it."""
+        found: dict[Node, str] = {}
+        for name, node in self.locals.items():
+            found.setdefault(node, name)
+        return found
 
     @lazy
     def nodes(self) -> tuple[Node, ...]:
         """Each once, after those that it is made of."""
-        return tuple(_ordered(self.outputs.values()))
+        return tuple(ordered(self.outputs.values()))
 
     @lazy
     def uses(self) -> Mapping[Node, Sequence[Node]]:
@@ -229,48 +244,86 @@ class Trace:
                 found[arg].append(node)
         return found
 
+    @lazy
+    def added(self) -> frozenset[Node]:
+        """What goes into a sum: a kernel may leave the rounding of such a product out."""
+        found = (node for node in self.nodes if node.kind in ("add", "subtract", "sum"))
+        return frozenset(arg for node in found for arg in node.args)
+
+    @lazy
+    def joined(self) -> frozenset[Node]:
+        """What goes into a sum over one of its dimensions, by itself or times something, and elsewhere too: its errors
+        are in both, see `oracles.formula.noise`."""
+        found = set[Node]()
+        for node in self.nodes:
+            if node.kind in ("sum", "dot"):
+                for arg in node.args:
+                    terms = [arg, *(arg.args if arg.kind == "multiply" else ())]
+                    found.update(each for each in terms if node.label in each.dims and each.args)
+        return frozenset(node for node in found if len({*self.uses[node]}) > 1)
+
     def named(self, name: str) -> Node:
         """The node of a local name. Raises FormulaError where there is none."""
-        for node, each in self.names.items():
-            if each == name:
-                return node
-        raise FormulaError(f"the formula has no local {name!r}; it has {', '.join(self.names.values())}")
+        if name in self.locals:
+            return self.locals[name]
+        raise FormulaError(f"the formula has no local {name!r}; it has {', '.join(self.locals)}")
 
 
 def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Sequence[str] = ()) -> Trace:
     """The graph of a formula of these tensors, with their dimensions, and parameters. Raises FormulaError."""
     given = {name: Node("tensor", dims=frozenset(dims), label=name) for name, dims in tensors.items()}
     given |= {name: Node("parameter", label=name) for name in parameters}
-    outputs, named = _run(formula, given)
-    names: dict[Node, str] = {}
-    for name, node in [*given.items(), *named.items(), *outputs.items()]:
-        names.setdefault(node, name)
+    outputs, found = run(formula, given)
+    for name, node in outputs.items():
+        if not isinstance(node, Node):
+            raise FormulaError(f"output {name!r} is {node!r}, not a value that the formula calculates")
     order = tuple(dict.fromkeys(dim for dims in tensors.values() for dim in dims))
-    return Trace(order, {name: tuple(dims) for name, dims in tensors.items()}, outputs, names)
+    called = {**given, **{name: node for name, node in found.items() if name not in given}}
+    called |= {name: node for name, node in outputs.items() if name not in called}
+    return Trace(order, {name: tuple(dims) for name, dims in tensors.items()}, outputs, called)
 
 
-def _run(formula: Formula, given: Mapping[str, Node]) -> tuple[Outputs, Mapping[str, Node]]:
-    """The outputs of the formula, and its locals: there is no other way to learn the names of them."""
-    code: CodeType | None = getattr(formula, "__code__", None)
-    found: dict[str, Node] = {}
+def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, Mapping[str, Node]]:
+    """What a function returns, and its locals and those of functions that it calls, its own first: there is no other
+    way to learn the names of them."""
+    code: CodeType | None = getattr(function, "__code__", None)
+    own, called = dict[str, Node](), dict[str, Node]()
 
     def look(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "return" and frame.f_code is code:
-            found.update((name, each) for name, each in frame.f_locals.items() if isinstance(each, Node))
+        if event == "return" and frame.f_globals is not globals():
+            found = {name: each for name, each in frame.f_locals.items() if isinstance(each, Node)}
+            (own if frame.f_code is code else called).update(found)
 
     before = sys.getprofile()
     sys.setprofile(look)
     try:
-        outputs = formula(**given)
+        returned = function(**given)
     finally:
         sys.setprofile(before)
-    for name, node in outputs.items():
-        if not isinstance(node, Node):
-            raise FormulaError(f"output {name!r} is {node!r}, not a value that the formula calculates")
-    return outputs, found
+    return returned, {**own, **{name: each for name, each in called.items() if name not in own}}
 
 
-def _ordered(roots: Sequence[Node] | Any) -> Iterator[Node]:
+def replaced(graph: Trace, name: str, node: Node, own: Mapping[str, Node]) -> Trace:
+    """The graph with another node in the place of a local, wherever it is used; `own` are names for its parts.
+
+    Raises FormulaError where the node is made of what it replaces.
+    """
+    old = graph.named(name)
+    if old in ordered([node]):
+        raise FormulaError(f"{name}: an algorithm cannot take the value that it is to calculate")
+    taken: dict[Node, Node] = {}
+    for each in ordered([*graph.outputs.values(), *graph.locals.values()]):
+        args = tuple(taken[arg] for arg in each.args)
+        same = all(new is before for new, before in zip(args, each.args, strict=True))
+        taken[each] = node if each is old else each if same else replace(each, args=args)
+    called = {each: taken[value] for each, value in graph.locals.items()}
+    called |= {each: value for each, value in own.items() if each not in called}
+    outputs = {each: taken[value] for each, value in graph.outputs.items()}
+    return Trace(graph.dims, graph.tensors, outputs, called)
+
+
+def ordered(roots: Iterable[Node]) -> Iterator[Node]:
+    """All that the roots are made of, each once, after what it is made of itself."""
     seen: set[Node] = set()
     for root in roots:
         stack = [(root, False)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oracles.formula.trace import Node, Outputs, avg, rsqrt
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, OFFSET, X
-from oracles.ops.rms_norm_backward import DW, DX, DY, GIVEN_RSTD, WEIGHT, along, rms_norm_backward
+from oracles.ops.rms_norm_backward import DW, DX, DY, GIVEN_RSTD, WEIGHT, along, rms_norm_backward, rstd3
 
 
 def fused_add_rms_norm_backward(
@@ -22,8 +22,8 @@ def fused_add_rms_norm_backward(
     if rstd is None:
         rstd = rsqrt(avg(x * x, "n") + eps)
     found = rms_norm_backward(x, dy, weight, rstd, eps=eps, offset=offset)
-    dx = found["dx"] if dsum is None else found["dx"] + dsum
-    return {"dx": dx, "dresidual": dx, "dw": found["dw"]}
+    dsummed = found["dx"] if dsum is None else found["dx"] + dsum
+    return {"dx": dsummed, "dresidual": dsummed, "dw": found["dw"]}
 
 
 OP = Op(
@@ -38,5 +38,6 @@ OP = Op(
     ),
     scaling={"x": 1, "rstd": -1, "dsum": -1, "dx": -1, "dresidual": -1},
     recipes={"along": along},
+    algorithms={"dx": {"rstd3": rstd3}},
     summary="gradients of fused_add_rms_norm by x, residual and weight",
 )

@@ -26,7 +26,13 @@ def rms_norm_backward(
     if rstd is None:
         rstd = rsqrt(avg(x * x, "n") + eps)
     h, m = x * rstd, scaled(dy, weight, offset)
-    return {"dx": rstd * (m - h * avg(h * m, "n")), "dw": total(dy * h, "...")}
+    dx = rstd * (m - h * avg(h * m, "n"))
+    return {"dx": dx, "dw": total(dy * h, "...")}
+
+
+def rstd3(x: Node, rstd: Node, m: Node) -> Node:
+    """dx with the cube of rstd formed, which may overflow."""
+    return rstd * m - rstd * rstd * rstd * avg(m * x, "n") * x
 
 
 def along(scene: Any, stream: Any) -> Any:
@@ -50,5 +56,6 @@ OP = Op(
     flips=(Flip(("x",), ("dw",), zeros=True), Flip(("dy",), ("dx", "dw"), zeros=True)),
     scaling={"x": 1, "rstd": -1, "dx": -1},
     recipes={"along": along},
+    algorithms={"dx": {"rstd3": rstd3}},
     summary="gradients of rms_norm by x and weight",
 )

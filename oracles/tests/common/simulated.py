@@ -32,6 +32,8 @@ def allowed(budget: Budget, output: str, dtype: str, got: NDArray[Any], share: f
     with np.errstate(all="ignore"):
         width = budget.half_width(kept) * share
         low, high = (round_to(kept.centre + side * width, form(dtype)) for side in (-1, 1))
+        if budget.contract.saturate:
+            low, high = (np.clip(end, -form(dtype).max, form(dtype).max) for end in (low, high))
     inside = (got >= low) & (got <= high) | (np.isnan(kept.centre) & np.isnan(got)) | (got == kept.centre)
     inside |= ~np.isfinite(width)
     return np.asarray(inside if kept.may is None else inside | kept.may)

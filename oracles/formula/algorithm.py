@@ -1,0 +1,106 @@
+"""The graph of an op: for the operands that a case has, and by the algorithms that a kernel declares.
+
+An algorithm is another way to the same exact value. It takes the place of one local of the op's formula: what it is
+called with are locals, tensors and parameters of the formula, by their names.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.formula.arithmetic import Precise
+from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.trace import FormulaError, Node, Trace, replaced, run, trace
+from oracles.op import Op
+
+FORMULA = "formula"
+"""The algorithm that a local has by the formula itself."""
+_BITS = 400
+_AGREE = mpmath.ldexp(1, -200)
+"""What two algorithms may differ by, at `_BITS` bits, relative to the value."""
+_SIZE = 3
+
+
+def traced(
+    op: Op, present: Collection[str], algorithm: Mapping[str, str] | None = None, stacked: Collection[str] = ()
+) -> Trace:
+    """The graph of an op for the operands and parameters that a case has, with these algorithms.
+
+    What is absent is not passed to the formula, whose own defaults apply; outputs that are absent are not calculated.
+    "..." stands for all dimensions but that of the rows; those that are stacked have the dimensions of the first input.
+    An algorithm of a local that the formula does not calculate from these operands changes nothing. Raises FormulaError
+    for an algorithm that the op does not have, and for one that has another value than what it replaces.
+    """
+    return _traced(op, frozenset(present), tuple(sorted((algorithm or {}).items())), frozenset(stacked))
+
+
+@lru_cache(maxsize=1024)
+def _traced(op: Op, present: frozenset[str], algorithm: tuple[tuple[str, str], ...], stacked: frozenset[str]) -> Trace:
+    if algorithm:
+        plain = graph = _traced(op, present, (), stacked)
+        for local, name in sorted(algorithm, key=lambda pair: [*op.algorithms, pair[0]].index(pair[0])):
+            function = _function(op, local, name)
+            if function is not None and local in graph.locals and graph.locals[local].args:
+                graph = _with(graph, local, function)
+        _agree(op, plain, graph, algorithm)
+        return graph
+    main = op.operand(op.main)
+    tensors = {each.name: (main if each.name in stacked else each).axes for each in op.inputs if each.name in present}
+    graph = trace(op.formula, tensors, [each.name for each in op.parameters if each.name in present])
+    missing = [each.name for each in op.outputs if each.name not in graph.outputs]
+    if missing:
+        raise FormulaError(f"{op.name}: its formula returns no {', '.join(missing)}")
+    outputs = {name: node for name, node in graph.outputs.items() if name in present}
+    if not outputs:
+        raise FormulaError(f"{op.name}: a case has at least one of the outputs {', '.join(graph.outputs)}")
+    return Trace(graph.dims, graph.tensors, outputs, graph.locals)
+
+
+def _function(op: Op, local: str, name: str) -> Callable[..., Any] | None:
+    known = op.algorithms.get(local)
+    if known is None:
+        raise FormulaError(f"{op.name} has no algorithms of {local!r}; it has some of {', '.join(op.algorithms)}")
+    if name != FORMULA and name not in known:
+        raise FormulaError(f"{op.name} has no algorithm {name!r} of {local}; it has {', '.join((FORMULA, *known))}")
+    return known.get(name)
+
+
+def _with(graph: Trace, local: str, function: Callable[..., Any]) -> Trace:
+    given = dict[str, Node]()
+    for name, each in inspect.signature(function).parameters.items():
+        if name in graph.locals:
+            given[name] = graph.locals[name]
+        elif each.default is inspect.Parameter.empty:
+            raise FormulaError(f"{local}: its algorithm takes {name!r}, which the formula does not have here")
+    node, own = run(function, given)
+    if not isinstance(node, Node) or node.dims != graph.locals[local].dims:
+        raise FormulaError(f"{local}: its algorithm gives {node!r}, which is no value of its dimensions")
+    return replaced(graph, local, node, own)
+
+
+def _agree(op: Op, graph: Trace, other: Trace, algorithm: tuple[tuple[str, str], ...]) -> None:
+    """Compare all outputs in mpmath, on random data."""
+    random = np.random.default_rng(0)
+    tensors = {name: _data(op.operand(name).dtype, len(dims), random) for name, dims in graph.tensors.items()}
+    parameters = {node.label: 0.5 for node in graph.locals.values() if node.kind == "parameter"}
+    with mpmath.workprec(_BITS):
+        ways = [evaluate(Inputs(each, tensors, parameters), Precise()) for each in (graph, other)]
+        for name, node in graph.outputs.items():
+            for right, found in zip(ways[0][node].flat, ways[1][other.outputs[name]].flat, strict=True):
+                if not abs(found - right) <= abs(right) * _AGREE:
+                    words = ", ".join(f"{way!r} of {local}" for local, way in algorithm)
+                    raise FormulaError(f"{op.name}: with its algorithm {words}, {name} has another exact value")
+
+
+def _data(dtype: str, rank: int, random: np.random.Generator) -> NDArray[Any]:
+    shape = [_SIZE] * rank
+    if dtype == "bool":
+        return random.random(shape) < 0.5
+    return random.integers(0, _SIZE, shape) if dtype.startswith("int") else 1.0 + random.random(shape)

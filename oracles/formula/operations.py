@@ -1,0 +1,199 @@
+"""Forms of what elementwise operations make: each adds its own rounding, and the remainder of what is not linear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import form
+from oracles.formula.arithmetic import Float64
+from oracles.formula.derivatives import hull, tangent
+from oracles.formula.errors import Rounding, either, marked, narrowed, rounded
+from oracles.formula.forms import DUST, Form, Mask, combined
+from oracles.formula.setting import Setting
+from oracles.formula.trace import FUNCTIONS, Kind, Node
+
+_FAR = 0.05
+"""From a relative radius of an argument on, what a function makes of its ends may be less than its tangent says."""
+
+
+def added(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """a + b or a - b."""
+    a, b = args
+    sign = 1.0 if node.kind == "add" else -1.0
+    parts, rest = combined([(a, None), (b, np.full((1,) * b.centre.ndim, sign))])
+    dtype = here.dtype(node)
+    exact = last or any(each.is_exact and not each.centre.any() for each in args)
+    centre = a.centre + sign * b.centre
+    least = a.least + _exactly(b) if a.least is not None and b.is_exact and sign > 0 else None
+    if b.least is not None and a.is_exact and sign > 0:
+        least = b.least + _exactly(a)
+    found = Form(centre, dtype, dtype.precision, parts, rest, marked(a.may, b.may), least=least)
+    found = rounded(found, Rounding(0.0 if exact else dtype.u, underflow=0.0), here.contract)
+    for each, side in ((a, 1.0), (b, sign)):  # where the sum is infinite with the product rounded or not
+        if each.overflows is not None:
+            unsure = each.overflows & ~(np.isinf(found.centre) & (np.sign(found.centre) == side * np.sign(each.centre)))
+            found = replace(found, may=marked(found.may, unsure))
+    return found
+
+
+def _exactly(form: Form) -> F64:
+    return np.where(np.isfinite(form.centre), form.centre, -np.inf)
+
+
+def multiplied(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """a * b."""
+    return product(here, node, args, last, here.is_fused(node))
+
+
+def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: bool) -> Form:
+    """a * b for the arguments of a node, in its dtype."""
+    a, b = args
+    remainder = None if a.is_exact or b.is_exact else a.spread * b.spread
+    parts, rest = combined([(a, b.centre), (b, a.centre)], remainder)
+    bits = a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
+    dtype, least = here.dtype(node), None
+    if node.args[0] is node.args[1] or (_is_not_negative(a) and _is_not_negative(b)):
+        least = np.zeros((1,) * a.centre.ndim)
+    found = Form(a.centre * b.centre, dtype, min(bits, dtype.precision), parts, rest, either(args), least=least)
+    relative = 0.0 if last or bits <= dtype.precision else dtype.u
+    return rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
+
+
+def _is_not_negative(form: Form) -> bool:
+    return form.least is not None and not (form.least < 0).any()
+
+
+def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """a / b."""
+    a, b = args
+    dtype, centre, remainder = here.dtype(node), a.centre / b.centre, None
+    share = np.zeros((1,) * centre.ndim)
+    if not b.is_exact:
+        share = np.where(b.spread == 0, 0.0, b.spread / np.abs(b.centre))
+        growth = np.where(share < 1, share / (1 - share), np.inf)
+        remainder = np.abs(centre) * share * growth + a.spread / np.abs(b.centre) * growth
+        remainder = np.where(b.spread == 0, 0.0, remainder)
+    parts, rest = combined([(a, 1 / b.centre), (b, -centre / b.centre)], remainder)
+    ulp = here.contract.ulp("divide")
+    relative = 2 * dtype.u * ulp
+    if node.args[1].kind == "extent" and here.contract.mean == "reciprocal":
+        relative, last = 2 * dtype.u + dtype.u**2, False
+    least = np.zeros((1,) * centre.ndim) if _is_not_negative(a) and (b.lowest > 0).all() else None
+    found = Form(centre, dtype, dtype.precision, parts, rest, either(args), least=least)
+    if (share > _FAR).any():
+        low, high = b.lowest, np.where(b.lowest > 0, b.centre + b.spread, np.inf)
+        ends = [(a.centre + side * a.spread) / end for side in (-1, 1) for end in (low, high)]
+        far = np.maximum.reduce([np.abs(end - centre) for end in np.broadcast_arrays(*ends)])
+        found = _bounded(found, np.where(low > 0, far, np.inf), share)
+        found = _unbounded(found, (share >= 1) & ~(low > 0))
+    return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else ulp), here.contract)
+
+
+def function(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """An elementwise function."""
+    (arg,) = args
+    dtype, centre = here.dtype(node), Float64().apply(node.kind, arg.centre)
+    positive = np.zeros((1,) * centre.ndim) if node.kind in ("exp", "sigmoid", "sqrt", "rsqrt") else None
+    found = Form(centre, dtype, dtype.precision, may=either(args), least=positive)
+    if not arg.is_exact:
+        bend = tangent(node.kind, arg.centre, centre, arg.spread)
+        parts, rest = combined([(arg, bend.slope)], bend.remainder)
+        found = replace(found, parts=parts, rest=rest)
+        share = arg.spread / np.abs(arg.centre) if node.kind in ("log", "sqrt", "rsqrt") else arg.spread
+        if (share > _FAR).any():
+            found = _bounded(found, hull(node.kind, arg.lowest, arg.centre + arg.spread, centre), share)
+            if node.kind in ("log", "sqrt", "rsqrt"):
+                found = _unbounded(found, (arg.spread > 0) & (arg.lowest <= 0))
+    ulp = here.contract.ulp(node.kind)
+    # A rsqrt of 1 ulp is two correct roundings, one after the other.
+    relative = 2 * dtype.u / (1 - dtype.u) if (node.kind, ulp) == ("rsqrt", 1.0) else 2 * dtype.u * ulp
+    return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else max(0.5, ulp)), here.contract)
+
+
+def _bounded(found: Form, far: F64, share: F64) -> Form:
+    """The form, without its symbols where another bound of its errors is smaller."""
+    errors = far + np.abs(found.centre) * DUST
+    less = (share > _FAR) & ~(errors >= found.spread)
+    if not less.any():
+        return found
+    rest = np.zeros((1,) * less.ndim) if found.rest is None else found.rest
+    parts = {symbol: np.where(less, 0.0, each) for symbol, each in found.parts.items()}
+    return replace(found, parts=parts, rest=np.where(less, errors, rest))
+
+
+def _unbounded(found: Form, pole: Mask) -> Form:
+    """The form with no bound where a kernel may meet a pole or leave the domain: not what float64 meets there."""
+    pole = pole & ~np.isfinite(found.centre)
+    if not pole.any():
+        return found
+    rest = np.zeros((1,) * pole.ndim) if found.rest is None else found.rest
+    parts = {symbol: np.where(pole, 0.0, each) for symbol, each in found.parts.items()}
+    centre = np.where(pole, 1.0, found.centre)
+    return replace(found, centre=centre, parts=parts, rest=np.where(pole, np.inf, rest), may=marked(found.may, pole))
+
+
+def chosen(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """a where the mask is set, else b: either of them where kernels disagree about the mask."""
+    mask, (a, b) = args[0].centre != 0, args[1:]
+    zero, no = np.zeros((1,) * mask.ndim), np.zeros((1,) * mask.ndim, bool)
+    parts = {s: np.where(mask, a.parts.get(s, zero), b.parts.get(s, zero)) for s in {**a.parts, **b.parts}}
+    rest = np.where(mask, zero if a.rest is None else a.rest, zero if b.rest is None else b.rest)
+    wild = [no if (found := either([each])) is None else found for each in (a, b)]
+    may = np.where(mask, *wild)
+    if args[0].rest is not None:
+        unsure, other = args[0].rest > 0, np.where(mask, b.spread, a.spread)
+        apart = np.where(a.centre == b.centre, 0.0, np.abs(a.centre - b.centre)) + other
+        rest = np.where(unsure, rest + np.where(np.isnan(apart), np.inf, apart), rest)
+        may = np.where(unsure, wild[0] | wild[1], may)
+    dtype = max(a.dtype, b.dtype, key=lambda each: each.precision)
+    centre = np.where(mask, a.centre, b.centre)
+    least = None if a.least is None or b.least is None else np.minimum(a.least, b.least)
+    return Form(
+        centre, dtype, max(a.bits, b.bits), parts, rest if rest.any() else None, may if may.any() else None, least=least
+    )
+
+
+def compared(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """a <= b or a < b. The rest is 1 where kernels may find it otherwise."""
+    a, b = args
+    mask = Float64().compare(node.kind, a.centre, b.centre).astype(np.float64)
+    may = either(args)
+    if a.is_exact and b.is_exact and may is None:
+        return Form(mask, form("f64"), bits=1)
+    parts, rest = combined([(a, None), (b, np.full((1,) * mask.ndim, -1.0))])
+    between = Form(a.centre - b.centre, form("f64"), 53, parts, rest)
+    unsure = (np.abs(between.centre) <= between.spread) & (between.spread > 0)
+    unsure = unsure if may is None else unsure | may
+    return Form(mask, form("f64"), bits=1, rest=np.where(unsure, 1.0, 0.0) if unsure.any() else None)
+
+
+def point(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """The value, rounded where the contract says so."""
+    dtype = here.contract.points.get(here.name(node.args[0]))
+    return args[0] if dtype is None else narrowed(args[0], form(dtype), here.contract)
+
+
+def negated(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """-a."""
+    parts, rest = combined([(args[0], np.full((1,) * args[0].centre.ndim, -1.0))])
+    return replace(args[0], centre=-args[0].centre, parts=parts, rest=rest, least=None)
+
+
+def absolute(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """|a|."""
+    (arg,) = args
+    bend = tangent("absolute", arg.centre, np.abs(arg.centre), arg.spread)
+    parts, rest = combined([(arg, bend.slope)], None if arg.is_exact else bend.remainder)
+    return replace(arg, centre=np.abs(arg.centre), parts=parts, rest=rest, least=np.zeros((1,) * arg.centre.ndim))
+
+
+Operation = Callable[[Setting, Node, Sequence[Form], bool], Form]
+OPERATIONS: Mapping[Kind, Operation] = {
+    "add": added, "subtract": added, "multiply": multiplied, "divide": quotient, "where": chosen, "at_most": compared,
+    "less": compared, "point": point, "negate": negated, "absolute": absolute, **dict.fromkeys(FUNCTIONS, function),
+}  # fmt: skip
+"""What makes the form of each kind of node."""

@@ -1,0 +1,140 @@
+"""Forms of sums, maxima and what is taken by an index: what moves errors between the elements of a dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from oracles.budget import sum_budget
+from oracles.doubledouble import F64
+from oracles.dtypes import Format
+from oracles.formula.arithmetic import Float64
+from oracles.formula.errors import Rounding, either, marked, more, rounded, taken
+from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol
+from oracles.formula.operations import product
+from oracles.formula.setting import Setting
+from oracles.formula.trace import FormulaError, Kind, Node
+from oracles.rounding import round_to
+
+_ALIKE = 0.9
+"""A sum of random rounding errors needs terms that differ: where fewer than this share of those that are not zero have
+a magnitude of their own, only the worst case is sound. Constant rows and rows of ties violated the statistical budget.
+"""
+
+
+def dot(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+    """The sum of a * b."""
+    terms = product(here, node, args, False, here.contract.fused)
+    return total(here, node, [taken(terms, here.contract)])
+
+
+def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+    """The sum of a."""
+    (terms,) = args
+    axis, n, dtype = here.inputs.axis(node.label), here.inputs.extents[node.label], here.dtype(node)
+    sizes = _summed(terms.size, axis, n)
+    infinite = np.isinf(terms.centre)
+    reach = _summed(np.where(infinite, 0.0, terms.size), axis, n) if infinite.any() else sizes
+    chain = here.order(node).chain(n)
+    # Terms of fewer bits are whole numbers of a coarse unit, see `oracles.budget.row_budget`.
+    _, theta, statistical = sum_budget(dtype, chain, here.structured or terms.bits < dtype.precision)
+    allowed: F64 | float = theta
+    if statistical:
+        allowed = np.where(_are_alike(terms.centre, axis, dtype), sum_budget(dtype, chain, True)[1], theta)
+    parts, rest = dict[Symbol, F64](), None if terms.rest is None else _summed(terms.rest, axis, n)
+    for symbol, coefficient in terms.parts.items():
+        if symbol.radius.shape[axis] == 1:
+            parts[symbol] = _summed(coefficient, axis, n)
+        else:
+            radius = _summed(np.abs(coefficient) * symbol.radius, axis, n)
+            parts[Symbol(radius, Summed(symbol, coefficient, axis))] = np.ones((1,) * radius.ndim)
+    least = None if terms.least is None or (terms.least < 0).any() else np.zeros((1,) * terms.centre.ndim)
+    found = Form(
+        _summed(terms.centre, axis, n), dtype, dtype.precision, parts, rest, _any(terms.may, axis), least=least
+    )
+    if n > 1:
+        errors = sizes * (allowed + DUST)
+        if here.contract.denormals != "preserve":  # every partial sum may be lost where it is subnormal
+            errors = errors + np.minimum(sizes, n * dtype.tiny)
+        found = more(found, errors)
+    mixed = (terms.centre > 0).any(axis, keepdims=True) & (terms.centre < 0).any(axis, keepdims=True)
+    rounding = Rounding(underflow=0.0, reach=reach * (1 + theta), certain=np.logical_not(mixed))
+    found = rounded(found, rounding, here.contract)
+    if terms.overflows is not None:  # where it is infinite with such terms rounded or not, it is so for certain
+        unsure = np.logical_or.reduce(terms.overflows, axis, keepdims=True)
+        found = replace(found, may=marked(found.may, unsure & ~(np.isinf(found.centre) & ~mixed)))
+    return found
+
+
+def greatest(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+    """The maximum has the errors that all elements share, and at most the largest of the others."""
+    (arg,) = args
+    axis = here.inputs.axis(node.label)
+    parts, rest = dict[Symbol, F64](), None if arg.rest is None else _largest(arg.rest, axis)
+    for symbol, coefficient in arg.parts.items():
+        if symbol.radius.shape[axis] == coefficient.shape[axis] == 1:
+            parts[symbol] = coefficient
+        else:
+            errors = _largest(np.abs(coefficient) * symbol.radius, axis)
+            rest = errors if rest is None else rest + errors
+    may, centre = _any(either(args), axis), Float64().greatest(arg.centre, axis)
+    least = None if arg.least is None else np.maximum.reduce(arg.least, axis, keepdims=True)
+    return replace(arg, centre=centre, parts=parts, rest=rest, may=may, overflows=None, least=least)
+
+
+def took(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+    """Elements of a table, by an index that every kernel knows."""
+    table, index = args
+    if not index.is_exact or index.may is not None:
+        raise FormulaError("an index that kernels calculate in different ways takes different elements")
+    axis = here.inputs.axis(node.label)
+
+    def at(values: F64) -> F64:
+        if values.shape[axis] == 1 and here.inputs.extents[node.label] != 1:
+            return values
+        return Float64().take(values, index.centre, axis)
+
+    parts, rest = dict[Symbol, F64](), None if table.rest is None else at(table.rest)
+    for symbol, coefficient in table.parts.items():
+        if symbol.radius.shape[axis] == 1:
+            parts[symbol] = at(coefficient)
+        else:  # several elements may be the same one
+            errors = at(np.abs(coefficient) * symbol.radius)
+            rest = errors if rest is None else rest + errors
+    may = either([table])
+    return Form(
+        at(table.centre), table.dtype, table.bits, parts, rest,
+        None if may is None else at(may.astype(np.float64)) != 0,
+        least=None if table.least is None else at(table.least),
+    )  # fmt: skip
+
+
+def _summed(values: F64, axis: int, n: int) -> F64:
+    found: F64 = values * n if values.shape[axis] == 1 else values.sum(axis=axis, keepdims=True)
+    return found
+
+
+def _largest(values: F64, axis: int) -> F64:
+    found: F64 = np.maximum.reduce(values, axis, keepdims=True, initial=0.0)
+    return found
+
+
+def _any(mask: Mask | None, axis: int) -> Mask | None:
+    found: Mask | None = None if mask is None else np.logical_or.reduce(mask, axis=axis, keepdims=True)
+    return found
+
+
+def _are_alike(terms: F64, axis: int, dtype: Format) -> Mask:
+    """Where too few of a sum's terms have a magnitude of their own, as kernels see it: what is small beside a mean that
+    is taken from it leaves all the same."""
+    sizes = np.sort(round_to(np.abs(terms), dtype), axis=axis)
+    own = (np.diff(sizes, axis=axis) > 0).sum(axis=axis, keepdims=True) + 1
+    return np.asarray(own < _ALIKE * (sizes > 0).sum(axis=axis, keepdims=True))
+
+
+REDUCED: Mapping[Kind, Callable[[Setting, Node, Sequence[Form]], Form]] = {
+    "sum": total, "dot": dot, "max": greatest, "take": took,
+}  # fmt: skip
+"""What makes the form of each kind of reduction."""
