@@ -4,9 +4,9 @@ from oracles.formula.trace import Node, Outputs, avg, rsqrt
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, RSTD, X
 
-WEIGHT, BIAS = (Operand(name, "n", optional=True, values="weight") for name in ("weight", "bias"))
+WEIGHT, BIAS = (Operand(name, "n", optional=True, values="factor") for name in ("weight", "bias"))
 MEAN = Operand("mean", "...", optional=True, dtype="f32")
-GIVEN_MEAN = Operand("mean", "...", optional=True, values="mean", dtype="f32")
+GIVEN_MEAN = Operand("mean", "...", optional=True, values="local", dtype="f32")
 
 
 def layer_norm(x: Node, weight: Node | None = None, bias: Node | None = None, *, eps: Node) -> Outputs:
