@@ -86,7 +86,8 @@ def _with_one(spec: RowSpec, stream: Stream, what: float) -> Reals:
     return values
 
 
-Relate = Callable[[Scene, Stream], Reals]
+Relate = Callable[[Scene, str, Stream], Reals]
+"""Draws the values of the input of that name."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def _related(summary: str, *, structured: bool, last: bool = False) -> Callable[
 
 
 @_related("the first input of the other sign, half of it one part in 2**11 off: sums cancel", structured=True)
-def _cancelling(scene: Scene, stream: Stream) -> Reals:
+def _cancelling(scene: Scene, name: str, stream: Stream) -> Reals:
     first = scene.values[scene.op.main]
     off = stream.child("off").integers(first.size, 0, 1).reshape(first.shape)
     with np.errstate(all="ignore"):
@@ -123,21 +124,21 @@ def _cancelling(scene: Scene, stream: Stream) -> Reals:
 
 
 @_related("what the op itself would have found", structured=False, last=True)
-def _true(scene: Scene, stream: Stream) -> Reals:
-    return np.broadcast_to(scene.local(scene.name), scene.shape)
+def _true(scene: Scene, name: str, stream: Stream) -> Reals:
+    return np.broadcast_to(scene.local(name), scene.shape(name))
 
 
 @_related("what the op itself would have found, up to one part in 2**9 off", structured=False, last=True)
-def _nearly_true(scene: Scene, stream: Stream) -> Reals:
-    found = np.broadcast_to(scene.local(scene.name), scene.shape)
+def _nearly_true(scene: Scene, name: str, stream: Stream) -> Reals:
+    found = np.broadcast_to(scene.local(name), scene.shape(name))
     steps = stream.child("step").integers(found.size, -24, -9).reshape(found.shape)
     with np.errstate(all="ignore"):
         return found * (1.0 + np.ldexp(stream.child("sign").normal(found.size).reshape(found.shape) / 5.0, steps))
 
 
 @_related("any positive number of a moderate size", structured=False, last=True)
-def _unrelated(scene: Scene, stream: Stream) -> Reals:
-    size = math.prod(scene.shape)
+def _unrelated(scene: Scene, name: str, stream: Stream) -> Reals:
+    size = math.prod(scene.shape(name))
     return np.ldexp(1.0 + stream.child("level").uniform(size), stream.child("power").integers(size, -12, 12))
 
 
@@ -219,9 +220,10 @@ def check_menus(op: Op) -> None:
             raise OpError(f"{op.name}: {parameter.name}: write what it is drawn from, values=(...)")
 
 
-def _own(name: str, fill: Relate) -> Related:
+def _own(name: str, fill: Callable[[Scene, Stream], Reals]) -> Related:
     """Whether its rounding errors are random, an op does not say."""
-    return Related(name, (fill.__doc__ or "").split("\n")[0], structured=True, fill=fill)
+    summary = (fill.__doc__ or "").split("\n")[0]
+    return Related(name, summary, structured=True, fill=lambda scene, _, stream: fill(scene, stream))
 
 
 def is_structured(op: Op, name: str, recipe: str, first: str) -> bool:

@@ -13,6 +13,7 @@ from fuzz.base.stream import Reals
 from oracles.formula.arithmetic import Float64
 from oracles.formula.centre import Inputs, evaluate
 from oracles.formula.trace import REDUCTIONS, FormulaError, Trace, trace
+from oracles.lazy import lazy
 from oracles.op import OUTER, Op, Operand, OpError
 
 LOCAL = "local"
@@ -25,50 +26,46 @@ class Scene:
     other columns, (rows,) of rows."""
 
     op: Op
-    name: str
-    """The input whose values are drawn."""
     values: Mapping[str, Reals]
     parameters: Mapping[str, float]
     given: frozenset[str]
     """All inputs of the case, the ones that are not there yet too."""
     stacked: frozenset[str]
+    wide: bool
+    """Some are of f64: squares and products of such alone leave its range."""
     rows: int
     n: int
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """That of the values to be drawn."""
-        return {"grid": (self.rows, self.n), "columns": (self.n,), "rows": (self.rows,)}[self.op.role(self.name)]
+    def shape(self, name: str) -> tuple[int, ...]:
+        """That of an input's values."""
+        return {"grid": (self.rows, self.n), "columns": (self.n,), "rows": (self.rows,)}[self.op.role(name)]
 
     def local(self, name: str) -> Reals:
         """What the formula finds for one of its locals where it is given no input that is a local too.
 
         The same bits on every machine. Raises OpError where it has no such local.
         """
-        graph = graph_of(self.op, self.given, self.stacked, name)
-        powers = self.op.scaling if graph.by_rows else {}
-        up = self._exponents if graph.by_rows else np.zeros(self.rows, np.int64)
-        tensors = {each: self._scaled(each, up, powers) for each in graph.trace.tensors if each in self.values}
-        for each in self.op.parameters if graph.by_rows else ():
-            tensors[each.name] = np.ldexp(self.parameters[each.name], -each.power * up)
-        (node,) = graph.trace.outputs.values()
-        inputs = Inputs(graph.trace, {each: tensors[each] for each in graph.trace.tensors}, self.parameters)
-        found = evaluate(inputs, _IN_ORDER)[node]
-        found = found.reshape(
-            [size for size, dim in zip(found.shape, graph.trace.dims, strict=True) if dim in node.dims]
-        )
-        if powers.get(name):
-            exponents = powers[name] * up
-            found = np.ldexp(found, exponents if found.ndim == 1 else exponents[:, None])
-        return np.where(np.isnan(found), np.nan, found)  # machines differ in the sign of a NaN that they make
+        if name not in self._locals:
+            self._locals[name] = self._found(name)
+        return self._locals[name]
 
-    def _scaled(self, name: str, up: NDArray[np.int64], powers: Mapping[str, int]) -> Reals:
-        values, power = self.values[name], powers.get(name, 0)
-        if not power:
-            return values
-        exponents = -power * up
-        scaled: Reals = np.ldexp(values, exponents[:, None] if values.ndim == 2 else exponents)
-        return scaled
+    @lazy
+    def _locals(self) -> dict[str, Reals]:
+        return {}
+
+    def _found(self, name: str) -> Reals:
+        graph = graph_of(self.op, self.given, self.stacked, name)
+        if graph.by_rows is None or not self.wide:
+            tensors = {each: self.values[each] for each in graph.plain.tensors}
+            found = _evaluated(graph.plain, tensors, self.parameters)
+        else:
+            up, powers = self._exponents, self.op.scaling
+            tensors = {each.name: np.ldexp(self.parameters[each.name], -each.power * up) for each in self.op.parameters}
+            for each in graph.plain.tensors:
+                tensors[each] = _times(self.values[each], powers.get(each, 0), -up)
+            tensors = {each: tensors[each] for each in graph.by_rows.tensors}
+            found = _times(_evaluated(graph.by_rows, tensors, {}), powers.get(name, 0), up)
+        return np.where(np.isnan(found), np.nan, found)  # machines differ in the sign of a NaN that they make
 
     @property
     def _exponents(self) -> NDArray[np.int64]:
@@ -87,14 +84,32 @@ class Scene:
         return np.maximum(found, max(least)) if least else found
 
 
+def _evaluated(graph: Trace, tensors: Mapping[str, Reals], parameters: Mapping[str, float]) -> Reals:
+    (node,) = graph.outputs.values()
+    found = evaluate(Inputs(graph, tensors, parameters), _IN_ORDER)[node]
+    axes = zip(found.shape, graph.dims, strict=True)
+    flat: Reals = found.reshape([size for size, dim in axes if dim in node.dims])
+    return flat
+
+
+def _times(values: Reals, power: int, exponents: NDArray[np.int64]) -> Reals:
+    """Rows, or numbers of rows, each times its power of two to that power."""
+    if not power:
+        return values
+    exponents = power * exponents
+    scaled: Reals = np.ldexp(values, exponents[:, None] if values.ndim == 2 else exponents)
+    return scaled
+
+
 @dataclass(frozen=True)
 class Graph:
     """What a local is made of."""
 
-    trace: Trace
+    plain: Trace
     """Its only output is the local."""
-    by_rows: bool
-    """Rows may be scaled, each by a power of two of its own, as the op says; then parameters are tensors of rows."""
+    by_rows: Trace | None
+    """The same of parameters that are one number for each row, where each row may be scaled by a power of two of its
+    own, as the op says."""
 
 
 @lru_cache(maxsize=256)
@@ -109,16 +124,15 @@ def graph_of(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) 
     plain = _traced(op, tensors, numbers, name)
     scaled = {each: axes for each, axes in plain.tensors.items() if op.scaling.get(each)}
     (node,) = plain.outputs.values()
-    by_rows = (
+    may_scale = (
         any(each.name == name for each in op.inputs)
         and op.scaling.get(op.main) == 1
         and OUTER in node.dims
         and all(OUTER in axes for axes in scaled.values())
         and not any(each.kind in REDUCTIONS and each.label == OUTER for each in plain.nodes)
     )
-    if not by_rows:
-        return Graph(plain, by_rows=False)
-    return Graph(_traced(op, {**tensors, **dict.fromkeys(numbers, (OUTER,))}, [], name), by_rows=True)
+    by_rows = {**tensors, **dict.fromkeys(numbers, (OUTER,))}
+    return Graph(plain, _traced(op, by_rows, [], name) if may_scale else None)
 
 
 def is_local(operand: Operand) -> bool:

@@ -17,6 +17,7 @@ from fuzz.generate.given import made_of, repeated_or_cut, stored
 from fuzz.generate.menus import LIKE_FIRST, Related, menu_of
 from fuzz.generate.recipes import Recipe, RowSpec
 from fuzz.generate.scene import Scene
+from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.ops import OPS
 
@@ -29,6 +30,16 @@ class Contents:
     def __init__(self, draw: Draw, layouts: Mapping[str, Layout]) -> None:
         self.draw, self.op, self.layouts = draw, OPS[draw.op], layouts
         self.arrays: dict[str, Values] = {}
+        self._rows: dict[str, Reals] = {}
+
+    @lazy
+    def scene(self) -> Scene:
+        """What inputs that follow from others follow from."""
+        draw, op = self.draw, self.op
+        given = frozenset([part.name for part in draw.parts if op.is_input(part.name)])
+        stacked = frozenset([part.name for part in draw.parts if part.stack])
+        wide = any(part.dtype == "f64" for part in draw.parts)
+        return Scene(op, _There(self), draw.parameters, given, stacked, wide, draw.rows, draw.n)
 
     def jobs(self) -> Iterator[_Job]:
         """What is to be filled in: the inputs with memory of their own."""
@@ -69,6 +80,11 @@ class Contents:
 
     def rows(self, name: str) -> Reals:
         """An input as float64: (rows, n) of a grid and of what is stacked, else (n,) of columns and (rows,) of rows."""
+        if name not in self._rows:
+            self._rows[name] = self._as_rows(name)
+        return self._rows[name]
+
+    def _as_rows(self, name: str) -> Reals:
         values = self.arrays[name].astype(np.float64)
         if self.draw.part(name).stack:
             stacked: Reals = values[np.arange(self.draw.rows) % len(values)]
@@ -76,6 +92,25 @@ class Contents:
         if self.op.role(name) != "grid":
             return values.reshape(-1)
         return np.moveaxis(values, self.draw.axis, -1).reshape(self.draw.rows, self.draw.n)
+
+
+class _There(Mapping[str, Reals]):
+    """The inputs that have their values already, each made into rows where it is asked for."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
+
+    def __getitem__(self, name: str) -> Reals:
+        return self._contents.rows(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._contents.arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._contents.arrays)
+
+    def __len__(self) -> int:
+        return len(self._contents.arrays)
 
 
 @dataclass(frozen=True)
@@ -96,17 +131,10 @@ class _Job:
         if isinstance(self.recipe, Recipe):
             return self.recipe.fill(self.spec, stream).reshape(-1) if self.spec.size else np.zeros(0)
         assert self.recipe is not None, "given values are not drawn"
-        values = self.recipe.fill(self._scene(), stream)
+        values = self.recipe.fill(self.contents.scene, self.part.name, stream)
         if self.part.stack:
             values = np.broadcast_to(values, (self.spec.rows, self.spec.n))
         return values.reshape(-1)
-
-    def _scene(self) -> Scene:
-        contents, draw, op = self.contents, self.contents.draw, self.contents.op
-        values = {name: contents.rows(name) for name in contents.arrays}
-        given = frozenset([part.name for part in draw.parts if op.is_input(part.name)])
-        stacked = frozenset([part.name for part in draw.parts if part.stack])
-        return Scene(op, self.part.name, values, draw.parameters, given, stacked, draw.rows, draw.n)
 
     @property
     def stage(self) -> int:
