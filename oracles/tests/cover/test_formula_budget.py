@@ -15,7 +15,7 @@ from oracles.formula.budget import Budget
 from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
 from oracles.formula.simulation import Simulated
-from oracles.formula.trace import Node, Outputs, total, trace, where
+from oracles.formula.trace import Node, Outputs, avg, rsqrt, total, trace, where
 from oracles.numerics import Numerics
 from oracles.problem import Problem
 from oracles.summation import Lanes, NumericsError, Tiles, VectorLanes
@@ -186,9 +186,12 @@ def test_where_a_tangent_leaves_the_domain_the_ends_bound_what_can_be() -> None:
 
 
 def test_whether_a_difference_of_squares_is_negative_is_not_for_float64_to_say() -> None:
+    def root(x: Node) -> Outputs:
+        mean = avg(x, "n")
+        return {"rstd": rsqrt(avg(x * x, "n") - mean * mean)}
+
     x = np.repeat(np.random.default_rng(3).normal(size=(40, 1)).astype(np.float32), 7, 1)
-    given = {"x": x, "weight": np.ones(7, np.float32), "bias": np.zeros(7, np.float32)}
-    kept = Budget(Inputs(traced("moments"), given, {"eps": 0.0}), Contract(), True).output("y", "f32")
+    kept = Budget(Inputs(trace(root, {"x": ("...", "n")}), {"x": x}, {}), Contract(), True).output("rstd", "f32")
     assert kept.may is not None
     assert kept.may.all()
 
