@@ -24,7 +24,7 @@ def added(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
     """a + b or a - b."""
     a, b = args
     sign = 1.0 if node.kind == "add" else -1.0
-    parts, rest = combined([(a, None), (b, np.full((1,) * b.centre.ndim, sign))])
+    parts, rest = combined([(a, None), (b, None if sign > 0 else np.full((1,) * b.centre.ndim, sign))])
     dtype = here.dtype(node)
     exact = last or any(each.is_exact and not each.centre.any() for each in args)
     centre = a.centre + sign * b.centre
@@ -58,9 +58,17 @@ def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: 
     dtype, least = here.dtype(node), None
     if node.args[0] is node.args[1] or (_is_not_negative(a) and _is_not_negative(b)):
         least = np.zeros((1,) * a.centre.ndim)
-    found = Form(a.centre * b.centre, dtype, min(bits, dtype.precision), parts, rest, either(args), least=least)
+    may = marked(either(args), _of_either_sign(a.centre, b), _of_either_sign(b.centre, a))
+    found = Form(a.centre * b.centre, dtype, min(bits, dtype.precision), parts, rest, may, least=least)
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
     return rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
+
+
+def _of_either_sign(factor: F64, other: Form) -> Mask | None:
+    """Where an infinite factor meets a number whose sign kernels disagree about."""
+    if other.is_exact or np.isfinite(factor).all():
+        return None
+    return np.isinf(factor) & (other.spread >= np.abs(other.centre)) & (other.spread > 0)
 
 
 def _is_not_negative(form: Form) -> bool:
@@ -83,7 +91,8 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     if node.args[1].kind == "extent" and here.contract.mean == "reciprocal":
         relative, last = 2 * dtype.u + dtype.u**2, False
     least = np.zeros((1,) * centre.ndim) if _is_not_negative(a) and (b.lowest > 0).all() else None
-    found = Form(centre, dtype, dtype.precision, parts, rest, either(args), least=least)
+    may = marked(either(args), _of_either_sign(1 / b.centre, a))
+    found = Form(centre, dtype, dtype.precision, parts, rest, may, least=least)
     if (share > _FAR).any():
         low, high = b.lowest, np.where(b.lowest > 0, b.centre + b.spread, np.inf)
         ends = [(a.centre + side * a.spread) / end for side in (-1, 1) for end in (low, high)]
