@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from oracles.rows import FLOAT64, Squares, prepare
 from oracles.screen import Received, Rounded
 from oracles.steps import Passage
 
-Query = tuple[Numerics, Received]
+Query = tuple[Any, Received]
 """A contract, and all outputs of a kernel that promises it."""
 
 JOINED_ELEMENTS = 1 << 15

@@ -150,6 +150,14 @@ def stacked(values: Sequence[Real]) -> Real:
     return np.stack([head(value) for value in values])
 
 
+def end_to_end(values: Sequence[Real]) -> Real:
+    """Values of one arithmetic, one after the other along their first axis."""
+    if isinstance(values[0], DoubleDouble):
+        doubled = [value for value in values if isinstance(value, DoubleDouble)]
+        return DoubleDouble(np.concatenate([v.high for v in doubled]), np.concatenate([v.low for v in doubled]))
+    return np.concatenate([head(value) for value in values])
+
+
 def shifted(value: Real, by: NDArray[np.int64]) -> Real:
     """The value times 2^by (broadcast): exact, but for what falls below 2^-1074."""
     if isinstance(value, DoubleDouble):

@@ -8,7 +8,7 @@ Inside the inner ends is a pass, outside the outer ends a failure, and between t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,10 +56,20 @@ class Enclosure:
     """The elements of which the contract says nothing: all conform. None: there are none."""
     unsure: Mask | None = None
     """The elements of which only the precise tier can say anything; their inner ends are NaN."""
+    zeros: Flags | None = None
+    """The sign that a zero must have, as 1 or -1; 0 where it is free. None: it is free everywhere, or `negative` says
+    it."""
 
     def values(self, got: F64) -> F64:
         """What is compared: `got`, or its magnitude."""
         return got if self.negative is None else np.abs(got)
+
+    def wrong_zeros(self, got: F64) -> Mask | None:
+        """The zeros of a wrong sign; None where there is none."""
+        if self.zeros is None or got.all():
+            return None
+        wrong = (got == 0) & (self.zeros != 0) & (np.signbit(got) != (self.zeros < 0))
+        return wrong if wrong.any() else None
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,9 @@ class Worst:
     ratio: float
     blunt: bool
     """For its meaning see `is_blunt`."""
+    centre: float | None = field(default=None, compare=False)
+    width: float | None = field(default=None, compare=False)
+    """What the fast tier has for it, where it says so: the precise tier must have the same."""
 
 
 def rounded(form: Format, stack: Real, saturate: bool = False, negative: Mask | None = None) -> Enclosure:
@@ -119,6 +132,8 @@ def passes(enclosure: Enclosure, got: F64) -> bool:
     low, high = enclosure.inner
     if not ((values >= low) & (values <= high)).all():
         return False
+    if enclosure.wrong_zeros(got) is not None:
+        return False
     return enclosure.negative is None or bool((np.signbit(got) == enclosure.negative).all())
 
 
@@ -134,6 +149,10 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
         right_sign = np.signbit(got) == enclosure.negative
         inside &= right_sign
         possible &= right_sign
+    wrong = enclosure.wrong_zeros(got)
+    if wrong is not None:
+        inside &= ~wrong
+        possible &= ~wrong
     if enclosure.nan is not None:
         inside = np.where(is_nan, enclosure.nan != FORBIDDEN, inside & (enclosure.nan != REQUIRED))
         possible &= enclosure.nan != REQUIRED
@@ -154,13 +173,19 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
 
 def worst_pass(enclosure: Enclosure, got: F64) -> Worst:
     """The worst element of an output in which every element passes."""
-    ratio = err_over_budget(enclosure, got)
+    return worst_of(err_over_budget(enclosure, got), enclosure, got)
+
+
+def worst_of(ratio: F64, enclosure: Enclosure, got: F64, part: slice = slice(None)) -> Worst:
+    """The same of part of an output, from its err/budget."""
     index = int(ratio.argmax())
     if not ratio.flat[index] < np.inf:
         # An infinity in its right place: no distance from anything.
         ratio = np.where(np.isfinite(ratio), ratio, 0.0)
         index = int(ratio.argmax())
-    return Worst(index, min(float(ratio.flat[index]), 1.0), is_blunt(enclosure, got, index))
+    flat = index + (part.start or 0) * (got.size // len(got))
+    centre, width = float(head(enclosure.centre).flat[flat]), float(enclosure.below.flat[flat])
+    return Worst(index, min(float(ratio.flat[index]), 1.0), is_blunt(enclosure, got, flat), centre, width)
 
 
 def is_blunt(enclosure: Enclosure, got: F64, flat: int) -> bool:

@@ -14,15 +14,19 @@ from functools import lru_cache
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from oracles.dtypes import form
+from oracles.formula.contract import Contract
 from oracles.lazy import lazy
 from oracles.summation import Any, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
 
 __all__ = [
+    "BY_HAND",
     "Any",
+    "Contract",
     "Lanes",
     "Numerics",
     "NumericsError",
     "Pairwise",
+    "Promises",
     "Sequential",
     "Summation",
     "Tiles",
@@ -108,6 +112,12 @@ class Numerics:
     def settled(self, dtype: str) -> Numerics:
         """The same contract with 'input' and None replaced, for an x of `dtype`; cast 'none' becomes 'llama' in it."""
         return _settled(self, dtype)
+
+
+Promises = Numerics | Contract
+"""What kernels promise."""
+BY_HAND = ("rms_norm", "fused_add_rms_norm", "rms_norm_backward", "fused_add_rms_norm_backward")
+"""The ops whose oracle is written by hand. Their kernels promise `Numerics`, those of all others a `Contract`."""
 
 
 @lru_cache(maxsize=4096)

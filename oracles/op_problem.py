@@ -1,18 +1,18 @@
-"""The ops that the oracle knows. A new op is one module and one line here."""
+"""The ops as the oracle judges them: those with an oracle written by hand, and all others by their formula."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from oracles.budget import Term
 from oracles.enclosure import Enclosure
 from oracles.lanes import Screened
-from oracles.numerics import Numerics
+from oracles.numerics import BY_HAND
 from oracles.precise import Bounds
-from oracles.problem import Problem, ProblemError
+from oracles.problem import Problem
 from oracles.screen import Screens
 
 MODULES: Mapping[str, tuple[str, str]] = {
@@ -21,11 +21,16 @@ MODULES: Mapping[str, tuple[str, str]] = {
     "rms_norm_backward": ("oracles.rms_norm_backward", "RmsNormBackward"),
     "fused_add_rms_norm_backward": ("oracles.rms_norm_backward", "FusedAddRmsNormBackward"),
 }
-"""The module and class of each op."""
+"""The module and class of each op whose oracle is written by hand."""
+assert {*MODULES} == {*BY_HAND}
+_BY_FORMULA = ("oracles.formula.problem", "FormulaProblem")
+"""That of all others."""
+
+_Promises = TypeVar("_Promises")
 
 
-class OpProblem(Protocol):
-    """One problem of one op. Canonical arrays are (rows, n), or flat for outputs without the normalised axis."""
+class OpProblem(Protocol[_Promises]):
+    """One problem of one op. Canonical arrays are (rows, n), or flat for outputs without the axis of the rows."""
 
     axis: int
     """The normalised axis, counted from the front."""
@@ -43,33 +48,31 @@ class OpProblem(Protocol):
     def has_axis(self, output: str) -> bool:
         """Whether the output has the normalised axis."""
 
-    def screens(self, contracts: Sequence[Numerics], structured: bool) -> Mapping[Numerics, Screens]:
+    def screens(self, contracts: Sequence[_Promises], structured: bool) -> Mapping[_Promises, Screens]:
         """Screens for some of these contracts."""
 
-    def enclose(self, numerics: Numerics, structured: bool) -> Mapping[str, Enclosure]:
+    def enclose(self, numerics: _Promises, structured: bool) -> Mapping[str, Enclosure]:
         """Fast tier: enclosures of all outputs of the problem."""
 
-    def bounds(self, output: str, index: tuple[int, ...], numerics: Numerics, structured: bool) -> Bounds:
+    def bounds(self, output: str, index: tuple[int, ...], numerics: _Promises, structured: bool) -> Bounds:
         """Precise tier: what one element (canonical index) may be, at mpmath's current working precision."""
 
-    def terms(self, output: str, index: tuple[int, ...], numerics: Numerics, structured: bool) -> tuple[Term, ...]:
+    def terms(self, output: str, index: tuple[int, ...], numerics: _Promises, structured: bool) -> tuple[Term, ...]:
         """The budget of one element to first order, in units of the output."""
 
     def facts(
-        self, output: str, index: tuple[int, ...], numerics: Numerics, structured: bool
+        self, output: str, index: tuple[int, ...], numerics: _Promises, structured: bool
     ) -> tuple[tuple[str, str], ...]:
         """Facts about the row of one element: name and text."""
 
 
-def load(problem: Problem) -> OpProblem:
+def load(problem: Problem) -> OpProblem[Any]:
     """The op of `problem`, ready to judge it. Raises `ProblemError` for an unknown op or inputs that do not fit it."""
-    if problem.op not in MODULES:
-        raise ProblemError(f"op: unknown op {problem.op!r}; known: {', '.join(MODULES)}")
-    return _class_of(problem.op)(problem)
+    return _class_of(problem.of_op.name)(problem)
 
 
 @cache
-def _class_of(op: str) -> Callable[[Problem], OpProblem]:
-    module, name = MODULES[op]
-    found: Callable[[Problem], OpProblem] = getattr(import_module(module), name)
+def _class_of(op: str) -> Callable[[Problem], OpProblem[Any]]:
+    module, name = MODULES.get(op, _BY_FORMULA)
+    found: Callable[[Problem], OpProblem[Any]] = getattr(import_module(module), name)
     return found

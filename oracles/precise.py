@@ -46,6 +46,8 @@ class Bounds:
     """True: what overflows in the last rounding becomes the largest finite number."""
     nonfinite: bool = False
     """True: any NaN or infinity conforms too, because an intermediate result may overflow."""
+    sign: int = 0
+    """The sign that a zero must have, 1 or -1; 0 where it is free, or `negative` says it."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -65,7 +67,7 @@ class Bounds:
     @property
     def decision(self) -> tuple[object, ...]:
         """All that a verdict depends on; two precisions must agree on it."""
-        return self.ends, self.negative, self.nan, self.zero, self.nonfinite
+        return self.ends, self.negative, self.nan, self.zero, self.nonfinite, self.sign
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,8 @@ def conforms(bounds: Bounds, got: float) -> bool:
         if (mpmath.sign(got) < 0 or str(got).startswith("-")) != bounds.negative:
             return False
         got = abs(got)
+    if not got and bounds.sign and (math.copysign(1.0, got) < 0) != (bounds.sign < 0):
+        return False
     return low <= got <= high or (bounds.zero and got == 0)
 
 

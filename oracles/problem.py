@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from oracles.dtypes import Format, form
 from oracles.lazy import lazy
-from oracles.numerics import Numerics
+from oracles.numerics import Promises
+from oracles.op import AXIS, Op
+from oracles.ops import OPS
 from oracles.rounding import NAMES
 
 _LOT_ELEMENTS = 256
@@ -44,9 +46,11 @@ class Problem:
                 raise ProblemError(f"inputs.{name}: unknown dtype {array.dtype}; known: {', '.join(NAMES.values())}")
         for name, dtype in self.outputs.items():
             form(dtype, f"outputs.{name}")
-        eps = self.params.get("eps", 0.0)
-        if not (math.isfinite(eps) and eps >= 0):
-            raise ProblemError(f"params.eps: must be finite and not negative, not {eps}")
+        for parameter in OPS[self.op].parameters if self.op in OPS else ():
+            value = self.params.get(parameter.name, 0.0)
+            if parameter.name in self.params and not (math.isfinite(value) and value >= parameter.least):
+                least = f" and at least {parameter.least:g}" if math.isfinite(parameter.least) else ""
+                raise ProblemError(f"params.{parameter.name}: must be finite{least}, not {value}")
 
     @lazy
     def digest(self) -> str:
@@ -79,10 +83,23 @@ class Problem:
         return form(NAMES[self.input(name).dtype])
 
     @lazy
+    def of_op(self) -> Op:
+        """The op. Raises `ProblemError` for one that nobody knows."""
+        if self.op not in OPS:
+            raise ProblemError(f"op: unknown op {self.op!r}; known: {', '.join(OPS)}")
+        return OPS[self.op]
+
+    @property
+    def main(self) -> NDArray[Any]:
+        """The first input, whose shape decides those of all other tensors."""
+        return self.input(self.of_op.main)
+
+    @lazy
     def axis(self) -> int:
-        """The normalised axis, counted from the front. Raises `ProblemError` where `x` has no such axis."""
-        rank = self.input("x").ndim
-        axis = int(self.params.get("axis", -1))
+        """The axis of the rows, counted from the front. Raises `ProblemError` where the first input has no such
+        axis."""
+        rank = self.main.ndim
+        axis = int(self.params.get(AXIS, -1))
         if not -rank <= axis < rank:
             raise ProblemError(f"params.axis: {axis} is not an axis of a tensor of rank {rank}")
         return axis % rank
@@ -94,7 +111,7 @@ class Problem:
 
 
 @lru_cache(maxsize=4096)
-def lots(outputs: tuple[str, ...], numerics: Numerics) -> tuple[int, ...]:
+def lots(outputs: tuple[str, ...], numerics: Promises) -> tuple[int, ...]:
     """For each output 32 bits that differ by contract; its text takes longer to write than many an output to judge."""
     return tuple(crc32(f"{output} {numerics}".encode()) for output in outputs)
 

@@ -15,8 +15,11 @@ from oracles.batch import Answer, Asked, Query, certain
 from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, head
 from oracles.enclosure import Comparison, Enclosure, Mask, Worst, canonical, compare, is_blunt, passes, worst_pass
+from oracles.formula import joined
+from oracles.formula.contract import Contract
+from oracles.formula.problem import FormulaProblem
 from oracles.lazy import lazy
-from oracles.numerics import Numerics, NumericsError
+from oracles.numerics import NumericsError, Promises
 from oracles.op_problem import OpProblem, load
 from oracles.precise import START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError, index_of, lots
@@ -28,6 +31,8 @@ Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 _KEEP_ELEMENTS = 1 << 20
 """The largest x, in elements, for which what serves more than one contract or kernel is held: enclosures, which take 40
 bytes an element, screens and outputs."""
+_REPRESENTED = 2.0**-52
+"""What a number of the fast tier says to so many bits."""
 SAMPLE = 64
 """One pass in SAMPLE + n is confirmed by the precise tier, whose cost is in proportion to the n elements it reads."""
 
@@ -66,21 +71,26 @@ class OutputCheck:
 class Truth:
     """Judges outputs for one problem. Enclosures are made once per contract and shared by its kernels."""
 
-    def __init__(self, problem: Problem, contracts: Iterable[Numerics] = ()) -> None:
+    def __init__(self, problem: Problem, contracts: Iterable[Promises] = ()) -> None:
         """`contracts` will be asked about, others may be: what is known of all of them beforehand takes less time.
 
         Raises `ProblemError` where inputs, params and outputs do not fit the op or each other.
         """
         self.problem = problem
         self._contracts = tuple(contracts)
-        self.op: OpProblem = load(problem)
-        self._enclosures: dict[tuple[Numerics, bool], Mapping[str, Enclosure]] = {}
-        self._screens: dict[Numerics, Screens] = {}
+        self.op: OpProblem[Any] = load(problem)
+        self._enclosures: dict[tuple[Promises, bool], Mapping[str, Enclosure]] = {}
+        self._screens: dict[Promises, Screens] = {}
 
     @property
     def keeps(self) -> bool:
         """Whether what is known of contracts and of outputs is small enough to be kept for later."""
-        return self.problem.input("x").size <= _KEEP_ELEMENTS
+        return self.problem.main.size <= _KEEP_ELEMENTS
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether a batch judges it by its formula, together with others."""
+        return isinstance(self.op, FormulaProblem) and self.keeps
 
     def receive(self, outputs: Mapping[str, NDArray[Any]]) -> Received:
         """Outputs to be judged under several contracts: logical values in the storage dtype of the problem's outputs.
@@ -89,7 +99,7 @@ class Truth:
         """
         return Received({name: self._canonical(name, outputs) for name in self.problem.outputs})
 
-    def check(self, numerics: Numerics, outputs: Mapping[str, NDArray[Any]] | Received) -> tuple[OutputCheck, ...]:
+    def check(self, numerics: Promises, outputs: Mapping[str, NDArray[Any]] | Received) -> tuple[OutputCheck, ...]:
         """Judge all outputs of one kernel that promises `numerics`; one check per output of the problem, in its order.
 
         Raises `ProblemError` as `receive`; `NumericsError` for a contract that this problem contradicts;
@@ -98,7 +108,7 @@ class Truth:
         received = outputs if isinstance(outputs, Received) else self.receive(outputs)
         return tuple(self._check(name, numerics, received) for name in self.problem.outputs)
 
-    def explain(self, numerics: Numerics, output: str, index: tuple[int, ...], got: float | None = None) -> Breakdown:
+    def explain(self, numerics: Promises, output: str, index: tuple[int, ...], got: float | None = None) -> Breakdown:
         """The judgement of one element in full, from the precise tier.
 
         `index` is into the output as returned, `got` a value of its dtype; None explains the budget of the expected
@@ -113,7 +123,7 @@ class Truth:
             facts = self.op.facts(output, place, numerics, structured)
             return breakdown(output, index, bounds, None if got is None else float(got), terms, facts)
 
-    def enclosures(self, numerics: Numerics, structured: bool) -> Mapping[str, Enclosure]:
+    def enclosures(self, numerics: Promises, structured: bool) -> Mapping[str, Enclosure]:
         """The fast tier's conformance sets."""
         key = numerics, structured
         if key not in self._enclosures:
@@ -124,7 +134,7 @@ class Truth:
                 self._enclosures[key] = self.op.enclose(numerics, structured)
         return self._enclosures[key]
 
-    def bounds(self, numerics: Numerics, output: str, index: tuple[int, ...], structured: bool) -> Bounds | None:
+    def bounds(self, numerics: Promises, output: str, index: tuple[int, ...], structured: bool) -> Bounds | None:
         """The precise tier's conformance set of one element (canonical index), or None where it gives up."""
         with np.errstate(all="ignore"):
             return stable(lambda: self.op.bounds(output, index, numerics, structured))
@@ -158,7 +168,7 @@ class Truth:
             raise ProblemError(f"outputs.{name}: dtype {array.dtype}, expected {self.problem.outputs[name]}")
         return self._arranged(name, array).astype(np.float64)
 
-    def _check(self, name: str, numerics: Numerics, received: Received) -> OutputCheck:
+    def _check(self, name: str, numerics: Promises, received: Received) -> OutputCheck:
         got = received.values[name]
         if got.size == 0:
             return OutputCheck(name, "pass", None, 0.0)
@@ -198,14 +208,36 @@ class Truth:
         """Of how many passes of an output one is confirmed by the precise tier."""
         return {name: SAMPLE + self.op.cost(name) for name in self.problem.outputs}
 
-    def _confirm_pass(self, name: str, numerics: Numerics, worst: Worst, got: F64) -> None:
+    def _confirm_pass(self, name: str, numerics: Promises, worst: Worst, got: F64) -> None:
         index = index_of(worst.flat, got.shape)
-        self._confirm(name, numerics, index, float(got[index]), passing=True)
+        bounds = self._confirm(name, numerics, index, float(got[index]), passing=True)
+        if bounds is not None and isinstance(self.op, FormulaProblem) and worst.centre is not None:
+            self._confirm_numbers(name, numerics, index, worst, bounds)
+
+    def _confirm_numbers(
+        self, name: str, numerics: Promises, index: tuple[int, ...], worst: Worst, bounds: Bounds
+    ) -> None:
+        """A verdict may be right by luck: centre and half-width must be those of the precise tier too."""
+        assert isinstance(self.op, FormulaProblem)
+        assert isinstance(numerics, Contract)
+        assert worst.centre is not None
+        assert worst.width is not None
+        if not (mpmath.isfinite(bounds.centre) and mpmath.isfinite(bounds.high)):
+            return
+        own = self.op.own_error(name, index, numerics, self.problem.structured)
+        width = bounds.high - bounds.centre
+        off = abs(bounds.centre - worst.centre) > own + _REPRESENTED * abs(worst.centre)
+        if off or abs(width - worst.width) > own + width * _REPRESENTED:
+            raise OracleDisagreement(
+                f"{self.problem.op} {self.problem.digest[:16]}, {numerics}, {name}{list(index)}: exact value and "
+                f"half-width are {worst.centre!r} and {worst.width!r} in the fast tier, "
+                f"{mpmath.nstr(bounds.centre, 20)} and {mpmath.nstr(width, 20)} in the precise one"
+            )
 
     def _passed(self, name: str, worst: Worst, got: F64) -> OutputCheck:
         return OutputCheck(name, "pass", self._unravel(name, worst.flat, got.shape), worst.ratio, blunt=worst.blunt)
 
-    def _screened(self, name: str, numerics: Numerics, received: Received) -> Worst | None:
+    def _screened(self, name: str, numerics: Promises, received: Received) -> Worst | None:
         """The worst element of an output that certainly passes; None where only the enclosures can tell."""
         if not self.keeps:
             return None
@@ -219,7 +251,7 @@ class Truth:
             place, screens = self._screens[numerics]
             return screens[name].worst(name, received, place) if name in screens else None
 
-    def _check_closely(self, name: str, numerics: Numerics, enclosure: Enclosure, got: F64) -> OutputCheck:
+    def _check_closely(self, name: str, numerics: Promises, enclosure: Enclosure, got: F64) -> OutputCheck:
         """Some element is not certainly right: settle every element, the unsure ones in the precise tier."""
         comparison = compare(enclosure, got)
         failing, ratio, gave_up = self._settle(name, numerics, comparison, got)
@@ -244,7 +276,7 @@ class Truth:
             name, result, worst, float(ratio.flat[flat]), int(failing.sum()), proven, escalated, mask=mask
         )
 
-    def _settle(self, name: str, numerics: Numerics, comparison: Comparison, got: F64) -> tuple[Mask, F64, int]:
+    def _settle(self, name: str, numerics: Promises, comparison: Comparison, got: F64) -> tuple[Mask, F64, int]:
         failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0
         for place in np.argwhere(comparison.unsure):
             index = tuple(int(i) for i in place)
@@ -259,7 +291,7 @@ class Truth:
         return failing, ratio, gave_up
 
     def _confirm(
-        self, name: str, numerics: Numerics, index: tuple[int, ...], got: float, passing: bool
+        self, name: str, numerics: Promises, index: tuple[int, ...], got: float, passing: bool
     ) -> Bounds | None:
         """Ask the precise tier about one element that the fast tier decided. None where it gives up."""
         bounds = self.bounds(numerics, name, index, self.problem.structured)
@@ -293,7 +325,14 @@ def settle(asked: Sequence[tuple[Truth, Sequence[Query]]]) -> list[list[OutputCh
         for truth, queries in asked
     ]
     answers = iter(certain([each for each in about if each is not None]))
-    return [
-        [None] * len(queries) if each is None else list(map(truth.settled, queries, next(answers)))
-        for (truth, queries), each in zip(asked, about, strict=True)
-    ]
+    by_formula = iter(joined.certain([_joined(truth, queries) for truth, queries in asked if truth.is_joined]))
+    found = list[list[OutputCheck | OracleDisagreement | None]]()
+    for (truth, queries), each in zip(asked, about, strict=True):
+        known = next(answers) if each is not None else next(by_formula) if truth.is_joined else None
+        found.append([None] * len(queries) if known is None else list(map(truth.settled, queries, known)))
+    return found
+
+
+def _joined(truth: Truth, queries: Sequence[Query]) -> joined.Asked:
+    assert isinstance(truth.op, FormulaProblem)
+    return truth.op, truth.problem.structured, queries

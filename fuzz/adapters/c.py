@@ -30,7 +30,7 @@ from fuzz.transport.child import CompiledWorker
 from fuzz.transport.frames import MISREADS
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import Process
-from oracles.numerics import Numerics
+from oracles.numerics import Promises
 
 OPTS = ("O0", "O2")
 """A real shipped SVE kernel was wrong at -O0 only."""
@@ -50,7 +50,7 @@ class CKernel(Kernel):
     isa: str = "any"
     """The instruction set that the source needs, as `fuzz/adapters/isa.py` names it; 'any' is portable C; 'runtime'
     picks one when it runs, so that it is tried on every architecture."""
-    numerics: Numerics = PLAIN
+    numerics: Promises = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
     flags: tuple[str, ...] = ()
     """The compiler flags that the kernel is shipped with; they follow those of the target."""

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, signature_in
 from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, DeclarationError, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
-from oracles.numerics import Numerics
+from oracles.numerics import Promises
 from oracles.ops import OPS
 
 INSTALL = "pip install 'kernelfuzz[torch]'"
@@ -79,7 +79,7 @@ class PythonKernel(Kernel):
     source: Path
     framework: str
     """The framework is 'triton', 'torch' or 'numpy'."""
-    numerics: Numerics = PLAIN
+    numerics: Promises = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
     entry: str = ""
     """The name of the function; by default that of the op."""

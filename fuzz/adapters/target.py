@@ -18,7 +18,7 @@ from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Kernel
 from fuzz.base.text import printable
 from fuzz.transport.process import Process
-from oracles.numerics import Numerics
+from oracles.numerics import Promises
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Target:
     name: TargetId
     kernel: Kernel
     adapter: Adapter = field(repr=False)
-    numerics: Numerics
+    numerics: Promises
     """The kernel's numerics at this vector length."""
     traits: tuple[tuple[str, str | int], ...]
     """What may be said of it, in the words in which a rule of failing is stated."""

@@ -14,13 +14,14 @@ from fuzz.base.capability import Capabilities, Capability, DeclarationError, one
 from fuzz.base.case import ITEMSIZE
 from fuzz.base.outcome import CHANGES
 from fuzz.base.text import printable
-from oracles.numerics import Numerics
+from oracles.formula.contract import Contract
+from oracles.numerics import BY_HAND, Numerics, Promises
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.summation import Summation
 
 PLAIN = Numerics()
-"""The promises of a plain float32 CPU kernel."""
+"""The promises of a plain float32 CPU kernel. One that says nothing has them in the words of its op."""
 
 
 class Kernel:
@@ -32,7 +33,7 @@ class Kernel:
     name: str
     op: str
     source: Path
-    numerics: Numerics
+    numerics: Promises
     capabilities: Capabilities
     edits: tuple[tuple[str, str], ...]
     """These (old, new) replacements are made in the source before it is built. Mutants are made by them."""
@@ -97,14 +98,28 @@ class Kernel:
         for kind in self.keeps:
             one_of("keeps", kind, CHANGES)
         _check_tensors(self.capabilities, OPS[self.op])
-        if not isinstance(self.numerics.summation, get_args(Summation)):
-            raise DeclarationError(f"numerics.summation: {self.numerics.summation!r} is not a summation structure")
+        if self.numerics is PLAIN and self.op not in BY_HAND:
+            object.__setattr__(self, "numerics", Contract())
+        _check_numerics(self.numerics, self.op)
         object.__setattr__(self, "summary", printable(self.summary))
 
 
 def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...]:
     """What kernels of `op` take, equal ones once, in the order of the kernels."""
     return tuple(dict.fromkeys(kernel.capability for kernel in kernels if kernel.op == op))
+
+
+def _check_numerics(numerics: Promises, op: str) -> None:
+    """Raise DeclarationError for promises in the words of other ops, and for a sum in no order."""
+    wanted = Numerics if op in BY_HAND else Contract
+    if not isinstance(numerics, wanted):
+        given = type(numerics).__name__
+        raise DeclarationError(f"numerics: kernels of {op} promise {wanted.__name__}(...), not {given}(...)")
+    sums = {"summation": numerics.summation} if isinstance(numerics, Numerics) else numerics.sums
+    for name, summation in sums.items():
+        if not isinstance(summation, get_args(Summation)):
+            where = "numerics.summation" if isinstance(numerics, Numerics) else f"numerics.sums[{name!r}]"
+            raise DeclarationError(f"{where}: {summation!r} is not a summation structure")
 
 
 def _check_tensors(able: Capabilities, op: Op) -> None:

@@ -10,7 +10,9 @@ from fuzz.base.case import Case
 from fuzz.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
 from oracles.dtypes import form
-from oracles.numerics import Numerics
+from oracles.formula.contract import Contract
+from oracles.numerics import Promises
+from oracles.summation import Sequential, Summation
 
 BINS_PER_OCTAVE = 4
 _REST = 4.0
@@ -50,7 +52,7 @@ def whereabouts(case: Case) -> str:
     return f"{shape} {case.origin.recipe}"
 
 
-def accuracy_of(case: Case, judgement: Judgement, numerics: Numerics) -> tuple[Point, WorstRun] | None:
+def accuracy_of(case: Case, judgement: Judgement, numerics: Promises) -> tuple[Point, WorstRun] | None:
     """Where a passing run belongs; None where no value was compared, or there is no row."""
     x = case.inputs["x"]
     n = x.layout.shape[int(case.params["axis"])] if x.layout.shape else 1
@@ -62,20 +64,29 @@ def accuracy_of(case: Case, judgement: Judgement, numerics: Numerics) -> tuple[P
 
 
 @lru_cache(maxsize=4096)
-def coarse(numerics: Numerics, dtype: str) -> bool:
+def coarse(numerics: Promises, dtype: str) -> bool:
     """Inputs of fewer bits than the accumulator, which always get the worst case."""
-    return form(dtype).precision < form(numerics.settled(dtype).accumulate).precision
+    return form(dtype).precision < form(_sum(numerics, dtype)[0]).precision
+
+
+def _sum(numerics: Promises, dtype: str) -> tuple[str, Summation]:
+    """The dtype and the order of the sums along rows; of several kinds of them the first that is named."""
+    if isinstance(numerics, Contract):
+        settled = numerics.settled(dtype)
+        return settled.compute, next(iter(settled.sums.values()), Sequential())
+    known = numerics.settled(dtype)
+    return known.accumulate, known.summation
 
 
 @lru_cache(maxsize=65536)
-def climb(numerics: Numerics, n: int, dtype: str) -> float:
+def climb(numerics: Promises, n: int, dtype: str) -> float:
     """The worst-case budget over the sqrt(n) budget of a row's reciprocal root; at least 1.
 
     For the chart only: it scales results judged by one budget onto the axis of the other.
     """
-    settled = numerics.settled(dtype)
-    u = form(settled.accumulate).u
-    chain = settled.summation.chain(n) + 1
+    accumulate, summation = _sum(numerics, dtype)
+    u = form(accumulate).u
+    chain = summation.chain(n) + 1
     worst = math.expm1(min(chain * math.log1p(u), 700.0))
     likely = min(CONFIDENCE * math.sqrt(chain) * u + chain * u * u, worst)
     return (worst / 2 + _REST * u) / (likely / 2 + _REST * u)

@@ -14,7 +14,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.judge.values import Bits, CaseOracle, Query, values_of
 from fuzz.laws.law import Difference, LawCheck, first_difference
 from fuzz.laws.registry import Entry
-from oracles.numerics import Numerics, NumericsError
+from oracles.numerics import NumericsError, Promises
 from oracles.truth import OutputCheck
 
 _BY_CHECK: Mapping[str, Verdict] = {
@@ -71,15 +71,15 @@ class Judgement:
 class Judge:
     """Judges all targets of one case."""
 
-    def __init__(self, case: Case, contracts: Iterable[Numerics] = ()) -> None:
+    def __init__(self, case: Case, contracts: Iterable[Promises] = ()) -> None:
         """`contracts` are those of the targets that will be judged, as far as they are known beforehand."""
         self.case = case
         self.oracle = CaseOracle(values_of(case), contracts)
-        self._passed: dict[tuple[int, int], tuple[Numerics, Mapping[str, bytes], OutputCheck]] = {}
+        self._passed: dict[tuple[int, int], tuple[Promises, Mapping[str, bytes], OutputCheck]] = {}
         """What passed, by the identities of contract and outputs, which are held here: those of many targets are the
         same objects."""
 
-    def judge(self, outcome: Outcome, numerics: Numerics) -> Judgement:
+    def judge(self, outcome: Outcome, numerics: Promises) -> Judgement:
         """The verdict on one target's outcome under the contract that it declared."""
         verdict, reason = self._apart_from_values(outcome)
         if verdict is not None:
@@ -102,7 +102,7 @@ class Judge:
         kept = outcome if verdict is not Verdict.PASS else None
         return Judgement(outcome.target, self.case, verdict, ratio, shown, reason, outcome=kept)
 
-    def query(self, outcome: Outcome, numerics: Numerics) -> Query | None:
+    def query(self, outcome: Outcome, numerics: Promises) -> Query | None:
         """What `judge` will ask the oracle; None where no value is compared."""
         return (numerics, self._bits(outcome)) if self._apart_from_values(outcome)[0] is None else None
 
@@ -149,7 +149,7 @@ class EntryJudge:
         entry: Entry,
         outcomes: Mapping[str, Outcome],
         before: EntryJudge | None = None,
-        contracts: Iterable[Numerics] = (),
+        contracts: Iterable[Promises] = (),
     ) -> None:
         self.entry = entry
         self.outcomes = outcomes

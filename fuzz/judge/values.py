@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from fuzz.base.case import Case
 from fuzz.base.dtypes import from_bits
 from oracles.lazy import lazy
-from oracles.numerics import Numerics
+from oracles.numerics import Promises
 from oracles.problem import Problem
 from oracles.screen import Received
 from oracles.truth import OracleDisagreement, OutputCheck, Result, Truth
 
 Bits = tuple[bytes, ...]
 """The outputs of one kernel, in the order of the case's: logical elements in C order, little-endian."""
-Query = tuple[Numerics, Bits]
+Query = tuple[Promises, Bits]
 """Outputs that are to be judged, and the contract to judge them by."""
 _SEVERITY: tuple[Result, ...] = ("pass", "gave_up", "numeric", "nonfinite")
 """Results by their severity, the least severe first: that of its worst output is said of a kernel."""
@@ -83,7 +83,7 @@ def problem_of(case: Case) -> Problem:
 class CaseOracle:
     """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
-    def __init__(self, values: Values, contracts: Iterable[Numerics] = ()) -> None:
+    def __init__(self, values: Values, contracts: Iterable[Promises] = ()) -> None:
         """`contracts` are those that queries will name, as far as they are known beforehand."""
         self.values = values
         self._contracts = contracts

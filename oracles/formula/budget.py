@@ -67,7 +67,8 @@ class Budget(Setting):
     def half_width(self, form: Form) -> F64:
         """How far values may lie from the centre, rounded up: a half-width is made of sums and products of float64
         numbers that are not negative, of which none was rounded more often than this allows for."""
-        longest = max(self.inputs.extents.values(), default=1)
+        reduced = {node.label for node in self.inputs.trace.nodes if node.kind in REDUCTIONS}
+        longest = max((self.inputs.extents[dim] for dim in reduced), default=1)
         return noise.half_width(form) * (1.0 + 2.0**-52 * (longest + 16) * len(self.inputs.trace.nodes))
 
     def _taken(self, found: dict[Node, Form], node: Node) -> list[Form]:

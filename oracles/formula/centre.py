@@ -121,18 +121,23 @@ def evaluate(inputs: Inputs, arithmetic: Arithmetic) -> Mapping[Node, Values]:
 
 
 def element(
-    inputs: Inputs, output: Node, place: Mapping[str, int], infinite: Mapping[Node, F64] = MappingProxyType({})
+    inputs: Inputs,
+    output: Node,
+    place: Mapping[str, int],
+    infinite: Mapping[Node, F64] = MappingProxyType({}),
+    known: dict[tuple[Node, Fixed], Values] | None = None,
 ) -> Any:
     """The exact value of one element of an output in mpmath, at the current working precision.
 
     Only what that element depends on is evaluated. `infinite` are values of nodes that overflow in every kernel: where
-    these are infinite, theirs are.
+    these are infinite, theirs are. `known` keeps what was evaluated, for other elements at the same precision.
     """
-    known: dict[tuple[Node, Fixed], Values] = {}
+    known = {} if known is None else known
     arithmetic = Precise()
 
     def value(node: Node, fixed: Fixed) -> Values:
         fixed = frozenset((dim, at) for dim, at in fixed if dim in node.dims)
+        assert known is not None
         if (node, fixed) not in known:
             if not node.args:
                 known[node, fixed] = _lifted(node, inputs.leaf(node, fixed), arithmetic)

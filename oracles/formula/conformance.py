@@ -1,31 +1,60 @@
 """What the outputs of a formula may be: enclosures of all elements in float64, and bounds of single ones in mpmath.
 
 The two tiers differ in the centre. The half-width around it is the same number by definition, that of
-`oracles.formula.budget`; the fast tier takes off, or adds, what its own centre may be wrong by.
+`oracles.formula.budget`; the fast tier takes off, or adds, what its own centre may be wrong by. Where a kernel
+calculates in float64 that centre is double-double; elements that this does not reach are left to the precise tier.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+import mpmath
 import numpy as np
+from numpy.typing import NDArray
 
 from oracles.budget import sum_budget
-from oracles.doubledouble import F64
-from oracles.dtypes import form
-from oracles.elementary import float64
-from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure
+from oracles.doubledouble import F64, ULP, DoubleDouble, Real, head
+from oracles.dtypes import Format, form
+from oracles.elementary import doubledouble, float64
+from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Mask
+from oracles.formula.arithmetic import Double
 from oracles.formula.budget import Budget
-from oracles.formula.centre import Inputs, element
+from oracles.formula.centre import Fixed, Inputs, element, evaluate
 from oracles.formula.contract import Contract
 from oracles.formula.forms import Form
-from oracles.formula.trace import FUNCTIONS, FormulaError, Node
+from oracles.formula.signs import signs
+from oracles.formula.trace import FUNCTIONS, REDUCTIONS, FormulaError, Node
 from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.rounding import round_to
 
 _U64 = 2.0**-53
+_DOUBLE_RANGE = (2.0**-900, 2.0**900)
+"""Between these magnitudes, zero apart, no double-double operation under- or overflows on the way."""
+_SAME = 2.0**-40
+"""Half-widths of a row are the same to this share whatever it was joined with: sums may be formed in another order."""
+_LOST = 2.0**-1000
+"""What values that underflow in float64 may come to; no other dtype tells it from zero."""
+_REMEMBERED = 1 << 16
+"""So many values of the precise tier are kept for other elements of the same problem."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """Exact values of single elements in mpmath; what several have in common is calculated once."""
+
+    inputs: Inputs
+    _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
+
+    def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
+        """One element of a node, at the current working precision."""
+        known = self._known.setdefault(mpmath.mp.prec, {})
+        if len(known) > _REMEMBERED:
+            known.clear()
+        return element(self.inputs, node, {dim: at for dim, at in place.items() if dim in node.dims}, known=known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +66,10 @@ class Conformance:
     outputs: Mapping[str, str]
     """The dtype of each output."""
     structured: bool = False
+    dims: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    """The dimensions of outputs, where they have more than their values."""
+    exact: Exact | None = None
+    """For the precise tier: the same problem by the op's own formula. None: by this one."""
 
     def __post_init__(self) -> None:
         unknown = {*self.outputs} - {*self.inputs.trace.outputs}
@@ -44,87 +77,186 @@ class Conformance:
             raise FormulaError(
                 f"no output {', '.join(sorted(unknown))}; there are {', '.join(self.inputs.trace.outputs)}"
             )
-        if "f64" in (self.contract.compute, *self.contract.dtypes.values()):
-            raise FormulaError("a centre in float64 cannot enclose what is calculated in f64")
+        if self.exact is None:
+            object.__setattr__(self, "exact", Exact(self.inputs))
 
     @lazy
     def budget(self) -> Budget:
         """The forms of all values."""
         return Budget(self.inputs, self.contract, self.structured)
 
+    @lazy
+    def wide(self) -> bool:
+        """Whether something is calculated in float64, so that a centre in float64 could not enclose it."""
+        return "f64" in (self.contract.compute, *self.contract.dtypes.values())
+
     def shape(self, output: str) -> tuple[int, ...]:
         """The extents of an output, in the order of the trace's dimensions."""
-        dims = self.inputs.trace.outputs[output].dims
+        dims = self._dims(output)
         return tuple(self.inputs.extents[dim] for dim in self.inputs.trace.dims if dim in dims)
 
     def enclosure(self, output: str) -> Enclosure:
         """The conformance sets of all elements of an output, in its shape."""
-        dtype, kept = form(self.outputs[output]), self.budget.output(output, self.outputs[output])
         with np.errstate(all="ignore"):
-            centre, width = self._shaped(output, kept.centre), self._shaped(output, self.budget.half_width(kept))
-            own = width * self.own_share + np.abs(centre) * 2 * _U64
-            own = np.where(np.isfinite(centre), own, 0.0)
-            narrow, wide = np.maximum(width - own, 0.0), width + own
-            inner = round_to(centre - narrow, dtype), round_to(centre + narrow, dtype)
-            outer = round_to(centre - wide, dtype), round_to(centre + wide, dtype)
+            return self._enclosure(output, form(self.outputs[output]))
+
+    def _enclosure(self, output: str, dtype: Format) -> Enclosure:
+        centre, width, own = self.centre(output), self.width(output), self.own(output)
+        narrow, wide = np.maximum(width - own, 0.0), width + own
+        ends = [self._rounded(centre + offset, centre, dtype) for offset in (-wide, -narrow, narrow, wide)]
+        nan = self._nan(centre, ends, dtype)
+        unsure = self._unsure(output, ends, dtype)
+        if unsure is not None:
+            ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
         return Enclosure(
-            dtype, centre, width, width, inner, outer, nan=self._nan(centre, outer[1], dtype.infinities),
-            unjudged=self._unjudged(output, kept, width),
+            dtype, centre, width, width, (ends[1], ends[2]), (ends[0], ends[3]), nan=nan, unsure=unsure,
+            unjudged=self._unjudged(output), zeros=self._zeros(output),
         )  # fmt: skip
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
         """What one element may be, at mpmath's current working precision."""
-        dtype, kept = form(self.outputs[output]), self.budget.output(output, self.outputs[output])
-        node, at = self.inputs.trace.outputs[output], tuple(index)
-        quick = float(self._shaped(output, kept.centre)[at])
-        width = float(self._shaped(output, self.budget.half_width(kept))[at])
-        marked = self._unjudged(output, kept, self._shaped(output, self.budget.half_width(kept)))
+        with np.errstate(all="ignore"):
+            return self._bounds(output, tuple(index), form(self.outputs[output]))
+
+    def _bounds(self, output: str, at: tuple[int, ...], dtype: Format) -> Bounds:
+        quick, width = float(self.shaped(output, self._kept(output).centre)[at]), float(self.width(output)[at])
+        marked, zeros = self._unjudged(output), self._zeros(output)
         if marked is not None and marked[at]:
-            return Bounds(dtype, quick, -np.inf, np.inf, None, ALLOWED)
+            return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, None, ALLOWED)
         if not np.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
-            return Bounds(dtype, quick, quick, quick, None, REQUIRED if np.isnan(quick) else FORBIDDEN)
-        dims = [dim for dim in self.inputs.trace.dims if dim in node.dims]
-        centre = element(self.inputs, node, dict(zip(dims, at, strict=True)), self.budget.infinite)
-        return Bounds(dtype, centre, centre - width, centre + width, None)
+            nan = REQUIRED if np.isnan(quick) else FORBIDDEN
+            return Bounds(dtype, quick, quick, quick, None, nan, saturate=self.contract.saturate)
+        dims = [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
+        centre = self._exactly(output, dict(zip(dims, at, strict=True)))
+        zero = 0 if zeros is None else int(zeros[at])
+        return Bounds(dtype, centre, centre - width, centre + width, None, saturate=self.contract.saturate, sign=zero)
+
+    def _exactly(self, output: str, place: Mapping[str, int]) -> mpmath.mpf:
+        assert self.exact is not None
+        if not self.budget.infinite:
+            return self.exact.element(self.exact.inputs.trace.outputs[output], place)
+        # What overflows in every kernel does so by the algorithm that they have.
+        node = self.inputs.trace.outputs[output]
+        at = {dim: at for dim, at in place.items() if dim in node.dims}
+        return element(self.inputs, node, at, self.budget.infinite)
+
+    def centre(self, output: str) -> Real:
+        """The fast tier's values, in the output's shape."""
+        quick = self.shaped(output, self._kept(output).centre)
+        if not self.wide:
+            return quick
+        found = self._double[self.inputs.trace.outputs[output]]
+        high, low = self.shaped(output, found.high), self.shaped(output, found.low)
+        finite = np.isfinite(quick)
+        return DoubleDouble(np.where(finite, high, quick), np.where(finite, low, 0.0))
+
+    def width(self, output: str) -> F64:
+        """How far values may lie from the centre, in the output's shape."""
+        return self.shaped(output, self.budget.half_width(self._kept(output)))
+
+    def own(self, output: str) -> F64:
+        """How far the fast tier's centre may lie from the exact value."""
+        quick, width = self.shaped(output, self._kept(output).centre), self.width(output)
+        relative, lost = (ULP, 2.0**-1073) if self.wide else (_U64, _LOST)
+        own = width * (self.own_share + _SAME) + np.abs(quick) * 2 * relative + lost
+        return np.where(np.isfinite(quick), own, 0.0)
 
     @lazy
     def own_share(self) -> float:
-        """The error of the float64 centre, as a share of the half-width, the last operation apart: half-widths grow at
-        least in proportion to the error of each operation, and float64's is smaller by this factor at most."""
+        """The error of the fast tier's centre, as a share of the half-width, the last operation apart: half-widths grow
+        at least in proportion to the error of each operation, and the centre's is smaller by this factor at most."""
         return max((self._share(node) for node in self.inputs.trace.nodes if node.args), default=0.0)
 
     def _share(self, node: Node) -> float:
-        u = self.budget.dtype(node).u
+        u, own = self.budget.dtype(node).u, ULP if self.wide else _U64
         if node.kind in ("sum", "dot"):
             n = self.inputs.extents[node.label]
-            chain = self.contract.order(self.inputs.trace.names.get(node, ""), node.label).chain(n)
+            chain = self.budget.order(node).chain(n)
             return (
-                n * _U64 / min(sum_budget(self.budget.dtype(node), chain, each)[1] for each in (False, True))
+                n * own / min(sum_budget(self.budget.dtype(node), chain, each)[1] for each in (False, True))
                 if n > 1
                 else 0.0
             )
         if node.kind in FUNCTIONS:
-            return float64.BOUNDS[node.kind].relative / (2 * u * self.contract.ulp(node.kind))
-        return _U64 / u
+            bounds = doubledouble.BOUNDS if self.wide else float64.BOUNDS
+            return bounds[node.kind].relative / (2 * u * self.contract.ulp(node.kind))
+        return own / u
 
-    def _shaped(self, output: str, values: F64) -> F64:
+    @lazy
+    def _double(self) -> Mapping[Node, Any]:
+        """The values of all nodes in double-double."""
+        with np.errstate(all="ignore"):
+            return evaluate(self.inputs, Double())
+
+    @lazy
+    def _lost(self) -> Mapping[Node, Mask]:
+        """Where double-double may be wrong: a value lies beyond what it holds to its last bit, or depends on one."""
+        lost = dict[Node, Mask]()
+        (least, most), rank = _DOUBLE_RANGE, len(self.inputs.trace.dims)
+        for node in self.inputs.trace.nodes:
+            value = self._double[node]
+            size = np.abs(value.high) if isinstance(value, DoubleDouble) else np.ones((1,) * rank)
+            found = np.asarray(~((size == 0) | (size >= least) & (size <= most)))
+            for arg in node.args:
+                found = found | lost[arg]
+            if node.kind in REDUCTIONS:
+                found = np.logical_or.reduce(found, axis=self.inputs.axis(node.label), keepdims=True)
+            lost[node] = found
+        return lost
+
+    def _rounded(self, values: Real, centre: Real, dtype: Format) -> F64:
+        """Rounded to an output's dtype; where the centre is no finite number, what becomes of that."""
+        found = round_to(values, dtype)
+        if isinstance(values, DoubleDouble):
+            found = np.where(np.isfinite(head(centre)), found, head(centre))
+        return np.clip(found, -dtype.max, dtype.max) if self.contract.saturate else found
+
+    def _kept(self, output: str) -> Form:
+        return self.budget.output(output, self.outputs[output])
+
+    def _dims(self, output: str) -> frozenset[str]:
+        return self.inputs.trace.outputs[output].dims | frozenset(self.dims.get(output, ()))
+
+    def shaped(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
         """Values that broadcast to an output, in its shape."""
-        dims = self.inputs.trace.outputs[output].dims
+        dims = self._dims(output)
         full = [self.inputs.extents[dim] if dim in dims else 1 for dim in self.inputs.trace.dims]
         return np.broadcast_to(values, full).reshape(self.shape(output))
 
-    def _nan(self, centre: F64, outer: F64, infinities: bool) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]] | None:
-        wrong = np.isnan(centre)
-        beyond = ~infinities & np.isinf(outer)  # without an infinity NaN is what an overflow leaves
+    def _nan(self, centre: Real, ends: Sequence[F64], dtype: Format) -> Flags | None:
+        wrong, beyond = np.isnan(head(centre)), _beyond(ends[0], ends[3], dtype)
         if not (wrong.any() or beyond.any()):
             return None
         return np.where(wrong, REQUIRED, np.where(beyond, ALLOWED, FORBIDDEN)).astype(np.int8)
 
-    def _unjudged(self, output: str, kept: Form, width: F64) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]] | None:
+    def _unsure(self, output: str, ends: Sequence[F64], dtype: Format) -> Mask | None:
+        """What only the precise tier can tell: whether an overflow leaves NaN, and what double-double lost."""
+        found = _beyond(ends[0], ends[3], dtype) != _beyond(ends[1], ends[2], dtype)
+        if self.wide:
+            lost = self.shaped(output, self._lost[self.inputs.trace.outputs[output]])
+            found = found | lost & np.isfinite(self.shaped(output, self._kept(output).centre))
+        return found if found.any() else None
+
+    def _unjudged(self, output: str) -> Mask | None:
         """What may overflow on the way, and where the errors have no bound: of these the contract says nothing."""
+        kept, width = self._kept(output), self.width(output)
         marked = np.isnan(width) | np.isinf(width)
         if kept.may is not None:
-            dims = self.inputs.trace.outputs[output].dims
-            full = [self.inputs.extents[dim] if dim in dims else 1 for dim in self.inputs.trace.dims]
-            marked = marked | np.broadcast_to(kept.may, full).reshape(self.shape(output))
+            marked = marked | self.shaped(output, kept.may)
         return marked if marked.any() else None
+
+    def _zeros(self, output: str) -> Flags | None:
+        if self.contract.zeros == "any":
+            return None
+        return self.shaped(output, self._signs[self.inputs.trace.outputs[output]])
+
+    @lazy
+    def _signs(self) -> Mapping[Node, Flags]:
+        return signs(self.budget)
+
+
+def _beyond(low: F64, high: F64, dtype: Format) -> Mask:
+    """Where an end overflows in a format without infinity: NaN is what that leaves."""
+    if dtype.infinities:
+        return np.zeros(low.shape, bool)
+    return np.asarray(np.isinf(low) | np.isinf(high))

@@ -65,12 +65,22 @@ def narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
         return form
     relative = dtype.u if form.bits > dtype.precision else 0.0
     narrow = replace(form, dtype=dtype, bits=min(form.bits, dtype.precision))
-    if not form.is_exact:
-        return rounded(narrow, Rounding(relative), contract)
-    held = round_to(form.centre, dtype)  # every kernel rounds it alike
+    exact = _narrowed_alike(narrow, contract)
+    if form.is_exact:
+        return exact
+    found, alike = rounded(narrow, Rounding(relative), contract), form.spread == 0
+    if not alike.any():
+        return found
+    rests = (np.zeros(alike.shape) if each.rest is None else each.rest for each in (exact, found))
+    return replace(found, centre=np.where(alike, exact.centre, found.centre), rest=np.where(alike, *rests))
+
+
+def _narrowed_alike(form: Form, contract: Contract) -> Form:
+    """Values that every kernel has, which all round them alike."""
+    held = round_to(form.centre, form.dtype)
     finite = np.isfinite(held)
     errors = np.where(finite, np.abs(held - np.where(finite, form.centre, 0.0)), 0.0)
-    narrow = replace(narrow, centre=np.where(finite, form.centre, held), least=None)
+    narrow = replace(form, centre=np.where(finite, form.centre, held), parts={}, rest=None, least=None)
     return _zeroed(more(narrow, errors) if errors.any() else narrow, contract.flushes_results)
 
 

@@ -65,7 +65,7 @@ class Form:
     """Where it may be an infinity of the centre's sign, or else is as the form says: some kernels do not round a
     product that goes into a sum."""
     least: F64 | None = None
-    """No kernel has less than this, whatever its errors: squares and their sums are never negative."""
+    """No kernel has less than this, whatever its errors: squares and their sums are never negative. NaN: not known."""
 
     @property
     def is_exact(self) -> bool:
@@ -90,7 +90,7 @@ class Form:
     def lowest(self) -> F64:
         """The smallest value that a kernel may have."""
         found: F64 = self.centre - self.spread * (1 + DUST)
-        return found if self.least is None else np.maximum(found, self.least)
+        return found if self.least is None else np.fmax(found, self.least)
 
 
 def combined(

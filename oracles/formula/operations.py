@@ -11,7 +11,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import form
 from oracles.formula.arithmetic import Float64
 from oracles.formula.derivatives import hull, tangent
-from oracles.formula.errors import Rounding, either, marked, narrowed, rounded
+from oracles.formula.errors import Rounding, either, marked, more, narrowed, rounded
 from oracles.formula.forms import DUST, Form, Mask, combined
 from oracles.formula.setting import Setting
 from oracles.formula.trace import FUNCTIONS, Kind, Node
@@ -26,13 +26,18 @@ def added(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
     sign = 1.0 if node.kind == "add" else -1.0
     parts, rest = combined([(a, None), (b, None if sign > 0 else np.full((1,) * b.centre.ndim, sign))])
     dtype = here.dtype(node)
-    exact = last or any(each.is_exact and not each.centre.any() for each in args)
     centre = a.centre + sign * b.centre
-    least = a.least + _exactly(b) if a.least is not None and b.is_exact and sign > 0 else None
-    if b.least is not None and a.is_exact and sign > 0:
-        least = b.least + _exactly(a)
+    least = a.least + _exactly(b) if a.least is not None and sign > 0 else None
+    if b.least is not None and sign > 0:
+        least = b.least + _exactly(a) if least is None else np.fmax(least, b.least + _exactly(a))
     found = Form(centre, dtype, dtype.precision, parts, rest, marked(a.may, b.may), least=least)
-    found = rounded(found, Rounding(0.0 if exact else dtype.u, underflow=0.0), here.contract)
+    if not last:
+        least = None if least is None else least - np.abs(least) * 2 * dtype.u
+        found = replace(found, least=least)
+        exact = ((a.centre == 0) & (a.spread == 0)) | ((b.centre == 0) & (b.spread == 0))
+        errors = found.size * (dtype.u + DUST)
+        found = more(found, np.where(exact, 0.0, errors) if exact.any() else errors)
+    found = rounded(found, Rounding(underflow=0.0), here.contract)
     for each, side in ((a, 1.0), (b, sign)):  # where the sum is infinite with the product rounded or not
         if each.overflows is not None:
             unsure = each.overflows & ~(np.isinf(found.centre) & (np.sign(found.centre) == side * np.sign(each.centre)))
@@ -41,7 +46,7 @@ def added(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
 
 
 def _exactly(form: Form) -> F64:
-    return np.where(np.isfinite(form.centre), form.centre, -np.inf)
+    return np.where(np.isfinite(form.centre) & (form.spread == 0), form.centre, np.nan)
 
 
 def multiplied(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
@@ -56,8 +61,10 @@ def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: 
     parts, rest = combined([(a, b.centre), (b, a.centre)], remainder)
     bits = a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
     dtype, least = here.dtype(node), None
-    if node.args[0] is node.args[1] or (_is_not_negative(a) and _is_not_negative(b)):
+    if node.args[0] is node.args[1]:
         least = np.zeros((1,) * a.centre.ndim)
+    elif a.least is not None and b.least is not None:
+        least = np.where((a.least >= 0) & (b.least >= 0), 0.0, np.nan)
     may = marked(either(args), _of_either_sign(a.centre, b), _of_either_sign(b.centre, a))
     found = Form(a.centre * b.centre, dtype, min(bits, dtype.precision), parts, rest, may, least=least)
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
@@ -69,10 +76,6 @@ def _of_either_sign(factor: F64, other: Form) -> Mask | None:
     if other.is_exact or np.isfinite(factor).all():
         return None
     return np.isinf(factor) & (other.spread >= np.abs(other.centre)) & (other.spread > 0)
-
-
-def _is_not_negative(form: Form) -> bool:
-    return form.least is not None and not (form.least < 0).any()
 
 
 def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
@@ -90,7 +93,7 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     relative = 2 * dtype.u * ulp
     if node.args[1].kind == "extent" and here.contract.mean == "reciprocal":
         relative, last = 2 * dtype.u + dtype.u**2, False
-    least = np.zeros((1,) * centre.ndim) if _is_not_negative(a) and (b.lowest > 0).all() else None
+    least = None if a.least is None else np.where((a.least >= 0) & (b.lowest > 0), 0.0, np.nan)
     may = marked(either(args), _of_either_sign(1 / b.centre, a))
     found = Form(centre, dtype, dtype.precision, parts, rest, may, least=least)
     if (share > _FAR).any():

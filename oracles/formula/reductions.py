@@ -49,7 +49,8 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
         else:
             radius = _summed(np.abs(coefficient) * symbol.radius, axis, n)
             parts[Symbol(radius, Summed(symbol, coefficient, axis))] = np.ones((1,) * radius.ndim)
-    least = None if terms.least is None or (terms.least < 0).any() else np.zeros((1,) * terms.centre.ndim)
+    known = None if terms.least is None else (terms.least >= 0).all(axis, keepdims=True)
+    least = None if known is None else np.where(known, 0.0, np.nan)
     found = Form(
         _summed(terms.centre, axis, n), dtype, dtype.precision, parts, rest, _any(terms.may, axis), least=least
     )

@@ -29,7 +29,7 @@ from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, repo
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.search.runner import MOST_HANGS, Limits, Runner
 from fuzz.uses.search.schedule import EndsSoonAfter
-from oracles.numerics import Numerics
+from oracles.numerics import Promises
 from oracles.ops import OPS
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
@@ -45,7 +45,7 @@ def check(
     kernel: Kernel | Callable[..., Any],
     *,
     op: str | None = None,
-    numerics: Numerics | None = None,
+    numerics: Promises | None = None,
     capabilities: Capabilities | None = None,
     laws: tuple[str, ...] = ("rerun",),
     returns: Sequence[str] = (),

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
-from oracles import Numerics
 from oracles.enclosure import compare
+from oracles.formula.contract import Contract
+from oracles.numerics import Promises
+from oracles.op import Op
 from oracles.precise import conforms
 from oracles.problem import Problem
+from oracles.tests.common import judged
 from oracles.tests.common.adversary import probes
+from oracles.tests.common.formulas import HARD
 from oracles.tests.common.problems import CONTRACTS, backward, forward
 from oracles.truth import Truth
 
 
-def disagreements(problem: Problem, numerics: Numerics, rng: np.random.Generator) -> tuple[int, int, list[str]]:
+def disagreements(problem: Problem, numerics: Promises, rng: np.random.Generator) -> tuple[int, int, list[str]]:
     """Elements compared, elements that the fast tier left open, and contradictions."""
     truth = Truth(problem)
     compared = unsure = 0
@@ -64,3 +70,17 @@ def tiers_agree_on_weights_that_are_not_finite(recipe: str, name: str, count: in
         assert not wrong, wrong[0]
         if recipe == "normal" and name in ("plain", "llama", "none"):
             assert problem.outputs["y"] == "e4m3" or not unsure
+
+
+def formula_tiers_agree(ops: Sequence[Op], contracts: Sequence[Contract], count: int, seed: int) -> tuple[int, int]:
+    """On so many problems of every hard kind, under one contract after the other: elements compared, and left open."""
+    rng, compared, unsure = np.random.default_rng(seed), 0, 0
+    for number, (_, op, kind) in enumerate(product(range(count), ops, HARD)):
+        contract, n = contracts[number % len(contracts)], int(rng.integers(1, 9))
+        dtype = "f64" if contract.compute == "f64" else ("f32", "f16", "bf16")[number % 3]
+        out = ("", "", "e4m3", "bf16")[number % 4]
+        of = judged.problem(op, kind, dtype, (2, n), rng, out=out, without=("bias", "scale", "")[number % 3 :][:1])
+        found = disagreements(of, contract, rng)
+        assert not found[2], f"{kind} {contract}: {found[2][0]}"
+        compared, unsure = compared + found[0], unsure + found[1]
+    return compared, unsure

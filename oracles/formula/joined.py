@@ -1,0 +1,120 @@
+"""Joined: problems of a batch that their formula reads alike are enclosed together, their rows one after the other.
+
+What small problems cost is calls of NumPy, not elements. Rows are read by themselves (`oracles.formula.problem`), so
+that what is said of them is what would be said of each problem alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from oracles.batch import JOINED_ELEMENTS, Answer, Query
+from oracles.doubledouble import F64
+from oracles.enclosure import Enclosure, Worst, compare, worst_of
+from oracles.formula.contract import Contract
+from oracles.formula.problem import FormulaProblem
+from oracles.summation import NumericsError
+
+Asked = tuple[FormulaProblem, bool, Sequence[Query]]
+"""A problem, whether it is structured, and what is asked about it."""
+
+
+@dataclass(eq=False)
+class _Group:
+    """Problems that are enclosed together, under one contract."""
+
+    contract: Contract
+    structured: bool
+    problems: list[FormulaProblem] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    rows: int = 0
+    asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
+    """The place of a problem, and what is asked about it; where the answer goes."""
+
+    def place(self, problem: FormulaProblem) -> int:
+        """The place of a problem, which may be asked about several times in a row."""
+        if not self.problems or self.problems[-1] is not problem:
+            self.problems.append(problem)
+            self.starts.append(self.rows)
+            self.rows += problem.rows
+        return len(self.problems) - 1
+
+
+def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
+    """An answer to each query; None where an element is not certainly right."""
+    found: list[list[Answer]] = [[None] * len(queries) for _, _, queries in asked]
+    for group in _groups(asked):
+        try:
+            _decide(group, found)
+        except NumericsError:  # a contract that the problem contradicts: said where it is judged alone
+            continue
+    return found
+
+
+def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
+    """Groups of at most so many elements."""
+    groups: dict[Hashable, _Group] = {}
+    for at, (problem, structured, queries) in enumerate(asked):
+        alike = problem.alike if problem.rows and problem.length else None
+        if alike is None:
+            continue
+        for place, query in enumerate(queries):
+            key = alike, structured, query[0]
+            group = groups.get(key)
+            if group is not None and group.rows * problem.length > JOINED_ELEMENTS:
+                yield groups.pop(key)
+                group = None
+            if group is None:
+                group = groups[key] = _Group(problem.settled(query[0]), structured)
+            group.asks.append((group.place(problem), query, at, place))
+    yield from groups.values()
+
+
+def _decide(group: _Group, found: list[list[Answer]]) -> None:
+    first = group.problems[0]
+    tensors = {
+        name: np.concatenate([problem.tensors[name] for problem in group.problems])
+        if len(group.problems) > 1
+        else array
+        for name, array in first.tensors.items()
+    }
+    conformance = first.conformance(group.contract, group.structured, tensors)
+    spans = [(group.starts[at], group.problems[at].rows) for at, _, _, _ in group.asks]
+    rows = np.concatenate([np.arange(start, start + count) for start, count in spans])
+    ends = np.cumsum([count for _, count in spans])
+    worst: list[list[Worst] | None] = [[] for _ in group.asks]
+    with np.errstate(all="ignore"):
+        for name in first.problem.outputs:
+            got = np.concatenate([received.values[name] for _, (_, received), _, _ in group.asks])
+            enclosure = _of_rows(conformance.enclosure(name), rows)
+            for place, each in enumerate(_worst(enclosure, got, ends)):
+                known = worst[place]
+                if known is not None:
+                    worst[place] = None if each is None else [*known, each]
+    for (_, _, at, place), each_of in zip(group.asks, worst, strict=True):
+        found[at][place] = each_of
+
+
+def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
+    """Of each query the worst element, or None where not all certainly conform."""
+    comparison = compare(enclosure, got)
+    wrong = comparison.failing | comparison.unsure
+    start = 0
+    for end in ends:
+        part = slice(start, end)
+        start = end
+        yield None if wrong[part].any() else worst_of(comparison.ratio[part], enclosure, got, part)
+
+
+def _of_rows(enclosure: Enclosure, rows: Any) -> Enclosure:
+    """The enclosure of some of its rows, in that order."""
+    fields: Mapping[str, Any] = {
+        name: None if getattr(enclosure, name) is None else getattr(enclosure, name)[rows]
+        for name in ("centre", "below", "nan", "unjudged", "unsure", "zeros")
+    }
+    inner, outer = ((low[rows], high[rows]) for low, high in (enclosure.inner, enclosure.outer))
+    return replace(enclosure, **fields, above=fields["below"], inner=inner, outer=outer)

@@ -1,0 +1,276 @@
+"""One problem of an op that is judged from its formula.
+
+To the formula all dimensions but that of the rows are one, "...": canonical arrays are (rows, n) for the grid, (n,) for
+columns, (rows,) for rows. Where no value depends on another row, each row is read by itself: then columns are given to
+the formula row by row, so that a row says the same by itself, in its problem, and joined with those of other problems.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.budget import Term
+from oracles.doubledouble import end_to_end
+from oracles.enclosure import Enclosure
+from oracles.formula.algorithm import traced
+from oracles.formula.centre import Inputs
+from oracles.formula.conformance import Conformance, Exact
+from oracles.formula.contract import Contract
+from oracles.formula.terms import facts_of, terms_of
+from oracles.formula.trace import FormulaError, Trace
+from oracles.formula.union import Union
+from oracles.lazy import lazy
+from oracles.op import OUTER, Op
+from oracles.precise import Bounds
+from oracles.problem import Problem, ProblemError
+from oracles.rounding import NAMES
+from oracles.screen import Screens
+
+_CHUNK = 1 << 15
+"""So many elements of the grid are enclosed at once, so that what is made of them fits into a processor's caches."""
+_ROWS_KEPT = 64
+"""So many single rows are kept ready for the precise tier."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An op's formula, as it is read for all problems that have the same operands."""
+
+    trace: Trace
+    separate: bool
+    """Whether no value depends on another row."""
+
+
+@lru_cache(maxsize=1024)
+def reading(
+    op: Op, present: frozenset[str], stacked: frozenset[str], algorithm: tuple[tuple[str, str], ...]
+) -> Reading:
+    """The formula for these operands and parameters. Raises ProblemError where it does not fit the op."""
+    columns = frozenset(each.name for each in op.inputs if op.role(each.name) == "columns" and each.name in present)
+    try:
+        found = traced(op, present, dict(algorithm), stacked)
+        if algorithm and _is_separate(op, found) != _is_separate(op, traced(op, present, None, stacked)):
+            raise FormulaError(f"{op.name}: an algorithm cannot take other rows where the formula does not")
+        separate = _is_separate(op, found)
+        if separate and columns - stacked:
+            found = traced(op, present, dict(algorithm), columns)
+    except FormulaError as error:
+        raise ProblemError(f"op: {error}") from error
+    for name, node in found.outputs.items():
+        if more := node.dims - {*op.operand(name).axes}:
+            raise ProblemError(f"op: {op.name}: its formula gives {name} the dimensions {', '.join(sorted(more))} too")
+    return Reading(found, separate)
+
+
+def _is_separate(op: Op, graph: Trace) -> bool:
+    along = any(node.label == OUTER for node in graph.nodes)
+    return not along and all(op.role(name) != "columns" for name in graph.outputs)
+
+
+class FormulaProblem:
+    """One problem of an op. What does not depend on a contract is computed once and shared by all kernels."""
+
+    screened = None
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.of_op, self.axis = problem, problem.of_op, problem.axis
+        self.grid: tuple[int, ...] = problem.main.shape
+        self.length = self.grid[self.axis]
+        self._outer = self.grid[: self.axis] + self.grid[self.axis + 1 :]
+        self.rows = math.prod(self._outer)
+        known = [each.name for each in self.of_op.outputs]
+        for output in problem.outputs:
+            if output not in known:
+                raise ProblemError(f"outputs.{output}: {problem.op} has no such output")
+        self.parameters = self._given_parameters()
+        self._stacked = frozenset(
+            name for name, array in problem.inputs.items() if self._role(name) == "columns" and array.ndim == 2
+        )
+        self._present = frozenset((*problem.inputs, *problem.outputs, *self.parameters))
+        self.tensors = {name: self._canonical(name, array) for name, array in problem.inputs.items()}
+        self._rows: dict[tuple[Contract, bool, int], Union] = {}
+        self._whole: dict[tuple[Contract, bool], Union] = {}
+
+    @lazy
+    def alike(self) -> object | None:
+        """Equal for problems whose rows may be joined; None where rows depend on each other."""
+        if not self.plain.separate:
+            return None
+        dtypes = tuple((name, NAMES[array.dtype]) for name, array in self.problem.inputs.items())
+        outputs = tuple(self.problem.outputs.items())
+        return self.of_op.name, self.length, dtypes, outputs, tuple(self.parameters.items())
+
+    @lazy
+    def plain(self) -> Reading:
+        """The op's own formula."""
+        return reading(self.of_op, self._present, self._stacked, ())
+
+    def read(self, contract: Contract) -> list[Reading]:
+        """The formula by each of the algorithms that a contract allows."""
+        each = (tuple(sorted(algorithm.items())) for algorithm in contract.algorithms)
+        return [reading(self.of_op, self._present, self._stacked, algorithm) for algorithm in each]
+
+    def settled(self, contract: Contract) -> Contract:
+        """The contract for the dtype of the first input."""
+        return contract.settled(NAMES[self.problem.main.dtype])
+
+    def shape(self, output: str) -> tuple[int, ...]:
+        """Shape of an output as the kernel returns it."""
+        return self.of_op.shape(output, self.grid, self.axis)
+
+    def has_axis(self, output: str) -> bool:
+        """Whether the output has the shape of the grid."""
+        return self._role(output) == "grid"
+
+    def cost(self, output: str) -> int:
+        """Elements that the precise tier reads to judge one element of `output`."""
+        return self.length * (1 if self.plain.separate else self.rows)
+
+    def screens(self, contracts: Sequence[Contract], structured: bool) -> Mapping[Contract, Screens]:
+        """None: what is allowed to a formula's values is in no proportion to them."""
+        return {}
+
+    def enclose(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
+        """Fast tier: enclosures of all outputs."""
+        contract = self.settled(contract)
+        if not self.plain.separate or not self.rows:
+            return self._enclosed(contract, structured, self.tensors)
+        at_once = max(1, _CHUNK // max(1, self.length))
+        chunks = [slice(start, start + at_once) for start in range(0, self.rows, at_once)]
+        parts = [self._enclosed(contract, structured, self._slices(rows)) for rows in chunks]
+        return {name: concatenated([part[name] for part in parts]) for name in self.problem.outputs}
+
+    def bounds(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> Bounds:
+        """Precise tier: what one element (canonical index) may be, at mpmath's current working precision."""
+        conformance, index = self._of_element(output, index, self.settled(contract), structured)
+        return conformance.bounds(output, index)
+
+    def own_error(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> float:
+        """How far the fast tier's centre of one element may lie from the exact value."""
+        conformance, index = self._of_element(output, index, self.settled(contract), structured)
+        return float(conformance.own(output)[index])
+
+    def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
+        """The budget of one element to first order, in units of the output, by the names of the formula."""
+        conformance, index = self._of_element(output, index, self.settled(contract), structured)
+        return terms_of(conformance.widest(output, index), output, index)
+
+    def facts(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """Facts about the row of one element: name and text."""
+        conformance, at = self._of_element(output, index, self.settled(contract), structured)
+        known = (("row length n", str(self.length)), ("rows", str(self.rows)))
+        return known if self._role(output) == "columns" else (*known, *facts_of(conformance.members[0], at[0]))
+
+    def conformance(
+        self, contract: Contract, structured: bool, tensors: Mapping[str, NDArray[Any]], exact: Exact | None = None
+    ) -> Union:
+        """What outputs may be under a settled contract, for canonical tensors."""
+        outputs = self.problem.outputs
+        dims = {name: self.of_op.operand(name).axes for name in outputs}
+        each = (Inputs(reading.trace, tensors, self.parameters) for reading in self.read(contract))
+        return Union([Conformance(inputs, contract, outputs, structured, dims, exact) for inputs in each])
+
+    def _role(self, name: str) -> str:
+        return self.of_op.role(name)
+
+    def _enclosed(
+        self, contract: Contract, structured: bool, tensors: Mapping[str, NDArray[Any]]
+    ) -> Mapping[str, Enclosure]:
+        found = self.conformance(contract, structured, tensors)
+        return {name: found.enclosure(name) for name in self.problem.outputs}
+
+    def _of_element(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
+    ) -> tuple[Union, tuple[int, ...]]:
+        """What is known of an element, from as little of the problem as decides about it; its index there."""
+        if self.plain.separate:
+            key = contract, structured, index[0]
+            if key not in self._rows:
+                if len(self._rows) >= _ROWS_KEPT:
+                    self._rows.clear()
+                row, exact = self._slices(slice(index[0], index[0] + 1)), self._exact_row(index[0])
+                self._rows[key] = self.conformance(contract, structured, row, exact)
+            return self._rows[key], (0, *index[1:])
+        if (contract, structured) not in self._whole:
+            self._whole.clear()
+            self._whole[contract, structured] = self.conformance(contract, structured, self.tensors, self._exact)
+        return self._whole[contract, structured], index
+
+    @lazy
+    def _exact(self) -> Exact:
+        return Exact(Inputs(self.plain.trace, self.tensors, self.parameters))
+
+    def _exact_row(self, row: int) -> Exact:
+        for (_, _, known), conformance in self._rows.items():
+            if known == row and conformance.members[0].exact is not None:
+                return conformance.members[0].exact
+        return Exact(Inputs(self.plain.trace, self._slices(slice(row, row + 1)), self.parameters))
+
+    def _slices(self, rows: slice) -> Mapping[str, NDArray[Any]]:
+        """The tensors of some rows."""
+        return {name: array[rows] for name, array in self.tensors.items()}
+
+    def _canonical(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        """An input as the formula takes it. Raises ProblemError where its shape does not fit."""
+        role, stackable = self._role(name), self.of_op.operand(name).stackable
+        shapes = self.of_op.shapes(name, self.grid, self.axis)
+        if array.shape not in (shapes if stackable else shapes[:1]):
+            wanted = " or ".join(str(shape) for shape in dict.fromkeys(shapes if stackable else shapes[:1]))
+            raise ProblemError(f"inputs.{name}: shape {array.shape}, expected {wanted}")
+        if role == "rows":
+            return array.reshape(-1)
+        if role == "grid":
+            moved = array if self.axis == array.ndim - 1 else np.moveaxis(array, self.axis, -1)
+            return np.ascontiguousarray(moved.reshape(self.rows, self.length))
+        if array.ndim == 2:  # row r takes row r mod so many
+            return array[np.arange(self.rows) % max(len(array), 1)]
+        separate = self.plain.separate
+        return np.ascontiguousarray(np.broadcast_to(array, (self.rows, self.length))) if separate else array
+
+    def _given_parameters(self) -> Mapping[str, float]:
+        """Each parameter's value; that of one that the case does not have is neutral."""
+        found = dict[str, float]()
+        for each in self.of_op.parameters:
+            value = self.problem.params.get(each.name, each.neutral)
+            if value is None:
+                raise ProblemError(f"params.{each.name}: {self.problem.op} needs it")
+            found[each.name] = float(value)
+        return found
+
+
+def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
+    """The enclosures of rows, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+
+    def joined(field: str) -> Any:
+        """Masks that some parts do not have are empty there."""
+        values = [getattr(part, field) for part in parts]
+        if all(value is None for value in values):
+            return None
+        dtype = next(value.dtype for value in values if value is not None)
+        shapes = [part.below.shape for part in parts]
+        return np.concatenate(
+            [np.zeros(shape, dtype) if value is None else value for value, shape in zip(values, shapes, strict=True)]
+        )
+
+    below = np.concatenate([part.below for part in parts])
+    ends = ([np.concatenate([getattr(part, end)[side] for part in parts]) for side in (0, 1)] for end in _ENDS)
+    inner, outer = ((low, high) for low, high in ends)
+    return Enclosure(
+        first.form, end_to_end([part.centre for part in parts]), below, below, inner, outer, nan=joined("nan"),
+        unjudged=joined("unjudged"), unsure=joined("unsure"), zeros=joined("zeros"),
+    )  # fmt: skip
+
+
+_ENDS = ("inner", "outer")

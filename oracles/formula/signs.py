@@ -1,0 +1,61 @@
+"""The signs of values, zeros included, where every correct kernel has the same.
+
+IEEE arithmetic gives each zero a sign, but a sum's depends on how it is formed: x + 0.0 is +0 for x = -0.0, and a
+kernel that knows the 0.0 and does not add it has -0. Products, quotients and odd functions leave no choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from oracles.enclosure import Flags
+from oracles.formula.budget import Budget
+from oracles.formula.trace import Kind, Node
+
+_POSITIVE: tuple[Kind, ...] = ("exp", "sigmoid", "absolute", "extent", "position", "at_most", "less")
+_ODD: tuple[Kind, ...] = ("tanh", "erf", "sin", "sqrt", "rsqrt", "point")
+"""These keep the sign of a zero."""
+_CERTAIN = 1.0 + 2.0**-20
+"""A value has the sign of its centre where the centre is larger by this than all that it may err by, which is known to
+many more bits."""
+
+
+def signs(budget: Budget) -> Mapping[Node, Flags]:
+    """Of each node 1 or -1 where all kernels have that sign, zeros included, and 0 where they need not."""
+    found: dict[Node, Flags] = {}
+    with np.errstate(all="ignore"):
+        for node in budget.inputs.trace.nodes:
+            form = budget.forms[node]
+            if node.args:
+                by_value = np.where(np.abs(form.centre) > form.spread * _CERTAIN, np.sign(form.centre), 0)
+                of_zero = _of_zero(budget, node, [found[arg] for arg in node.args])
+                known = np.where(by_value != 0, by_value, of_zero)
+            else:
+                known = np.where(np.signbit(form.centre), -1, 1)
+            found[node] = np.where(np.isnan(form.centre), 0, known).astype(np.int8)
+    return found
+
+
+def _of_zero(budget: Budget, node: Node, args: list[Flags]) -> Flags:
+    """The sign that the operation gives, as far as it follows from those of its arguments."""
+    kind = node.kind
+    if kind in ("multiply", "divide"):
+        return args[0] * args[1]
+    if kind in ("add", "subtract"):
+        second = args[1] if kind == "add" else -args[1]
+        return np.where(args[0] == second, args[0], 0)
+    if kind == "negate":
+        return -args[0]
+    if kind == "where":
+        mask = budget.forms[node.args[0]].centre != 0
+        return np.where(mask, args[1], args[2])
+    if kind in _ODD:
+        # The sine of what is not zero has another sign than that now and then.
+        return args[0] if kind != "sin" else np.where(budget.forms[node.args[0]].centre == 0, args[0], 0)
+    if kind in ("sum", "dot", "max"):
+        terms = args[0] * args[1] if kind == "dot" else args[0]
+        axis = budget.inputs.axis(node.label)
+        return np.where((terms == 1).all(axis=axis, keepdims=True), 1, 0)
+    return np.ones_like(args[0]) if kind in _POSITIVE else np.zeros_like(args[0])

@@ -1,0 +1,83 @@
+"""What outputs may be of a kernel that has any one of several algorithms: what it may be by one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import mpmath
+import numpy as np
+
+from oracles.doubledouble import F64, DoubleDouble, Real, head
+from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask
+from oracles.formula.conformance import Conformance
+from oracles.precise import Bounds
+
+
+@dataclass(frozen=True, eq=False)
+class Union:
+    """What outputs may be under one contract, by each algorithm that it allows."""
+
+    members: Sequence[Conformance]
+
+    def enclosure(self, output: str) -> Enclosure:
+        """The conformance sets of all elements of an output, in its shape."""
+        return reduce(_joined, (each.enclosure(output) for each in self.members))
+
+    def bounds(self, output: str, index: Sequence[int]) -> Bounds:
+        """What one element may be, at mpmath's current working precision."""
+        return reduce(_joined_bounds, (each.bounds(output, index) for each in self.members))
+
+    def own(self, output: str) -> F64:
+        """How far the fast tier's centre may lie from the exact value."""
+        return np.asarray(np.maximum.reduce([each.own(output) for each in self.members]))
+
+    def widest(self, output: str, index: Sequence[int]) -> Conformance:
+        """That which allows an element most."""
+        return max(self.members, key=lambda each: float(each.width(output)[tuple(index)]))
+
+
+def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
+    width = np.fmax(a.below, b.below)
+    return replace(
+        a,
+        centre=_finite(a.centre, b.centre),
+        below=width,
+        above=width,
+        inner=(np.fmin(a.inner[0], b.inner[0]), np.fmax(a.inner[1], b.inner[1])),
+        outer=(np.fmin(a.outer[0], b.outer[0]), np.fmax(a.outer[1], b.outer[1])),
+        nan=_nan(a.nan, b.nan),
+        unjudged=_any(a.unjudged, b.unjudged),
+        unsure=_any(a.unsure, b.unsure),
+        zeros=None if a.zeros is None or b.zeros is None else np.where(a.zeros == b.zeros, a.zeros, 0).astype(np.int8),
+    )
+
+
+def _finite(a: Real, b: Real) -> Real:
+    """The exact value, where one algorithm does not overflow on the way to it."""
+    first = np.isfinite(head(a))
+    if isinstance(a, DoubleDouble) and isinstance(b, DoubleDouble):
+        return DoubleDouble(np.where(first, a.high, b.high), np.where(first, a.low, b.low))
+    return np.where(first, head(a), head(b))
+
+
+def _nan(a: Flags | None, b: Flags | None) -> Flags | None:
+    if a is None and b is None:
+        return None
+    one, two = (np.zeros(1, np.int8) if each is None else each for each in (a, b))
+    return np.where(one == two, one, ALLOWED).astype(np.int8)
+
+
+def _any(a: Mask | None, b: Mask | None) -> Mask | None:
+    return (b if a is None else a) if a is None or b is None else a | b
+
+
+def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
+    centre = a.centre if mpmath.isfinite(a.centre) else b.centre
+    low, high = (
+        choose([end for end in ends if not mpmath.isnan(end)] or [mpmath.nan])
+        for choose, ends in ((min, (a.low, b.low)), (max, (a.high, b.high)))
+    )
+    nan = a.nan if a.nan == b.nan else ALLOWED
+    return replace(a, centre=centre, low=low, high=high, nan=nan, sign=a.sign if a.sign == b.sign else 0)
