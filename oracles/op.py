@@ -153,7 +153,7 @@ class Op:
     def _roles(self) -> Mapping[tuple[str, ...], Role]:
         return {(OUTER, self.row): "grid", (self.row,): "columns", (OUTER,): "rows"}
 
-    @property
+    @lazy
     def main(self) -> str:
         """The first input, whose shape decides those of all other tensors."""
         return self.inputs[0].name

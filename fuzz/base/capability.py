@@ -198,21 +198,29 @@ class Capability:
     def dtypes_of(self, name: str, there: Mapping[str, str]) -> tuple[str, ...]:
         """The dtypes that a tensor may have, where others have those that are `there`, by name: the first input, and
         the one whose dtype this one has by default."""
-        op = OPS[self.op]
-        if name == op.main:
+        main = self._main
+        if name == main:
             return self.able.dtypes
         # Kept: it is asked with every tensor of every case.
-        key = name, there[op.main], there.get(op.operand(name).dtype)
-        if key not in self._dtypes:
-            self._dtypes[key] = self._allowed(*key)
-        return self._dtypes[key]
+        key = name, there[main], there.get(self._usual[name])
+        found = self._dtypes.get(key)
+        if found is None:
+            found = self._dtypes[key] = self._allowed(*key)
+        return found
 
     def _allowed(self, name: str, main: str, followed: str | None) -> tuple[str, ...]:
-        op = OPS[self.op]
-        usual = op.operand(name).dtype
+        usual = self._usual[name]
         default = usual if usual in ITEMSIZE else followed or main
         allowed = next((dtypes for each, dtypes in self.able.mixed if each == name), (default,))
-        return tuple(main if dtype == op.main else dtype for dtype in allowed)
+        return tuple(main if dtype == self._main else dtype for dtype in allowed)
+
+    @lazy
+    def _main(self) -> str:
+        return OPS[self.op].main
+
+    @lazy
+    def _usual(self) -> Mapping[str, str]:
+        return {operand.name: operand.dtype for operand in OPS[self.op].operands}
 
     @lazy
     def _dtypes(self) -> dict[tuple[str, str, str | None], tuple[str, ...]]:

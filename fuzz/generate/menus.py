@@ -190,9 +190,13 @@ MENUS: Mapping[str, Menu] = {
 """What `Operand.values` may name. After the name it may have names of the op's own recipes."""
 
 
-@lru_cache(maxsize=256)
-def menu_of(op: Op, name: str) -> Menu:
-    """What an input of an op is drawn from. Raises OpError where its `values` say nothing that is known."""
+@lru_cache(maxsize=64)
+def menus_of(op: Op) -> Mapping[str, Menu]:
+    """What each input of an op is drawn from. Raises OpError where its `values` say nothing that is known."""
+    return {each.name: _menu_of(op, each.name) for each in op.inputs}
+
+
+def _menu_of(op: Op, name: str) -> Menu:
     menu, *own = op.operand(name).values.split() or [""]
     if menu not in MENUS:
         raise OpError(f"{op.name}: {name}: values {menu!r} is not one of {', '.join(MENUS)}")
@@ -212,8 +216,9 @@ def menu_of(op: Op, name: str) -> Menu:
 def check_menus(op: Op) -> None:
     """Raise OpError where some input's values cannot be drawn, or a parameter has none."""
     needed = frozenset(each.name for each in op.inputs if not each.optional)
+    menus_of(op)
     for each in op.inputs:
-        if menu_of(op, each.name) and is_local(each):
+        if is_local(each):
             graph_of(op, needed, frozenset(), each.name)
     for parameter in op.parameters:
         if not parameter.values:
@@ -228,6 +233,7 @@ def _own(name: str, fill: Callable[[Scene, Stream], Reals]) -> Related:
 
 def is_structured(op: Op, name: str, recipe: str, first: str) -> bool:
     """Whether that input's rows have rounding errors that are not random, where the first has the recipe `first`."""
-    found = menu_of(op, name).recipes[recipe] or menu_of(op, op.main).recipes[first]
+    menus = menus_of(op)
+    found = menus[name].recipes[recipe] or menus[op.main].recipes[first]
     assert found is not None, "the first is like no other"
     return found.structured

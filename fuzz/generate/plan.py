@@ -12,7 +12,7 @@ from fuzz.base.draw import Draw, Part, Placement, spread_over
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.capabilities import presence
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
-from fuzz.generate.menus import menu_of
+from fuzz.generate.menus import menus_of
 from fuzz.generate.recipes import Recipe
 from fuzz.generate.sketch import Sketch, fitting_n, free_parameters
 from oracles.op import AXIS, Operand, Role
@@ -120,7 +120,7 @@ def _choices(capability: Capability) -> tuple[_Choice, ...]:
 def zeroed(capability: Capability, recipe: str) -> tuple[str, ...]:
     """The parameters that are 0 beside a first input of that recipe."""
     op = OPS[capability.op]
-    found = menu_of(op, op.main).recipes.get(recipe)
+    found = menus_of(op)[op.main].recipes.get(recipe)
     if not isinstance(found, Recipe) or not found.unscaled:
         return ()
     return tuple(each.name for each in free_parameters(capability) if each.power and each.least <= 0.0)
@@ -133,6 +133,8 @@ class _Planner:
         self.sketch, self.wish, self.even, self.dice = sketch, wish, even, dice
         self.able, self.op = sketch.capability.able, OPS[sketch.capability.op]
         self.parts: dict[str, Part] = {}
+        self.dtypes: dict[str, str] = {}
+        """Those of the parts."""
         self.taken: set[str] = set()
         """The inputs in whose memory an output is."""
         self.gaps: set[int] = set()
@@ -144,6 +146,7 @@ class _Planner:
             if self._is_there(choice):
                 part = self._input(choice) if choice.is_input else self._output(choice)
                 self.parts[part.name] = part
+                self.dtypes[part.name] = part.dtype
         return Draw(
             op=self.op.name,
             n=sketch.n,
@@ -202,7 +205,7 @@ class _Planner:
         return self.dice.pick(self._allowed(choice.operand.name))
 
     def _allowed(self, name: str) -> tuple[str, ...]:
-        return self.sketch.capability.dtypes_of(name, {part.name: part.dtype for part in self.parts.values()})
+        return self.sketch.capability.dtypes_of(name, self.dtypes)
 
     def _alias(self, choice: _Choice) -> str | None:
         """The input in whose memory the output is, where that is allowed, possible and so decided."""
@@ -229,7 +232,7 @@ class _Planner:
         wished = self.wish.get(choice.recipe)
         if wished is not None:
             return wished
-        menu = menu_of(self.op, choice.operand.name)
+        menu = menus_of(self.op)[choice.operand.name]
         return self.dice.pick(menu.names if self.dice.one_in(4) else menu.often)
 
     def _place(self, choice: _Choice, dtype: str) -> Placement:

@@ -18,7 +18,7 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Draw, Part
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.layouts import OVERLAPPING
-from fuzz.generate.menus import menu_of
+from fuzz.generate.menus import menus_of
 from fuzz.generate.plan import layouts_of
 from fuzz.generate.realise import Laid, cases_of, laid
 from fuzz.generate.sketch import LARGEST_CASE, fitting_n, free_parameters
@@ -182,7 +182,7 @@ def _near(draw: Draw, capability: Capability, dice: Dice) -> Draw:
 def _recipe(draw: Draw, capability: Capability, dice: Dice) -> Draw:
     """Another recipe for one of the inputs."""
     part = dice.pick([part for part in draw.parts if part.recipe])
-    return draw.with_parts(replace(part, recipe=dice.pick(menu_of(OPS[draw.op], part.name).names)))
+    return draw.with_parts(replace(part, recipe=dice.pick(menus_of(OPS[draw.op])[part.name].names)))
 
 
 def _other_parameter(draw: Draw, capability: Capability, dice: Dice) -> Draw:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fuzz.base.capability import Capability
 from fuzz.base.stream import Dice, Stream
-from fuzz.generate.menus import menu_of
+from fuzz.generate.menus import menus_of
 from oracles.op import Parameter
 from oracles.ops import OPS
 
@@ -132,7 +132,7 @@ def free_parameters(capability: Capability) -> tuple[Parameter, ...]:
 @lru_cache(maxsize=256)
 def first_recipes(op: str) -> tuple[str, ...]:
     """The names of the recipes for the first input."""
-    return tuple(menu_of(OPS[op], OPS[op].main).recipes)
+    return tuple(menus_of(OPS[op])[OPS[op].main].recipes)
 
 
 def simplest(capability: Capability, dice: Dice) -> Sketch:

@@ -9,7 +9,7 @@ from fuzz.base.case import CACHE_LINE, ITEMSIZE
 from fuzz.generate.aliasing import memory_labels
 from fuzz.generate.capabilities import dtype_pairs, may_share, presence
 from fuzz.generate.coverage import POSITIONS, Label
-from fuzz.generate.menus import PLACED, menu_of
+from fuzz.generate.menus import PLACED, menus_of
 from fuzz.generate.plan import STACKS, layouts_of
 from fuzz.generate.sketch import BLOCKS, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS, free_parameters
 from oracles.op import Operand, Parameter
@@ -54,7 +54,7 @@ def _labels(capability: Capability) -> Iterator[Label]:
         if "yes" in presence(capability, operand):
             yield from _of_tensor(capability, operand)
     where_placed = [where for where in POSITIONS if where != "tail" or any(_tails(capability, 64))]
-    placed = [name for name in PLACED if name in menu_of(op, op.main).recipes]
+    placed = [name for name in PLACED if name in menus_of(op)[op.main].recipes]
     yield from ((f"{op.main} recipe", f"{name} {where}") for name in placed for where in where_placed)
 
 
@@ -90,7 +90,7 @@ def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
     if name in capability.able.stacked:
         yield from ((f"{name} stack", stack) for stack in STACKS)
     if is_input:
-        yield from ((f"{name} recipe", recipe) for recipe in menu_of(op, name).names)
+        yield from ((f"{name} recipe", recipe) for recipe in menus_of(op)[name].names)
 
 
 def _takes_n(capability: Capability, n: int) -> bool:

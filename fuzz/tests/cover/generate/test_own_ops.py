@@ -25,7 +25,7 @@ from fuzz.generate.big import big_case, series
 from fuzz.generate.capabilities import anything, out_of_capability, undeclared
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.gaps import corners_of
-from fuzz.generate.menus import PLACED, menu_of
+from fuzz.generate.menus import PLACED, menus_of
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import draw_of, realise
 from fuzz.generate.relatives import CHANGES, sequence, varied
@@ -220,7 +220,7 @@ def test_an_op_draws_values_of_its_own() -> None:
     case = realise(Draw(GELU.name, 8, (3,), {"axis": 1}, 5, (*parts, Part("gated", "f32"))))
     a, residual = (np.frombuffer(case.inputs[name].bits, np.float32) for name in ("a", "residual"))
     assert (residual == -a).all()
-    assert menu_of(GELU, "residual").often.count("opposite") == 2
+    assert menus_of(GELU)["residual"].often.count("opposite") == 2
     assert case.structured, "whether its rounding errors are random is not known"
 
 
