@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oracles.formula.trace import Node, Outputs
+from oracles.formula.trace import Node, Outputs, avg, rsqrt
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, OFFSET, X
 from oracles.ops.rms_norm_backward import DW, DX, DY, GIVEN_RSTD, WEIGHT, rms_norm_backward
@@ -19,6 +19,8 @@ def fused_add_rms_norm_backward(
     offset: Node | float = 0.0,
 ) -> Outputs:
     """Gradients by x, the sum that was normalised: those of `rms_norm` plus dsum, its own; dresidual is dx."""
+    if rstd is None:
+        rstd = rsqrt(avg(x * x, "n") + eps)
     found = rms_norm_backward(x, dy, weight, rstd, eps=eps, offset=offset)
     dx = found["dx"] if dsum is None else found["dx"] + dsum
     return {"dx": dx, "dresidual": dx, "dw": found["dw"]}
