@@ -22,6 +22,10 @@ place along n; 'rows' one for each row, the shape of the grid without n."""
 
 AXIS = "axis"
 """The number that says, with every case, which axis of the first input is that of the rows."""
+RESERVED = (AXIS, "threads")
+"""What a case may have beside what its op declares."""
+MOST = 48
+"""A case has no more tensors, nor parameters: each tensor's surroundings hold another quiet NaN, and there are 56."""
 OUTER = "..."
 """Any number of dimensions, in the order in which the first input has them."""
 
@@ -119,11 +123,15 @@ class Op:
         """Raise OpError for what cannot be an op."""
         names = [*(operand.name for operand in self.operands), *(each.name for each in self.parameters)]
         for name in (self.name, *names):
-            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-                raise OpError(f"{self.name}: {name!r} may hold small letters, digits and '_' only")
+            if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", name):
+                raise OpError(f"{self.name}: {name!r} may hold small letters, digits and '_' only, 31 of them")
         for name in names:
+            if name in RESERVED:
+                raise OpError(f"{self.name}: no tensor or parameter can be called {name!r}")
             if names.count(name) > 1:
                 raise OpError(f"{self.name}: two tensors or parameters are called {name!r}")
+        if max(len(self.operands), len(self.parameters)) > MOST:
+            raise OpError(f"{self.name}: it has more than {MOST} tensors or parameters")
         if not self.inputs or not self.outputs:
             raise OpError(f"{self.name}: it needs an input and an output")
         if self.inputs[0].optional or len(self.inputs[0].axes) != 2 or self.inputs[0].axes[0] != OUTER:
