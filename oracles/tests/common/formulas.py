@@ -175,19 +175,20 @@ _SIZES = {"v": 3, "m": 4, "i": 5, "e": 3, "d": 7}
 
 
 def problems(
-    name: str, dtype: type[Any], n: int, rows: int, random: np.random.Generator
+    graph: str | Trace, dtype: type[Any], n: int, rows: int, random: np.random.Generator
 ) -> Iterator[tuple[str, Inputs]]:
     """The formula's problems of all hard kinds: the first tensor is hard, the others are normal."""
-    graph = traced(name)
+    graph = traced(graph) if isinstance(graph, str) else graph
     sizes = {**_SIZES, "...": rows, "n": n, "k": n, "j": n}
     tensors = [node.label for node in graph.nodes if node.kind == "tensor"]
     for kind, harden in HARD.items():
         given = {}
         for place, tensor in enumerate(tensors):
+            shape = [sizes[dim] for dim in graph.tensors[tensor]]
             if tensor == "index":
-                given[tensor] = random.integers(0, _SIZES["v"], [sizes[dim] for dim in DIMS[tensor]])
+                given[tensor] = random.integers(0, _SIZES["v"], shape)
                 continue
-            z = random.normal(size=[sizes[dim] for dim in DIMS[tensor]])
+            z = random.normal(size=shape)
             hard = harden(z, form(NAMES[np.dtype(dtype)])) if place == 0 else z
             with np.errstate(over="ignore"):
                 given[tensor] = hard.astype(dtype)
