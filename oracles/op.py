@@ -22,6 +22,10 @@ place along n; 'rows' one for each row, the shape of the grid without n."""
 
 AXIS = "axis"
 """The number that says, with every case, which axis of the first input is that of the rows."""
+RESERVED = (AXIS, "threads")
+"""What a case may have beside what its op declares."""
+MOST = 48
+"""A case has no more tensors, nor parameters: each tensor's surroundings hold another quiet NaN, and there are 56."""
 OUTER = "..."
 """Any number of dimensions, in the order in which the first input has them."""
 
@@ -40,7 +44,8 @@ class Operand:
     optional: bool = False
     """A case may leave it out. The formula's own default stands in its place then."""
     values: str = "any"
-    """What an input's values are drawn from: the name of a menu, see `fuzz.generate.menus`."""
+    """What an input's values are drawn from: the name of a menu, and names of the op's own recipes where it has any for
+    this input; see `fuzz.generate.menus`."""
     dtype: str = ""
     """The usual dtype: a dtype's name, or a tensor's, whose dtype it is; "" is that of the first input."""
     only_with: str = ""
@@ -109,7 +114,8 @@ class Op:
     """Other ways to the same exact value: for a local of the formula, by name, functions of other locals and tensors,
     which take the place of its own expression where a contract says so."""
     recipes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """Ways of its own to draw an input's values, see `fuzz.generate.menus`."""
+    """Ways of its own to draw an input's values: functions of a `fuzz.generate.scene.Scene`, which has the inputs that
+    are there already, and of a stream of random numbers."""
     summary: str = ""
     """The line that `kernelfuzz list ops` shows."""
 
@@ -117,11 +123,15 @@ class Op:
         """Raise OpError for what cannot be an op."""
         names = [*(operand.name for operand in self.operands), *(each.name for each in self.parameters)]
         for name in (self.name, *names):
-            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-                raise OpError(f"{self.name}: {name!r} may hold small letters, digits and '_' only")
+            if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", name):
+                raise OpError(f"{self.name}: {name!r} may hold small letters, digits and '_' only, 31 of them")
         for name in names:
+            if name in RESERVED:
+                raise OpError(f"{self.name}: no tensor or parameter can be called {name!r}")
             if names.count(name) > 1:
                 raise OpError(f"{self.name}: two tensors or parameters are called {name!r}")
+        if max(len(self.operands), len(self.parameters)) > MOST:
+            raise OpError(f"{self.name}: it has more than {MOST} tensors or parameters")
         if not self.inputs or not self.outputs:
             raise OpError(f"{self.name}: it needs an input and an output")
         if self.inputs[0].optional or len(self.inputs[0].axes) != 2 or self.inputs[0].axes[0] != OUTER:
@@ -151,7 +161,7 @@ class Op:
     def _roles(self) -> Mapping[tuple[str, ...], Role]:
         return {(OUTER, self.row): "grid", (self.row,): "columns", (OUTER,): "rows"}
 
-    @property
+    @lazy
     def main(self) -> str:
         """The first input, whose shape decides those of all other tensors."""
         return self.inputs[0].name
@@ -181,6 +191,11 @@ class Op:
     def role(self, name: str) -> Role:
         """How an operand hangs on the grid. Raises KeyError."""
         return self._roles[self._by_name[name].axes]
+
+    @lazy
+    def neutral(self) -> Mapping[str, float]:
+        """What a parameter is in a case that does not have it, of those that a case may do without."""
+        return {each.name: each.neutral for each in self.parameters if each.neutral is not None}
 
     @lazy
     def params(self) -> tuple[str, ...]:

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fuzz.adapters import toolchain
+from fuzz.adapters import abi, toolchain
 from fuzz.adapters.build import (
     COPIES,
     NATIVE,
     Builder,
-    BuildError,
     digest_of,
     edited_source,
     included_files,
@@ -31,6 +30,7 @@ from fuzz.transport.frames import MISREADS
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import Process
 from oracles.numerics import Promises
+from oracles.ops import OPS
 
 OPTS = ("O0", "O2")
 """A real shipped SVE kernel was wrong at -O0 only."""
@@ -117,8 +117,9 @@ class CAdapter(Adapter):
         parts, parts_digest = _worker_parts(target, tool, builder)
         source = edited_source(kernel)
         texts = {path: text for path, text in included_files(kernel, source).items() if not _is_ours(path)}
+        header = abi.header(abi.named_ops(OPS[kernel.op], [source, *texts.values()]))
         described = [kernel.op, target.flags, target.emulated, tool.version]
-        digest = digest_of([*described, parts_digest, source, *(texts[path] for path in sorted(texts))])
+        digest = digest_of([*described, parts_digest, header, source, *(texts[path] for path in sorted(texts))])
 
         def link(output: Path) -> list[str]:
             # Of the texts, where they are to each other as in the pack: a file may have been saved since it was read.
@@ -127,6 +128,9 @@ class CAdapter(Adapter):
             for each, text in {**texts, folder / kernel.source.name: source}.items():
                 _below(root, each).parent.mkdir(parents=True, exist_ok=True)
                 _below(root, each).write_text(text, encoding="utf-8")
+            own = output.parent / "include"
+            own.mkdir()
+            (own / abi.HEADER).write_text(header, encoding="utf-8")
             identity = [f"-DKF_FLAGS={json.dumps(' '.join(target.flags))}", f"-DKF_DIGEST={json.dumps(digest)}"]
             identity += ["-include", str(NATIVE / "identity.h")]
             includes = [
@@ -134,11 +138,11 @@ class CAdapter(Adapter):
                 str(path.parent),
                 "-iquote",
                 str(folder),
-                f"-I{NATIVE}",
+                f"-I{own}",
                 f"-ffile-prefix-map={root}=",
             ]
             return [
-                *tool.command, "-std=gnu11", *target.flags, *identity, *includes, str(path), str(parts),
+                *tool.command, "-std=gnu11", *target.flags, *identity, *includes, str(path), *map(str, parts),
                 *(["-static"] if target.emulated else []), "-lm", "-o", str(output),
             ]  # fmt: skip
 
@@ -210,16 +214,23 @@ def _size_limit(emulator: Emulator | None, opt: str) -> SizeLimit | None:
     return SizeLimit(1 << 22, 1 << 20, far=True) if opt == "O0" else None
 
 
-def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[Path, str]:
-    """The worker without a kernel, one relocatable object per compiler and op, and its digest."""
-    sources = [path for path in sorted(NATIVE.glob("*.c")) if not path.name.startswith("op_")]
-    sources.append(NATIVE / f"op_{target.kernel.op}.c")
-    if not sources[-1].exists():
-        raise BuildError(f"{target.kernel.name}: C kernels of the op {target.kernel.op!r} are not supported")
-    texts = [path.read_text() for path in [*sources, *sorted(NATIVE.glob("*.h"))]]
-    digest = digest_of([tool.command, tool.version, WORKER_FLAGS, *texts])
-    words = [*tool.command, *WORKER_FLAGS, "-r", "-nostdlib", *map(str, sources)]
-    return builder.compiled(f"parts-{digest[:32]}", lambda output: [*words, "-o", str(output)]), digest
+def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[tuple[Path, Path], str]:
+    """The worker without a kernel, and its digest: an object for each compiler, and one for each of its ops."""
+    sources, headers = sorted(NATIVE.glob("*.c")), sorted(NATIVE.glob("*.h"))
+    entry = abi.entry(OPS[target.kernel.op])
+    words = [*tool.command, *WORKER_FLAGS]
+    common = digest_of([words, tool.version, *(path.read_text() for path in [*sources, *headers])])
+    digest = digest_of([common, entry])
+
+    def call(output: Path) -> list[str]:
+        source = output.with_name("entry.c")
+        source.write_text(entry, encoding="utf-8")
+        return [*words, f"-I{NATIVE}", "-c", str(source), "-o", str(output)]
+
+    parts = builder.compiled(
+        f"parts-{common[:32]}", lambda output: [*words, "-r", "-nostdlib", *map(str, sources), "-o", str(output)]
+    )
+    return (parts, builder.compiled(f"entry-{digest[:32]}", call)), digest
 
 
 @dataclass(frozen=True)

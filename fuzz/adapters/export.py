@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fuzz.adapters.build import NATIVE, edited_source
+from fuzz.adapters import abi
+from fuzz.adapters.build import NATIVE, edited_source, included_files
 from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
 from fuzz.base.kernel import Kernel
 from fuzz.base.text import printable
 from fuzz.base.validity import check_case
+from oracles.op import AXIS
 from oracles.ops import OPS
 
 MAGNITUDE, NEGATIVE, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO, MAY_BE_NONFINITE = 1, 2, 4, 8, 16, 32
@@ -82,7 +84,7 @@ typedef struct {
     char *first, *region;
     size_t bytes;
 } kfs_tensor;
-enum { KFS_MOST_TENSORS = 12 };
+enum { KFS_MOST_TENSORS = @most@ };
 typedef struct {
     int count;
     kfs_tensor tensors[KFS_MOST_TENSORS];
@@ -102,11 +104,12 @@ static kf_tensor kfs_given(const kfs_tensor *t) {
 
 def c_script(kernel: Kernel, script: Script, about: Sequence[str]) -> str:
     """The program's text; `about` is said in its first comment, and none of it is run."""
+    source = edited_source(kernel)
     return "\n".join(
         [
             _c_comment(about),
-            _with_includes(edited_source(kernel), kernel.source.parent),
-            _TYPES,
+            _with_includes(kernel, source),
+            _TYPES.replace("@most@", str(max(len(case.tensors) for case in script.cases))),
             *(line for number, case in enumerate(script.cases) for line in _c_call(number, case, script)),
             f"static kfs_call kfs_calls[] = {{{', '.join(f'KFS_CALL_{n}' for n in range(len(script.cases)))}}};",
             f"enum {{ KFS_CALLS = {len(script.cases)}, KFS_INVALID = {int(script.invalid)}, "
@@ -128,14 +131,21 @@ def _python_comment(lines: Sequence[str]) -> list[str]:
     return ["# -*- coding: utf-8 -*-", *(f"# {printable(line)}".rstrip() for line in lines)]
 
 
-def _with_includes(text: str, folder: Path) -> str:
+def _with_includes(kernel: Kernel, source: str) -> str:
     """Every file that is included by quotes in place of its line; headers guard themselves against coming twice."""
+    texts = [text for path, text in included_files(kernel, source).items() if path.parent != NATIVE]
+    header = abi.header(abi.named_ops(OPS[kernel.op], [source, *texts]))
 
-    def inlined(match: re.Match[str]) -> str:
-        path = next((place for place in (folder / match[1], NATIVE / match[1]) if place.is_file()), None)
-        return match[0] if path is None else _with_includes(path.read_text(), path.parent)
+    def whole(text: str, folder: Path) -> str:
+        def inlined(match: re.Match[str]) -> str:
+            path = folder / match[1]
+            if path.is_file():
+                return whole(path.read_text(), path.parent)
+            return header if match[1] == abi.HEADER else match[0]
 
-    return _INCLUDE_LINE.sub(inlined, text)
+        return _INCLUDE_LINE.sub(inlined, text)
+
+    return whole(source, kernel.source.parent)
 
 
 def _c_call(number: int, case: Case, script: Script) -> Iterator[str]:
@@ -159,8 +169,7 @@ def _c_call(number: int, case: Case, script: Script) -> Iterator[str]:
                 yield _c_array(f"int32_t {from_}", [str(place) for place in origins])
         rows.append(_c_tensor(case, names, name, tensor, [bits, allowed, str(count), from_]))
     members = [f".{name} = kfs_given(&t[{place}])" for place, name in enumerate(names)]
-    members += [f".{name} = {_c_param(value)}" for name, value in case.params.items()]
-    members += [] if "offset" in case.params or "offset" not in OPS[case.op].params else [".offset = 0"]
+    members += [f".{name} = {_c_param(value)}" for name, value in abi.params(OPS[case.op], case.params).items()]
     yield f"static int kfs_enter_{number}(const kfs_tensor *t) {{"
     yield f"    const kf_{case.op}_call call = {{{', '.join(members)}}};"
     yield f"    return kf_{case.op}(&call);\n}}"
@@ -171,7 +180,7 @@ def _c_call(number: int, case: Case, script: Script) -> Iterator[str]:
 def _c_tensor(case: Case, names: Sequence[str], name: str, tensor: Tensor | Output, data: Sequence[str]) -> str:
     layout, own = tensor.layout, tensor.alias
     home = names.index(case.home(own) or own) if own is not None else names.index(name)
-    dtype = {"f16": "KF_F16", "bf16": "KF_BF16", "f32": "KF_F32", "f64": "KF_F64"}[tensor.dtype]
+    dtype = f"KF_{tensor.dtype.upper()}"
     numbers = [layout.offset, layout.lowest, layout.extent]
     parts = [
         f'"{name}"', str(int(isinstance(tensor, Output))), str(home), str(int(layout.guard == "after")), dtype,
@@ -190,20 +199,11 @@ def _c_array(head: str, items: Sequence[str], per_line: int = _WORDS_PER_LINE) -
 
 
 def _c_allowed(allowed: Allowed) -> str:
-    return f"{{{allowed.index}, {_c_real(allowed.low)}, {_c_real(allowed.high)}, {allowed.rule}}}"
-
-
-def _c_real(value: float) -> str:
-    """As C writes it; NaN and infinities are macros of math.h, which comes later."""
-    if value != value:
-        return '__builtin_nan("")'
-    if value in (float("inf"), float("-inf")):
-        return "__builtin_inf()" if value > 0 else "-__builtin_inf()"
-    return value.hex()
+    return f"{{{allowed.index}, {abi.real(allowed.low)}, {abi.real(allowed.high)}, {allowed.rule}}}"
 
 
 def _c_param(value: float | int) -> str:
-    return str(value) if isinstance(value, int) else f"{value.hex()}f"
+    return str(value) if isinstance(value, int) else f"(float){abi.real(value)}"
 
 
 _PYTHON_HARNESS = Path(__file__).with_name("standalone.txt")
@@ -229,6 +229,7 @@ def python_script(
             f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {function!r}",
             f"OPTIONS = {dict(options)!r}",
             f"INVALID, LAW = {script.invalid!r}, {script.law!r}",
+            f"DISPENSABLE = {(*OPS[kernel.op].neutral, AXIS)!r}",
             "SOURCES = {}",
             *(f"SOURCES[{name!r}] = {_quoted(text)}" for name, text in sources.items()),
             "CALLS = [",
@@ -257,7 +258,7 @@ def _quoted(text: str) -> str:
 
 
 def _python_call(number: int, case: Case, script: Script) -> Iterator[str]:
-    params = {"offset": 0.0, **case.params}
+    params = {**OPS[case.op].neutral, **case.params}
     yield f'    {{"params": {params!r}, "tensors": {{'
     for name, tensor in case.tensors.items():
         yield from _python_tensor(name, tensor, *script.wanted(number, name))

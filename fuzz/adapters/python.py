@@ -111,7 +111,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     kernel = python_kernel(target.kernel)
     tool = builder.tool if target.sanitizable else ()
     texts = {**kernel.modules, kernel.source.name: edited_source(kernel)}
-    digest = source_digest(texts)
+    digest, op = source_digest(texts), OPS[kernel.op]
     copies = {name: builder.text(f"python-{digest[:32]}", name, text) for name, text in texts.items()}
     spec = Spec(
         source=str(copies[kernel.source.name]),
@@ -134,7 +134,9 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         margin=0 if tool else MARGIN_BYTES,
         variables=list(kernel.variables),
         packages=kernel.packages,
-        outputs=[o.name for o in OPS[kernel.op].outputs if not o.optional or o.name in kernel.able.optional],
+        outputs=[o.name for o in op.outputs if not o.optional or o.name in kernel.able.optional],
+        neutral=op.neutral,
+        tensors=len(op.operands),
         watcher="" if target.name.place == "cuda" else fault_watcher(builder),
     )
     return spec, digest

@@ -72,7 +72,7 @@ def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
 def completed(
     declared: Capabilities, op: Op, signature: Signature, given: Collection[str] = (), returns: Collection[str] = ()
 ) -> Capabilities:
-    """The capabilities with what the signature says of optional tensors and the offset, where they leave it open.
+    """The capabilities with what the signature says of optional tensors and parameters, where they leave it open.
 
     What has no default the function cannot be called without: it needs that, besides what is declared. What has one it
     takes, unless `takes` is declared: that may be less, and () is nothing. `given` are parameters that it is given by
@@ -85,10 +85,10 @@ def completed(
     needs = [name for name in optional if known.get(name) is False or name in returns]
     needs = [*declared.needs, *(name for name in needs if name not in declared.needs)]
     takes = tuple(name for name in optional if known.get(name) and name not in needs)
-    offset = "offset" in signature.parameters and "offset" not in given
+    params = tuple(name for name in op.neutral if name in signature.parameters and name not in given)
     return replace(
         declared,
         needs=tuple(needs),
         takes=takes if declared.takes is None else declared.takes,
-        offset=offset if declared.offset is None else declared.offset,
+        params=params if declared.params is None else declared.params,
     )

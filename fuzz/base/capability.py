@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -10,7 +11,7 @@ from typing import Literal, get_args
 
 from fuzz.base.case import ITEMSIZE, THREADS, Case, Layout, Output, Tensor
 from oracles.lazy import lazy
-from oracles.op import Role
+from oracles.op import AXIS, Role
 from oracles.ops import OPS
 
 MAX_RANK = 6
@@ -35,29 +36,29 @@ class Capabilities:
 
     dtypes: tuple[str, ...] = ("f32",)
     axis: Literal["last", "any"] = "last"
-    """It says which axis may be normalised."""
+    """Along which axis of the first input rows may lie."""
     strides: Strides = "contiguous"
     """'contiguous': C order without gaps; 'pitched': unit stride along the row, one distance between rows; 'rows': unit
     stride along the row, any strides between rows; 'any'. An axis of one element may have any stride, since nothing is
     ever reached by it."""
     aliases: tuple[tuple[str, str], ...] = ()
-    """These (output, input) pairs may be one and the same memory, such as (("y", "x"),): in place."""
+    """These (output, input) pairs may be one and the same memory, such as (("y", "x"),) of rms_norm: in place."""
     overlap: tuple[tuple[str, str], ...] = ()
     """The memory of these (output, input) pairs may also overlap in part, as memmove takes it and memcpy does not."""
     takes: tuple[str, ...] | None = None
-    """These optional tensors may be there, such as ("weight", "rstd"); others never are. None says what the source
-    does: of a Python kernel those that are parameters with a default, of a C kernel none."""
+    """These optional tensors may be there, such as ("weight", "rstd") of rms_norm; others never are. None says what the
+    source does: of a Python kernel those that are parameters with a default, of a C kernel none."""
     needs: tuple[str, ...] = ()
     """These optional tensors must be there; of a Python kernel also those that are parameters without a default."""
     mixed: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """The dtypes of tensors other than x, where they may differ from the default, as (name, dtypes): "x" stands for the
-    dtype of x. By default rstd is f32, dw has the dtype of weight, everything else that of x."""
-    offset: bool | None = None
-    """A non-zero offset may be added to the weight. None says what the source does: a Python kernel takes one where it
-    has the parameter, a C kernel does not."""
-    weight_rows: bool = False
-    """The weight may also have rank 2, as `Operand.stackable` says: row r of x takes its row r mod rows. Not of
-    gradients, whose weight has rank 1."""
+    """The dtypes of tensors other than the first input, where they may differ from the default, as (name, dtypes): the
+    name of the first input stands for its dtype. By default each has the dtype that its `Operand` names."""
+    params: tuple[str, ...] | None = None
+    """These parameters that have a neutral value may have others. None says what the source does: a Python kernel takes
+    those that are parameters of its function, a C kernel none."""
+    stacked: tuple[str, ...] = ()
+    """These tensors may also have rank 2, as `Operand.stackable` says: row r of the first input takes their row r mod
+    rows."""
     max_n: int | None = None
     """The longest row has so many elements."""
     multiple_of: int = 1
@@ -77,9 +78,6 @@ class Capabilities:
             raise DeclarationError(f"capabilities.dtypes: write a tuple, ({self.dtypes!r},)")
         for dtype in self.dtypes:
             one_of("capabilities.dtypes", dtype, tuple(ITEMSIZE))
-        for name, allowed in self.mixed:
-            for dtype in allowed:
-                one_of(f"capabilities.mixed: {name}", dtype, ("x", *ITEMSIZE))
         one_of("capabilities.axis", self.axis, ("last", "any"))
         one_of("capabilities.strides", self.strides, get_args(Strides))
         one_of("capabilities.outside", self.outside, ("undefined", "rejects"))
@@ -90,12 +88,6 @@ class Capabilities:
     def optional(self) -> tuple[str, ...]:
         """The optional tensors that may be there or must be."""
         return (*(self.takes or ()), *self.needs)
-
-    def dtypes_of(self, tensor: str, x: str, weight: str | None = None) -> tuple[str, ...]:
-        """The dtypes that `tensor` may have, given those of x and of the weight, if there is one."""
-        default = {"rstd": "f32", "dw": weight or x}.get(tensor, "x")
-        allowed = next((dtypes for name, dtypes in self.mixed if name == tensor), (default,))
-        return tuple(x if dtype == "x" else dtype for dtype in allowed)
 
 
 CONTIGUOUS_F32 = Capabilities()
@@ -125,7 +117,12 @@ class Capability:
     @lazy
     def _untaken(self) -> frozenset[str]:
         """The optional tensors that are never there."""
-        return frozenset(each.name for each in OPS[self.op].operands if each.optional) - {*self.able.optional}
+        return frozenset(OPS[self.op].optional) - {*self.able.optional}
+
+    @lazy
+    def _fixed(self) -> Mapping[str, float]:
+        """The parameters that have no other value than the neutral one."""
+        return {name: value for name, value in OPS[self.op].neutral.items() if name not in (self.able.params or ())}
 
     def refusal(self, case: Case) -> str | None:
         """Why `case` is outside the capabilities, in plain words, or None when it is within."""
@@ -146,8 +143,9 @@ class Capability:
         for name in self.able.needs:
             if name not in there:
                 return f"{name} is missing"
-        if case.params.get("offset", 0.0) and not self.able.offset:
-            return f"offset {case.params['offset']}"
+        for name, value in self._fixed.items():
+            if case.params.get(name, value) != value:
+                return f"{name} {case.params[name]}"
         if THREADS in case.params and not self.takes_threads:
             return f"{case.params[THREADS]} threads"
         if not self.shares_memory and not case.apart:
@@ -180,30 +178,49 @@ class Capability:
                 return f"{output} {'in the memory of' if relation == 'same' else 'overlapping'} {source}"
         if not self.able.empty and _is_empty(case):
             return "no elements"
-        x = case.inputs["x"]
-        weight = case.inputs["weight"].dtype if "weight" in case.inputs else None
+        dtypes = {name: tensor.dtype for name, tensor in case.tensors.items()}
         for name, tensor in case.tensors.items():
-            allowed = self.able.dtypes if name == "x" else self.dtypes_of(name, x.dtype, weight)
-            if tensor.dtype not in allowed:
+            if tensor.dtype not in self.dtypes_of(name, dtypes):
                 return f"{name}: dtype {tensor.dtype}"
             reason = self._layout_refusal(name, tensor)
             if reason is not None:
                 return f"{name}: {reason}"
-        rank = len(x.layout.shape)
-        axis = int(case.params.get("axis", -1)) % max(rank, 1)
-        if self.able.axis == "last" and axis != rank - 1:
-            return "x: axis is not the last"
-        n = x.layout.shape[axis] if rank else 1
+        main = OPS[self.op].main
+        shape = case.inputs[main].layout.shape
+        axis = int(case.params.get(AXIS, -1)) % max(len(shape), 1)
+        if self.able.axis == "last" and axis != len(shape) - 1:
+            return f"{main}: axis is not the last"
+        n = shape[axis] if shape else 1
         if self.able.max_n is not None and n > self.able.max_n:
             return f"n = {n}, more than {self.able.max_n}"
         return f"n = {n}, no multiple of {self.able.multiple_of}" if n % self.able.multiple_of else None
 
-    def dtypes_of(self, tensor: str, x: str, weight: str | None) -> tuple[str, ...]:
-        """As its declaration says, which is asked with every tensor of every case."""
-        key = tensor, x, weight
-        if key not in self._dtypes:
-            self._dtypes[key] = self.able.dtypes_of(tensor, x, weight)
-        return self._dtypes[key]
+    def dtypes_of(self, name: str, there: Mapping[str, str]) -> tuple[str, ...]:
+        """The dtypes that a tensor may have, where others have those that are `there`, by name: the first input, and
+        the one whose dtype this one has by default."""
+        main = self._main
+        if name == main:
+            return self.able.dtypes
+        # Kept: it is asked with every tensor of every case.
+        key = name, there[main], there.get(self._usual[name])
+        found = self._dtypes.get(key)
+        if found is None:
+            found = self._dtypes[key] = self._allowed(*key)
+        return found
+
+    def _allowed(self, name: str, main: str, followed: str | None) -> tuple[str, ...]:
+        usual = self._usual[name]
+        default = usual if usual in ITEMSIZE else followed or main
+        allowed = next((dtypes for each, dtypes in self.able.mixed if each == name), (default,))
+        return tuple(main if dtype == self._main else dtype for dtype in allowed)
+
+    @lazy
+    def _main(self) -> str:
+        return OPS[self.op].main
+
+    @lazy
+    def _usual(self) -> Mapping[str, str]:
+        return {operand.name: operand.dtype for operand in OPS[self.op].operands}
 
     @lazy
     def _dtypes(self) -> dict[tuple[str, str, str | None], tuple[str, ...]]:
@@ -212,7 +229,7 @@ class Capability:
     def _layout_refusal(self, name: str, tensor: Tensor | Output) -> str | None:
         layout, able = tensor.layout, self.able
         role = _role(self.op, name)
-        if role == "columns" and len(layout.shape) > 1 and not able.weight_rows:
+        if role == "columns" and len(layout.shape) > 1 and name not in able.stacked:
             return f"rank {len(layout.shape)}"
         if not _strides_fit(able, layout, role):
             return f"strides {layout.strides}"
@@ -249,8 +266,8 @@ class SizeLimit:
             tensor.layout.size > self.elements for tensor in case.tensors.values()
         ):
             return False
-        shape = case.inputs["x"].layout.shape
-        axis = int(case.params.get("axis", -1))
+        shape = case.inputs[OPS[case.op].main].layout.shape
+        axis = int(case.params.get(AXIS, -1))
         return not shape or math.prod(shape) <= self.rows * shape[axis]
 
 

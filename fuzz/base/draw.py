@@ -7,16 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import numpy as np
-
 from fuzz.base.case import ITEMSIZE, Case, Guard, Origin
 from oracles.lazy import lazy
+from oracles.op import AXIS
 from oracles.ops import OPS
-
-EPS = tuple(
-    float(np.float32(e)) for e in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
-)
-"""They are float32 numbers, since kernels take eps in float32."""
 
 GIVEN = "given"
 """The recipe whose values are those that the part gives, bit by bit."""
@@ -70,7 +64,7 @@ class Part:
     shift: Shift | None = None
     """Where an output with an alias is not exactly in place of it; its strides are that one's or its own."""
     stack: str = ""
-    """A weight of rank 2 has 'one' row for all rows of x, or 'many', see `Operand.stackable`."""
+    """One of rank 2 has 'one' row for all rows of the grid, or 'many', see `Operand.stackable`."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +74,7 @@ class Draw:
     op: str
     n: int
     outer: tuple[int, ...]
-    """The extents of the axes that are not normalised."""
+    """The extents of the other axes than that of the rows."""
     params: Mapping[str, float | int]
     seed: int
     parts: tuple[Part, ...]
@@ -100,21 +94,18 @@ class Draw:
 
     @lazy
     def axis(self) -> int:
-        """The normalised axis, counted from the front."""
-        return int(self.params.get("axis", -1)) % self.rank
+        """That of the rows, counted from the front."""
+        return int(self.params.get(AXIS, -1)) % self.rank
 
-    @property
-    def eps(self) -> float:
-        return float(self.params.get("eps", 0.0))
-
-    @property
-    def offset(self) -> float:
-        """What is added to the weight."""
-        return float(self.params.get("offset", 0.0))
+    @lazy
+    def parameters(self) -> Mapping[str, float]:
+        """Every parameter of the op by name; one that the draw does not have is neutral."""
+        found = {each.name: self.params.get(each.name, each.neutral) for each in OPS[self.op].parameters}
+        return {name: float(value) for name, value in found.items() if value is not None}
 
     @lazy
     def grid(self) -> tuple[int, ...]:
-        """The shape of x."""
+        """The shape of the first input."""
         return (*self.outer[: self.axis], self.n, *self.outer[self.axis :])
 
     def part(self, name: str) -> Part:
@@ -130,9 +121,9 @@ class Draw:
         return replace(self, outer=spread_over(rows, len(self.outer)))
 
     def with_params(self, **params: float | int) -> Draw:
-        """Other parameters. A draw without an offset has 0."""
-        joined = {**self.params, **params}
-        return replace(self, params={name: value for name, value in joined.items() if name != "offset" or value})
+        """Other parameters. One that has its neutral value is left out."""
+        neutral, joined = OPS[self.op].neutral, {**self.params, **params}
+        return replace(self, params={name: value for name, value in joined.items() if neutral.get(name) != value})
 
     def with_parts(self, *changed: Part) -> Draw:
         """These in place of the parts of their names."""
@@ -140,9 +131,13 @@ class Draw:
         return replace(self, parts=tuple(by_name.get(part.name, part) for part in self.parts))
 
     def without(self, *names: str) -> Draw:
-        """Without these parts; what was in their memory gets memory of its own."""
+        """Without these parts, and parameters that mean nothing without them; what was in their memory gets memory of
+        its own."""
         left = (part for part in self.parts if part.name not in names)
-        return replace(self, parts=tuple(replace(p, alias=None, shift=None) if p.alias in names else p for p in left))
+        parts = tuple(replace(p, alias=None, shift=None) if p.alias in names else p for p in left)
+        idle = {each.name for each in OPS[self.op].parameters if each.neutral is not None and each.only_with in names}
+        params = {name: value for name, value in self.params.items() if name not in idle}
+        return replace(self, parts=parts, params=params)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -165,11 +160,11 @@ class Frame:
 
     @property
     def grid(self) -> tuple[int, ...]:
-        return self.case.inputs["x"].layout.shape
+        return self.case.inputs[OPS[self.case.op].main].layout.shape
 
     @property
     def axis(self) -> int:
-        return int(self.case.params.get("axis", -1)) % len(self.grid)
+        return int(self.case.params.get(AXIS, -1)) % len(self.grid)
 
     @property
     def n(self) -> int:
@@ -186,7 +181,7 @@ class Frame:
     def fits(self) -> bool:
         """True when every tensor has the shape that its role asks for: else it is no draw's."""
         op = OPS.get(self.case.op)
-        if op is None or "x" not in self.case.inputs or not self.grid:
+        if op is None or op.main not in self.case.inputs or not self.grid:
             return False
         known = {operand.name for operand in op.operands}
         return set(self.case.tensors) <= known and all(
@@ -194,6 +189,6 @@ class Frame:
         )
 
     def stack(self, name: str) -> int:
-        """Rows of a stack of weights; 0 of any other tensor."""
+        """Rows of a stacked tensor; 0 of any other."""
         shape = self.case.tensors[name].layout.shape
         return shape[0] if self.role(name) == "columns" and len(shape) == 2 else 0

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from fuzz.base.capability import Capabilities, Capability, DeclarationError, one_of
+from fuzz.base.case import ITEMSIZE
 from fuzz.base.outcome import CHANGES
 from fuzz.base.text import printable
 from oracles.formula.contract import Contract
@@ -81,7 +82,7 @@ class Kernel:
     def able(self) -> Capabilities:
         """What it accepts: as declared, and as its source says where that is left to the source."""
         declared = self.capabilities
-        return replace(declared, takes=declared.takes or (), offset=bool(declared.offset))
+        return replace(declared, takes=declared.takes or (), params=declared.params or ())
 
     @cached_property
     def capability(self) -> Capability:
@@ -152,21 +153,32 @@ def _locals(op: Op) -> tuple[str, ...]:
 
 
 def _check_tensors(able: Capabilities, op: Op) -> None:
-    """Raise DeclarationError for a tensor that the op does not have: misspelt, it would never be given."""
-    optional = tuple(operand.name for operand in op.operands if operand.optional)
-    for name in able.takes or ():
-        one_of("capabilities.takes", name, optional)
-    for name in able.needs:
-        one_of("capabilities.needs", name, optional)
-    for name, _ in able.mixed:
-        one_of("capabilities.mixed", name, tuple(operand.name for operand in op.operands))
+    """Raise DeclarationError for a name that the op does not have: misspelt, it would never be given."""
+    stackable = tuple(operand.name for operand in op.operands if operand.stackable)
+    for field, names, known in (
+        ("takes", able.takes or (), op.optional),
+        ("needs", able.needs, op.optional),
+        ("params", able.params or (), tuple(op.neutral)),
+        ("stacked", able.stacked, stackable),
+    ):
+        for name in names:
+            _known(f"capabilities.{field}", name, known, op)
+    operands = tuple(operand.name for operand in op.operands)
+    for mixed, dtypes in able.mixed:
+        _known("capabilities.mixed", mixed, operands, op)
+        for dtype in dtypes:
+            one_of(f"capabilities.mixed: {mixed}", dtype, (op.main, *ITEMSIZE))
     for field, pairs in (("aliases", able.aliases), ("overlap", able.overlap)):
         for pair in pairs:
             if pair not in op.aliases:
-                known = ", ".join(map(str, op.aliases))
-                raise DeclarationError(f"capabilities.{field}: {pair} is not one of {known}, the pairs of {op.name}")
-    if able.weight_rows and not any(operand.stackable for operand in op.operands):
-        raise DeclarationError(f"capabilities.weight_rows: {op.name} has no weight of rank 2")
+                theirs = ", ".join(map(str, op.aliases))
+                raise DeclarationError(f"capabilities.{field}: {pair} is not one of {theirs}, the pairs of {op.name}")
+
+
+def _known(field: str, name: str, known: tuple[str, ...], op: Op) -> None:
+    if not known:
+        raise DeclarationError(f"{field}: {op.name} has none, not even {name!r}")
+    one_of(field, name, known)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Fault:
     tensor: str | None = None
     """The tensor whose guarded region holds the address, if any."""
     row: int | None = None
-    """The row (all axes but the normalised one, flattened) nearest to the address."""
+    """The row (all axes but that of the rows, flattened) nearest to the address."""
     byte: int | None = None
     """Bytes past the end (positive: 0 is the first byte after it) or before the start (negative) of the storage; None
     inside a tensor so large that only what is near its elements is accessible."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from fuzz.base.case import ITEMSIZE, THREADS, Case, CaseError
 from fuzz.base.memory import contradicts_itself, overlaps_itself
-from oracles.op import Op, Operand
+from oracles.op import AXIS, Op, Operand
 from oracles.ops import OPS
 
 _MOST_THREADS = 64
@@ -22,11 +22,11 @@ def check_case(case: Case) -> None:
     op = OPS[case.op]
     _check_names(op, "inputs", case.inputs, op.inputs)
     _check_names(op, "outputs", case.outputs, op.outputs)
-    grid = case.inputs["x"].layout.shape
+    grid = case.inputs[op.main].layout.shape
     _check_params(op, case.params, len(grid))
     for name, tensor in case.tensors.items():
         kind = "inputs" if name in case.inputs else "outputs"
-        wanted = op.shapes(name, grid, int(case.params["axis"]))
+        wanted = op.shapes(name, grid, int(case.params[AXIS]))
         if tensor.layout.shape not in wanted:
             choice = " or ".join(str(shape) for shape in dict.fromkeys(wanted))
             raise CaseError(f"{kind}.{name}: shape {tensor.layout.shape}, must be {choice}")
@@ -52,16 +52,17 @@ def _check_params(op: Op, params: Mapping[str, float | int], rank: int) -> None:
     unknown = sorted({*params} - {*op.params, THREADS})
     if unknown:
         raise CaseError(f"params.{unknown[0]}: {op.name} has {', '.join(op.params)}")
-    axis, eps, offset = params.get("axis"), params.get("eps"), params.get("offset", 0.0)
+    axis = params.get(AXIS)
     if not isinstance(axis, int) or not 0 <= axis < rank:
-        raise CaseError(f"params.axis: {axis!r} is not an axis of a tensor of rank {rank}")
-    if not isinstance(eps, float) or not (eps >= 0 and _is_float32(eps)):
-        raise CaseError(f"params.eps: {eps!r} is not a finite float32 number of 0 or more")
+        raise CaseError(f"params.{AXIS}: {axis!r} is not an axis of a tensor of rank {rank}")
+    for parameter in op.parameters:
+        value = params.get(parameter.name, parameter.neutral)
+        if not isinstance(value, float) or not (value >= parameter.least and _is_float32(value)):
+            least = "" if parameter.least == -math.inf else f" of {parameter.least:g} or more"
+            raise CaseError(f"params.{parameter.name}: {value!r} is not a finite float32 number{least}")
     threads = params.get(THREADS, 1)
     if not isinstance(threads, int) or not 1 <= threads <= _MOST_THREADS:
         raise CaseError(f"params.{THREADS}: {threads!r} is not an integer from 1 to {_MOST_THREADS}")
-    if not isinstance(offset, float) or not _is_float32(offset):
-        raise CaseError(f"params.offset: {offset!r} is not a finite float32 number")
 
 
 def _is_float32(value: float) -> bool:

@@ -10,6 +10,7 @@ from fuzz.cli import (
     doctor,
     explain_budget,
     gate,
+    header,
     listing,
     nightly,
     options,
@@ -53,6 +54,7 @@ options.add_verbs(
         "calibrate": calibrate.calibrate,
         "selftest": selftest.selftest,
         "doctor": doctor.doctor,
+        "header": header.header,
         "list": listing.list_things,
     },
 )

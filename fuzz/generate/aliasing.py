@@ -59,13 +59,13 @@ def memory_labels(capability: Capability) -> Iterator[str]:
         if (output, source) in capability.able.overlap and may_share(capability, output, source):
             yield _Sharing(output, source, "overlap").label
     for name in _addable(op):
-        if may_share(capability, name, "x"):
-            yield _Sharing(name, "x", "shared").label
+        if may_share(capability, name, op.main):
+            yield _Sharing(name, op.main, "shared").label
 
 
 def _addable(op: Op) -> Iterator[str]:
-    """Inputs that x may be given as a second time."""
-    return (operand.name for operand in op.inputs if op.role(operand.name) == "grid" and operand.name != "x")
+    """Inputs that the first may be given as a second time."""
+    return (operand.name for operand in op.inputs if op.role(operand.name) == "grid" and operand.name != op.main)
 
 
 def _with_shared_memory(case: Case, way: _Sharing, how: int, far: int) -> Case | None:
@@ -90,8 +90,8 @@ def _sharings(case: Case) -> Iterator[_Sharing]:
             yield _Sharing(output, source, "overlap")
     aliased = {output.alias for output in case.outputs.values()}
     for name in _addable(op):
-        if name in case.inputs and name not in aliased and case.inputs[name].dtype == case.inputs["x"].dtype:
-            yield _Sharing(name, "x", "shared")
+        if name in case.inputs and name not in aliased and case.inputs[name].dtype == case.inputs[op.main].dtype:
+            yield _Sharing(name, op.main, "shared")
 
 
 def _shared(draw: Draw, way: _Sharing) -> Draw:

@@ -14,17 +14,16 @@ from itertools import count
 
 import numpy as np
 
-from fuzz.base.case import Case, Origin
+from fuzz.base.case import ITEMSIZE, Case, Origin
 from fuzz.base.draw import GIVEN, Draw, Given, Part, Placement
 from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Stream
 from fuzz.generate.given import given_rows
 from fuzz.generate.realise import realise
-from oracles.op import Role
+from oracles.op import AXIS, Op, Parameter, Role
 from oracles.ops import OPS
 
 _RECIPE = "normal"
-_EPS = float(np.float32(1e-5))
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,15 @@ class Big:
     rows: int
     n: int
     pitch: int | None = None
-    """The elements between rows, in tensors of x's shape; each tensor has a pitch of its own, a few elements more."""
+    """The elements between rows, in grids; each tensor has a pitch of its own, a few elements more."""
     dtype: str = "f32"
-    ops: tuple[str, ...] = tuple(OPS)
-    """The ops that it is for: the oracle of the others would need too much memory."""
+    grids: int | None = None
+    """It is for ops that need no more tensors of its size: the oracle of others would need too much memory."""
+
+    def fits(self, op: Op) -> bool:
+        """Whether it is for that op."""
+        needed = [each for each in op.operands if op.role(each.name) == "grid" and not each.optional]
+        return self.grids is None or len(needed) <= self.grids
 
     def place(self, role: Role, number: int) -> Placement:
         """Where the op's tensor of that number lies."""
@@ -59,7 +63,7 @@ SERIES: tuple[Big, ...] = (
     Big("pitch-2^31", 88, rows=2, n=33, pitch=-(2**31) - 37),
     Big("pitch2^29", 96, rows=2, n=33, pitch=2**29 + 37),  # 2^31 bytes
     Big("pitch2^32", 104, rows=2, n=33, pitch=2**32 + 37),
-    Big("n8388624", 1500, rows=1, n=2**23 + 16, dtype="f16", ops=("rms_norm",)),
+    Big("n8388624", 1500, rows=1, n=2**23 + 16, dtype="f16", grids=2),
 )
 
 
@@ -83,7 +87,7 @@ class Due:
 def series(op: str) -> Iterator[Due]:
     """All big cases of an op: with no optional tensor and with all."""
     numbers = count(1)
-    for place, big in enumerate(big for big in SERIES if op in big.ops):
+    for place, big in enumerate(big for big in SERIES if big.fits(OPS[op])):
         for optional in (False, True) if big.n < 2**20 else (False,):
             yield Due(next(numbers), big, optional, place)
 
@@ -94,20 +98,22 @@ def big_case(big: Big, op_name: str, optional: bool) -> Case:
     wanted = [operand for operand in op.operands if optional or not operand.optional]
     parts = []
     for number, operand in enumerate(wanted):
-        part = Part(
-            operand.name, "f32" if operand.name == "rstd" else big.dtype, big.place(op.role(operand.name), number)
-        )
-        given = (
-            _given(big, op.role(operand.name), part.dtype, stream.child(operand.name)) if operand in op.inputs else None
-        )
+        role, dtype = op.role(operand.name), operand.dtype if operand.dtype in ITEMSIZE else big.dtype
+        part = Part(operand.name, dtype, big.place(role, number))
+        given = _given(big, role, dtype, stream.child(operand.name)) if op.is_input(operand.name) else None
         parts.append(replace(part, recipe=GIVEN, given=given) if given is not None else part)
     origin = Origin(_RECIPE, big.name, labels=(("big", big.name),))
-    params = {"eps": _EPS, "axis": 1}
+    params = {**{each.name: usual(each) for each in op.parameters if each.neutral is None}, AXIS: 1}
     return realise(Draw(op_name, big.n, (big.rows,), params, 0, tuple(parts), structured=False, origin=origin))
 
 
+def usual(parameter: Parameter) -> float:
+    """A value in the middle of those that are drawn: neither the plainest nor the oddest."""
+    return parameter.values[len(parameter.values) // 2]
+
+
 def _given(big: Big, role: Role, dtype: str, stream: Stream) -> Given:
-    """Random values; of rstd, positive ones."""
+    """Random values; of one number for each row, positive ones."""
     rows, n = {"grid": (big.rows, big.n), "columns": (1, big.n), "rows": (big.rows, 1)}[role]
     values = stream.normal(rows * n).reshape(rows, n)
     return given_rows(quantise(np.abs(values) + 0.5 if role == "rows" else values, dtype))

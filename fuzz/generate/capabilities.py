@@ -24,18 +24,30 @@ def presence(capability: Capability, operand: Operand) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def dtype_pairs(capability: Capability, name: str) -> tuple[tuple[str, str], ...]:
-    """The dtypes that a tensor may have, each with that of x."""
-    able = capability.able
-    if name == "x":
+    """The dtypes that a tensor may have, each with that of the first input."""
+    main, able = OPS[capability.op].main, capability.able
+    if name == main:
         return tuple((dtype, dtype) for dtype in able.dtypes)
-    weighted = "weight" in able.optional
     pairs = {
-        (dtype, x): None
-        for x in able.dtypes
-        for weight in (able.dtypes_of("weight", x) if weighted else (None,))
-        for dtype in able.dtypes_of(name, x, weight)
+        (dtype, there[main]): None
+        for first in able.dtypes
+        for there in typings(capability, name, first)
+        for dtype in capability.dtypes_of(name, there)
     }
     return tuple(pairs)
+
+
+def typings(capability: Capability, name: str, main: str) -> list[Mapping[str, str]]:
+    """What the dtype of a tensor may depend on, by name, where the first input has the dtype `main`: that one, and the
+    dtype of the tensor whose dtype it has by default."""
+    op = OPS[capability.op]
+    followed = op.operand(name).dtype
+    alone = {op.main: main}
+    is_tensor = any(operand.name == followed for operand in op.operands)
+    there = presence(capability, op.operand(followed)) if is_tensor else ("no",)
+    found = [{**alone, followed: dtype} for dtype in capability.dtypes_of(followed, alone)] if "yes" in there else []
+    may_lack = "no" in there and not (found and op.operand(name).only_with == followed)
+    return [*found, *([alone] if may_lack else [])]
 
 
 def may_share(capability: Capability, output: str, source: str) -> bool:
@@ -55,19 +67,26 @@ def undeclared(capability: Capability) -> Undeclared:
     """What no case for this kernel can have, since it does not declare it. A bound that it does declare is no part of
     it, such as the longest row."""
     able, op = capability.able, OPS[capability.op]
-    weighted = "weight" in able.optional
-    mixed = [dtype for x in able.dtypes for dtype in able.dtypes_of("weight", x) if dtype != x]
-    stackable = any(operand.stackable for operand in op.operands)
+    there = [each.name for each in op.inputs if "yes" in presence(capability, each)]
+    columns = [name for name in there if op.role(name) == "columns"]
+    of_one_dtype = [name for name in columns if all(own == main for own, main in dtype_pairs(capability, name))]
     found = {
-        "takes": tuple(each.name for each in op.operands if each.optional and each.name not in able.optional),
+        "takes": tuple(name for name in op.optional if name not in able.optional),
         "dtypes": tuple(dtype for dtype in _DTYPES if dtype not in able.dtypes),
-        "mixed": ("a weight of another dtype than x",) if weighted and not mixed else (),
+        "mixed": tuple(f"{name} of another dtype than {op.main}" for name in of_one_dtype),
         "strides": (f"any but {able.strides}",) if able.strides != "any" else (),
         "axis": ("any but the last",) if able.axis != "any" else (),
         "aliases": ("in place",) if not able.aliases else (),
         "overlap": ("an output over an input in part",) if capability.shares_memory and not able.overlap else (),
-        "offset": ("added to the weight",) if weighted and not able.offset else (),
-        "weight_rows": ("a weight of rank 2",) if weighted and stackable and not able.weight_rows else (),
+        "params": tuple(
+            each.name
+            for each in op.parameters
+            if each.neutral is not None and each.name not in (able.params or ())
+            if not each.only_with or each.only_with in there
+        ),
+        "stacked": tuple(
+            f"{name} of rank 2" for name in there if op.operand(name).stackable and name not in able.stacked
+        ),
         "outside": ("invalid input, to be rejected",) if able.outside != "rejects" else (),
     }
     return {field: values for field, values in found.items() if values}
@@ -75,21 +94,22 @@ def undeclared(capability: Capability) -> Undeclared:
 
 def anything(op: str) -> Capability:
     """The capability that takes all that the op allows."""
-    able = _boundless(op, Capabilities(takes=_optional(op), offset=True))
-    return Capability(op, replace(able, weight_rows=any(operand.stackable for operand in OPS[op].operands)))
+    spec = OPS[op]
+    able = _boundless(op, Capabilities(takes=spec.optional, params=tuple(spec.neutral)))
+    return Capability(op, replace(able, stacked=tuple(each.name for each in spec.operands if each.stackable)))
 
 
 def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, ...]:
     """For each kernel that promises to reject what it does not take, a capability of every dtype, axis, shape and
-    layout. Where a kernel's weight has rank 1, also one of nothing more than weights of rank 2, and where it takes no
-    empty tensors, one of nothing else: cases for the first are hardly ever wrong in that alone.
+    layout. Where a kernel takes 'columns' of rank 1 alone, also one of nothing more than such of rank 2, and where it
+    takes no empty tensors, one of nothing else: cases for the first are hardly ever wrong in that alone.
 
-    What such a kernel cannot hear of, such as a weight that it has no argument for, is not invalid: it is impossible.
+    What such a kernel cannot hear of, such as a tensor that it has no argument for, is not invalid: it is impossible.
     """
     strict = [each for each in capabilities if each.able.outside == "rejects"]
     found = [replace(each, able=_boundless(each.op, each.able)) for each in strict]
-    flat = [each for each in strict if "weight" in (each.able.takes or ()) and not each.able.weight_rows]
-    found += [replace(each, able=replace(each.able, weight_rows=True)) for each in flat]
+    flat = [each for each in strict if not {*_flat(each)} <= {*each.able.stacked}]
+    found += [replace(each, able=replace(each.able, stacked=_flat(each))) for each in flat]
     full = [each for each in strict if not each.able.empty]
     found += [replace(each, able=replace(each.able, empty=True, max_n=0)) for each in full]
     return tuple(each for each in dict.fromkeys(found) if each not in capabilities)
@@ -105,8 +125,8 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
         axis="any",
         strides="any",
         aliases=spec.aliases,
-        mixed=tuple((operand.name, _DTYPES) for operand in spec.operands if operand.name != "x"),
-        weight_rows=True,
+        mixed=tuple((operand.name, _DTYPES) for operand in spec.operands if operand.name != spec.main),
+        stacked=tuple(each.name for each in spec.inputs if spec.role(each.name) == "columns"),
         empty=True,
         max_n=None,
         multiple_of=1,
@@ -114,5 +134,8 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
     )
 
 
-def _optional(op: str) -> tuple[str, ...]:
-    return tuple(operand.name for operand in OPS[op].operands if operand.optional)
+def _flat(capability: Capability) -> tuple[str, ...]:
+    """The inputs that it may be given and that have rank 1, unless they are stacked."""
+    op = OPS[capability.op]
+    columns = [each for each in op.inputs if op.role(each.name) == "columns"]
+    return tuple(each.name for each in columns if "yes" in presence(capability, each))

@@ -71,50 +71,51 @@ def length_labels(n: int) -> Labels:
 
 def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
     """What a case visits whose tensors lie so, whatever their values; see `fuzz.generate.space`."""
-    x = draw.part("x")
+    op = OPS[draw.op]
+    main = draw.part(op.main)
     if 0 in (draw.n, draw.rows):  # a kernel has nothing to do, whatever else the case is
-        return ("dtype", x.dtype), ("n", "0") if draw.n == 0 else ("rows", "0")
-    found = [
-        *length_labels(draw.n),
-        *_of_frame(draw.rows, draw.axis, draw.rank, repr(draw.eps), repr(draw.offset)),
-    ]
+        return ("dtype", main.dtype), ("n", "0") if draw.n == 0 else ("rows", "0")
+    found = [*length_labels(draw.n), *_of_frame(draw.rows, draw.axis, draw.rank)]
+    # In words, since 0.0 and -0.0 are equal: whichever came first would name both, and what a search draws next depends
+    # on these labels.
+    found += [(f"{name} value", repr(value)) for name, value in draw.parameters.items()]
     found += _of_presence(draw.op, tuple([part.name for part in draw.parts]))
     alone = True
     for part in draw.parts:
         layout, home = layouts[part.name], part.alias
         alone = alone and home is None
-        alias = home if home is not None and (part.name, home) in OPS[draw.op].aliases else ""
+        alias = home if home is not None and (part.name, home) in op.aliases else ""
         stack = part.stack and ("many" if layout.shape[0] > 1 else "one")
         kind = "" if home is not None else part.place.layout
         alignment = layout.alignment(ITEMSIZE[part.dtype])
-        found += _of_part(part.name, part.dtype, x.dtype, alignment, kind, part.recipe, stack, alias)
+        first = "" if part is main else f"{op.main} {main.dtype}"
+        found += _of_part(part.name, part.dtype, first, alignment, kind, part.recipe, stack, alias)
     if alone:
         found.append(("alias", "none"))
     return tuple(found)
 
 
-def placed_labels(recipe: str, x: Reals) -> Labels:
-    """What rows of x visit by the elements that their recipe places in them, one in each."""
-    return tuple(("x recipe", f"{recipe} {where}") for where in sorted(_positions(recipe, x)))
+def placed_labels(name: str, recipe: str, values: Reals) -> Labels:
+    """What rows of an input visit by the elements that their recipe places in them, one in each."""
+    return tuple((f"{name} recipe", f"{recipe} {where}") for where in sorted(_positions(recipe, values)))
 
 
 @lru_cache(maxsize=1 << 12)
-def _of_frame(rows: int, axis: int, rank: int, eps: str, offset: str) -> Labels:
-    """In words, since 0.0 and -0.0 are equal: whichever came first would name both, and what a search draws next
-    depends on these labels."""
-    return ("rows", str(rows)), ("axis", f"{axis} of rank {rank}"), ("eps", eps), ("offset", offset)
+def _of_frame(rows: int, axis: int, rank: int) -> Labels:
+    return ("rows", str(rows)), ("axis", f"{axis} of rank {rank}")
 
 
 @lru_cache(maxsize=1 << 10)
 def _of_presence(op: str, names: tuple[str, ...]) -> Labels:
-    optional = [operand.name for operand in OPS[op].operands if operand.optional]
-    return tuple((name, "yes" if name in names else "no") for name in optional)
+    return tuple((f"{name} presence", "yes" if name in names else "no") for name in OPS[op].optional)
 
 
 @lru_cache(maxsize=1 << 15)
-def _of_part(name: str, dtype: str, x: str, alignment: int, layout: str, recipe: str, stack: str, alias: str) -> Labels:
-    """What one tensor visits; '' stands for what it does not have."""
-    found = [("dtype", dtype) if name == "x" else (f"{name} dtype", f"{dtype} for x {x}")]
+def _of_part(
+    name: str, dtype: str, first: str, alignment: int, layout: str, recipe: str, stack: str, alias: str
+) -> Labels:
+    """What one tensor visits, beside a first input of that name and dtype; '' stands for what it does not have."""
+    found = [(f"{name} dtype", f"{dtype} for {first}") if first else ("dtype", dtype)]
     found.append((f"{name} alignment {dtype}", str(alignment)))
     found += [
         (f"{name} {what}", value) for what, value in (("layout", layout), ("recipe", recipe), ("stack", stack)) if value
@@ -122,12 +123,12 @@ def _of_part(name: str, dtype: str, x: str, alignment: int, layout: str, recipe:
     return (*found, ("alias", f"{name} in {alias}")) if alias else tuple(found)
 
 
-def _positions(recipe: str, x: Reals) -> set[str]:
+def _positions(recipe: str, values: Reals) -> set[str]:
     """Where in their rows the placed elements lie."""
-    n = x.shape[1]
-    if not x.size:
+    n = values.shape[1]
+    if not values.size:
         return set()
-    found = np.abs(x) >= 16 if recipe == "spike" else ~np.isfinite(x)
+    found = np.abs(values) >= 16 if recipe == "spike" else ~np.isfinite(values)
     columns = found.argmax(axis=1)[found.any(axis=1)]
     body = n - n % 64
     return {"first" if c == 0 else "last" if c == n - 1 else "tail" if c >= body else "body" for c in columns.tolist()}

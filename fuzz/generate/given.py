@@ -27,25 +27,25 @@ def rows_of(given: Given) -> Values:
     return from_bits(given.bits, given.dtype, (given.rows, given.n))
 
 
-def repeated_or_cut(given: Given, rows: int, n: int, *, weight: bool = False) -> Values:
+def repeated_or_cut(given: Given, rows: int, n: int, *, columns: bool = False) -> Values:
     """So many rows and columns of the given ones, over and over where there are fewer.
 
-    One row of a weight is the last one: of a stack whose rows differ, often in that the first one is plain. More rows
+    One row of `columns` is the last one: of a stack whose rows differ, often in that the first one is plain. More rows
     than one that is given are multiples of it: rows that are all alike would tell nothing.
     """
     values = rows_of(given)
     if not rows * n:
         return np.zeros((rows, n), values.dtype)
-    if weight and rows == 1:
+    if columns and rows == 1:
         values = values[-1:]
     if values.shape == (rows, n):
         return values
     tiled = values[np.ix_(np.arange(rows) % len(values), np.arange(n) % given.n)]
-    return tiled.astype(np.float64) * np.arange(1.0, 1 + rows)[:, None] if weight and len(values) == 1 else tiled
+    return tiled.astype(np.float64) * np.arange(1.0, 1 + rows)[:, None] if columns and len(values) == 1 else tiled
 
 
 def made_of(recipe: str, values: Values, dtype: str, stream: Stream) -> Values:
-    """Values of that recipe in place of the given ones, for a case whose x has that dtype."""
+    """Values of that recipe in place of the given ones, for a case whose first input has that dtype."""
     if recipe == GIVEN:
         return values
     with np.errstate(all="ignore"):

@@ -60,9 +60,14 @@ def _ones(spec: RowSpec, stream: Stream) -> Reals:
     return np.ones(spec.size)
 
 
-@recipe("eps 0, mean square a power of four, elements half-way between neighbours in f16 or bf16", structured=True)
+@recipe(
+    "mean square a power of four, elements half-way between neighbours in f16 or bf16, nothing added to squares",
+    structured=True,
+    unscaled=True,
+)
 def _ties(spec: RowSpec, stream: Stream) -> Reals:
-    """y of such a row is x times a power of two: a tie in a narrower output, and in the same dtype with weights 1.5."""
+    """Such a row divided by its root mean square is that row times a power of two: a tie in a narrower output, and
+    times weights of 1.5 in the same dtype."""
     rows, n = spec.rows, spec.n
     bits = stream.child("bits").integers(rows, 0, len(_TIE_BITS) - 1)
     steps = np.ldexp(1.0, np.asarray(_TIE_BITS)[bits])[:, None]
@@ -87,8 +92,8 @@ def _root_below(squares: Reals, dtype: str) -> Reals:
 
 
 _MIXED = (
-    "normal", "zero_rows", "spike", "row_scales", "near_eps", "far_below_eps", "subnormal", "large_mean", "magnitudes",
-    "constant", "near_overflow", "negative_zero_rows", "one_nan", "infinite_rows", "alternating",
+    "normal", "zero_rows", "spike", "row_scales", "near_threshold", "far_below_threshold", "subnormal", "large_mean",
+    "magnitudes", "constant", "near_overflow", "negative_zero_rows", "one_nan", "infinite_rows", "alternating",
 )  # fmt: skip
 _KINDS = 4
 

@@ -1,76 +1,80 @@
-"""What each operand's values are drawn from: recipes for weights, recipes that follow other tensors, the menus."""
+"""What each input's values are drawn from: recipes for factors, recipes that follow other tensors, the menus."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
+from fuzz.generate.scene import LOCAL, Scene, graph_of, is_local
+from oracles.lazy import lazy
+from oracles.op import Op, OpError
 
-WEIGHTS: dict[str, Recipe] = {}
-"""The recipes for weights by name, from the plainest to the oddest."""
+FACTORS: dict[str, Recipe] = {}
+"""The recipes by name for what others are multiplied by, from the plainest to the oddest."""
 
 
-@recipe("another number in each of 251 columns", structured=False, registry=WEIGHTS)
+@recipe("another number in each of 251 columns", structured=False, registry=FACTORS)
 def _distinct(spec: RowSpec, stream: Stream) -> Reals:
     # 8 bits, so that they stay distinct in bf16 too.
     start = int(stream.child("start").integers(1, 0, 250)[0])
     return ((np.arange(spec.size) * 37 + start) % 251 + 1).astype(np.float64) / 64.0
 
 
-@recipe("standard normal", structured=False, registry=WEIGHTS)
+@recipe("standard normal", structured=False, registry=FACTORS)
 def _normal(spec: RowSpec, stream: Stream) -> Reals:
     return stream.child("normal").normal(spec.size)
 
 
-@recipe("normal with zeros of either sign", structured=False, registry=WEIGHTS)
+@recipe("normal with zeros of either sign", structured=False, registry=FACTORS)
 def _some_zero(spec: RowSpec, stream: Stream) -> Reals:
     chosen = stream.child("which").integers(spec.size, 0, 5)
     return np.where(chosen == 0, 0.0, np.where(chosen == 1, -0.0, _normal(spec, stream)))
 
 
-@recipe("negative", structured=False, registry=WEIGHTS)
+@recipe("negative", structured=False, registry=FACTORS)
 def _negative(spec: RowSpec, stream: Stream) -> Reals:
     return -0.125 - stream.child("level").uniform(spec.size)
 
 
-@recipe("15.8125 of either sign: all significant bits of bf16 but one", structured=False, registry=WEIGHTS)
+@recipe("15.8125 of either sign: all significant bits of bf16 but one", structured=False, registry=FACTORS)
 def _fifteen(spec: RowSpec, stream: Stream) -> Reals:
     return 15.8125 * random_signs(spec, stream)
 
 
-@recipe("powers of two times uniform numbers, 2**-10 to 2**10", structured=False, registry=WEIGHTS)
+@recipe("powers of two times uniform numbers, 2**-10 to 2**10", structured=False, registry=FACTORS)
 def _large_and_small(spec: RowSpec, stream: Stream) -> Reals:
     powers = np.ldexp(random_signs(spec, stream), stream.child("power").integers(spec.size, -10, 9))
     return powers * (1.0 + stream.child("level").uniform(spec.size))
 
 
-@recipe("about 2**-20", structured=False, registry=WEIGHTS)
+@recipe("about 2**-20", structured=False, registry=FACTORS)
 def _tiny(spec: RowSpec, stream: Stream) -> Reals:
     return _normal(spec, stream) * 2.0**-20
 
 
-@recipe("ones", structured=False, registry=WEIGHTS)
+@recipe("ones", structured=False, registry=FACTORS)
 def _ones(spec: RowSpec, stream: Stream) -> Reals:
     return np.ones(spec.size)
 
 
-@recipe("1.5: makes rounding ties of odd significands", structured=False, registry=WEIGHTS)
+@recipe("1.5: makes rounding ties of odd significands", structured=False, registry=FACTORS)
 def _three_halves(spec: RowSpec, stream: Stream) -> Reals:
     return 1.5 * random_signs(spec, stream)
 
 
-@recipe("normal with one NaN", structured=False, registry=WEIGHTS)
+@recipe("normal with one NaN", structured=False, registry=FACTORS)
 def _one_nan(spec: RowSpec, stream: Stream) -> Reals:
     return _with_one(spec, stream, math.nan)
 
 
-@recipe("normal with one infinity", structured=False, registry=WEIGHTS)
+@recipe("normal with one infinity", structured=False, registry=FACTORS)
 def _one_inf(spec: RowSpec, stream: Stream) -> Reals:
     return _with_one(spec, stream, math.inf)
 
@@ -82,30 +86,8 @@ def _with_one(spec: RowSpec, stream: Stream, what: float) -> Reals:
     return values
 
 
-@dataclass(frozen=True)
-class Scene:
-    """What is there already: values as float64, grids and the weight as (rows, n) or (n,)."""
-
-    eps: float
-    offset: float
-    values: Mapping[str, Reals]
-
-    @property
-    def rstd(self) -> Reals:
-        """(rows,) reciprocal roots of the rows of x, each within a few float64 ulp."""
-        with np.errstate(all="ignore"):
-            x = self.values["x"]
-            # Scaled by a power of two, so that neither squares nor eps overflow, or underflow where they matter.
-            _, exponent = np.frexp(np.max(np.abs(x), axis=1, initial=math.sqrt(self.eps)))
-            scaled = np.ldexp(x, -exponent[:, None])
-            # accumulate adds strictly in order; the order of reduce differs between versions of NumPy.
-            total = np.add.accumulate(scaled * scaled, axis=1)[:, -1:].sum(axis=1)
-            rstd = 1.0 / np.sqrt(total / max(x.shape[1], 1) + np.ldexp(self.eps, -2 * exponent))
-            found: Reals = np.ldexp(rstd, -exponent)
-            return found
-
-
-Relate = Callable[[Scene, Stream], Reals]
+Relate = Callable[[Scene, str, Stream], Reals]
+"""Draws the values of the input of that name."""
 
 
 @dataclass(frozen=True)
@@ -116,64 +98,55 @@ class Related:
     summary: str
     structured: bool
     fill: Relate
+    last: bool = False
+    """It may depend on every input that has no such recipe."""
 
 
 RELATED: dict[str, Related] = {}
 """The ways to draw values that depend on others', by name."""
 
 
-def _related(summary: str, *, structured: bool) -> Callable[[Relate], Relate]:
+def _related(summary: str, *, structured: bool, last: bool = False) -> Callable[[Relate], Relate]:
     def register(fill: Relate) -> Relate:
         name = fill.__name__.strip("_")
-        RELATED[name] = Related(name, summary, structured, fill)
+        RELATED[name] = Related(name, summary, structured, fill, last)
         return fill
 
     return register
 
 
-@_related("x of the other sign, half of it one part in 2**11 off: the sum cancels", structured=True)
-def _cancelling(scene: Scene, stream: Stream) -> Reals:
-    x = scene.values["x"]
-    off = stream.child("off").integers(x.size, 0, 1).reshape(x.shape)
+@_related("the first input of the other sign, half of it one part in 2**11 off: sums cancel", structured=True)
+def _cancelling(scene: Scene, name: str, stream: Stream) -> Reals:
+    first = scene.values[scene.op.main]
+    off = stream.child("off").integers(first.size, 0, 1).reshape(first.shape)
     with np.errstate(all="ignore"):
-        return -x * (1.0 + off * 2.0**-11)
+        return -first * (1.0 + off * 2.0**-11)
 
 
-@_related("proportional to the normalised row: all of dx cancels but rounding errors and eps", structured=True)
-def _along(scene: Scene, stream: Stream) -> Reals:
-    x, rstd = scene.values["x"], scene.rstd[:, None]
-    size = np.ldexp(1.0, stream.child("size").integers(len(x), -4, 4))[:, None]
-    weight = scene.offset + scene.values["weight"] if "weight" in scene.values else np.ones(1)
+@_related("what the op itself would have found", structured=False, last=True)
+def _true(scene: Scene, name: str, stream: Stream) -> Reals:
+    return np.broadcast_to(scene.local(name), scene.shape(name))
+
+
+@_related("what the op itself would have found, up to one part in 2**9 off", structured=False, last=True)
+def _nearly_true(scene: Scene, name: str, stream: Stream) -> Reals:
+    found = np.broadcast_to(scene.local(name), scene.shape(name))
+    steps = stream.child("step").integers(found.size, -24, -9).reshape(found.shape)
     with np.errstate(all="ignore"):
-        divisor = np.where(np.isfinite(weight) & (weight != 0), weight, 1.0)
-        along = x * rstd * size / divisor
-        return np.where(np.isfinite(along), along, 1.0)
+        return found * (1.0 + np.ldexp(stream.child("sign").normal(found.size).reshape(found.shape) / 5.0, steps))
 
 
-@_related("what the forward pass would have stored", structured=False)
-def _true(scene: Scene, stream: Stream) -> Reals:
-    return scene.rstd
+@_related("any positive number of a moderate size", structured=False, last=True)
+def _unrelated(scene: Scene, name: str, stream: Stream) -> Reals:
+    size = math.prod(scene.shape(name))
+    return np.ldexp(1.0 + stream.child("level").uniform(size), stream.child("power").integers(size, -12, 12))
 
 
-@_related("what the forward pass would have stored, up to one part in 2**9 off", structured=False)
-def _nearly_true(scene: Scene, stream: Stream) -> Reals:
-    rstd = scene.rstd
-    steps = stream.child("step").integers(rstd.size, -24, -9)
-    with np.errstate(all="ignore"):
-        return rstd * (1.0 + np.ldexp(stream.child("sign").normal(rstd.size) / 5.0, steps))
-
-
-@_related("any positive number of a moderate size", structured=False)
-def _unrelated(scene: Scene, stream: Stream) -> Reals:
-    rows = scene.values["x"].shape[0]
-    return np.ldexp(1.0 + stream.child("level").uniform(rows), stream.child("power").integers(rows, -12, 12))
-
-
-LIKE_X = "like x"
-"""The recipe that x has, with values of its own."""
+LIKE_FIRST = "like the first"
+"""The recipe that the first input has, with values of its own."""
 
 PLACED = ("spike", "one_nan", "one_inf")
-"""These recipes place one element per row; where they place it is counted."""
+"""These recipes of the first input place one element per row; where they place it is counted."""
 
 assert hard_recipes.__name__, "imported for the recipes that it registers"
 
@@ -183,29 +156,84 @@ def recipes() -> Mapping[str, Recipe]:
     return RECIPES
 
 
-_OFTEN: Mapping[str, tuple[str, ...]] = {
-    "addend": ("normal", "normal", LIKE_X, LIKE_X, LIKE_X, "cancelling", "zero_rows"),
-    "gradient": ("normal", "normal", "normal", "uniform", "ones", "one_hot", "along", "along"),
-    "rstd": ("true", "true", "true", "true", "true", "nearly_true", "unrelated"),
+@dataclass(frozen=True)
+class Menu:
+    """What an input is drawn from."""
+
+    recipes: Mapping[str, Recipe | Related | None]
+    """By name; None stands for that of the first input."""
+    often: tuple[str, ...]
+    """The recipes that are drawn most of the time; the others are drawn now and then."""
+
+    @lazy
+    def names(self) -> tuple[str, ...]:
+        """The recipes to be visited."""
+        return tuple(self.recipes)
+
+
+_OWN = 2
+"""A recipe of the op's own is drawn as often as so many others that are drawn often."""
+
+
+def _menu(often: Sequence[str], recipes: Mapping[str, Recipe]) -> Menu:
+    known: Mapping[str, Recipe | Related | None] = {**RECIPES, **RELATED, LIKE_FIRST: None}
+    return Menu({**recipes, **{name: known[name] for name in often if name not in recipes}}, tuple(often))
+
+
+MENUS: Mapping[str, Menu] = {
+    "any": _menu(("normal", "normal", LIKE_FIRST, LIKE_FIRST, LIKE_FIRST, "zero_rows"), RECIPES),
+    "addend": _menu(("normal", "normal", LIKE_FIRST, LIKE_FIRST, LIKE_FIRST, "cancelling", "zero_rows"), RECIPES),
+    "gradient": _menu(("normal", "normal", "normal", "uniform", "ones", "one_hot"), RECIPES),
+    "factor": _menu(tuple(FACTORS), FACTORS),
+    LOCAL: _menu(("true", "true", "true", "true", "true", "nearly_true", "unrelated"), {}),
 }
-"""The recipes that are drawn often, by menu; the rest of the menu is drawn now and then."""
-
-MENUS: Mapping[str, tuple[str, ...]] = {
-    "any": tuple(RECIPES),
-    "addend": (*dict.fromkeys((*_OFTEN["addend"], *RECIPES)),),
-    "gradient": (*dict.fromkeys((*_OFTEN["gradient"], *RECIPES)),),
-    "weight": tuple(WEIGHTS),
-    "rstd": tuple(dict.fromkeys(_OFTEN["rstd"])),
-}
-"""The recipes to be visited, by menu."""
+"""What `Operand.values` may name. After the name it may have names of the op's own recipes."""
 
 
-def often(menu: str) -> tuple[str, ...]:
-    """The recipes of a menu that are drawn most of the time."""
-    return _OFTEN.get(menu, MENUS[menu])
+@lru_cache(maxsize=64)
+def menus_of(op: Op) -> Mapping[str, Menu]:
+    """What each input of an op is drawn from. Raises OpError where its `values` say nothing that is known."""
+    return {each.name: _menu_of(op, each.name) for each in op.inputs}
 
 
-def is_structured(name: str, x: str) -> bool:
-    """Whether rows of that recipe have rounding errors that are not random, where x has the recipe `x`."""
-    name = x if name == LIKE_X else name
-    return RECIPES[name].structured if name in RECIPES else RELATED[name].structured
+def _menu_of(op: Op, name: str) -> Menu:
+    menu, *own = op.operand(name).values.split() or [""]
+    if menu not in MENUS:
+        raise OpError(f"{op.name}: {name}: values {menu!r} is not one of {', '.join(MENUS)}")
+    for each in own:
+        if each not in op.recipes:
+            raise OpError(f"{op.name}: {name}: the op has no recipe {each!r} of its own")
+    if is_local(op.operand(name)) and not op.operand(name).optional:
+        raise OpError(f"{op.name}: {name}: values {LOCAL!r} are for an optional input, which the formula finds itself")
+    found, recipes = MENUS[menu], MENUS[menu].recipes
+    if name == op.main:  # it follows from nothing
+        recipes = {each: known for each, known in recipes.items() if isinstance(known, Recipe)}
+        return Menu(recipes, tuple(recipes))
+    recipes = {**recipes, **{each: _own(each, op.recipes[each]) for each in own}}
+    return Menu(recipes, (*found.often, *(each for each in own for _ in range(_OWN))))
+
+
+def check_menus(op: Op) -> None:
+    """Raise OpError where some input's values cannot be drawn, or a parameter has none."""
+    needed = frozenset(each.name for each in op.inputs if not each.optional)
+    menus_of(op)
+    for each in op.inputs:
+        if is_local(each):
+            graph_of(op, needed, frozenset(), each.name)
+    for parameter in op.parameters:
+        if not parameter.values:
+            raise OpError(f"{op.name}: {parameter.name}: write what it is drawn from, values=(...)")
+
+
+def _own(name: str, fill: Callable[[Scene, Stream], Reals]) -> Related:
+    """Whether its rounding errors are random, an op does not say."""
+    summary = (fill.__doc__ or "").split("\n")[0]
+    return Related(name, summary, structured=True, fill=lambda scene, _, stream: fill(scene, stream))
+
+
+def is_structured(op: Op, name: str, recipe: str, first: str) -> bool:
+    """Whether that input's rows have rounding errors that are not random, where the first has the recipe `first`."""
+    menus = menus_of(op)
+    found = menus[name].recipes[recipe] or menus[op.main].recipes[first]
+    assert found is not None, "the first is like no other"
+    return found.structured

@@ -12,16 +12,14 @@ from fuzz.base.draw import Draw, Part, Placement, spread_over
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.capabilities import presence
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
-from fuzz.generate.menus import MENUS, often
-from fuzz.generate.sketch import Sketch, fitting_n
-from oracles.op import Operand, Role
+from fuzz.generate.menus import menus_of
+from fuzz.generate.recipes import Recipe
+from fuzz.generate.sketch import Sketch, fitting_n, free_parameters
+from oracles.op import AXIS, Operand, Role
 from oracles.ops import OPS
 
 Wish = Mapping[str, str]
-"""What is not left to the dice, such as {"weight": "yes", "weight dtype": "f16", "x layout": "padded"}."""
-
-OFFSETS = (0.0, 1.0, 0.5, -1.0)
-"""The offsets that are added to the weight; those other than 0 only where a kernel takes them."""
+"""What is not left to the dice: of a tensor NAME "NAME presence", "NAME dtype", "NAME recipe", ..."""
 
 EVEN = 16
 """Compilers specialise on this: addresses in bytes and distances in elements that it divides allow vectors."""
@@ -29,7 +27,7 @@ EVEN_ONE_IN = 8
 """One draw in this many is even in every tensor, as most real tensors are and hardly any drawn ones would be."""
 
 STACKS = ("one", "many")
-"""The numbers of rows of a weight of rank 2, in words."""
+"""The numbers of rows of what is stacked, in words."""
 
 _STACKS = ("", "", "", *STACKS)
 _GUARDS: tuple[Guard, ...] = ("after", "before")
@@ -90,6 +88,7 @@ class _Choice:
     recipe: str
     stack: str
     alias: str
+    there: str
 
 
 @lru_cache(maxsize=256)
@@ -111,10 +110,20 @@ def _choices(capability: Capability) -> tuple[_Choice, ...]:
                 able.strides != "any",
                 () if is_input else sources,
                 able.alignment if op.role(operand.name) == "grid" else 1,
-                *(f"{name} {what}" for what in ("dtype", "layout", "byte", "recipe", "stack", "alias")),
+                *(f"{name} {what}" for what in ("dtype", "layout", "byte", "recipe", "stack", "alias", "presence")),
             )
         )
     return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def zeroed(capability: Capability, recipe: str) -> tuple[str, ...]:
+    """The parameters that are 0 beside a first input of that recipe."""
+    op = OPS[capability.op]
+    found = menus_of(op)[op.main].recipes.get(recipe)
+    if not isinstance(found, Recipe) or not found.unscaled:
+        return ()
+    return tuple(each.name for each in free_parameters(capability) if each.power and each.least <= 0.0)
 
 
 class _Planner:
@@ -122,8 +131,10 @@ class _Planner:
 
     def __init__(self, sketch: Sketch, wish: Wish, even: bool, dice: Dice) -> None:
         self.sketch, self.wish, self.even, self.dice = sketch, wish, even, dice
-        self.able = sketch.capability.able
+        self.able, self.op = sketch.capability.able, OPS[sketch.capability.op]
         self.parts: dict[str, Part] = {}
+        self.dtypes: dict[str, str] = {}
+        """Those of the parts."""
         self.taken: set[str] = set()
         """The inputs in whose memory an output is."""
         self.gaps: set[int] = set()
@@ -135,18 +146,27 @@ class _Planner:
             if self._is_there(choice):
                 part = self._input(choice) if choice.is_input else self._output(choice)
                 self.parts[part.name] = part
-        offset = float(self.wish.get("offset", self.dice.pick(OFFSETS)))
-        params = {"eps": 0.0 if sketch.recipe == "ties" else sketch.eps, "axis": sketch.axis}
-        if offset and self.able.offset and "weight" in self.parts:
-            params["offset"] = offset
+                self.dtypes[part.name] = part.dtype
         return Draw(
-            op=sketch.capability.op,
+            op=self.op.name,
             n=sketch.n,
             outer=spread_over(sketch.rows, sketch.rank - 1),
-            params=params,
+            params={**self._parameters(), AXIS: sketch.axis},
             seed=sketch.seed,
             parts=tuple(self.parts.values()),
         )
+
+    def _parameters(self) -> dict[str, float]:
+        """Those that are not neutral."""
+        found, zeros = dict[str, float](), zeroed(self.sketch.capability, self.sketch.recipe)
+        for each in self.op.parameters:
+            value = self.sketch.parameters.get(each.name, each.values[0] if each.neutral is None else each.neutral)
+            if each.name in zeros:
+                value = 0.0
+            idle = each.only_with and each.only_with not in self.parts
+            if each.neutral is None or (value != each.neutral and not idle):
+                found[each.name] = value
+        return found
 
     def _is_there(self, choice: _Choice) -> bool:
         if len(choice.presence) > 1:
@@ -155,16 +175,15 @@ class _Planner:
                 return False
             if choice.role == "rows" and not choice.is_input and self.sketch.n == 0:
                 return False  # what the mean of nothing is, nobody promises
-            wished = self.wish.get(operand.name)
+            wished = self.wish.get(choice.there)
             return not self.dice.one_in(3) if wished is None else wished == "yes"
         return choice.presence[0] == "yes"
 
     def _input(self, choice: _Choice) -> Part:
         name, dtype = choice.operand.name, self._dtype(choice)
         stack = ""
-        if choice.operand.values == "weight":
-            stack = self.dice.pick(_STACKS)
-            stack = self.wish.get(choice.stack, stack) if self.able.weight_rows else ""
+        if name in self.able.stacked:
+            stack = self.wish.get(choice.stack, self.dice.pick(_STACKS))
         return Part(name, dtype, self._place(choice, dtype), self._recipe(choice), stack=stack)
 
     def _output(self, choice: _Choice) -> Part:
@@ -179,15 +198,14 @@ class _Planner:
         wished = self.wish.get(choice.dtype)
         if wished is not None:
             return wished
-        if choice.operand.name == "x":
+        if choice.operand.name == self.op.main:
             # Twice as often what most kernels take.
             dtypes = self.able.dtypes
             return self.dice.pick((*dtypes, "f32") if "f32" in dtypes else dtypes)
         return self.dice.pick(self._allowed(choice.operand.name))
 
     def _allowed(self, name: str) -> tuple[str, ...]:
-        weight = self.parts["weight"].dtype if "weight" in self.parts else None
-        return self.sketch.capability.dtypes_of(name, self.parts["x"].dtype, weight)
+        return self.sketch.capability.dtypes_of(name, self.dtypes)
 
     def _alias(self, choice: _Choice) -> str | None:
         """The input in whose memory the output is, where that is allowed, possible and so decided."""
@@ -209,13 +227,13 @@ class _Planner:
         return self.dice.pick(sources) if self.dice.one_in(4) else None
 
     def _recipe(self, choice: _Choice) -> str:
-        menu = choice.operand.values
-        if menu == "any":
+        if choice.operand.name == self.op.main:
             return self.sketch.recipe
         wished = self.wish.get(choice.recipe)
         if wished is not None:
             return wished
-        return self.dice.pick(MENUS[menu] if self.dice.one_in(4) else often(menu))
+        menu = menus_of(self.op)[choice.operand.name]
+        return self.dice.pick(menu.names if self.dice.one_in(4) else menu.often)
 
     def _place(self, choice: _Choice, dtype: str) -> Placement:
         """Where a tensor goes. No two share the gap between their rows."""

@@ -1,7 +1,7 @@
 """From a draw to its bit-exact case, and back: the one place that makes a case.
 
-What a weight of rank 2, tensors that share memory, eps, the offset and the axis mean for a case's tensors is known
-here alone; whoever wants another case edits a draw.
+What stacked tensors, tensors that share memory, parameters and the axis mean for a case's tensors is known here
+alone; whoever wants another case edits a draw.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ def _case(drawn: Laid, contents: Contents) -> Case:
 
 
 def _origin(drawn: Laid, contents: Contents) -> Origin:
-    x, labels = drawn.draw.part("x"), drawn.labels
-    if x.recipe in PLACED:
-        labels = (*labels, *placed_labels(x.recipe, contents.rows("x")))
-    return Origin(x.recipe, x.place.layout, drawn.draw.seed, drawn.number, labels, drawn.shard)
+    first, labels = drawn.draw.part(contents.op.main), drawn.labels
+    if first.recipe in PLACED:
+        labels = (*labels, *placed_labels(first.name, first.recipe, contents.rows(first.name)))
+    return Origin(first.recipe, first.place.layout, drawn.draw.seed, drawn.number, labels, drawn.shard)
 
 
 def draw_of(case: Case) -> Draw:
@@ -155,12 +155,14 @@ def _is_structured(draw: Draw, op: Op, layouts: Mapping[str, Layout]) -> bool:
 
     Grids of different dtypes count as well: where one of them is zero, the sums are of numbers as coarse as the other.
     """
-    x = draw.part("x")
+    first = draw.part(op.main)
     if draw.structured is not None:
-        if x.recipe in RANDOM:  # but equal rows do not round at random to one another
+        if first.recipe in RANDOM:  # but equal rows do not round at random to one another
             return any(part.alias is not None for part in draw.parts if part.given)
         # Rows longer than the given ones repeat them.
-        return draw.structured or x.recipe != GIVEN or (x.given is not None and draw.n > x.given.n)
+        return draw.structured or first.recipe != GIVEN or (first.given is not None and draw.n > first.given.n)
     grids = [part for part in draw.parts if part.recipe and op.role(part.name) == "grid"]
     flat = any(layouts[part.name].strides[draw.axis] == 0 for part in grids)
-    return flat or len({part.dtype for part in grids}) > 1 or any(is_structured(p.recipe, x.recipe) for p in grids)
+    if flat or len({part.dtype for part in grids}) > 1:
+        return True
+    return any(is_structured(op, part.name, part.recipe, first.recipe) for part in grids)

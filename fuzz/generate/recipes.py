@@ -25,7 +25,8 @@ class RowSpec:
     rows: int
     n: int
     dtype: str
-    eps: float
+    threshold: float = 0.0
+    """A number that the op compares mean squares with: a parameter that is added to them; 0 where it has none."""
 
     @property
     def size(self) -> int:
@@ -80,6 +81,8 @@ class Recipe:
     summary: str
     structured: bool
     fill: Fill
+    unscaled: bool = False
+    """Parameters that scale with the inputs are 0 beside such a first input."""
 
     def draw(self, spec: RowSpec, stream: Stream) -> NDArray[np.generic]:
         """Values of shape (rows, n) in the storage dtype; rounded to nearest even, finite values kept finite."""
@@ -101,12 +104,14 @@ RECIPES: dict[str, Recipe] = {}
 """The recipes for rows by name, those of this module first; see `fuzz.generate.menus.recipes`."""
 
 
-def recipe(summary: str, *, structured: bool, registry: dict[str, Recipe] = RECIPES) -> Callable[[Fill], Fill]:
+def recipe(
+    summary: str, *, structured: bool, unscaled: bool = False, registry: dict[str, Recipe] = RECIPES
+) -> Callable[[Fill], Fill]:
     """Register a function under its own name without underscores at its ends."""
 
     def register(fill: Fill) -> Fill:
         name = fill.__name__.strip("_")
-        registry[name] = Recipe(name, summary, structured, fill)
+        registry[name] = Recipe(name, summary, structured, fill, unscaled)
         return fill
 
     return register
@@ -206,16 +211,16 @@ def _zero_rows(spec: RowSpec, stream: Stream) -> Reals:
     return normal(spec, stream) * repeated(factor, spec)
 
 
-@recipe("mean square between eps/100 and 100 eps", structured=False)
-def _near_eps(spec: RowSpec, stream: Stream) -> Reals:
+@recipe("mean square between 1/100 and 100 times a parameter that is added to it (1e-6 without)", structured=False)
+def _near_threshold(spec: RowSpec, stream: Stream) -> Reals:
     steps = stream.child("ratio").integers(spec.rows, -7, 7)  # powers of two, so that no library pow is involved
-    return _with_mean_square(spec, stream, np.ldexp(spec.eps or 1e-6, steps))
+    return _with_mean_square(spec, stream, np.ldexp(spec.threshold or 1e-6, steps))
 
 
-@recipe("mean square a million times below eps, and less", structured=False)
-def _far_below_eps(spec: RowSpec, stream: Stream) -> Reals:
+@recipe("mean square a million times below a parameter that is added to it, and less", structured=False)
+def _far_below_threshold(spec: RowSpec, stream: Stream) -> Reals:
     steps = stream.child("ratio").integers(spec.rows, -40, -20)
-    return _with_mean_square(spec, stream, np.ldexp(spec.eps or 1e-6, steps))
+    return _with_mean_square(spec, stream, np.ldexp(spec.threshold or 1e-6, steps))
 
 
 @recipe("subnormal numbers and the smallest normal ones", structured=False)

@@ -10,17 +10,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
 
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case, CaseError
-from fuzz.base.draw import EPS, Draw, Part
+from fuzz.base.draw import Draw, Part
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.layouts import OVERLAPPING
-from fuzz.generate.menus import MENUS
-from fuzz.generate.plan import OFFSETS, layouts_of
+from fuzz.generate.menus import menus_of
+from fuzz.generate.plan import layouts_of
 from fuzz.generate.realise import Laid, cases_of, laid
-from fuzz.generate.sketch import LARGEST_CASE, fitting_n
+from fuzz.generate.sketch import LARGEST_CASE, fitting_n, free_parameters
+from oracles.op import Parameter
 from oracles.ops import OPS
 
 RELATIVES = 2
@@ -33,10 +35,20 @@ Vary = Callable[[Draw, Capability, Dice], Draw | None]
 """A function that makes a relative that differs in one thing; it returns None where the kernel takes no other."""
 
 
-def _offset(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
-    if not capability.able.offset or all(part.name != "weight" for part in draw.parts):
-        return None
-    return draw.with_params(offset=dice.pick([offset for offset in OFFSETS if offset != draw.offset]))
+def _parameter(parameter: Parameter) -> Vary:
+    """Another value of that parameter."""
+
+    def vary(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
+        others = [value for value in parameter.values if value != draw.parameters[parameter.name]]
+        if not others or not _means_something(parameter, draw):
+            return None
+        return draw.with_params(**{parameter.name: dice.pick(others)})
+
+    return vary
+
+
+def _means_something(parameter: Parameter, draw: Draw) -> bool:
+    return not parameter.only_with or any(part.name == parameter.only_with for part in draw.parts)
 
 
 def _n(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
@@ -47,19 +59,20 @@ def _n(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
 
 
 def _dtype(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
-    """Another dtype of x; the other tensors follow where they must."""
-    able, before = capability.able, draw.part("x").dtype
-    others = [dtype for dtype in able.dtypes if dtype != before]
+    """Another dtype of the first input; the other tensors follow where they must."""
+    main = OPS[draw.op].main
+    before = draw.part(main).dtype
+    others = [dtype for dtype in capability.able.dtypes if dtype != before]
     if not others:
         return None
-    x, parts = dice.pick(others), dict[str, Part]()
+    first, parts = dice.pick(others), dict[str, Part]()
     for part in draw.parts:
-        weight = parts["weight"].dtype if "weight" in parts else None
-        allowed = (x,) if part.name == "x" else able.dtypes_of(part.name, x, weight)
+        there = {each.name: each.dtype for each in parts.values()}
+        allowed = (first,) if part.name == main else capability.dtypes_of(part.name, there)
         if part.alias is not None:
             dtype = parts[part.alias].dtype
-        elif part.dtype == before and x in allowed:
-            dtype = x
+        elif part.dtype == before and first in allowed:
+            dtype = first
         else:
             dtype = part.dtype if part.dtype in allowed else allowed[0]
         parts[part.name] = replace(part, dtype=dtype)
@@ -79,17 +92,20 @@ def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     return draw.with_parts(*(replace(each, place=place) for each in draw.parts if each.name in moved))
 
 
-VARIED: Mapping[str, Vary] = {
-    "eps": lambda draw, capability, dice: draw.with_params(eps=dice.pick([eps for eps in EPS if eps != draw.eps])),
+_VARIED: Mapping[str, Vary] = {
     "n": _n,
     "dtype": _dtype,
     "layout": _layout,
     "values": lambda draw, capability, dice: replace(
         draw, seed=Stream(draw.seed).child(f"other values {dice.below(2**32)}").key
     ),
-    "offset": _offset,
 }
-"""What the relatives in a sequence vary, in turn."""
+
+
+@lru_cache(maxsize=256)
+def varied(capability: Capability) -> Mapping[str, Vary]:
+    """What the relatives in a sequence vary, in turn: each parameter, then all else."""
+    return {**{f"{each.name} value": _parameter(each) for each in free_parameters(capability)}, **_VARIED}
 
 
 def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
@@ -97,7 +113,7 @@ def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
 
     What is kept from one call to the next shows between the first two, or between the last two, as the thing's turn is.
     """
-    names = list(VARIED)
+    names = list(varied(capability))
     # The same thing comes first at one turn and last at another: state may pass in one direction only.
     start = turn * RELATIVES + turn * RELATIVES // len(names)
     orders = [[*names[at % len(names) :], *names[: at % len(names)]] for at in range(start, start + RELATIVES)]
@@ -125,10 +141,10 @@ def _varied(draw: Draw, capability: Capability, name: str, turn: int) -> Iterato
     """Draws that differ in that one thing."""
     dice = Dice(Stream(draw.seed).child(f"{turn} {name}"))
     for _ in range(_TRIES):
-        varied = VARIED[name](draw, capability, dice)
-        if varied is not None:
+        changed = varied(capability)[name](draw, capability, dice)
+        if changed is not None:
             with contextlib.suppress(CaseError):  # the change may contradict the rest of the draw
-                yield laid(varied)
+                yield laid(changed)
 
 
 Change = Callable[[Draw, Capability, Dice], Draw]
@@ -166,7 +182,15 @@ def _near(draw: Draw, capability: Capability, dice: Dice) -> Draw:
 def _recipe(draw: Draw, capability: Capability, dice: Dice) -> Draw:
     """Another recipe for one of the inputs."""
     part = dice.pick([part for part in draw.parts if part.recipe])
-    return draw.with_parts(replace(part, recipe=dice.pick(MENUS[OPS[draw.op].operand(part.name).values])))
+    return draw.with_parts(replace(part, recipe=dice.pick(menus_of(OPS[draw.op])[part.name].names)))
+
+
+def _other_parameter(draw: Draw, capability: Capability, dice: Dice) -> Draw:
+    free = [each for each in free_parameters(capability) if _means_something(each, draw)]
+    if not free:
+        return draw
+    parameter = dice.pick(free)
+    return draw.with_params(**{parameter.name: dice.pick(parameter.values)})
 
 
 def _less(draw: Draw, capability: Capability, dice: Dice) -> Draw:
@@ -174,10 +198,7 @@ def _less(draw: Draw, capability: Capability, dice: Dice) -> Draw:
     op = OPS[draw.op]
     relied = {op.operand(part.name).only_with for part in draw.parts} | {part.alias for part in draw.parts}
     free = [p.name for p in draw.parts if p.recipe and op.operand(p.name).optional and p.name not in relied]
-    if not free:
-        return draw
-    dropped = dice.pick(free)
-    return draw.without(dropped).with_params(**({"offset": 0.0} if dropped == "weight" else {}))
+    return draw.without(dice.pick(free)) if free else draw
 
 
 CHANGES: Mapping[str, Change] = {
@@ -190,7 +211,7 @@ CHANGES: Mapping[str, Change] = {
     "more_rows": lambda draw, capability, dice: (
         draw if draw.rank == 1 else _resized(draw, draw.rows * dice.pick([2, 4, 8]))
     ),
-    "eps": lambda draw, capability, dice: draw.with_params(eps=dice.pick(EPS)),
+    "parameter": _other_parameter,
     "recipe": _recipe,
     "less": _less,
 }

@@ -15,8 +15,11 @@ from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.base.stream import Stream
 from fuzz.generate.big import Due, big_case, series
 from fuzz.generate.capabilities import anything
+from fuzz.generate.menus import check_menus
 from fuzz.generate.realise import cases_of, laid
 from fuzz.generate.turn import BATCH, Made, Place, TurnMaker
+from oracles.op import OpError
+from oracles.ops import OPS
 
 SHARDS = 64
 """A search has so many shards, whatever the number of processes that take their turns."""
@@ -41,10 +44,15 @@ class Search:
     """The search of one op: what its turns are for, and their cases.
 
     The same op, seed and declarations of kernels give the same cases, whichever kernels really run and whatever was
-    judged. Cases are within what the kernels of that op take; without any, within all that the op allows.
+    judged. Cases are within what the kernels of that op take; without any, within all that the op allows. An op whose
+    inputs cannot be drawn is a UsageError.
     """
 
     def __init__(self, op: str, seed: int, kernels: Iterable[Kernel] = (), *, sequences: bool = True) -> None:
+        try:
+            check_menus(OPS[op])
+        except OpError as error:
+            raise UsageError(str(error)) from error
         self.op, self.seed, self.sequences = op, seed, sequences
         self.capabilities = capabilities_of(kernels, op) or (anything(op),)
         """Equal ones once, in the order of the kernels."""

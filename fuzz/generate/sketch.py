@@ -3,7 +3,7 @@ follows from a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fuzz.base.capability import Capability
-from fuzz.base.draw import EPS
 from fuzz.base.stream import Dice, Stream
-from fuzz.generate.menus import recipes
+from fuzz.generate.menus import menus_of
+from oracles.op import Parameter
+from oracles.ops import OPS
 
 Below = Callable[[int], int]
 """Draws a number from 0 to below the given one."""
@@ -81,7 +82,6 @@ _LARGEST_CAPACITY = 2**17
 _AT_LIMIT_ONE_IN = 64
 """One case in this many is as long as its kernel takes."""
 _RANKS = (2, 2, 2, 1, 3, 3, 4, 5)
-_NAMES = tuple(recipes())
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,10 @@ class Sketch:
     axis: int
     odd: bool
     """Whether the input goes where only stride-aware kernels can follow."""
-    eps: float
+    parameters: Mapping[str, float]
+    """The value of each parameter of which the kernel takes more than the neutral one."""
     recipe: str
-    """The recipe of x."""
+    """The recipe of the first input."""
     seed: int
 
 
@@ -115,10 +116,23 @@ def sketched(capability: Capability, below: Below) -> Sketch:
         rank=rank,
         axis=below(rank) if odd and capability.able.axis == "any" else rank - 1,
         odd=odd,
-        eps=EPS[below(len(EPS))],
-        recipe=_NAMES[below(len(_NAMES))],
+        parameters={each.name: each.values[below(len(each.values))] for each in free_parameters(capability)},
+        recipe=first_recipes(capability.op)[below(len(first_recipes(capability.op)))],
         seed=below(2**64),
     )
+
+
+@lru_cache(maxsize=256)
+def free_parameters(capability: Capability) -> tuple[Parameter, ...]:
+    """Those of which a kernel takes more than the neutral value."""
+    taken = capability.able.params or ()
+    return tuple(each for each in OPS[capability.op].parameters if each.neutral is None or each.name in taken)
+
+
+@lru_cache(maxsize=256)
+def first_recipes(op: str) -> tuple[str, ...]:
+    """The names of the recipes for the first input."""
+    return tuple(menus_of(OPS[op])[OPS[op].main].recipes)
 
 
 def simplest(capability: Capability, dice: Dice) -> Sketch:
@@ -196,7 +210,7 @@ def fitting_n(capability: Capability, n: int) -> int:
 
 
 def near(sketch: Sketch, dice: Dice) -> Sketch:
-    """A relative of a sketch: its own row length nearby, so with another tail, recipe, eps and seed."""
+    """A relative of a sketch: its own row length nearby, so with another tail, recipe, parameters and seed."""
     n = max(1, sketch.n + (dice.below(33) - 16) * sketch.capability.able.multiple_of)
     return Sketch(
         sketch.capability,
@@ -205,8 +219,8 @@ def near(sketch: Sketch, dice: Dice) -> Sketch:
         sketch.rank,
         sketch.axis,
         sketch.odd,
-        dice.pick(EPS),
-        dice.pick(_NAMES),
+        {each.name: dice.pick(each.values) for each in free_parameters(sketch.capability)},
+        dice.pick(first_recipes(sketch.capability.op)),
         dice.below(2**64),
     )
 

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE, ITEMSIZE
-from fuzz.base.draw import EPS
 from fuzz.generate.aliasing import memory_labels
 from fuzz.generate.capabilities import dtype_pairs, may_share, presence
 from fuzz.generate.coverage import POSITIONS, Label
-from fuzz.generate.menus import MENUS, PLACED
-from fuzz.generate.plan import OFFSETS, STACKS, layouts_of
-from fuzz.generate.sketch import BLOCKS, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS
-from oracles.op import Operand
+from fuzz.generate.menus import PLACED, menus_of
+from fuzz.generate.plan import STACKS, layouts_of
+from fuzz.generate.sketch import BLOCKS, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS, free_parameters
+from oracles.op import Operand, Parameter
 from oracles.ops import OPS
 
 _ROWS = (0, 1, 2, 17, *MANY_ROWS)
@@ -36,7 +35,7 @@ def _labels(capability: Capability) -> Iterator[Label]:
     yield from (("dtype", dtype) for dtype in able.dtypes)
     for operand in op.operands:
         if operand.optional:
-            yield from ((operand.name, value) for value in presence(capability, operand))
+            yield from ((f"{operand.name} presence", value) for value in presence(capability, operand))
     yield from (("n", str(n)) for n in (*range(SWEPT_ROWS + 1), *THRESHOLDS) if _takes_n(capability, n))
     for block in BLOCKS:
         yield from ((f"tail of {block}", str(residue)) for residue in _tails(capability, block))
@@ -44,8 +43,8 @@ def _labels(capability: Capability) -> Iterator[Label]:
     yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or able.empty))
     axes = [(axis, rank) for rank in range(1, 6) for axis in range(rank) if able.axis == "any" or axis == rank - 1]
     yield from (("axis", f"{axis} of rank {rank}") for axis, rank in axes)
-    yield from (("eps", repr(eps)) for eps in EPS)
-    yield from (("offset", repr(offset)) for offset in OFFSETS if not offset or able.offset)
+    for parameter in op.parameters:
+        yield from ((f"{parameter.name} value", repr(value)) for value in _values_of(capability, parameter))
     yield "alias", "none"
     for output, source in op.aliases:
         if (output, source) in able.aliases and may_share(capability, output, source):
@@ -55,7 +54,17 @@ def _labels(capability: Capability) -> Iterator[Label]:
         if "yes" in presence(capability, operand):
             yield from _of_tensor(capability, operand)
     where_placed = [where for where in POSITIONS if where != "tail" or any(_tails(capability, 64))]
-    yield from (("x recipe", f"{name} {where}") for name in PLACED for where in where_placed)
+    placed = [name for name in PLACED if name in menus_of(op)[op.main].recipes]
+    yield from ((f"{op.main} recipe", f"{name} {where}") for name in placed for where in where_placed)
+
+
+def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...]:
+    """Those that cases of that capability may have."""
+    idle = parameter.only_with and presence(capability, OPS[capability.op].operand(parameter.only_with)) == ("no",)
+    neutral = () if parameter.neutral is None else (parameter.neutral,)
+    if parameter not in free_parameters(capability) or (idle and neutral):
+        return neutral
+    return tuple(dict.fromkeys((*neutral, *parameter.values)))
 
 
 def _tails(capability: Capability, block: int) -> tuple[int, ...]:
@@ -72,21 +81,21 @@ def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
     role, is_input = op.role(name), op.is_input(name)
     yield from ((f"{name} layout", layout) for layout in layouts_of(capability, role, is_input))
     pairs = dtype_pairs(capability, name)
-    if name != "x":
-        yield from ((f"{name} dtype", f"{dtype} for x {x}") for dtype, x in pairs)
+    if name != op.main:
+        yield from ((f"{name} dtype", f"{dtype} for {op.main} {main}") for dtype, main in pairs)
     step = capability.able.alignment if role == "grid" else 1
     for dtype in dict.fromkeys(dtype for dtype, _ in pairs):
         bytes_ = range(0, CACHE_LINE, max(ITEMSIZE[dtype], step))
         yield from ((f"{name} alignment {dtype}", str(byte)) for byte in bytes_)
-    if operand.stackable and capability.able.weight_rows:
+    if name in capability.able.stacked:
         yield from ((f"{name} stack", stack) for stack in STACKS)
     if is_input:
-        yield from ((f"{name} recipe", recipe) for recipe in MENUS[operand.values])
+        yield from ((f"{name} recipe", recipe) for recipe in menus_of(op)[name].names)
 
 
 def _takes_n(capability: Capability, n: int) -> bool:
     op = OPS[capability.op]
     of_rows = {operand.name for operand in op.outputs if op.role(operand.name) == "rows"}
     if n == 0 and (of_rows & {*capability.able.needs} or not capability.able.empty):
-        return False  # of rstd: what the mean of nothing is, nobody promises
+        return False  # what the mean of nothing is, nobody promises
     return n % capability.able.multiple_of == 0 and (capability.able.max_n is None or n <= capability.able.max_n)

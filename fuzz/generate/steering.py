@@ -8,15 +8,26 @@ from dataclasses import replace
 from fuzz.base.capability import SMALL, Capability
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice
-from fuzz.generate.capabilities import dtype_pairs
+from fuzz.generate.capabilities import dtype_pairs, typings
 from fuzz.generate.coverage import Label
 from fuzz.generate.gaps import ALONE, Gaps
-from fuzz.generate.plan import plan
-from fuzz.generate.sketch import ENOUGH_ROWS, LARGEST_CASE, MANY_ROWS, SHORT, USUAL_CASE, Sketch, fitting_n
+from fuzz.generate.plan import plan, zeroed
+from fuzz.generate.sketch import (
+    ENOUGH_ROWS,
+    LARGEST_CASE,
+    MANY_ROWS,
+    SHORT,
+    USUAL_CASE,
+    Sketch,
+    first_recipes,
+    fitting_n,
+)
+from oracles.op import Op
 from oracles.ops import OPS
 
 Wish = dict[str, str]
-"""What a coverage gap asks for: what `fuzz.generate.plan.Wish` knows, and "n", "rows", "axis" and "eps"."""
+"""What a coverage gap asks for: what `fuzz.generate.plan.Wish` knows, and "n", "rows", "axis" and "NAME value" of
+parameters."""
 
 _LONG = 300
 """A row need not have more elements than this for a coverage gap's sake."""
@@ -71,7 +82,9 @@ def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
 
 
 def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> Sketch:
-    """The sketch with the size, axis, eps and recipe of x that are wished for; as plain as can be where none is."""
+    """The sketch with the size, axis, parameters and recipe of the first input that are wished for; as plain as can be
+    where none is."""
+    op = OPS[capability.op]
     axis, rank = (int(part) for part in wish.get("axis", "1 of rank 2").split(" of rank "))
     few = "rows" in wish or any(key.endswith(" layout") for key in wish)
     # Longer rows count for nothing but their length, see `fuzz.base.capability.SMALL`: such a gap would stay open.
@@ -79,7 +92,10 @@ def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> 
     n = int(wish["n"]) if "n" in wish else fitting_n(capability, max(2, min(sketch.n, longest)))
     enough = ENOUGH_ROWS if n <= USUAL_CASE else 1
     rows = max(1, min(sketch.rows, _ROWS, max(enough, USUAL_CASE // max(n, 1))))
-    recipe = wish.get("x recipe", sketch.recipe)
+    wished = {name: float(value) for kind, value in wish.items() if (name := _parameter(op, kind)) is not None}
+    recipe = wish.get(f"{op.main} recipe", sketch.recipe)
+    if any(wished.get(name) for name in zeroed(capability, recipe)):
+        recipe = next(name for name in first_recipes(op.name) if not zeroed(capability, name))
     return replace(
         sketch,
         capability=capability,
@@ -88,14 +104,20 @@ def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> 
         rows=int(wish["rows"]) if "rows" in wish else 1 if rank == 1 else rows,
         rank=rank,
         axis=axis,
-        eps=float(wish["eps"]) if "eps" in wish else sketch.eps,
-        recipe="normal" if recipe == "ties" and "x recipe" not in wish and "eps" in wish else recipe,
+        parameters={**sketch.parameters, **wished},
+        recipe=recipe,
     )
+
+
+def _parameter(op: Op, kind: str) -> str | None:
+    """The name of the parameter that labels of a kind are about."""
+    name, _, what = kind.partition(" ")
+    return name if what == "value" and name in op.params else None
 
 
 def _asked(capability: Capability, gaps: Gaps, gap: Label, wish: Mapping[str, str], turn: int) -> Wish | None:
     """What the coverage gap asks for, besides what is already wished for; None where no wish can fill it."""
-    kind, value = gap
+    (kind, value), op = gap, OPS[capability.op]
     if kind.startswith("tail of "):
         return _with_tail(capability, gaps, int(kind.removeprefix("tail of ")), int(value), wish, turn)
     if kind in ("n", "rows", "axis"):
@@ -104,14 +126,12 @@ def _asked(capability: Capability, gaps: Gaps, gap: Label, wish: Mapping[str, st
         if kind == "rows" and int(value) in MANY_ROWS and "n" not in wish:
             return {kind: value, "n": str(fitting_n(capability, 1 + turn % SHORT))}
         return {kind: value, **({"rows": "1"} if value.endswith("rank 1") else {})}
-    if kind == "eps":
-        return {"eps": value}
-    if kind == "x recipe":
+    if (name := _parameter(op, kind)) is not None:
+        return {kind: value, **_there(op, op.parameter(name).only_with)}
+    if kind == f"{op.main} recipe":
         return _with_recipe(capability, value, wish, turn)
     if kind == "dtype":
-        return {"x dtype": value}
-    if kind == "offset":
-        return {"weight": "yes", "offset": value}
+        return {f"{op.main} dtype": value}
     if kind == "alias":
         return _shared(capability, value, turn)
     if kind == ALONE:
@@ -133,12 +153,15 @@ def _with_tail(
 
 
 def _with_recipe(capability: Capability, value: str, wish: Mapping[str, str], turn: int) -> Wish:
-    """x of a recipe. Where it has to place something in the tail, in rows that have one, of all positions."""
+    """The first input of a recipe. Where it has to place something in the tail, in rows that have one, of all
+    positions."""
+    op = OPS[capability.op]
     name, *position = value.split()
-    wish_for_x = {"x recipe": name, **({"eps": "0.0"} if name == "ties" else {})}
+    zeros = {f"{each} value": repr(0.0) for each in zeroed(capability, name)}
+    asked = {f"{op.main} recipe": name, **zeros}
     if not position or int(wish.get("n", "0")) % 64 > 1:
-        return wish_for_x
-    return {**wish_for_x, "n": str(fitting_n(capability, 66 + turn % 62))}
+        return asked
+    return {**asked, "n": str(fitting_n(capability, 66 + turn % 62))}
 
 
 def _of_tensor(capability: Capability, kind: str, value: str, wish: Mapping[str, str], turn: int) -> Wish | None:
@@ -148,10 +171,10 @@ def _of_tensor(capability: Capability, kind: str, value: str, wish: Mapping[str,
     if name not in {operand.name for operand in op.operands}:
         return None
     operand = op.operand(name)
-    asked = {name: value} if not what else {name: "yes"}
-    if asked[name] == "yes" and operand.only_with:
-        asked[operand.only_with] = "yes"
-    if operand in op.outputs and what:
+    if what == "presence":
+        return _there(op, name) if value == "yes" else {kind: value}
+    asked = _there(op, name)
+    if operand in op.outputs:
         asked[f"{name} alias"] = "none"  # in the memory of an input it has that one's dtype and layout
     if what == "recipe":
         return {**asked, kind: value}
@@ -162,25 +185,40 @@ def _of_tensor(capability: Capability, kind: str, value: str, wish: Mapping[str,
         grid = {} if op.role(operand.name) == "columns" and what == "layout" else several
         return {**asked, **grid, kind: value}
     if what == "dtype":
-        dtype, x = value.split(" for x ")
-        return {**asked, **_typed(capability, name, dtype, x, wish)}
+        dtype, main = value.split(f" for {op.main} ")
+        return {**asked, **_typed(capability, name, dtype, main, wish)}
     if what.startswith("alignment "):
         dtype = what.removeprefix("alignment ")
-        fitting = [x for d, x in dtype_pairs(capability, name) if d == dtype]
-        x = wish["x dtype"] if wish.get("x dtype") in fitting else fitting[turn % len(fitting)]
-        typed = _typed(capability, name, dtype, x, wish)
+        fitting = [main for own, main in dtype_pairs(capability, name) if own == dtype]
+        wished = wish.get(f"{op.main} dtype")
+        main = wished if wished in fitting else fitting[turn % len(fitting)]
+        typed = _typed(capability, name, dtype, main, wish)
         return {**asked, **typed, f"{name} byte": value, f"{name} layout": "contiguous"}
     return asked
 
 
-def _typed(capability: Capability, name: str, dtype: str, x: str, wish: Mapping[str, str]) -> Wish:
-    """Wishes that give a tensor its dtype, where that depends on the weight's with those as well."""
-    typed = {"x dtype": x, f"{name} dtype": dtype}
-    if name == "dw":
-        fitting = [w for w in capability.able.dtypes_of("weight", x) if dtype in capability.able.dtypes_of("dw", x, w)]
-        typed["weight dtype"] = wish["weight dtype"] if wish.get("weight dtype") in fitting else fitting[0]
-    if name == "weight" and "dw dtype" in wish and wish["dw dtype"] not in capability.able.dtypes_of("dw", x, dtype):
-        typed["dw dtype"] = dtype  # which contradicts the wish
+def _there(op: Op, name: str) -> Wish:
+    """Wishes that a tensor is there, and another one without which it makes no sense."""
+    found: Wish = {}
+    while name:
+        found[f"{name} presence"] = "yes"
+        name = op.operand(name).only_with
+    return found
+
+
+def _typed(capability: Capability, name: str, dtype: str, main: str, wish: Mapping[str, str]) -> Wish:
+    """Wishes that give a tensor its dtype, where that depends on another one's with those as well."""
+    op = OPS[capability.op]
+    typed = {f"{op.main} dtype": main, f"{name} dtype": dtype}
+    others = [there for there in typings(capability, name, main) if dtype in capability.dtypes_of(name, there)]
+    followed = op.operand(name).dtype
+    if others and followed in others[0]:
+        wished = [there for there in others if there.get(followed) == wish.get(f"{followed} dtype")]
+        typed[f"{followed} dtype"] = (wished or others)[0][followed]
+    for other in op.operands:
+        its = wish.get(f"{other.name} dtype") if other.dtype == name else None
+        if its is not None and its not in capability.dtypes_of(other.name, {op.main: main, name: dtype}):
+            typed[f"{other.name} dtype"] = dtype  # which contradicts the wish
     return typed
 
 
@@ -202,6 +240,7 @@ def _sharing_memory(capability: Capability, value: str, turn: int) -> Wish:
 
 def _of_one_dtype(capability: Capability, name: str, source: str, turn: int) -> Wish:
     pairs = sorted({*dtype_pairs(capability, name)} & {*dtype_pairs(capability, source)})
-    dtype, x = pairs[turn % len(pairs)]
-    there = {name: "yes", source: "yes", "x dtype": x, f"{source} dtype": dtype, f"{source} layout": "contiguous"}
-    return {**there, f"{name} dtype": dtype}
+    dtype, main = pairs[turn % len(pairs)]
+    op = OPS[capability.op]
+    there = {**_there(op, name), **_there(op, source), f"{op.main} dtype": main}
+    return {**there, f"{source} dtype": dtype, f"{source} layout": "contiguous", f"{name} dtype": dtype}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,11 @@ from fuzz.base.draw import Draw, Given, Part
 from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Ahead, Asked, Reals, Stream, child_key
 from fuzz.generate.given import made_of, repeated_or_cut, stored
-from fuzz.generate.menus import LIKE_X, RELATED, WEIGHTS, Scene
-from fuzz.generate.recipes import RECIPES, Recipe, RowSpec
+from fuzz.generate.menus import LIKE_FIRST, Related, menus_of
+from fuzz.generate.recipes import Recipe, RowSpec
+from fuzz.generate.scene import Scene
+from oracles.lazy import lazy
+from oracles.op import Op
 from oracles.ops import OPS
 
 Values = NDArray[np.generic]
@@ -26,30 +30,44 @@ class Contents:
     def __init__(self, draw: Draw, layouts: Mapping[str, Layout]) -> None:
         self.draw, self.op, self.layouts = draw, OPS[draw.op], layouts
         self.arrays: dict[str, Values] = {}
+        self._rows: dict[str, Reals] = {}
+
+    @lazy
+    def scene(self) -> Scene:
+        """What inputs that follow from others follow from."""
+        draw, op = self.draw, self.op
+        given = frozenset([part.name for part in draw.parts if op.is_input(part.name)])
+        stacked = frozenset([part.name for part in draw.parts if part.stack])
+        wide = any(part.dtype == "f64" for part in draw.parts)
+        return Scene(op, _There(self), draw.parameters, given, stacked, wide, draw.rows, draw.n)
 
     def jobs(self) -> Iterator[_Job]:
         """What is to be filled in: the inputs with memory of their own."""
-        draw, op = self.draw, self.op
+        draw, op, menus = self.draw, self.op, menus_of(self.op)
+        first = draw.part(op.main).recipe
+        threshold = draw.parameters.get(_threshold(op), 0.0)
         for part in draw.parts:
             if part.alias is not None or not op.is_input(part.name):
                 continue
-            rows, registry = draw.rows, RECIPES
-            if op.role(part.name) == "columns":
-                rows, registry = self.layouts[part.name].shape[0] if part.stack else 1, WEIGHTS
+            role, rows = op.role(part.name), draw.rows
+            if role == "columns":
+                rows = self.layouts[part.name].shape[0] if part.stack else 1
+            spec = RowSpec(rows, 1 if role == "rows" else draw.n, part.dtype, threshold)
+            # The first has the draw's own stream, so that its values are those of the seed alone.
+            key = draw.seed if part.name == op.main else child_key(draw.seed, part.name)
             recipe = None
-            if part.given is None and part.recipe not in RELATED:
-                recipe = registry[draw.part("x").recipe if part.recipe == LIKE_X else part.recipe]
-            # x has the draw's own stream, so that its values are those of the seed alone.
-            key = draw.seed if part.name == "x" else child_key(draw.seed, part.name)
-            yield _Job(self, part, RowSpec(rows, draw.n, part.dtype, draw.eps), recipe, key)
+            if part.given is None:
+                of, name = (op.main, first) if part.recipe == LIKE_FIRST else (part.name, part.recipe)
+                recipe = menus[of].recipes[name]
+            yield _Job(self, part, spec, recipe, key)
 
     def given(self, part: Part, given: Given, rows: int, stream: Stream) -> Values:
         """The values of a part that are given, or follow from such."""
         role = self.op.role(part.name)
         n = 1 if role == "rows" else self.draw.n
-        values = repeated_or_cut(given, rows, n, weight=role == "columns")
+        values = repeated_or_cut(given, rows, n, columns=role == "columns")
         if role == "grid":
-            values = made_of(part.recipe, values, self.draw.part("x").dtype, stream)
+            values = made_of(part.recipe, values, self.draw.part(self.op.main).dtype, stream)
         return stored(values, part.dtype)
 
     def keep(self, part: Part, values: Values) -> None:
@@ -61,7 +79,12 @@ class Contents:
         self.arrays[part.name] = _folded(values.reshape(layout.shape), layout)
 
     def rows(self, name: str) -> Reals:
-        """An input as float64: (rows, n) of a grid and of a weight of rank 2, otherwise (n,) of the weight."""
+        """An input as float64: (rows, n) of a grid and of what is stacked, else (n,) of columns and (rows,) of rows."""
+        if name not in self._rows:
+            self._rows[name] = self._as_rows(name)
+        return self._rows[name]
+
+    def _as_rows(self, name: str) -> Reals:
         values = self.arrays[name].astype(np.float64)
         if self.draw.part(name).stack:
             stacked: Reals = values[np.arange(self.draw.rows) % len(values)]
@@ -71,6 +94,25 @@ class Contents:
         return np.moveaxis(values, self.draw.axis, -1).reshape(self.draw.rows, self.draw.n)
 
 
+class _There(Mapping[str, Reals]):
+    """The inputs that have their values already, each made into rows where it is asked for."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
+
+    def __getitem__(self, name: str) -> Reals:
+        return self._contents.rows(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._contents.arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._contents.arrays)
+
+    def __len__(self) -> int:
+        return len(self._contents.arrays)
+
+
 @dataclass(frozen=True)
 class _Job:
     """The values of one input, to be filled in."""
@@ -78,19 +120,26 @@ class _Job:
     contents: Contents
     part: Part
     spec: RowSpec
-    recipe: Recipe | None
-    """None of one that other tensors decide, and of given values."""
+    recipe: Recipe | Related | None
+    """None of given values."""
     key: int
     """That of its stream."""
 
     def drawn(self, ahead: Ahead) -> Reals:
         """The values, row by row, before they are rounded."""
-        stream, contents = Stream(self.key, ahead), self.contents
-        if self.recipe is not None:
+        stream = Stream(self.key, ahead)
+        if isinstance(self.recipe, Recipe):
             return self.recipe.fill(self.spec, stream).reshape(-1) if self.spec.size else np.zeros(0)
-        values = {name: contents.rows(name) for name in contents.arrays}
-        scene = Scene(contents.draw.eps, contents.draw.offset, values)
-        return RELATED[self.part.recipe].fill(scene, stream).reshape(-1)
+        assert self.recipe is not None, "given values are not drawn"
+        values = self.recipe.fill(self.contents.scene, self.part.name, stream)
+        if self.part.stack:
+            values = np.broadcast_to(values, (self.spec.rows, self.spec.n))
+        return values.reshape(-1)
+
+    @property
+    def stage(self) -> int:
+        """What others follow from is filled in first."""
+        return 1 + self.recipe.last if isinstance(self.recipe, Related) else 0
 
 
 def filled_in(draws: Sequence[Draw], layouts: Sequence[Mapping[str, Layout]]) -> list[Contents]:
@@ -98,10 +147,19 @@ def filled_in(draws: Sequence[Draw], layouts: Sequence[Mapping[str, Layout]]) ->
     found = [Contents(draw, layout) for draw, layout in zip(draws, layouts, strict=True)]
     jobs = [job for contents in found for job in contents.jobs()]
     ahead = _ahead(jobs)
-    # What others are related to comes first: x and weights never follow from another tensor.
-    for related in (False, True):
-        _fill([job for job in jobs if (job.part.recipe in RELATED) is related], ahead)
+    stages: dict[int, list[_Job]] = {}
+    for job in jobs:
+        stages.setdefault(job.stage, []).append(job)
+    for stage in sorted(stages):
+        _fill(stages[stage], ahead)
     return found
+
+
+@lru_cache(maxsize=64)
+def _threshold(op: Op) -> str:
+    """The parameter that is added to mean squares of the first input: it scales as they do."""
+    power = 2 * op.scaling.get(op.main, 0)
+    return next((each.name for each in op.parameters if power and each.power == power), "")
 
 
 def _fill(jobs: Iterable[_Job], ahead: Ahead) -> None:
@@ -124,7 +182,7 @@ def _ahead(jobs: Iterable[_Job]) -> Ahead:
     """What recipes are known to ask of their streams."""
     normals, words = list[Asked](), list[Asked]()
     for job in jobs:
-        for ask in job.recipe.asks if job.recipe is not None else ():
+        for ask in job.recipe.asks if isinstance(job.recipe, Recipe) else ():
             (normals if ask.normal else words).append((child_key(job.key, ask.label), ask.count(job.spec)))
     return Ahead(normals, words)
 

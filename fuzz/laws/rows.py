@@ -2,12 +2,13 @@
 
 All three pick rows along the outermost axis that is not normalised, of all tensors with rows, and keep the strides.
 A permuted row lies at another address, so `row_permutation` also asks that a row's own alignment be of no influence;
-the two batch laws keep the alignment of every row. Nothing is said of dw: it is a sum over the rows, whose order and
-number are what changes.
+the two batch laws keep the alignment of every row. Nothing is said of an output that has no rows, as the gradient of
+a weight: it is a sum over them, whose order and number are what changes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from fuzz.base.dtypes import from_bits
 from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, Outputs
 from fuzz.laws.placement import distinct, moved_to, placed
+from oracles.op import AXIS
 from oracles.ops import OPS
 
 Rows = NDArray[np.int64]
@@ -31,30 +33,31 @@ few cases have more elements than that."""
 
 
 def row_axis(case: Case) -> int | None:
-    """The outermost axis of x along which rows follow one another; None where there are no rows to pick from.
+    """The outermost axis of the first input along which rows follow one another; None where there are no rows to pick
+    from.
 
-    Not one along which each position has weights of its own.
+    Not one along which each position has columns of its own, as weights.
     """
-    shape = _grid(case)
-    if "axis" not in case.params or any(0 in tensor.layout.shape for tensor in case.tensors.values()):
+    op, shape = OPS[case.op], _grid(case)
+    if AXIS not in case.params or any(0 in tensor.layout.shape for tensor in case.tensors.values()):
         return None
-    axes = [axis for axis in range(len(shape)) if axis != int(case.params["axis"])]
-    weight = case.inputs["weight"].layout.shape if "weight" in case.inputs else ()
-    if len(weight) > 1 and weight[0] > 1:
+    axes = [axis for axis in range(len(shape)) if axis != int(case.params[AXIS])]
+    columns = [tensor.layout.shape for name, tensor in case.inputs.items() if op.role(name) == "columns"]
+    if any(len(shape) > 1 and shape[0] > 1 for shape in columns):
         axes = axes[:-1]
     return next((axis for axis in axes if shape[axis] > 1), axes[0] if axes else None)
 
 
 def _grid(case: Case) -> tuple[int, ...]:
-    return case.inputs["x"].layout.shape
+    return case.inputs[OPS[case.op].main].layout.shape
 
 
 def _axes(case: Case) -> dict[str, int]:
-    """The axis along which each tensor has the rows; without those that have no part in them, as weights and dw."""
+    """The axis along which each tensor has the rows; without those that have no part in them, as weights."""
     axis = row_axis(case)
     if axis is None:
         return {}
-    of_role = {"grid": axis, "rows": axis - (axis > int(case.params["axis"]))}
+    of_role = {"grid": axis, "rows": axis - (axis > int(case.params[AXIS]))}
     roles = {name: OPS[case.op].role(name) for name in case.tensors}
     return {name: of_role[role] for name, role in roles.items() if role in of_role}
 
@@ -83,7 +86,7 @@ def _subset(case: Case, stream: Stream) -> Rows:
 def _appended(case: Case, stream: Stream) -> Rows:
     """All rows, then copies of some: what the copies become is known as well."""
     extent = _extent(case)
-    block = case.inputs["x"].layout.size // extent
+    block = math.prod(_grid(case)) // extent
     most = max(1, min(extent + 8, _MOST_APPENDED // block))
     count = int(stream.child("count").integers(1, 1, most)[0])
     return np.concatenate([np.arange(extent, dtype=np.int64), stream.child("copies").integers(count, 0, extent - 1)])

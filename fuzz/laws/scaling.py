@@ -1,42 +1,41 @@
 """The law of scaling: multiplying by a power of two is exact, and passes through every rounding, inside the range.
 
-With x (and residual) times s = 2^k and eps times s^2,
+What is scaled, and by which powers of s = 2^k, an op says of its inputs, parameters and outputs. In rms_norm, with x
+times s and eps times s^2, the squares, their mean and eps go with s^2, rstd with 1/s, and y is the same. An estimate of
+the reciprocal root keeps the law too, since s^2 is an even power of two.
 
-    forward:   the sum of both is scaled by s, its squares, their mean and eps by s^2, rstd by 1/s; y is the same;
-    backward:  h = x rstd, m = dy weight and mean(h m) are the same, so dw = sum of dy h is;
-               dx = rstd (m - h mean(h m)) + dsum is scaled by 1/s, with dsum scaled by 1/s;
-
-where rstd is given to the kernel, it is scaled by 1/s as well. An estimate of the reciprocal root keeps the law too,
-since s^2 is an even power of two.
-
-All this holds while nothing over- or underflows on either side. The bounds are on exponents, and cautious: a law that
-is applied where it does not hold accuses correct kernels. Elements of dx that are tiny or zero may be anything, since
-what cancelled to them may have underflowed. A kernel with an accumulator narrower than float32 must not declare
-the law.
+All this holds while nothing over- or underflows on either side. The bounds are those of `fuzz.laws.reach`, from the
+op's formula, and cautious: a law that is applied where it does not hold accuses correct kernels. A kernel with an
+accumulator narrower than float32 must not declare the law.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.case import Case, Tensor
+from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.dtypes import LARGEST, SMALLEST_NORMAL, from_bits
 from fuzz.base.stream import Reals, Stream
 from fuzz.laws.law import Law, Leeway, Outputs, has_elements
+from fuzz.laws.reach import KnowsTheScaleError, Reach, Reaches, leaf, reaches
 from oracles.enclosure import Mask
+from oracles.formula.arithmetic import Float64
+from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.trace import Node, Trace, trace
+from oracles.lazy import lazy
+from oracles.op import AXIS, OUTER, Op
+from oracles.ops import OPS
 
-_INPUTS: Mapping[str, int] = {"x": 1, "residual": 1, "rstd": -1, "dsum": -1}
-"""The power of s by which an input is scaled. The others are not scaled."""
-_OUTPUTS: Mapping[str, int] = {"sum": 1, "rstd": -1, "dx": -1, "dresidual": -1}
-"""The power of s by which an output is scaled then."""
-_WIDEST = 24
-"""The largest k: as many binades as float32 has bits of significand, so that an absolute constant that stands where a
-relative one should (an eps, a threshold) is lost on one side and counts on the other."""
+_TRIED = (1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 9, -9, 13, -13, 18, -18, 24, -24)
+"""Every k that may be drawn. The largest are as many binades as float32 has bits of significand, so that an absolute
+constant that stands where a relative one should (an eps, a threshold) is lost on one side and counts on the other."""
 _LEAST, _MOST = -126, 126
 """Exponents within which float32 neither underflows nor overflows, with a binade to spare at the top."""
 _CANCELLED = 2.0**-100
@@ -45,72 +44,34 @@ _CANCELLED = 2.0**-100
 
 @dataclass(frozen=True)
 class _Span:
-    """Where magnitudes lie: 2^least <= |v| < 2^most."""
+    """Where given values lie: 2^least <= |v| < 2^most, where they are finite and not zero."""
 
+    power: int
+    """The power of s that they are scaled by."""
     least: int
     most: int
+    zero: bool
+    signed: bool
 
-    def powers(self, dtype: str, sign: int) -> tuple[int, int]:
-        """The first and the last k for which all of it times 2^(sign k) is normal in that dtype: some kernels flush
-        subnormals."""
-        down, up = _exponent(SMALLEST_NORMAL[dtype]) - self.least, _exponent(LARGEST[dtype]) - self.most
-        return (down, up) if sign > 0 else (-up, -down)
+    def at(self, k: int) -> Reach:
+        """With s = 2^k."""
+        moved = self.power * k
+        return leaf(self.power, self.least + moved, self.most + moved, zero=self.zero, signed=self.signed)
 
-
-def _powers(case: Case) -> range:
-    """Every k that the law holds for."""
-    spans = {name: _span(_values(case.inputs[name])) for name in _INPUTS if name in case.inputs}
-    normalised = _span(_sum(case)) if "residual" in case.inputs else spans["x"]
-    if normalised is None and case.params["eps"] == 0.0:
-        return range(0)  # nothing to scale
-    bounds = [(-_WIDEST, _WIDEST), *_of_tensors(case, spans), *_of_squares(case, normalised)]
-    low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
-    return range(low, high + 1) if low <= 0 <= high else range(0)
+    def fits(self, dtype: str, k: int) -> bool:
+        """True where with s = 2^k all of it is normal in that dtype: some kernels flush subnormals."""
+        low, high, moved = _exponent(SMALLEST_NORMAL[dtype]), _exponent(LARGEST[dtype]), self.power * k
+        return low <= self.least + moved and self.most + moved <= high
 
 
-def _of_tensors(case: Case, spans: Mapping[str, _Span | None]) -> Iterator[tuple[int, int]]:
-    for name, span in spans.items():
-        if span is not None:
-            yield span.powers(case.inputs[name].dtype, _INPUTS[name])
-
-
-def _of_squares(case: Case, normalised: _Span | None) -> Iterator[tuple[int, int]]:
-    """Squares, their sums, their mean and eps must stay normal in float32, on the case's own side too: a square that
-    underflows loses bits that its scaled twin keeps. So must what is added, and rstd, in the dtypes that hold them."""
-    exponents = []
-    if case.params["eps"] != 0.0:
-        eps = _exponent(float(case.params["eps"]))
-        yield math.ceil((_LEAST - eps) / 2), (_MOST - eps - 1) // 2
-        exponents += [eps, eps + 1]
-    if normalised is not None:
-        steps = case.inputs["x"].layout.shape[int(case.params["axis"])].bit_length()  # n <= 2^steps
-        yield math.ceil((_LEAST + steps) / 2) - normalised.least, (_MOST - steps) // 2 - normalised.most
-        if "residual" in case.inputs:
-            dtypes = {tensor.dtype for name, tensor in case.tensors.items() if name in ("x", "residual", "sum")}
-            yield from (normalised.powers(dtype, 1) for dtype in sorted(dtypes))
-        exponents += [2 * normalised.least - steps, 2 * normalised.most + 1]
-    if "rstd" in case.outputs:
-        # of the mean square plus eps, of which rstd is the reciprocal root
-        root = _Span(-((max(exponents) + 1) // 2) - 1, (1 - min(exponents)) // 2 + 1)
-        yield root.powers(case.outputs["rstd"].dtype, -1)
-
-
-def _sum(case: Case) -> Reals:
-    """What is squared in place of x where there is a residual, rounded to nothing that matters to an exponent."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        return _values(case.inputs["x"]) + _values(case.inputs["residual"])
-
-
-def _values(tensor: Tensor) -> Reals:
-    with np.errstate(invalid="ignore"):  # a signalling NaN may become a quiet one
-        return from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64)
-
-
-def _span(values: Reals) -> _Span | None:
+def _span(values: Reals, power: int) -> _Span | None:
     """None where there is no finite value but zero."""
     magnitudes = np.abs(values)
-    magnitudes = magnitudes[(magnitudes > 0) & (magnitudes < math.inf)]
-    return _Span(_exponent(magnitudes.min()), _exponent(magnitudes.max()) + 1) if magnitudes.size else None
+    finite = magnitudes[(magnitudes > 0) & (magnitudes < math.inf)]
+    if not finite.size:
+        return None
+    zero, signed = bool((magnitudes == 0).any()), bool((values < 0).any())
+    return _Span(power, _exponent(finite.min()), _exponent(finite.max()) + 1, zero, signed)
 
 
 def _exponent(value: float) -> int:
@@ -118,59 +79,181 @@ def _exponent(value: float) -> int:
     return math.frexp(value)[1] - 1
 
 
+def _values(tensor: Tensor) -> Reals:
+    with np.errstate(invalid="ignore"):  # a signalling NaN may become a quiet one
+        return from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64)
+
+
+@lru_cache(maxsize=64)
+def _traced(op: Op, inputs: tuple[str, ...], params: tuple[str, ...]) -> Trace:
+    return trace(op.formula, {name: op.operand(name).axes for name in inputs}, params)
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """A case with its values multiplied by powers of s."""
+
+    case: Case
+    op: Op
+    formula: Trace
+    known: dict[int, bool] = field(default_factory=dict)
+
+    def powers(self, first: int = 0) -> Iterator[int]:
+        """Every k of `_TRIED` that the law holds for, those behind the first so many before the others."""
+        if any(span is not None and span.power for span in self.spans.values()):
+            with suppress(KnowsTheScaleError):
+                yield from (k for k in (*_TRIED[first:], *_TRIED[:first]) if self._holds(0) and self._holds(k))
+
+    def _holds(self, k: int) -> bool:
+        """True where s = 2^k leaves everything in the range. Raises KnowsTheScaleError."""
+        if k not in self.known:
+            self.known[k] = self._is_inside(k)
+        return self.known[k]
+
+    def _is_inside(self, k: int) -> bool:
+        if not all(span.fits(dtype, k) for span, dtype in self._stored):
+            return False
+        found = self._reaches(k)
+        return all(
+            reach.low >= _LEAST and reach.high <= _MOST
+            for reach in found.values()
+            if reach is not None and reach.scaled
+        )
+
+    @lazy
+    def spans(self) -> Mapping[Node, _Span | None]:
+        """Of all leaves of the formula."""
+        return {node: self._leaf(node) for node in self.formula.nodes if not node.args}
+
+    def _leaf(self, node: Node) -> _Span | None:
+        if node.kind == "tensor":
+            return _span(_values(self.case.inputs[node.label]), self.op.scaling.get(node.label, 0))
+        if node.kind == "parameter":
+            value = np.array([float(self.case.params[node.label])])
+            return _span(value, self.op.parameter(node.label).power)
+        if node.kind == "constant":
+            return _span(np.array([node.value]), 0)
+        return _Span(0, 0, self._extents[node.label].bit_length(), zero=node.kind == "position", signed=False)
+
+    def _reaches(self, k: int) -> Reaches:
+        leaves = {node: None if span is None else span.at(k) for node, span in self.spans.items()}
+        return reaches(self.formula, leaves, self._extents)
+
+    @lazy
+    def _extents(self) -> Mapping[str, int]:
+        layout = self.case.inputs[self.op.main].layout
+        n = layout.shape[int(self.case.params[AXIS])]
+        return {self.op.row: n, OUTER: layout.size // n}
+
+    @lazy
+    def _stored(self) -> list[tuple[_Span, str]]:
+        """What is held in memory and scaled, with the dtype: inputs, and outputs of which others are made, since
+        kernels may round these first, to the dtype of any tensor like them. Raises KnowsTheScaleError."""
+        stored = [(s, self.case.inputs[n.label].dtype) for n, s in self.spans.items() if n.kind == "tensor" and s]
+        for name, reach in self._outputs().items():
+            node, narrow = self.formula.outputs[name], self._narrow_dtypes(name)
+            if reach is not None and reach.power and node.args and self.formula.uses[node] and narrow:
+                span = _span(self._evaluated(node), reach.power)
+                stored += [(span, dtype) for dtype in narrow if span is not None]
+        return [(span, dtype) for span, dtype in stored if span.power]
+
+    def _outputs(self) -> Mapping[str, Reach | None]:
+        """Of every output, as it is. Raises KnowsTheScaleError where the op says another power than the formula."""
+        found = self._reaches(0)
+        outputs = {name: found[node] for name, node in self.formula.outputs.items()}
+        for name, reach in outputs.items():
+            if reach is not None and reach.power != self.op.scaling.get(name, 0):
+                raise KnowsTheScaleError(f"{name} goes with s^{reach.power}, and not as its op says")
+        return outputs
+
+    def _narrow_dtypes(self, name: str) -> list[str]:
+        """Of the tensors that have the shape of an output and are scaled as it is, those with less range than f32."""
+
+        def what(other: str) -> tuple[str, int]:
+            return self.op.role(other), self.op.scaling.get(other, 0)
+
+        dtypes = {tensor.dtype for other, tensor in self.case.tensors.items() if what(other) == what(name)}
+        return sorted(dtype for dtype in dtypes if LARGEST[dtype] < LARGEST["f32"] / 2)
+
+    def _evaluated(self, node: Node) -> Reals:
+        """The values of a node. Raises KnowsTheScaleError where they are made of stacked tensors."""
+        part = Trace(self.formula.dims, {}, {"": node})
+        names = {each.label for each in part.nodes if each.kind == "tensor"}
+        arrays = {name: self._array(name) for name in names}
+        part = replace(part, tensors={name: self.formula.tensors[name] for name in names})
+        params = {name: float(value) for name, value in self.case.params.items()}
+        found: Reals = evaluate(Inputs(part, arrays, params), Float64())[node]
+        return found
+
+    def _array(self, name: str) -> Reals:
+        """An input with the dimensions that the formula gives it."""
+        values, role = _values(self.case.inputs[name]), self.op.role(name)
+        if role == "grid":
+            return np.moveaxis(values, int(self.case.params[AXIS]), -1).reshape(-1, self._extents[self.op.row])
+        if role == "columns" and values.ndim > 1:
+            raise KnowsTheScaleError(f"{name} has rank {values.ndim}")
+        return values.reshape(-1)
+
+
 def _applies(case: Case) -> bool:
-    return has_elements(case) and any(k != 0 for k in _powers(case))
+    return bool(OPS[case.op].scaling) and has_elements(case) and any(_of(case).powers())
 
 
 def _power(case: Case, stream: Stream) -> int:
-    powers = [k for k in _powers(case) if k != 0]
-    return powers[int(stream.words(1)[0]) % len(powers)]
+    return next(_of(case).powers(int(stream.words(1)[0]) % len(_TRIED)))
+
+
+@lru_cache(maxsize=4)
+def _of(case: Case) -> _Scaled:
+    op = OPS[case.op]
+    params = tuple(each.name for each in op.parameters if each.name in case.params)
+    return _Scaled(case, op, _traced(op, tuple(case.inputs), params))
 
 
 def _scaled(values: NDArray[np.generic], k: int) -> NDArray[np.generic]:
-    """Times 2^k, exact where `_powers` allows that k."""
+    """Times 2^k, exact where `_Scaled` allows that k."""
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         return np.ldexp(values.astype(np.float64), k).astype(values.dtype)
 
 
 def _at_another_scale(case: Case, stream: Stream) -> Case:
-    k = _power(case, stream)
-    scaled = {
-        name: Tensor(
-            tensor.dtype,
-            tensor.layout,
-            _scaled(from_bits(tensor.bits, tensor.dtype, tensor.layout.shape), _INPUTS[name] * k).tobytes(),
-        )
-        for name, tensor in case.inputs.items()
-        if name in _INPUTS
-    }
-    eps = math.ldexp(float(case.params["eps"]), 2 * k)
-    return replace(case, inputs={**case.inputs, **scaled}, params={**case.params, "eps": eps})
+    op, k = OPS[case.op], _power(case, stream)
+
+    def scaled(tensor: Tensor, power: int) -> Tensor:
+        values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape)
+        return replace(tensor, bits=_scaled(values, power * k).tobytes())
+
+    inputs = {name: scaled(case.inputs[name], power) for name, power in op.scaling.items() if name in case.inputs}
+    powers = {each.name: each.power for each in op.parameters if each.power and each.name in case.params}
+    params = {name: math.ldexp(float(case.params[name]), power * k) for name, power in powers.items()}
+    return replace(case, inputs={**case.inputs, **inputs}, params={**case.params, **params})
 
 
 def _expected(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
-    k = _power(case, stream)
-    return {
-        name: _scaled(from_bits(outputs[name], output.dtype, output.layout.shape), _OUTPUTS[name] * k).tobytes()
-        if name in _OUTPUTS
-        else outputs[name]
-        for name, output in case.outputs.items()
-    }
+    op, k = OPS[case.op], _power(case, stream)
+
+    def scaled(name: str, output: Output) -> bytes:
+        power = op.scaling.get(name, 0)
+        values = from_bits(outputs[name], output.dtype, output.layout.shape)
+        return _scaled(values, power * k).tobytes() if power else outputs[name]
+
+    return {name: scaled(name, output) for name, output in case.outputs.items()}
 
 
 def _leeway(case: Case, stream: Stream, outputs: Outputs) -> Leeway:
-    k = _power(case, stream)
+    """What is scaled may be rounded otherwise where it is stored as a subnormal, or not at all."""
+    op, k = OPS[case.op], _power(case, stream)
     return Leeway(
         elements={
-            name: _unsure(from_bits(outputs[name], output.dtype, (-1,)), output.dtype, _OUTPUTS[name] * k)
+            name: _unsure(from_bits(outputs[name], output.dtype, (-1,)), output.dtype, op.scaling[name] * k)
             for name, output in case.outputs.items()
-            if name in ("dx", "dresidual")
+            if op.scaling.get(name, 0)
         }
     )
 
 
 def _unsure(values: NDArray[np.generic], dtype: str, k: int) -> Mask:
-    """Elements of a gradient that are not well inside the range, as they are or times 2^k. NaNs are NaNs on both
+    """Elements that are not well inside the range of their dtype, as they are or times 2^k. NaNs are NaNs on both
     sides."""
     with np.errstate(invalid="ignore"):
         here = np.abs(values.astype(np.float64))
@@ -180,6 +263,6 @@ def _unsure(values: NDArray[np.generic], dtype: str, k: int) -> Mask:
 
 
 SCALING = Law(
-    "scaling", "x times 2^k with eps times 4^k, where nothing over- or underflows", _applies, _at_another_scale,
-    _expected, _leeway,
+    "scaling", "the input, and what goes with it, times a power of two, where nothing over- or underflows",
+    _applies, _at_another_scale, _expected, _leeway,
 )  # fmt: skip

@@ -154,8 +154,7 @@ def run_records(
         **({"twin_of" if twin else "name": name} if name else {}),
         "case": case.digest,
         "op": case.op,
-        "eps": case.params["eps"],
-        "axis": case.params["axis"],
+        "params": dict(case.params),
         "recipe": case.origin.recipe,
         "tensors": {name: [t.dtype, list(t.layout.shape), list(t.layout.strides)] for name, t in case.inputs.items()},
     }

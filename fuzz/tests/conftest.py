@@ -135,7 +135,7 @@ def make_target(tmp_path: Path, place: str) -> Callable[[str], Target]:
 
 
 @pytest.fixture
-def run(make_target: Callable[[str], Target], cache: Path) -> Run:
+def run(make_target: Callable[..., Target], cache: Path) -> Run:
     """Outcomes of a kernel body on cases."""
 
     def go(body: str, *cases: Case, limit: float = 10.0, second_run: bool = False, before: str = "") -> list[Outcome]:

@@ -46,6 +46,7 @@ from fuzz.transport.records import (
     WRONG_SHAPE,
     tensor_struct,
 )
+from oracles.op import AXIS
 from oracles.ops import OPS
 
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
@@ -230,7 +231,7 @@ def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | Non
         return element, None
     if role == "columns":
         return None, element % max(layout.shape[-1], 1)
-    return _row_and_column(element, layout.shape, int(case.params.get("axis", -1)))
+    return _row_and_column(element, layout.shape, int(case.params.get(AXIS, -1)))
 
 
 def _row_and_column(element: int, shape: tuple[int, ...], axis: int) -> tuple[int, int | None]:

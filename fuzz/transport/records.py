@@ -13,21 +13,21 @@ REQUEST_MAGIC = 0x5152464B
 RESPONSE_MAGIC = 0x5352464B
 HELLO_MAGIC = 0x4548464B
 
-NAME_BYTES = 16
+NAME_BYTES = 32
 OP_BYTES = 32
 
 HELLO = struct.Struct("<II")
 FRAME = struct.Struct("<IIQII")
 CASE = struct.Struct("<IBBBB32s")
-INTEGER = struct.Struct("<16sIIq")
-REAL = struct.Struct("<16sIId")
-TENSOR = struct.Struct(f"<16sBBBBIqQ{MAX_RANK}q{MAX_RANK}q")
+INTEGER = struct.Struct("<32sIIq")
+REAL = struct.Struct("<32sIId")
+TENSOR = struct.Struct(f"<32sBBBBIqQ{MAX_RANK}q{MAX_RANK}q")
 
 
 def tensor_struct(rank: int) -> struct.Struct:
     """TENSOR with the shape and strides of that rank, and zeros for the rest."""
     rest = f"{8 * (MAX_RANK - rank)}x"
-    return struct.Struct(f"<16sBBBBIqQ{rank}q{rest}{rank}q{rest}")
+    return struct.Struct(f"<32sBBBBIqQ{rank}q{rest}{rank}q{rest}")
 
 
 RESPONSE = struct.Struct("<IIIBBBbqqHHiII")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.generate.given import KINDS
 from fuzz.generate.realise import draw_of, realise
-from fuzz.triage.reduction import PLACES, PLAIN_EPS, STACKS, STRIDES, WAYS, Reduction, Span, reduced
+from fuzz.triage.reduction import PLACES, STACKS, STRIDES, WAYS, Reduction, Span, plain_values, reduced
 from oracles.ops import OPS
 
 Vector = tuple[int, ...]
@@ -61,7 +61,6 @@ class Choices:
             return min(of(start, name), extent - size), size
 
         names = (*case.inputs, *case.outputs)
-        eps = of("eps")
         return Reduction(
             rows=tuple(block(extent, "rows", "row start", str(a)) for a, extent in enumerate(draw.outer)),
             columns=block(draw.n, "n", "column start", ""),
@@ -73,8 +72,7 @@ class Choices:
             strides={name: STRIDES[of("strides", name)] for name in names if ("strides", name) in chosen},
             places={name: PLACES[of("place", name)] for name in names},
             values={name: KINDS[of("values", name)] for name in case.inputs if ("values", name) in chosen},
-            eps=PLAIN_EPS[eps] if eps < len(PLAIN_EPS) and ("eps", "") in chosen else None,
-            unshifted=("offset", "") in chosen and not of("offset"),
+            params=dict(self._changed_params(chosen)),
         )
 
     def apply(self, vector: Vector) -> Case:
@@ -82,6 +80,18 @@ class Choices:
         kept = dict(zip(self.ranges, vector, strict=True))
         changed = any(kept[label] != most for label, most in self.ranges.items() if not label[0].endswith("start"))
         return realise(reduced(self._draw, self.reduction(vector))) if changed else self.case
+
+    def _changed_params(self, chosen: Mapping[Label, int]) -> Iterator[tuple[str, float]]:
+        """A parameter is kept past the last of its plain values."""
+        for name, plain in self._plain_params.items():
+            if chosen["parameter", name] < len(plain):
+                yield name, plain[chosen["parameter", name]]
+
+    @cached_property
+    def _plain_params(self) -> Mapping[str, tuple[float, ...]]:
+        """What parameters may become, but for those that have their neutral value."""
+        given = ((each, self.case.params.get(each.name, each.neutral)) for each in OPS[self.case.op].parameters)
+        return {each.name: plain_values(each) for each, value in given if value is not None and value != each.neutral}
 
     @cached_property
     def _draw(self) -> Draw:
@@ -102,8 +112,7 @@ class Choices:
         yield ("axes", ""), 1
         yield from ((("strides", name), len(STRIDES) - 1) for name in names)
         yield from ((("place", name), len(PLACES) - 1) for name in names)
-        yield ("eps", ""), len(PLAIN_EPS) if "eps" in case.params else 0
-        yield ("offset", ""), 1 if case.params.get("offset") else 0
+        yield from ((("parameter", name), len(plain)) for name, plain in self._plain_params.items())
         yield from ((("values", name), len(KINDS) - 1) for name in case.inputs)
         yield from ((("row start", str(axis)), extent - 1) for axis, extent in enumerate(draw.outer))
         yield ("column start", ""), draw.n - 1

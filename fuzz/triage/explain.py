@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case, CaseError
-from fuzz.base.draw import EPS, GIVEN, Draw, Frame
+from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judgement
@@ -17,7 +18,8 @@ from fuzz.triage.cover import explained_by, loosened
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
-from fuzz.triage.variations import base_of, made, with_eps, with_values
+from fuzz.triage.variations import base_of, made, values_of, with_values
+from oracles.ops import OPS
 
 _BATCH = 16
 _VARIANTS = (3, 9)
@@ -123,7 +125,7 @@ def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Expl
     anyhow = replace(trials, family=replace(trials.family, clear=0.0, wide=True))
     with contextlib.suppress(OutOfTimeError):
         _probe(anyhow, [case], evidence)
-        if not Frame(case).fits() or not case.inputs["x"].layout.size:
+        if not Frame(case).fits() or not math.prod(Frame(case).grid):
             return _concluded(evidence, law)
         base = base_of(case)
         if trials.family.name == "values":
@@ -152,24 +154,27 @@ def _probe_around(trials: Trials, base: Draw, key: int, evidence: _Evidence) -> 
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
-    """The base, or what of it fails most clearly with another eps or other values where it fails by little itself: else
-    a slightly longer row would hide the failure, and the rule would be about what hides it.
+    """The base, or what of it fails most clearly with other values, or with another parameter that goes with their
+    scale, where it fails by little itself: else a slightly longer row would hide the failure, and the rule would be
+    about what hides it.
 
     Where tensors share memory the values are rather drawn ones: of plain ones many are the same when written over.
     """
     own = trials.judge([case])[0]
     if own is None or own.verdict is not Verdict.FAIL_NUMERIC or (own.ratio >= _CLEARLY and case.apart):
         return base
-    clear = [(own.ratio, base)]
+    op, clear = OPS[base.op], [(own.ratio, base)]
+    scaled = [base.with_params(**{p.name: v}) for p in op.parameters if p.power for v in values_of(base, p)]
     for values in _PLAINLY:
-        variants = [with_values(with_eps(base, eps), values, 1) for eps in dict.fromkeys((base.eps, *EPS))]
+        variants = [with_values(draw, values, 1) for draw in (base, *scaled)]
         tried = [(variant, each) for variant in variants for each in _made([variant], trials)]
         judgements = trials.judge([each for _, each in tried])
         for (variant, each), judgement in zip(tried, judgements, strict=True):
             if judgement is not None and judgement.verdict is own.verdict and trials.holds(each, judgement):
                 clear.append((judgement.ratio, variant))
     if not case.apart:
-        clear = [found for found in clear if found[1].part("x").recipe == "normal" and found[0] >= _CLEARLY] or clear
+        drawn = [found for found in clear if found[1].part(op.main).recipe == "normal" and found[0] >= _CLEARLY]
+        clear = drawn or clear
     return max(clear, key=lambda found: found[0])[1]
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from fuzz.adapters.isa import ISAS
 from fuzz.adapters.target import Target
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
-from fuzz.base.draw import EPS, Draw, Shift
+from fuzz.base.draw import Draw, Shift
 from fuzz.base.stream import Stream
 from fuzz.generate.given import UNEVEN, VALUES
 from fuzz.generate.layouts import LAYOUT_CLASSES
@@ -29,6 +29,8 @@ _LANE_BITS = 32
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
 _MIXED = 200
 """The number of probes with several things changed at once."""
+_WORDS = 64
+"""A probe takes one random word for each thing that it may change, of which ops have about 20."""
 
 _SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (3, 0), (-3, 0), (0, 1), (0, -1))
 
@@ -54,14 +56,16 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     for layout in LAYOUT_CLASSES:
         yield from (vary.laid_out(draw, dict.fromkeys(grids, layout)) for draw in (base, *several))
         yield from (vary.laid_out(draw, {name: layout}) for name in grids for draw in several)
-    itemsize = ITEMSIZE[base.part("x").dtype]
+    op = OPS[base.op]
+    itemsize = ITEMSIZE[base.part(op.main).dtype]
     yield from (vary.placed_at(base, "before", place) for place in range(CACHE_LINE // itemsize))
     yield vary.placed_at(base, "after", 0)
-    yield from (vary.placed_at(base, "after", 0, [name]) for name in names if name != "x")
+    yield from (vary.placed_at(base, "after", 0, [name]) for name in names if name != op.main)
     yield from (vary.with_values(base, values, seed) for values in VALUES for seed in (1, 2))
-    for eps in EPS:
-        other = vary.with_eps(base, eps)
-        yield from (other, *(vary.with_values(other, values, base.seed) for values in ("tiny", "large")))
+    for parameter in op.parameters:
+        for value in vary.values_of(base, parameter):
+            other = base.with_params(**{parameter.name: value})
+            yield from (other, *(vary.with_values(other, values, base.seed) for values in ("tiny", "large")))
     for draw in one_and_three:
         yield from (vary.in_memory(draw, memory) for memory in _memories(base, target, law=law))
         yield from (vary.sharing(draw, shared) for shared in _shared(base, law=law))
@@ -81,14 +85,15 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
 
 def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: bool = False) -> Iterator[Draw]:
     """Several things changed at once; half of the time to one of the row lengths that are known to fail."""
-    stream, x = Stream(key), base.part("x")
+    stream, op = Stream(key), OPS[base.op]
+    x = base.part(op.main)
     able = target.kernel.able
     memories, shared, stacks = _memories(base, target, law=few), _shared(base, law=few), _stacks(base, target)
     dropped = [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
     steps = _steps(base)
     dtypes, names = _dtypes(base, target), [part.name for part in base.parts if part.given]
     for number in range(_MIXED // (5 if target.costly else 2 if few else 1)):
-        words = iter(stream.child(str(number)).words(28).tolist())
+        words = iter(stream.child(str(number)).words(_WORDS).tolist())
 
         def pick(kept: _T, others: Sequence[_T], words: Iterator[int] = words) -> _T:
             """What the base has, every second time."""
@@ -104,17 +109,19 @@ def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: 
         dtype = pick(x.dtype, able.dtypes)
         layouts = {name: pick(base.part(name).place.layout, tuple(LAYOUT_CLASSES)) for name in vary.grids(base)}
         values = pick(x.recipe, VALUES if vary.is_apart(base) else UNEVEN)
-        eps, without, dtypes_of = pick(base.eps, EPS), pick(frozenset(), dropped), pick({}, dtypes)
+        without, dtypes_of = pick(frozenset(), dropped), pick({}, dtypes)
         ones, step_of = pick("", names), pick(vary.steps_of(base), steps)
         same, stack_of = pick(vary.shared_of(base), shared), pick(vary.stacks_of(base), stacks)
         memory = pick(vary.memory_of(base), memories)
+        params = {each.name: pick(None, vary.values_of(base, each)) for each in op.parameters}
 
         draw = base if (guard, offset) == at else vary.placed_at(base, guard, offset)
         draw = vary.sized(replace(draw, n=n), rows, rank, rank - 1 if rank != base.rank else base.axis)
         draw = vary.of_dtypes(vary.of_dtype(draw, dtype), dtypes_of)
         draw = vary.stacked(vary.stepped(vary.laid_out(draw, layouts), step_of), stack_of)
         draw = vary.in_memory(vary.sharing(draw, same), memory)
-        draw = vary.with_eps(vary.with_values(draw, values, number), eps)
+        draw = vary.with_values(draw, values, number)
+        draw = draw.with_params(**{name: value for name, value in params.items() if value is not None})
         yield (vary.with_ones(draw, ones) if ones else draw).without(*without)
 
 
@@ -146,8 +153,9 @@ def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
 
 
 def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:
-    """x given a second time, as each of the other inputs of its shape; and no input twice."""
-    names = [part.name for part in base.parts if part.given and part.name in vary.grids(base) and part.name != "x"]
+    """The first input given a second time, as each of the others of its shape; and no input twice."""
+    main = OPS[base.op].main
+    names = [part.name for part in base.parts if part.given and part.name in vary.grids(base) and part.name != main]
     return [frozenset(), *(frozenset([name]) for name in names if not law)]
 
 
@@ -155,15 +163,16 @@ def _stacks(base: Draw, target: Target) -> list[dict[str, str]]:
     """A weight of rank 1, and of rank 2 with one row and with many."""
     able, known = target.kernel.able, vary.stacks_of(base)
     names = [part.name for part in base.parts if OPS[base.op].operand(part.name).stackable]
-    return [{}, *({name: how} for name in names if able.weight_rows or known for how in ("one", "many"))]
+    return [{}, *({name: how} for name in names if name in able.stacked or known for how in ("one", "many"))]
 
 
 def _dtypes(base: Draw, target: Target) -> list[dict[str, str]]:
-    """One tensor other than x in each dtype that it may have."""
+    """One tensor other than the first input in each dtype that it may have."""
     able, there = target.kernel.able, {part.name for part in base.parts}
-    own = base.part("x").dtype
+    main = OPS[base.op].main
+    own = base.part(main).dtype
     return [
-        {name: own if dtype == "x" else dtype} for name, allowed in able.mixed for dtype in allowed if name in there
+        {name: own if dtype == main else dtype} for name, allowed in able.mixed for dtype in allowed if name in there
     ]
 
 

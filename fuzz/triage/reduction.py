@@ -16,7 +16,7 @@ from fuzz.generate.given import DRAWN, Values, given_rows, plain, rows_of
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.realise import draw_of, layout_of, realise
 from fuzz.laws.placement import placed
-from oracles.op import Role
+from oracles.op import AXIS, Parameter, Role
 from oracles.ops import OPS
 
 Span = tuple[int, int]
@@ -29,8 +29,8 @@ STRIDES = ("contiguous", "pitched", "kept")
 PLACES = ("aligned", "flush", "kept")
 STACKS = ("one row", "stack of one", "kept")
 """What a stack of weights may become: of rank 1, or of rank 2 with a single row."""
-PLAIN_EPS = tuple(float(np.float32(eps)) for eps in (1e-5, 0.0, 1.0))
-"""The values that eps may become; past the last one it is kept."""
+_PLAIN = 3
+"""So many of the values that an op has for a parameter, the first ones, are plain."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +51,19 @@ class Reduction:
     places: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
     """What the values become, by tensor; what is not named is kept."""
-    eps: float | None = None
-    """The new eps; None if eps is kept."""
-    unshifted: bool = False
-    """True if the offset of the weight becomes 0."""
+    params: Mapping[str, float] = field(default_factory=dict)
+    """What parameters become; what is not named is kept."""
+
+
+def plain_values(parameter: Parameter) -> tuple[float, ...]:
+    """What it may become, the plainest first."""
+    return parameter.values[:_PLAIN] if parameter.neutral is None else (parameter.neutral,)
 
 
 def reduced(draw: Draw, how: Reduction) -> Draw:
     """The reduced draw, of one whose values and strides are given. Raises CaseError where its layout cannot be kept."""
     draw, counts = draw.without(*how.dropped), tuple(count for _, count in how.rows)
-    params = dict(draw.params)
-    params["axis"] = 1 if how.collapsed else params["axis"]
-    if how.eps is not None:
-        params["eps"] = how.eps
-    if how.unshifted and "offset" in params:
-        params["offset"] = 0.0
+    params = {**draw.params, **how.params, AXIS: 1 if how.collapsed else draw.axis}
     kinds = {how.values.get(part.name, DRAWN) for part in draw.parts if part.given}
     origin = draw.origin or Origin()
     recipe = origin.recipe if kinds == {DRAWN} else " ".join(sorted(kinds))
@@ -113,7 +111,7 @@ def _block(draw: Draw, part: Part, given: Given, layout: Layout, how: Reduction)
     if part.stack:
         first, count = _stack_span(draw, part, how)
         values = values[first : first + count]
-        # The first row, or all, by turns where there are more rows of x along its axis now.
+        # The first row, or all, by turns where there are more rows of the grid along its axis now.
         values = values[0] if len(layout.shape) == 1 else values[np.arange(layout.shape[0]) % len(values)]
     return np.ascontiguousarray(values)
 
@@ -176,7 +174,7 @@ def _block_layout(draw: Draw, part: Part, kept: Layout, how: Reduction) -> Layou
 
 
 def _stack_layout(part: Part, kept: Layout, spans: tuple[Span, ...], how: Reduction) -> Layout:
-    """The same of a stack of weights; with all rows of x along one axis it has a row for each of them."""
+    """The same of a stack of weights; with all rows of the grid along one axis it has a row for each of them."""
     (_, rows), (_, n) = spans
     way = how.stacks.get(part.name, "kept")
     if way == "one row":

@@ -47,18 +47,17 @@ class Atom:
         return value >= limit if self.relation == ">=" else value <= limit
 
     def __str__(self) -> str:
-        said = _WORDS.get((self.trait, self.relation, *self.values)) or self._of_memory()
-        if said is None and self.trait in _POWERS:
-            said = f"{_POWERS[self.trait].format(f'{self.relation} 2^{self._listed()}')}"
-        return said or f"{self.trait} {self.relation} {self._listed()}"
+        return self._in_words() or f"{self.trait} {self.relation} {self._listed()}"
 
-    def _of_memory(self) -> str | None:
-        """In words, where the trait is about what two tensors have in common."""
+    def _in_words(self) -> str | None:
+        """As a sentence, where there is one for the trait."""
         holds = (self.relation == "=") == (self.values == ("yes",))
-        for pattern, yes, no in _MEMORY:
+        for pattern, yes, no in _WORDS:
             if found := pattern.fullmatch(self.trait):
-                names = found.groups()
-                return (yes if holds else no).format(*names, limit=f"{self.relation} {self._listed()}")
+                return (yes if holds else no).format(*found.groups(), limit=f"{self.relation} {self._listed()}")
+        for pattern, said in _POWERS:
+            if found := pattern.fullmatch(self.trait):
+                return said.format(*found.groups(), limit=f"{self.relation} 2^{self._listed()}")
         return None
 
     def _listed(self) -> str:
@@ -66,38 +65,36 @@ class Atom:
         return shown[0] if len(shown) == 1 else f"{{{', '.join(shown)}}}"
 
 
-_YES_NO = {
-    "a NaN": ("x has a NaN", "x has no NaN"),
-    "an infinity": ("x has an infinity", "x has no infinity"),
-    "a zero row": ("x has a row of zeros", "x has no row of zeros"),
-    "an ordinary row": ("x has a row that is finite and not all zero", "no row of x is finite and not all zero"),
-    "a subnormal": ("x has a subnormal", "x has no subnormal"),
-    "a sum of squares beyond f32": ("a sum of squares overflows f32", "no sum of squares overflows f32"),
-    "weight of ones": ("the weight is 1 everywhere", "the weight is not 1 everywhere"),
-    "dy of ones": ("dy is 1 everywhere", "dy is not 1 everywhere"),
-    "residual of ones": ("the residual is 1 everywhere", "the residual is not 1 everywhere"),
-}
-_WORDS: Mapping[tuple[Trait, ...], str] = {
-    (trait, relation, word): said
-    for trait, (yes, no) in _YES_NO.items()
-    for relation, word, said in (("=", "yes", yes), ("!=", "no", yes), ("=", "no", no), ("!=", "yes", no))
-}
-_MEMORY = tuple(
+_WORDS = tuple(
     (re.compile(pattern), yes, no)
     for pattern, yes, no in (
+        (r"a NaN in (\w+)", "{0} has a NaN", "{0} has no NaN"),
+        (r"an infinity in (\w+)", "{0} has an infinity", "{0} has no infinity"),
+        (r"a zero row in (\w+)", "{0} has a row of zeros", "{0} has no row of zeros"),
+        (
+            r"an ordinary row in (\w+)", "{0} has a row that is finite and not all zero",
+            "no row of {0} is finite and not all zero",
+        ),
+        (r"a subnormal in (\w+)", "{0} has a subnormal", "{0} has no subnormal"),
+        ("a sum of squares beyond f32", "a sum of squares overflows f32", "no sum of squares overflows f32"),
+        (r"(\w+) of ones", "{0} is 1 everywhere", "{0} is not 1 everywhere"),
         (r"(\w+) over (\w+) in part", "{0} overlaps {1} in part", "{0} does not overlap {1} in part"),
-        (r"(\w+) is x", "{0} and x are one buffer", "{0} and x are two buffers"),
+        (r"(\w+) is (\w+)", "{0} and {1} are one buffer", "{0} and {1} are two buffers"),
         (r"shift of (\w+) over (\w+)", *["{0} overlaps {1} in part, {limit} elements further on"] * 2),
     )
+)  # fmt: skip
+"""How traits are said where they hold, and where they do not."""
+_POWERS = tuple(
+    (re.compile(pattern), said)
+    for pattern, said in (
+        (r"log2 of (\w+) in ulp of (the .*mean square)", "{0} {limit} ulp of {1}"),
+        (
+            r"log2 of the change of (\w+) in the dtype of (\w+) in ulp of (the .*mean square)",
+            "rounding {0} to the dtype of {1} changes it by {limit} ulp of {2}",
+        ),
+        ("log2 of the mean square", "mean square {limit}"),
+    )
 )
-"""The traits of memory that tensors share: how they are said where they hold, and where they do not."""
-_POWERS = {
-    "log2 of eps in ulp of the mean square": "eps {} ulp of the mean square",
-    "log2 of the change of eps in the dtype of x in ulp": (
-        "rounding eps to the dtype of x changes it by {} ulp of the mean square"
-    ),
-    "log2 of the mean square": "mean square {}",
-}
 """How a trait that is a power of two is said."""
 
 

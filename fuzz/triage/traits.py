@@ -4,6 +4,7 @@ stated."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -16,6 +17,7 @@ from fuzz.base.memory import meets, shift
 from fuzz.base.stream import Reals
 from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule import Trait, Traits
+from oracles.op import AXIS, Parameter
 from oracles.ops import OPS
 
 MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256)
@@ -39,11 +41,18 @@ def case_traits(case: Case, *, values: bool = True) -> Traits:
     for name, tensor in case.tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
     traits.update(_optional_traits(case))
+    traits.update(_parameters(case))
     if values:
         traits.update(value_traits(case, frame))
-    elif "eps" in case.params:
-        traits["eps"] = float(case.params["eps"])
     return traits
+
+
+def _parameters(case: Case) -> Iterator[tuple[str, float]]:
+    """By name; where a case does without one, what that means."""
+    for each in OPS[case.op].parameters:
+        value = case.params.get(each.name, each.neutral)
+        if value is not None:
+            yield each.name, float(value)
 
 
 def _lane_traits(n: int, target: Target) -> Iterator[tuple[str, Trait]]:
@@ -55,16 +64,17 @@ def _lane_traits(n: int, target: Target) -> Iterator[tuple[str, Trait]]:
 
 
 def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator[tuple[str, Trait]]:
-    x = frame.case.inputs["x"]
+    main = OPS[frame.case.op].main
+    first = frame.case.inputs[main]
     yield f"dtype of {name}", tensor.dtype
     if isinstance(tensor, Output) and tensor.alias is not None:
         return
-    if name != "x":
-        yield f"dtype of {name} and that of x", _word(tensor.dtype == x.dtype, "same", "differ")
+    if name != main:
+        yield f"dtype of {name} and that of {main}", _word(tensor.dtype == first.dtype, "same", "differ")
     if frame.role(name) != "grid":
         yield f"step of {name}", _step(tensor.layout, -1)
     else:
-        yield from _layout_traits(name, tensor.layout, frame, x.layout)
+        yield from _layout_traits(name, tensor.layout, frame)
         yield f"layout of {name}", layout_class(tensor.layout, frame.axis)
         address = tensor.layout.alignment(ITEMSIZE[tensor.dtype])
         yield from ((f"address of {name} mod {modulus}", address % modulus) for modulus in _ADDRESSES)
@@ -75,12 +85,10 @@ def _optional_traits(case: Case) -> Iterator[tuple[str, Trait]]:
         if operand.optional:
             yield operand.name, "there" if operand.name in case.tensors else "absent"
     yield from _memory_traits(case)
-    if "offset" in case.params:
-        yield "weight offset", float(case.params["offset"])
 
 
 def _memory_traits(case: Case) -> Iterator[tuple[str, Trait]]:
-    """What tensors have in common: an output with an input, an input with x; and the rows of a stack of weights."""
+    """What tensors have in common: an output with an input, an input with the first one; and the rows of a stack."""
     op, meetings = OPS[case.op], {(output, source): how for output, source, how in case.meetings()}
     for output, source in op.aliases:
         if output in case.outputs and source in case.inputs:
@@ -93,8 +101,8 @@ def _memory_traits(case: Case) -> Iterator[tuple[str, Trait]]:
                 # In the direction in which the elements of a row follow each other.
                 yield f"shift of {output} over {source}", shift(under, over) * (-1 if _is_backwards(under, case) else 1)
     for operand in op.inputs:
-        if operand.name in case.inputs and op.role(operand.name) == "grid" and operand.name != "x":
-            yield f"{operand.name} is x", _yes(case.inputs[operand.name].alias == "x")
+        if operand.name in case.inputs and op.role(operand.name) == "grid" and operand.name != op.main:
+            yield f"{operand.name} is {op.main}", _yes(case.inputs[operand.name].alias == op.main)
         if operand.name in case.inputs and operand.stackable:
             shape = case.inputs[operand.name].layout.shape
             yield f"rank of {operand.name}", str(len(shape))
@@ -102,12 +110,12 @@ def _memory_traits(case: Case) -> Iterator[tuple[str, Trait]]:
 
 
 def _is_backwards(layout: Layout, case: Case) -> bool:
-    axis = int(case.params["axis"])
+    axis = int(case.params[AXIS])
     steps = [stride for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
     return layout.strides[axis] < 0 if layout.shape[axis] > 1 else bool(steps) and steps[0] < 0
 
 
-def _layout_traits(name: str, layout: Layout, frame: Frame, x: Layout) -> Iterator[tuple[str, Trait]]:
+def _layout_traits(name: str, layout: Layout, frame: Frame) -> Iterator[tuple[str, Trait]]:
     steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
     yield f"step of {name}", _step(layout, frame.axis)
     rows = [stride for axis, stride in enumerate(layout.strides) if axis != frame.axis and layout.shape[axis] > 1]
@@ -116,9 +124,12 @@ def _layout_traits(name: str, layout: Layout, frame: Frame, x: Layout) -> Iterat
     furthest = sum(abs(stride) * (extent - 1) for extent, stride in steps)
     # Where an index of 16 bits would do, the distance is no reason for anything.
     yield f"furthest element of {name}", furthest if furthest > _SMALL_INDEX else 0
-    if name != "x":
-        theirs = [stride for extent, stride in zip(x.shape, x.strides, strict=True) if extent > 1]
-        yield f"strides of {name} and those of x", _word([stride for _, stride in steps] == theirs, "same", "differ")
+    main = OPS[frame.case.op].main
+    if name != main:
+        first = frame.case.inputs[main].layout
+        theirs = [stride for extent, stride in zip(first.shape, first.strides, strict=True) if extent > 1]
+        same = [stride for _, stride in steps] == theirs
+        yield f"strides of {name} and those of {main}", _word(same, "same", "differ")
 
 
 def _step(layout: Layout, axis: int) -> str:
@@ -134,13 +145,14 @@ def twin_traits(case: Case, twin: Case) -> Traits:
     """What a law changes: where each of the two is at an aligned address, and the twin's traits that are its own."""
     own, other = case_traits(case, values=False), case_traits(twin, values=False)
     traits: dict[str, Trait] = {}
-    for name in ("x", *case.outputs):
+    for name in (OPS[case.op].main, *case.outputs):
         for modulus in _ADDRESSES:
             trait = f"address of {name} mod {modulus}"
             if trait in own and trait in other:
                 both = own[trait] == 0, other[trait] == 0
                 traits[f"{name} at a multiple of {modulus}"] = _SIDES[both]
-    for trait in ("rows", "eps", *(t for t in own if t.startswith("layout of ") or " in place of " in t)):
+    memory = (trait for trait in own if trait.startswith("layout of ") or " in place of " in trait)
+    for trait in ("rows", *dict(_parameters(case)), *memory):
         if trait in other:
             traits[f"the twin's {trait}"] = other[trait]
     return traits
@@ -156,28 +168,31 @@ _NEVER, _ALWAYS = -999, 999
 _LARGEST_SQUARE = float(np.finfo(np.float32).max)
 
 
-_ABOUT_VALUES = (
-    "a NaN", "an infinity", "a zero row", "an ordinary row", "a subnormal", "a sum of squares beyond f32",
-    "log2 of the mean square", "log2 of eps in ulp of the mean square", "eps",
-)  # fmt: skip
+_ABOUT_VALUES = re.compile(
+    r"(a NaN|an infinity|a zero row|an ordinary row|a subnormal) in \w+|a sum of squares beyond f32|"
+    r"log2 of the mean square|log2 of \w+ in ulp of the .*mean square"
+)
 
 
 def is_about_values(trait: str) -> bool:
     """True for traits that hide a failure more often than they cause one: a huge eps, a row of zeros."""
-    return trait in _ABOUT_VALUES
+    return bool(_ABOUT_VALUES.fullmatch(trait)) or any(
+        each.name == trait and each.power for op in OPS.values() for each in op.parameters
+    )
 
 
 def value_traits(case: Case, frame: Frame) -> Iterator[tuple[str, Trait]]:
-    """Of x first, then of the weight."""
-    rows = _rows(case, "x", frame)
+    """Of the first input, then of the others."""
+    main = OPS[case.op].main
+    rows = _rows(case, main, frame)
     finite = np.where(np.isfinite(rows), rows, 0.0)
     zero, whole = (rows == 0).all(axis=-1), np.isfinite(rows).all(axis=-1)
-    yield "a NaN", _yes(np.isnan(rows).any())
-    yield "an infinity", _yes(np.isinf(rows).any())
-    yield "a zero row", _yes(zero.any())
-    yield "an ordinary row", _yes((whole & ~zero).any())
-    small = SMALLEST_NORMAL[case.inputs["x"].dtype]
-    yield "a subnormal", _yes(((finite != 0) & (np.abs(finite) < small)).any())
+    yield f"a NaN in {main}", _yes(np.isnan(rows).any())
+    yield f"an infinity in {main}", _yes(np.isinf(rows).any())
+    yield f"a zero row in {main}", _yes(zero.any())
+    yield f"an ordinary row in {main}", _yes((whole & ~zero).any())
+    small = SMALLEST_NORMAL[case.inputs[main].dtype]
+    yield f"a subnormal in {main}", _yes(((finite != 0) & (np.abs(finite) < small)).any())
     with np.errstate(over="ignore"):  # float64 kernels have squares beyond its range
         squares = np.square(finite)
         means = squares.mean(axis=-1)
@@ -185,25 +200,32 @@ def value_traits(case: Case, frame: Frame) -> Iterator[tuple[str, Trait]]:
     largest = float(means.max())
     if largest > 0 and math.isfinite(largest):
         yield "log2 of the mean square", round(math.log2(largest))
-    yield from _eps_traits(case, means[whole])
-    for name in ("weight", "dy", "residual"):
-        if name in case.inputs:
-            values = _rows(case, name, frame)
-            yield f"{name} of ones", _yes((values == 1).all())
+    if whole.any():
+        for parameter in OPS[case.op].parameters:
+            yield from _scale_traits(case, parameter, float(means[whole].min()))
+    for name in case.inputs:
+        if name != main:
+            yield f"{name} of ones", _yes((_rows(case, name, frame) == 1).all())
 
 
-def _eps_traits(case: Case, means: Reals) -> Iterator[tuple[str, Trait]]:
-    """eps against the mean square of the row where it matters most, in units that the output can show."""
-    eps = float(case.params.get("eps", 0.0))
-    yield "eps", eps
-    if not means.size:
+_MEANS = {1: "the root mean square", 2: "the mean square"}
+"""What of a row a parameter is compared with, by the power of the scale that it goes with."""
+
+
+def _scale_traits(case: Case, parameter: Parameter, smallest: float) -> Iterator[tuple[str, Trait]]:
+    """A parameter against the row where it matters most, that of the smallest mean square, in units that the output
+    can show."""
+    if parameter.power not in _MEANS or parameter.name not in case.params:
         return
-    smallest = float(means.min())
+    name, mean, level = parameter.name, _MEANS[parameter.power], smallest ** (parameter.power / 2)
+    value = float(case.params[name])
     output = next(iter(case.outputs.values()))
     ulp = 2.0 ** -_PRECISION[output.dtype]
-    rounded = float(quantise(np.array([eps]), case.inputs["x"].dtype).astype(np.float64)[0])
-    yield "log2 of eps in ulp of the mean square", _log2(eps, smallest * ulp)
-    yield "log2 of the change of eps in the dtype of x in ulp", _log2(abs(rounded - eps), (smallest + eps) * ulp)
+    main = OPS[case.op].main
+    rounded = float(quantise(np.array([value]), case.inputs[main].dtype).astype(np.float64)[0])
+    change, whole = abs(rounded - value), level + abs(value)
+    yield f"log2 of {name} in ulp of {mean}", _log2(abs(value), level * ulp)
+    yield f"log2 of the change of {name} in the dtype of {main} in ulp of {mean}", _log2(change, whole * ulp)
 
 
 def _log2(part: float, whole: float) -> int:

@@ -12,6 +12,7 @@ from fuzz.base.draw import GIVEN, Draw, Frame, Part, Placement, Shift
 from fuzz.generate.given import given_rows
 from fuzz.generate.layouts import OVERLAPPING, layout_class
 from fuzz.generate.realise import draw_of, layout_of, realise
+from oracles.op import Parameter
 from oracles.ops import OPS
 
 Memory = Mapping[str, tuple[str, Shift | None]]
@@ -52,7 +53,7 @@ def _allowed(draw: Draw, name: str, layout: str) -> str:
 
 
 def grids(draw: Draw) -> list[str]:
-    """The tensors of x's shape."""
+    """The tensors of the first input's shape."""
     return [part.name for part in draw.parts if OPS[draw.op].role(part.name) == "grid"]
 
 
@@ -74,8 +75,8 @@ def sized(draw: Draw, rows: int, rank: int | None = None, axis: int | None = Non
 
 
 def of_dtype(draw: Draw, dtype: str) -> Draw:
-    """x in another dtype, and with it every tensor that has the same."""
-    own = draw.part("x").dtype
+    """The first input in another dtype, and with it every tensor that has the same."""
+    own = draw.part(OPS[draw.op].main).dtype
     return draw.with_parts(*(replace(part, dtype=dtype) for part in draw.parts if part.dtype == own))
 
 
@@ -85,7 +86,7 @@ def of_dtypes(draw: Draw, dtypes: Mapping[str, str]) -> Draw:
 
 
 def laid_out(draw: Draw, layouts: Mapping[str, str]) -> Draw:
-    """Some tensors of x's shape in other layout classes."""
+    """Some tensors of the first input's shape in other layout classes."""
     return draw.with_parts(
         *(
             replace(part, place=replace(part.place, layout=_allowed(draw, part.name, layouts[part.name])))
@@ -119,7 +120,7 @@ def stepped(draw: Draw, steps: Mapping[str, int]) -> Draw:
 
 
 def with_values(draw: Draw, recipe: str, seed: int) -> Draw:
-    """Tensors of x's shape with values of that recipe, one of `fuzz.generate.given`."""
+    """Tensors of the first input's shape with values of that recipe, one of `fuzz.generate.given`."""
     parts = [replace(part, recipe=recipe) for part in draw.parts if part.given and part.name in grids(draw)]
     return replace(draw.with_parts(*parts), seed=seed, origin=Origin(recipe, "varied"))
 
@@ -132,9 +133,11 @@ def with_ones(draw: Draw, name: str) -> Draw:
     return replace(draw.with_parts(replace(part, recipe=GIVEN, given=ones)), structured=True)
 
 
-def with_eps(draw: Draw, eps: float) -> Draw:
-    """Another eps, where the case has one."""
-    return draw.with_params(eps=eps) if "eps" in draw.params else draw
+def values_of(draw: Draw, parameter: Parameter) -> tuple[float, ...]:
+    """The values that a parameter may have in a draw, where it may have any."""
+    may = parameter.name in draw.params or parameter.neutral is not None
+    means = not parameter.only_with or any(part.name == parameter.only_with for part in draw.parts)
+    return parameter.values if may and means else ()
 
 
 def in_memory(draw: Draw, memory: Memory) -> Draw:
@@ -169,8 +172,9 @@ def memory_of(draw: Draw) -> Memory:
 
 
 def sharing(draw: Draw, names: Collection[str]) -> Draw:
-    """These inputs are x itself, and no others. Equal rows do not round at random to one another."""
-    changed = [replace(part, alias="x" if part.name in names else None) for part in draw.parts if part.given]
+    """These inputs are the first one itself, and no others. Equal rows do not round at random to one another."""
+    main = OPS[draw.op].main
+    changed = [replace(part, alias=main if part.name in names else None) for part in draw.parts if part.given]
     return replace(draw.with_parts(*changed), structured=draw.structured or bool(names))
 
 

@@ -22,19 +22,20 @@ _FLOATS = ("f32", "f16", "bf16")
 _WEIGHT = ("weight", ("x", "f32"))
 _FORWARD = Capabilities(
     dtypes=_FLOATS, axis="any", strides="any", aliases=(("y", "x"),), takes=("weight", "rstd"),
-    mixed=(_WEIGHT, ("y", ("x", "f32"))), offset=True, overlap=(("y", "x"),), weight_rows=True, outside="rejects",
+    mixed=(_WEIGHT, ("y", ("x", "f32"))), params=("offset",), overlap=(("y", "x"),), stacked=("weight",),
+    outside="rejects",
 )  # fmt: skip
 _SUMS = (("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual"))
 _ADD = Capabilities(
     dtypes=_FLOATS, axis="any", strides="any",
     aliases=_SUMS, overlap=_SUMS,
-    takes=("weight", "sum", "rstd"), mixed=(_WEIGHT, ("residual", ("x", "f32")), ("sum", ("x", "f32"))), offset=True,
-    weight_rows=True,
+    takes=("weight", "sum", "rstd"), mixed=(_WEIGHT, ("residual", ("x", "f32")), ("sum", ("x", "f32"))),
+    params=("offset",), stacked=("weight",),
 )  # fmt: skip
 _DX = (("dx", "dy"), ("dx", "x"))
 _BACKWARD = Capabilities(
     dtypes=_FLOATS, axis="any", strides="any", aliases=_DX, overlap=_DX,
-    takes=("weight", "rstd", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), offset=True,
+    takes=("weight", "rstd", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), params=("offset",),
     outside="rejects",
 )  # fmt: skip
 _DSUMS = (("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy"))
@@ -90,7 +91,7 @@ KERNELS: tuple[CKernel, ...] = (
     ),
     CKernel(
         "weighted-llama", "rms_norm", _C / "weighted.c", "any", Numerics(summation=Sequential(), cast="llama"),
-        replace(_FORWARD, weight_rows=False), (*_FLAGS, "-DCAST_FIRST"), laws=_LAWS,
+        replace(_FORWARD, stacked=()), (*_FLAGS, "-DCAST_FIRST"), laws=_LAWS,
         summary="the same, cast before the weight; a weight of rank 1",
     ),
     CKernel(

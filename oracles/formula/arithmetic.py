@@ -1,7 +1,8 @@
-"""Three arithmetics for one formula: float64, double-double and mpmath. Arrays of each take + - * / and negation."""
+"""Three arithmetics for one formula: float64, double-double and mpmath."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -19,7 +20,7 @@ Mask = NDArray[np.bool_]
 
 
 class Arithmetic(Protocol):
-    """What a formula needs beside operators. Reductions keep their axis, with one element."""
+    """What a formula needs. Reductions keep their axis, with one element."""
 
     def lift(self, values: F64) -> Values:
         """Exact values, as they are given."""
@@ -29,8 +30,8 @@ class Arithmetic(Protocol):
         """An elementwise function; outside its domain what IEEE 754 says."""
         ...
 
-    def divide(self, a: Values, b: Values) -> Values:
-        """a / b; by zero what IEEE 754 says."""
+    def operate(self, kind: Kind, a: Values, b: Values) -> Values:
+        """a + b, a - b, a * b or a / b; of infinities and zeros what IEEE 754 says."""
         ...
 
     def total(self, values: Values, axis: int) -> Values:
@@ -63,8 +64,9 @@ class Float64:
     def apply(self, kind: Kind, values: F64) -> F64:
         return _FLOAT64[kind](values)
 
-    def divide(self, a: F64, b: F64) -> F64:
-        return a / b
+    def operate(self, kind: Kind, a: F64, b: F64) -> F64:
+        found: F64 = _OPERATORS[kind](a, b)
+        return found
 
     def total(self, values: F64, axis: int) -> F64:
         found: F64 = values.sum(axis=axis, keepdims=True)
@@ -94,8 +96,9 @@ class Precise:
     def apply(self, kind: Kind, values: NDArray[Any]) -> NDArray[Any]:
         return _each(_PRECISE[kind])(values)
 
-    def divide(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(np.frompyfunc(_quotient, 2, 1)(a, b), dtype=object)
+    def operate(self, kind: Kind, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        found = np.frompyfunc(_quotient, 2, 1)(a, b) if kind == "divide" else _OPERATORS[kind](a, b)
+        return np.asarray(found, dtype=object)
 
     def total(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
         if not values.shape[axis]:
@@ -119,7 +122,7 @@ class Precise:
 
 
 class Double:
-    """Double-double, for kernels in float64. Its values are finite: what is not is taken from the float64 centre."""
+    """Double-double, for kernels in float64. What is infinite or NaN is so in float64 too."""
 
     def lift(self, values: F64) -> DoubleDouble:
         return DoubleDouble(values)
@@ -127,12 +130,14 @@ class Double:
     def apply(self, kind: Kind, values: DoubleDouble) -> DoubleDouble:
         return _DOUBLE[kind](values)
 
-    def divide(self, a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
-        return a / b
+    def operate(self, kind: Kind, a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
+        found: DoubleDouble = _OPERATORS[kind](a, b)
+        return _of_ieee(found, _OPERATORS[kind](a.high, b.high))
 
     def total(self, values: DoubleDouble, axis: int) -> DoubleDouble:
         summed = values.sum(axis)
-        return DoubleDouble(np.expand_dims(summed.high, axis), np.expand_dims(summed.low, axis))
+        found = DoubleDouble(np.expand_dims(summed.high, axis), np.expand_dims(summed.low, axis))
+        return _of_ieee(found, values.high.sum(axis, keepdims=True))
 
     def greatest(self, values: DoubleDouble, axis: int) -> DoubleDouble:
         places = np.expand_dims(np.lexsort((values.low, values.high), axis=axis).take(-1, axis), axis)
@@ -150,6 +155,9 @@ class Double:
         return DoubleDouble(_took(table.high, index.high, axis), _took(table.low, index.high, axis))
 
 
+_OPERATORS: Mapping[Kind, Callable[[Any, Any], Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+}  # fmt: skip
 _FLOAT64: Mapping[Kind, Callable[[F64], F64]] = {
     "exp": float64.exp, "log": float64.log, "tanh": float64.tanh, "sigmoid": float64.sigmoid, "erf": float64.erf,
     "sin": float64.sin, "cos": float64.cos, "sqrt": float64.sqrt, "rsqrt": float64.rsqrt, "absolute": np.abs,
@@ -162,6 +170,14 @@ _DOUBLE: Mapping[Kind, Callable[[DoubleDouble], DoubleDouble]] = {
 
 
 _EXTREME = 2.0**32
+
+
+def _of_ieee(value: DoubleDouble, high: F64) -> DoubleDouble:
+    """The value, but what float64 has for it where that is infinite or NaN: low parts know no infinity."""
+    finite = np.isfinite(high)
+    if finite.all():
+        return value
+    return DoubleDouble(np.where(finite, value.high, high), np.where(finite, value.low, 0.0))
 
 
 def _took(table: NDArray[Any], index: NDArray[Any], axis: int) -> NDArray[Any]:

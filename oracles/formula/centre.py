@@ -80,14 +80,8 @@ def _looked_at(dim: str, fixed: Fixed) -> slice:
 def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs) -> Values:
     """The value of a node that has arguments, from theirs."""
     kind = node.kind
-    if kind == "add":
-        return args[0] + args[1]
-    if kind == "subtract":
-        return args[0] - args[1]
-    if kind == "multiply":
-        return args[0] * args[1]
-    if kind == "divide":
-        return arithmetic.divide(args[0], args[1])
+    if kind in ("add", "subtract", "multiply", "divide"):
+        return arithmetic.operate(kind, args[0], args[1])
     if kind == "negate":
         return -args[0]
     if kind == "point":
@@ -99,7 +93,7 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
     if kind == "max":
         return arithmetic.greatest(args[0], inputs.axis(node.label))
     if kind == "dot":
-        return arithmetic.total(args[0] * args[1], inputs.axis(node.label))
+        return arithmetic.total(arithmetic.operate("multiply", args[0], args[1]), inputs.axis(node.label))
     if kind == "where":
         return arithmetic.where(*args)
     if kind == "take":

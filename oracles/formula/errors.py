@@ -32,24 +32,31 @@ class Rounding:
 
 def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
     """The form after that rounding."""
-    if rounding.relative:
-        form = more(form, form.size * (rounding.relative + DUST))
-    if form.least is not None and form.least.any():
-        lost = np.abs(form.least) * 2 * rounding.relative + form.dtype.tiny
-        form = replace(form, least=np.maximum(form.least - lost, np.minimum(form.least - lost * (form.least < 0), 0.0)))
+    errors = form.size * (rounding.relative + DUST) if rounding.relative else None
     flush = contract.flushes_results
     if rounding.underflow or flush:
-        low = (np.abs(form.centre) - form.spread < form.dtype.tiny) & (form.size > 0)
-        if low.any():
+        spread = form.spread if errors is None else form.spread + errors
+        near = np.abs(form.centre) - spread
+        if near.size and not near.min() >= form.dtype.tiny:
+            size = np.abs(form.centre) + spread
             # Half of the smallest number of float64 is not one: it is rounded up.
             unit = rounding.underflow * form.dtype.eta or form.dtype.eta
-            form = more(form, np.where(low, np.minimum(form.size, form.dtype.tiny) if flush else unit, 0.0))
-    return _limited(form, rounding)
+            lost = np.where(
+                (near < form.dtype.tiny) & (size > 0), np.minimum(size, form.dtype.tiny) if flush else unit, 0
+            )
+            errors = lost if errors is None else errors + lost
+    if form.least is not None and form.least.any():
+        lost = np.abs(form.least) * 2 * rounding.relative + form.dtype.tiny
+        least = np.maximum(form.least - lost, np.minimum(form.least - lost * (form.least < 0), 0.0))
+        form = replace(form, least=least)
+    return _limited(form if errors is None else more(form, errors), rounding)
 
 
 def more(form: Form, errors: F64) -> Form:
     """The form with more errors that each element has for itself."""
-    return replace(form, rest=errors if form.rest is None else form.rest + errors)
+    found = replace(form, rest=errors if form.rest is None else form.rest + errors)
+    found.__dict__["spread"] = form.spread + errors  # what it would be found to be
+    return found
 
 
 def narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
@@ -110,7 +117,7 @@ def _limited(form: Form, rounding: Rounding) -> Form:
     """The form with infinities where it overflows for certain, and a mark where it may."""
     limit = form.dtype.limit
     top = form.size if rounding.reach is None else rounding.reach
-    if np.max(top, initial=0.0) < limit and np.isfinite(form.centre).all():
+    if not top.size or (top.max() < limit and (rounding.reach is None or np.isfinite(form.centre).all())):
         return form
     beyond = np.abs(form.centre) - form.spread >= limit
     over = beyond if rounding.certain is None else beyond & rounding.certain

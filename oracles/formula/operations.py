@@ -24,7 +24,7 @@ def added(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
     """a + b or a - b."""
     a, b = args
     sign = 1.0 if node.kind == "add" else -1.0
-    parts, rest = combined([(a, None), (b, np.full((1,) * b.centre.ndim, sign))])
+    parts, rest = combined([(a, None), (b, None if sign > 0 else np.full((1,) * b.centre.ndim, sign))])
     dtype = here.dtype(node)
     centre = a.centre + sign * b.centre
     least = a.least + _exactly(b) if a.least is not None and sign > 0 else None
@@ -65,9 +65,17 @@ def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: 
         least = np.zeros((1,) * a.centre.ndim)
     elif a.least is not None and b.least is not None:
         least = np.where((a.least >= 0) & (b.least >= 0), 0.0, np.nan)
-    found = Form(a.centre * b.centre, dtype, min(bits, dtype.precision), parts, rest, either(args), least=least)
+    may = marked(either(args), _of_either_sign(a.centre, b), _of_either_sign(b.centre, a))
+    found = Form(a.centre * b.centre, dtype, min(bits, dtype.precision), parts, rest, may, least=least)
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
     return rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
+
+
+def _of_either_sign(factor: F64, other: Form) -> Mask | None:
+    """Where an infinite factor meets a number whose sign kernels disagree about."""
+    if other.is_exact or np.isfinite(factor).all():
+        return None
+    return np.isinf(factor) & (other.spread >= np.abs(other.centre)) & (other.spread > 0)
 
 
 def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
@@ -86,7 +94,8 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     if node.args[1].kind == "extent" and here.contract.mean == "reciprocal":
         relative, last = 2 * dtype.u + dtype.u**2, False
     least = None if a.least is None else np.where((a.least >= 0) & (b.lowest > 0), 0.0, np.nan)
-    found = Form(centre, dtype, dtype.precision, parts, rest, either(args), least=least)
+    may = marked(either(args), _of_either_sign(1 / b.centre, a))
+    found = Form(centre, dtype, dtype.precision, parts, rest, may, least=least)
     if (share > _FAR).any():
         low, high = b.lowest, np.where(b.lowest > 0, b.centre + b.spread, np.inf)
         ends = [(a.centre + side * a.spread) / end for side in (-1, 1) for end in (low, high)]

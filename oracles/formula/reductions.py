@@ -35,8 +35,7 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     (terms,) = args
     axis, n, dtype = here.inputs.axis(node.label), here.inputs.extents[node.label], here.dtype(node)
     sizes = _summed(terms.size, axis, n)
-    infinite = np.isinf(terms.centre)
-    reach = _summed(np.where(infinite, 0.0, terms.size), axis, n) if infinite.any() else sizes
+    reach = sizes if np.isfinite(sizes).all() else _summed(np.where(np.isinf(terms.centre), 0.0, terms.size), axis, n)
     chain = here.order(node).chain(n)
     # Terms of fewer bits are whole numbers of a coarse unit, see `oracles.budget.row_budget`.
     _, theta, statistical = sum_budget(dtype, chain, here.structured or terms.bits < dtype.precision)

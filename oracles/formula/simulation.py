@@ -26,6 +26,8 @@ Order = Literal["declared", "reversed", "permuted", "lanes", "tree"]
 ORDERS: tuple[Order, ...] = ("declared", "reversed", "permuted", "lanes", "tree")
 _FUSED = 0.7
 """The share of products that go into a sum without being rounded, where the contract allows it."""
+_LONGEST = 300
+"""The longest sum of products that are not rounded: each addition is a step by itself, and takes its time."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,8 @@ class Simulated:
 
     def _summed(self, node: Node, args: list[F64]) -> F64:
         axis, n, dtype = self.inputs.axis(node.label), self.inputs.extents[node.label], self._dtype(node)
-        factors = self._factors(node) if self.fused and self.contract.fused and dtype.name != "f64" else None
+        fused = self.fused and self.contract.fused and dtype.name != "f64" and n <= _LONGEST
+        factors = self._factors(node) if fused else None
         if factors is not None:
             terms = factors[0] * factors[1]
         else:

@@ -294,12 +294,15 @@ def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, M
             found = {name: each for name, each in frame.f_locals.items() if isinstance(each, Node)}
             (own if frame.f_code is code else called).update(found)
 
-    before = sys.getprofile()
+    before: Any = sys.getprofile()
     sys.setprofile(look)
     try:
         returned = function(**given)
     finally:
-        sys.setprofile(before)
+        if callable(before) or before is None:
+            sys.setprofile(before)
+        else:  # that of cProfile is set by an object that can only be enabled again
+            before.enable()
     return returned, {**own, **{name: each for name, each in called.items() if name not in own}}
 
 

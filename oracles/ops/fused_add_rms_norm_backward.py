@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from oracles.formula.trace import Node, Outputs
+from oracles.formula.trace import Node, Outputs, avg, rsqrt
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, OFFSET, X
-from oracles.ops.rms_norm_backward import DW, DX, DY, GIVEN_RSTD, WEIGHT, rms_norm_backward, rstd3
+from oracles.ops.rms_norm_backward import DW, DX, DY, GIVEN_RSTD, WEIGHT, along, rms_norm_backward, rstd3
 
 
 def fused_add_rms_norm_backward(
@@ -19,6 +19,8 @@ def fused_add_rms_norm_backward(
     offset: Node | float = 0.0,
 ) -> Outputs:
     """Gradients by x, the sum that was normalised: those of `rms_norm` plus dsum, its own; dresidual is dx."""
+    if rstd is None:
+        rstd = rsqrt(avg(x * x, "n") + eps)
     found = rms_norm_backward(x, dy, weight, rstd, eps=eps, offset=offset)
     dsummed = found["dx"] if dsum is None else found["dx"] + dsum
     return {"dx": dsummed, "dresidual": dsummed, "dw": found["dw"]}
@@ -26,7 +28,7 @@ def fused_add_rms_norm_backward(
 
 OP = Op(
     fused_add_rms_norm_backward,
-    inputs=(X, DY, Operand("dsum", "... n", optional=True, values="gradient"), WEIGHT, GIVEN_RSTD),
+    inputs=(X, DY, Operand("dsum", "... n", optional=True, values="gradient along"), WEIGHT, GIVEN_RSTD),
     outputs=(DX, Operand("dresidual", "... n", optional=True), DW),
     parameters=(EPS, OFFSET),
     aliases=(("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy")),
@@ -35,6 +37,7 @@ OP = Op(
         Flip(("dy", "dsum"), ("dx", "dresidual", "dw"), zeros=True),
     ),
     scaling={"x": 1, "rstd": -1, "dsum": -1, "dx": -1, "dresidual": -1},
+    recipes={"along": along},
     algorithms={"dx": {"rstd3": rstd3}},
     summary="gradients of fused_add_rms_norm by x, residual and weight",
 )

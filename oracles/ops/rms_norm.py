@@ -6,11 +6,11 @@ from oracles.formula.trace import Node, Outputs, avg, rsqrt
 from oracles.op import Flip, Op, Operand, Parameter
 
 EPS = Parameter(
-    "eps", (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0), least=0.0, power=2
+    "eps", (1e-5, 0.0, 1.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 10.0, 100.0), least=0.0, power=2
 )
 OFFSET = Parameter("offset", (0.0, 1.0, 0.5, -1.0), neutral=0.0, only_with="weight")
 X = Operand("x", "... n")
-WEIGHTS = Operand("weight", "n", optional=True, values="weight", stackable=True)
+WEIGHTS = Operand("weight", "n", optional=True, values="factor", stackable=True)
 RSTD = Operand("rstd", "...", optional=True, dtype="f32")
 
 

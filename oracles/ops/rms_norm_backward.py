@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from oracles.formula.trace import Node, Outputs, avg, rsqrt, total
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, OFFSET, RSTD, WEIGHTS, X, scaled
 
-DY = Operand("dy", "... n", values="gradient")
+DY = Operand("dy", "... n", values="gradient along")
 WEIGHT = replace(WEIGHTS, stackable=False)
-GIVEN_RSTD = replace(RSTD, values="rstd")
+GIVEN_RSTD = replace(RSTD, values="local")
 DX = Operand("dx", "... n")
 DW = Operand("dw", "n", optional=True, only_with="weight", dtype="weight")
 
@@ -34,6 +35,18 @@ def rstd3(x: Node, rstd: Node, m: Node) -> Node:
     return rstd * m - rstd * rstd * rstd * avg(m * x, "n") * x
 
 
+def along(scene: Any, stream: Any) -> Any:
+    """Proportional to the normalised row: all of dx cancels but rounding errors and eps."""
+    import numpy as np
+
+    size = np.ldexp(1.0, stream.child("size").integers(scene.rows, -4, 4))[:, None]
+    with np.errstate(all="ignore"):
+        h = scene.values["x"] * scene.local("rstd")[:, None]
+        weight = scene.parameters["offset"] + scene.values["weight"] if "weight" in scene.values else np.ones(1)
+        found = h * size / np.where(np.isfinite(weight) & (weight != 0), weight, 1.0)
+    return np.where(np.isfinite(found), found, 1.0)
+
+
 OP = Op(
     rms_norm_backward,
     inputs=(X, DY, WEIGHT, GIVEN_RSTD),
@@ -42,6 +55,7 @@ OP = Op(
     aliases=(("dx", "dy"), ("dx", "x")),
     flips=(Flip(("x",), ("dw",), zeros=True), Flip(("dy",), ("dx", "dw"), zeros=True)),
     scaling={"x": 1, "rstd": -1, "dx": -1},
+    recipes={"along": along},
     algorithms={"dx": {"rstd3": rstd3}},
     summary="gradients of rms_norm by x and weight",
 )

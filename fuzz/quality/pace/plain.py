@@ -22,10 +22,12 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fuzz.adapters.build import NATIVE, BuildError, edited_source
+from fuzz.adapters import abi
+from fuzz.adapters.build import BuildError, edited_source
 from fuzz.adapters.c import compiler_of, prefix_of
 from fuzz.adapters.target import Target
 from fuzz.quality.pace import Plain
+from oracles.ops import OPS
 
 _PROGRAM = Path(__file__).with_name("plain.c")
 _MAX_ROWS = 8
@@ -62,9 +64,10 @@ def built(target: Target) -> Iterator[PlainProgram]:
     with tempfile.TemporaryDirectory() as folder:
         source, output = Path(folder) / kernel.source.name, Path(folder) / "plain"
         source.write_text(edited_source(kernel), encoding="utf-8")
+        (Path(folder) / abi.HEADER).write_text(abi.header([OPS[kernel.op]]), encoding="utf-8")
         command = [
             *compiler_of(target).command, "-std=gnu11", *target.flags, "-iquote", str(kernel.source.parent),
-            f"-I{NATIVE}", str(source), str(_PROGRAM), *(["-static"] if target.emulated else []), "-lm",
+            f"-I{folder}", str(source), str(_PROGRAM), *(["-static"] if target.emulated else []), "-lm",
             "-o", str(output),
         ]  # fmt: skip
         answer = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -12,13 +12,14 @@ from fuzz.base.case import Case
 from fuzz.base.draw import Draw, Part
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
+from fuzz.generate.big import usual
 from fuzz.generate.realise import realise
 from fuzz.generate.search import Search, batches
 from fuzz.generate.turn import BATCH
 from fuzz.laws.registry import declared, with_twins
 from fuzz.quality.pace import STAGES, Cost
-from fuzz.quality.pace.plain import EPS
 from fuzz.uses.search.examiner import Examiner
+from oracles.op import AXIS
 from oracles.ops import OPS
 
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -66,9 +67,10 @@ def _sized(kernel: Kernel, rows: int, n: int) -> Iterator[list[Case]]:
     dtype = "f32" if "f32" in kernel.able.dtypes else kernel.able.dtypes[0]
     parts = [Part(each.name, dtype, recipe="normal") for each in op.inputs if not each.optional]
     parts += [Part(each.name, dtype) for each in op.outputs if not each.optional]
+    numbers = {each.name: usual(each) for each in op.parameters if each.neutral is None}
     number = 0
     while True:
-        draws = (Draw(op.name, n, (rows,), {"eps": EPS, "axis": 1}, number + i, tuple(parts)) for i in range(BATCH))
+        draws = (Draw(op.name, n, (rows,), {**numbers, AXIS: 1}, number + i, tuple(parts)) for i in range(BATCH))
         yield [realise(draw) for draw in draws]
         number += BATCH
 

@@ -15,13 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz.adapters.build import NATIVE, BuildError
+from fuzz.adapters import abi
+from fuzz.adapters.build import BuildError
 from fuzz.adapters.c import CKernel, compiler_of
 from fuzz.adapters.isa import ISAS
 from fuzz.adapters.target import Target
 from fuzz.base.capability import MAX_RANK
 from fuzz.quality.speed import EPS
 from fuzz.transport.records import DTYPES
+from oracles.ops import OPS
 
 _LOOP, _LIMIT = (Path(__file__).with_name(name) for name in ("loop.c", "limit.c"))
 LENGTHS = (64, 128, 256, 512, 1024, 4096, 16384)
@@ -167,9 +169,11 @@ def vector_bytes(target: Target) -> int:
 
 def _function(target: Target, source: Path, output: Path, *defined: str) -> Function:
     """The timed loop around what `source` defines, compiled as the target says."""
+    header = output.with_name(abi.HEADER)
+    header.write_text(abi.header([OPS[target.kernel.op]]), encoding="utf-8")
     command = [
         *compiler_of(target).command, "-std=gnu11", "-shared", "-fPIC", *target.flags, *defined, "-iquote",
-        str(source.parent), f"-I{NATIVE}", str(source), str(_LOOP), "-lm", "-o", str(output),
+        str(source.parent), f"-I{header.parent}", str(source), str(_LOOP), "-lm", "-o", str(output),
     ]  # fmt: skip
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:

@@ -25,7 +25,7 @@ ANYTHING = Capabilities(
     aliases=(("y", "x"),),
     overlap=(("y", "x"),),
     takes=("weight", "rstd"),
-    weight_rows=True,
+    stacked=("weight",),
 )
 
 HEAD = """

@@ -28,11 +28,14 @@ kf_tensor described(const test_case *c, const char *name, presence wanted) {
     return (kf_tensor){0};
 }
 
-/* A parameter as float; 0 where it is absent and may be. */
-float real_param(const test_case *c, const char *name, presence wanted) {
+/* A parameter as float; `absent` where the case does not have it. */
+float real_param_or(const test_case *c, const char *name, float absent) {
     const param *found = find_param(c, name);
-    if (found == NULL && wanted == REQUIRED)
-        broken_frame("broken frame: a case of %s without parameter %s", op_name, name);
-    if (found == NULL) return 0.0f;
+    if (found == NULL) return absent;
     return found->kind == PARAM_INTEGER ? (float)found->value.integer : (float)found->value.real;
+}
+
+float real_param(const test_case *c, const char *name) {
+    if (find_param(c, name) == NULL) broken_frame("broken frame: a case of %s without parameter %s", op_name, name);
+    return real_param_or(c, name, 0.0f);
 }

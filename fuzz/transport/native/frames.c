@@ -206,7 +206,7 @@ static void parse_tensor(test_case *c, int index, const tensor_record *record) {
     t->home = (int)(home - c->tensors);
     t->exact = same_place(record, home->record);
     if (record->guard != home->record->guard || record->dtype != home->record->dtype || !(t->exact || t->output))
-        broken_frame("broken frame: %.16s cannot lie in the memory of tensor %u", record->name, record->alias);
+        broken_frame("broken frame: %.32s cannot lie in the memory of tensor %u", record->name, record->alias);
 }
 
 /* Resolves one record. The pointers of `out` point into it. */
@@ -227,7 +227,7 @@ void parse_case(const uint8_t *record, test_case *out) {
         if (i >= out->inputs) continue;
         out->tensors[i].bits = data;
         if (tensors[i].bytes > (uint64_t)(end - data))
-            broken_frame("broken frame: data of %.16s is cut off", tensors[i].name);
+            broken_frame("broken frame: data of %.32s is cut off", tensors[i].name);
         data += (tensors[i].bytes + 7) / 8 * 8;
     }
     if (data != end) broken_frame("broken frame: data of a wrong size");

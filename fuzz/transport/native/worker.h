@@ -8,7 +8,7 @@
 
 #include "kernelfuzz.h"
 
-enum { MAX_TENSORS = 16, MAX_PARAMS = 16, NAME_BYTES = 16, OP_BYTES = 32 };
+enum { MAX_TENSORS = 48, MAX_PARAMS = 48, NAME_BYTES = 32, OP_BYTES = 32 };
 
 /* ---- records of the protocol: little-endian, laid out as Python's struct module packs them with '<' ---- */
 
@@ -222,9 +222,10 @@ void attest(void);
 /* call.c: what the ops' parts take from a case */
 typedef enum { REQUIRED, OPTIONAL } presence;
 kf_tensor described(const test_case *c, const char *name, presence wanted);
-float real_param(const test_case *c, const char *name, presence wanted);
+float real_param(const test_case *c, const char *name);
+float real_param_or(const test_case *c, const char *name, float absent);
 
-/* op_NAME.c: the one part that knows the op */
+/* the one part that knows the op, which fuzz/adapters/abi.py generates */
 extern const char op_name[];
 int call_op(const test_case *c);
 

@@ -11,10 +11,12 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from oracles.op import AXIS
 
 MARGIN_BYTES = 16 * 1024
 """So many bytes are poisoned and checked on every side of a tensor that no inaccessible page is on. The margin is wide,
@@ -46,6 +48,10 @@ class Spec:
     """The packages that the kernel names."""
     outputs: Sequence[str] = ()
     """The outputs that its op has and it declares to have."""
+    neutral: Mapping[str, float] = field(default_factory=dict)
+    """The parameters of its op that a case may do without, at the values that they have then."""
+    tensors: int = 0
+    """The number of tensors that a case of its op may have."""
     watcher: str = ""
     """The library that notes what is touched in inaccessible pages; without one that ends the worker."""
 
@@ -108,6 +114,7 @@ class LoadedKernel:
         self._takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
         self._names = {p.name for p in parameters}
         self._options = dict(spec.options)
+        self._neutral = dict(spec.neutral)
         self.returns = [name for name in spec.outputs if not self.takes(name)]
 
     def takes(self, name: str) -> bool:
@@ -116,9 +123,9 @@ class LoadedKernel:
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
         """What the function returns, or what it raised, as `Raised`."""
-        # A case without an offset has no such parameter. Without the axis it is the last one, as the kernel declares.
-        params = {"offset": 0.0, **params}
-        given = {name: value for name, value in params.items() if self.takes(name) or name not in ("offset", "axis")}
+        # What it has no parameter for has its neutral value, and the axis is the last one, as the kernel declares.
+        params = {**self._neutral, **params}
+        given = {name: params[name] for name in params if self.takes(name) or name not in (*self._neutral, AXIS)}
         try:
             return self._entry(**tensors, **given, **self._options)
         except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome

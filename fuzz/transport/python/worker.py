@@ -17,7 +17,6 @@ from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec
 from fuzz.transport.python.memory import Arena, DeviceMemory, FreshMemory, Memory
 from fuzz.transport.python.protocol import Channel, broken_frame
 from fuzz.transport.python.state import MemoryWatch, ProcessState
-from oracles.ops import OPS
 
 _LOST_DEVICE_EXIT = 71
 
@@ -80,7 +79,7 @@ def _memory(spec: Spec, arrays: Arrays) -> Memory:
     """Under a tool, which has no margin, every tensor is memory of its own: the tool watches its ends."""
     if spec.device == "cuda":
         return DeviceMemory(spec.margin, arrays.library)
-    return Arena(spec.margin, len(OPS[spec.op].operands), spec.watcher) if spec.margin else FreshMemory(spec.margin)
+    return Arena(spec.margin, spec.tensors, spec.watcher) if spec.margin else FreshMemory(spec.margin)
 
 
 def _lose_device(error: Exception) -> NoReturn:

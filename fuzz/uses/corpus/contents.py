@@ -22,6 +22,7 @@ from fuzz.uses.corpus.suites import expand, load_suite
 from fuzz.uses.gate.accuracy import load_accuracy
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.starting import note_not_running
+from oracles.ops import OPS
 
 
 def contents(folder: Path) -> PlainTable:
@@ -31,7 +32,7 @@ def contents(folder: Path) -> PlainTable:
         name, kind = path.relative_to(folder).as_posix(), kind_of(path)
         if kind == CASE:
             kept = load(path)
-            dtype = kept.case.inputs["x"].dtype
+            dtype = kept.case.inputs[OPS[kept.case.op].main].dtype
             rows.append((name, kept.case.op, f"{dtype} {whereabouts(kept.case)}", _reason(kept)))
         elif kind == SUITE:
             suite = load_suite(path)

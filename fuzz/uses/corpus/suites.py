@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,10 @@ from fuzz.findings.document import told
 from fuzz.generate.given import given_rows, rows_of
 from fuzz.generate.realise import realise
 from fuzz.uses.corpus.folder import SUITE
-from oracles.op import Op
+from oracles.formula.arithmetic import Double
+from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.trace import FormulaError, trace
+from oracles.op import AXIS, Op, Operand
 from oracles.ops import OPS
 
 VERSION = 1
@@ -35,6 +39,8 @@ LONGEST_ROW = 32768
 _LARGEST = 1 << 31
 """No number of a shape or a place is larger: published sweeps are of what fits into memory."""
 
+Params = Mapping[str, float]
+"""Parameters by name."""
 Fill = Mapping[str, Any]
 """A fill is such as {"fill": "uniform", "low": -2.3, "high": -1.8}."""
 _NORMAL: Fill = {"fill": "normal"}
@@ -81,27 +87,27 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Sweep:
-    """One group of published cases: every shape with every dtype and eps."""
+    """One group of published cases: every shape with every dtype and all values of the parameters."""
 
     name: str
     op: str
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[str, ...]
-    eps: tuple[float, ...]
     axis: int = -1
-    offset: float = 0.0
+    params: Mapping[str, float | list[float]] = field(default_factory=dict)
+    """The op's parameters: a number, or those that are swept."""
     optional: tuple[str, ...] = ()
     """These optional tensors are there."""
     fills: Mapping[str, Fill] = field(default_factory=dict)
     """The fills by input; an input of which nothing is said is standard normal."""
     mixed: Mapping[str, str] = field(default_factory=dict)
-    """The dtypes of tensors that do not follow x."""
+    """The dtypes of tensors that do not follow the op."""
     pitch: int = 0
-    """The number of elements between two rows of x, where they are not packed."""
+    """The number of elements between two rows of the first input, where they are not packed."""
     shift: int = 0
-    """The number of elements by which x is off its alignment."""
+    """The number of elements by which the first input is off its alignment."""
     tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
-    """The tolerances by output, or by dtype of x."""
+    """The tolerances by output, or by dtype of the first input."""
     facts: str = ""
 
 
@@ -147,17 +153,24 @@ def expand(suite: Suite) -> Iterator[Published]:
             if max(shape, default=0) > LONGEST_ROW:
                 continue
             for dtype in sweep.dtypes:
-                for eps in sweep.eps:
-                    yield Published(suite.system, sweep, _case(suite.system, sweep, shape, dtype, eps), shape)
+                for params in _swept(sweep):
+                    yield Published(suite.system, sweep, _case(suite.system, sweep, shape, dtype, params), shape)
 
 
-def _case(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, eps: float) -> Case:
+def _swept(sweep: Sweep) -> Iterator[Params]:
+    """Every choice of the parameters."""
+    each = [value if isinstance(value, list) else [value] for value in sweep.params.values()]
+    for values in product(*each):
+        yield dict(zip(sweep.params, values, strict=True))
+
+
+def _case(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, params: Params) -> Case:
     """One of them. Raises SuiteError: what a sweep says of its fills and places shows here."""
     cut = _cut(shape, sweep.axis)
     if math.prod(max(extent, 1) for extent in cut) > LONGEST_ROW * MOST_ELEMENTS:
         raise SuiteError(f"{system}: sweep {sweep.name}: shape {told(shape)}: an empty tensor of too many rows")
     try:
-        case = realise(_draw(system, sweep, cut, dtype, eps))
+        case = realise(_draw(system, sweep, cut, dtype, params))
         check_case(case)
     except SuiteError:
         raise
@@ -168,19 +181,21 @@ def _case(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, eps: fl
 
 def _sweep(record: Mapping[str, Any]) -> Sweep:
     name = printable(str(record["name"]))
+    if record["op"] not in OPS:
+        raise SuiteError(f"sweep {name}: unknown op {told(record['op'])}; known: {', '.join(OPS)}")
+    names = [each.name for each in OPS[record["op"]].parameters]
     try:
         known = {
-            **record,
+            **{key: value for key, value in record.items() if key not in names},
             "name": name,
+            "params": {each: record[each] for each in names if each in record},
             "shapes": tuple(tuple(_extent(extent) for extent in shape) for shape in record["shapes"]),
-            **{key: tuple(record[key]) for key in ("dtypes", "eps", "optional") if key in record},
+            **{key: tuple(record[key]) for key in ("dtypes", "optional") if key in record},
             "tolerance": {key: Tolerance(**allowed) for key, allowed in record.get("tolerance", {}).items()},
         }
         sweep = Sweep(**known)
     except (TypeError, ValueError) as error:
         raise SuiteError(f"sweep {name}: {error}") from error
-    if sweep.op not in OPS:
-        raise SuiteError(f"sweep {name}: unknown op {told(sweep.op)}; known: {', '.join(OPS)}")
     if not all(0 < len(shape) <= MAX_RANK for shape in sweep.shapes):
         raise SuiteError(f"sweep {name}: shapes: each needs from 1 to {MAX_RANK} axes")
     for place, number in (("axis", sweep.axis), ("pitch", sweep.pitch), ("shift", sweep.shift)):
@@ -205,9 +220,11 @@ def _cut(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return tuple(cut)
 
 
-def _draw(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, eps: float) -> Draw:
+def _draw(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, params: Params) -> Draw:
     op, axis = OPS[sweep.op], sweep.axis % len(shape)
-    label = f"{system}/{sweep.name}/{shape}/{dtype}/{eps}"
+    swept = [str(value) for name, value in params.items() if isinstance(sweep.params[name], list)]
+    label = "/".join([system, sweep.name, str(shape), dtype, *swept])
+    params = {name: float(np.float32(value)) for name, value in params.items()}
     there = [operand for operand in op.operands if not operand.optional or operand.name in sweep.optional]
     dtypes, parts = _dtypes(op, sweep, dtype), dict[str, Part]()
     for operand in there:
@@ -215,16 +232,16 @@ def _draw(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, eps: fl
         if operand in op.inputs:
             values = quantise(_filled(sweep, operand.name, op.shape(operand.name, shape, axis), label), part.dtype)
             given = given_rows(np.moveaxis(values, axis, -1) if op.role(operand.name) == "grid" else values)
-            if operand.name == "rstd":
-                given = _rstd(parts["x"].given, eps, part.dtype)
+            if operand.optional and operand.name not in sweep.fills:
+                given = _formed(op, operand, parts, params) or given
             parts[operand.name] = replace(part, recipe=GIVEN, given=given)
-    parts["x"] = replace(parts["x"], place=_place(sweep, shape))
-    named = [operand.name for operand in there if operand in op.inputs and operand.name != "weight"]
+    parts[op.main] = replace(parts[op.main], place=_place(sweep, shape))
+    named = [operand.name for operand in there if operand in op.inputs and op.role(operand.name) != "columns"]
     return Draw(
         op=sweep.op,
         n=shape[axis],
         outer=(*shape[:axis], *shape[axis + 1 :]),
-        params={"eps": float(np.float32(eps)), "axis": axis, **({"offset": sweep.offset} if sweep.offset else {})},
+        params={AXIS: axis, **{name: value for name, value in params.items() if value != op.parameter(name).neutral}},
         seed=0,
         parts=tuple(parts.values()),
         structured=any(sweep.fills.get(name, _NORMAL).get("fill") in _STRUCTURED for name in named),
@@ -233,9 +250,11 @@ def _draw(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, eps: fl
 
 
 def _dtypes(op: Op, sweep: Sweep, dtype: str) -> dict[str, str]:
-    weight = sweep.mixed.get("weight", dtype)
-    default = {"rstd": "f32", "weight": weight, "dw": weight}
-    return {each.name: sweep.mixed.get(each.name, default.get(each.name, dtype)) for each in op.operands}
+    found = {op.main: dtype}
+    for each in op.operands:  # a tensor comes after the one whose dtype it has
+        usual = found.get(each.dtype or op.main, each.dtype)
+        found[each.name] = sweep.mixed.get(each.name, usual)
+    return found
 
 
 def _filled(sweep: Sweep, name: str, shape: tuple[int, ...], label: str) -> Reals:
@@ -251,17 +270,28 @@ def _filled(sweep: Sweep, name: str, shape: tuple[int, ...], label: str) -> Real
 
 
 def _place(sweep: Sweep, shape: tuple[int, ...]) -> Placement:
-    """Where x lies: off alignment by counting from the guard page, whose end is aligned."""
+    """Where the first input lies: off alignment by counting from the guard page, whose end is aligned."""
     strides = (*contiguous((*shape[:-1], sweep.pitch)).strides[:-1], 1) if sweep.pitch else None
     return Placement(guard="before" if sweep.shift else "after", offset=sweep.shift, strides=strides)
 
 
-def _rstd(x: Given | None, eps: float, dtype: str) -> Given:
-    """The rstd that x itself has: a backward pass is given what the forward pass stored."""
-    assert x is not None
-    # fsum: exact, where NumPy's order of additions is its own business.
-    means = np.array([[math.fsum(row * row) / len(row)] for row in rows_of(x).astype(np.float64)])
-    return given_rows(quantise(1.0 / np.sqrt(means + float(np.float32(eps))), dtype))
+def _formed(op: Op, operand: Operand, parts: Mapping[str, Part], params: Params) -> Given | None:
+    """What the op's formula forms itself where it is not given an optional input, as a backward pass forms rstd: it is
+    given what a forward pass stored. None where it forms nothing of that name."""
+    there = {name: part.given for name, part in parts.items() if part.given is not None and name != operand.name}
+    formula = trace(op.formula, {name: op.operand(name).axes for name in there}, [*params])
+    try:
+        node = formula.named(operand.name)
+    except FormulaError:
+        return None
+    arrays = {
+        name: rows_of(given).astype(np.float64).reshape(-1, given.n)[:, 0 if op.role(name) == "rows" else slice(None)]
+        for name, given in there.items()
+    }
+    arrays = {name: values[0] if op.role(name) == "columns" else values for name, values in arrays.items()}
+    # In double-double: where NumPy's order of additions is its own business, its results are rounded alike.
+    found = evaluate(Inputs(formula, arrays, params), Double())[node]
+    return given_rows(quantise(found.high.reshape(-1, 1), parts[operand.name].dtype))
 
 
 def suites(folder: Path) -> Sequence[Suite]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters.target import TargetId
 from fuzz.base.case import ITEMSIZE, Case, Layout
+from fuzz.base.draw import Frame
 from fuzz.uses.corpus.folder import Kept, keep, kept_cases
+from oracles.ops import OPS
 
 _TAIL = 64
 """The widest common block has this many elements: rows of one residue and one class of length go the same way."""
@@ -70,6 +73,6 @@ def _layout_class(layout: Layout, dtype: str) -> tuple[object, ...]:
 
 
 def _row_class(case: Case) -> tuple[object, ...]:
-    shape = case.inputs["x"].layout.shape
-    n = shape[int(case.params["axis"])]
-    return n % _TAIL, n > _TAIL, case.inputs["x"].layout.size > n, case.params["eps"] == 0
+    frame = Frame(case)
+    zeros = tuple(each.name for each in OPS[case.op].parameters if case.params.get(each.name) == 0 != each.neutral)
+    return frame.n % _TAIL, frame.n > _TAIL, math.prod(frame.grid) > frame.n, zeros

@@ -25,6 +25,7 @@ from fuzz.uses.search.processes import Processes
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.schedule import CountedSchedule, EndsSoonAfter
 from fuzz.uses.search.stopping import Interruption
+from oracles.ops import OPS
 from oracles.truth import GaveUp
 
 
@@ -36,7 +37,7 @@ class WorstCases(Observer):
     found: dict[Key, tuple[float, Case]] = field(default_factory=dict)
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        dtype = case.inputs["x"].dtype
+        dtype = case.inputs[OPS[case.op].main].dtype
         for judgement in judgements:
             if judgement.verdict is Verdict.PASS and judgement.worst is not None:
                 key = (self.targets[judgement.target].kernel.name, judgement.target, dtype)

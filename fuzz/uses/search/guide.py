@@ -25,6 +25,7 @@ from fuzz.generate.relatives import CHANGES, filled
 from fuzz.generate.search import Proposal
 from fuzz.generate.turn import Made
 from fuzz.judge.judge import Judgement
+from oracles.ops import OPS
 
 RELATIVES = 8
 """A guide may add at most this many cases to a turn."""
@@ -236,12 +237,12 @@ def _passed(made: Made, judgements: Sequence[Judgement]) -> Iterator[Elite]:
     draw = made.draw
     if draw is None or any(part.given is not None for part in draw.parts):
         return
-    x = draw.part("x")
+    main = draw.part(OPS[draw.op].main)
     for judgement in judgements:
         check = judgement.worst
         if judgement.verdict is Verdict.PASS and check is not None and not check.blunt:
             kernel = TargetId.parse(judgement.target).implementation
-            cell = (str(_size_class(draw.n)), x.dtype, x.recipe, check.output)
+            cell = (str(_size_class(draw.n)), main.dtype, main.recipe, check.output)
             yield Elite(kernel, cell, judgement.ratio, draw, made.capability)
 
 

@@ -13,6 +13,7 @@ from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
+from fuzz.base.draw import Frame
 from fuzz.base.kernel import Kernel, Mutant
 from fuzz.base.selection import SelectionError, keyword
 from fuzz.execute.pool import WorkerPool
@@ -92,8 +93,7 @@ class MutantRun:
             self.trouble = f"expected to need history: {found.need.value}"
 
     def _on_trigger(self, case: Case) -> bool:
-        n = case.inputs["x"].layout.shape[int(case.params["axis"])]
-        return self.mutant.fails_when is None or self.mutant.fails_when(n)
+        return self.mutant.fails_when is None or self.mutant.fails_when(Frame(case).n)
 
 
 @dataclass

@@ -1,6 +1,6 @@
 /* add.c: fused_add_rms_norm, one row at a time through a buffer: whatever output lies in the memory of whatever input, a
  * row has been read before any of it is written. Any dtypes, axis and strides. */
-#include "overlap.h"
+#include "../../common/overlap.h"
 
 /* A sum as it is normalised: as it is stored, or as it was calculated. */
 static real normalised(kf_dtype held, real sum) {

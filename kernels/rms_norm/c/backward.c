@@ -1,7 +1,7 @@
 /* backward.c: the gradients of rms_norm, row by row, one element at a time. Element i of a row is read for the last time
  * right before element i of the outputs is written, so that these may lie in the memory of inputs. Any axis and strides,
  * and of dtypes and weights what is_taken says. add_backward.c has the fused form. */
-#include "overlap.h"
+#include "../../common/overlap.h"
 
 /* Absent tensors have no data, as in the calls. */
 typedef struct {

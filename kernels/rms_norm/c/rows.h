@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "half.h"
+#include "../../common/half.h"
 #include "kernelfuzz.h"
 
 /* y = rms_norm(x) for one row of n >= 1 elements; y may be x. No address is aligned beyond 4 bytes. */

@@ -1,6 +1,6 @@
 /* weighted.c: rms_norm with weight, offset and stored rstd, one element at a time. Any axis and strides, and of dtypes
  * and shapes of the weight what is_taken says. */
-#include "overlap.h"
+#include "../../common/overlap.h"
 
 static real reciprocal_rms_of(const kf_rms_norm_call *call, const row *r) {
     real total = 0;

@@ -14,7 +14,7 @@ from fuzz.base.capability import Capabilities
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.execute.pool import WorkerPool
 
-HALF = Path(__file__).resolve().parents[2] / "rms_norm" / "c"
+HALF = Path(__file__).resolve().parents[2] / "common"
 SOURCE = """
 #include "half.h"
 #include "kernelfuzz.h"

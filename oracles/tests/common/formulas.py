@@ -28,6 +28,7 @@ from oracles.formula.trace import (
     rsqrt,
     sigmoid,
     sin,
+    take,
     tanh,
     total,
     trace,
@@ -37,6 +38,7 @@ from oracles.rounding import NAMES
 
 DIMS: Mapping[str, Sequence[str]] = {
     "x": ("...", "n"), "dy": ("...", "n"), "angle": ("...", "n"), "weight": ("n",), "bias": ("n",),
+    "table": ("v", "n"), "index": ("...",),
     "a": ("m", "k"), "b": ("k", "n"), "query": ("i", "d"), "key": ("j", "d"), "value": ("j", "e"),
 }  # fmt: skip
 EPS = 2.0**-17
@@ -100,6 +102,11 @@ def rotary(x: Node, dy: Node, angle: Node) -> Outputs:
     return {"y": x * cos(angle) - dy * sin(angle)}
 
 
+def embedding(table: Node, index: Node, eps: Node) -> Outputs:
+    row = take(table, index, "v")
+    return {"y": row * rsqrt(avg(row * row, "n") + eps)}
+
+
 def matmul(a: Node, b: Node) -> Outputs:
     return {"c": dot(a, b, "k")}
 
@@ -114,7 +121,7 @@ FORMULAS: Mapping[str, Formula] = {
     each.__name__: each
     for each in (
         rms_norm, layer_norm, moments, layer_norm_backward, softmax, log_softmax, softmax_backward, gelu_tanh, gelu_erf,
-        silu_mul, rotary, matmul, attention,
+        silu_mul, rotary, embedding, matmul, attention,
     )
 }  # fmt: skip
 _PARAMETERS = {"eps": EPS, "scale": 0.3}
@@ -164,20 +171,24 @@ HARD: Mapping[str, Callable[[NDArray[Any], Format], NDArray[Any]]] = {
     "logits": lambda z, dtype: z * 30,
 }
 """By name: what makes hard values of normal ones."""
-_SIZES = {"m": 4, "i": 5, "e": 3, "d": 7}
+_SIZES = {"v": 3, "m": 4, "i": 5, "e": 3, "d": 7}
 
 
 def problems(
-    name: str, dtype: type[Any], n: int, rows: int, random: np.random.Generator
+    graph: str | Trace, dtype: type[Any], n: int, rows: int, random: np.random.Generator
 ) -> Iterator[tuple[str, Inputs]]:
     """The formula's problems of all hard kinds: the first tensor is hard, the others are normal."""
-    graph = traced(name)
+    graph = traced(graph) if isinstance(graph, str) else graph
     sizes = {**_SIZES, "...": rows, "n": n, "k": n, "j": n}
     tensors = [node.label for node in graph.nodes if node.kind == "tensor"]
     for kind, harden in HARD.items():
         given = {}
         for place, tensor in enumerate(tensors):
-            z = random.normal(size=[sizes[dim] for dim in DIMS[tensor]])
+            shape = [sizes[dim] for dim in graph.tensors[tensor]]
+            if tensor == "index":
+                given[tensor] = random.integers(0, _SIZES["v"], shape)
+                continue
+            z = random.normal(size=shape)
             hard = harden(z, form(NAMES[np.dtype(dtype)])) if place == 0 else z
             with np.errstate(over="ignore"):
                 given[tensor] = hard.astype(dtype)

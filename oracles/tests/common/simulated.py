@@ -13,6 +13,7 @@ from oracles.formula.budget import Budget
 from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
 from oracles.formula.simulation import ORDERS, Simulated
+from oracles.formula.trace import Trace
 from oracles.rounding import NAMES, round_to
 from oracles.tests.common.formulas import problems
 
@@ -40,13 +41,13 @@ def allowed(budget: Budget, output: str, dtype: str, got: NDArray[Any], share: f
 
 
 def simulated(
-    name: str, dtype: type[Any], n: int, rows: int, contract: Contract, seed: int, *, share: float = 1.0,
+    graph: str | Trace, dtype: type[Any], n: int, rows: int, contract: Contract, seed: int, *, share: float = 1.0,
     structured: bool = False,
 ) -> Outside:  # fmt: skip
     """Kernels of all orders, fused and not, on the formula's hard problems; outputs have the dtype of the inputs."""
     random, found = np.random.default_rng(seed), Outside()
     target = NAMES[np.dtype(dtype)]
-    for kind, inputs in problems(name, dtype, n, rows, random):
+    for kind, inputs in problems(graph, dtype, n, rows, random):
         budget = Budget(inputs, contract, structured)
         for order in ORDERS:
             for fused in (False, True):

@@ -7,18 +7,21 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from oracles.dtypes import form
 from oracles.formula import reductions
 from oracles.formula.budget import Budget
 from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
 from oracles.formula.simulation import Simulated
-from oracles.formula.trace import Node, Outputs, total, trace, where
+from oracles.formula.trace import Node, Outputs, avg, rsqrt, total, trace, where
 from oracles.numerics import Numerics
 from oracles.problem import Problem
-from oracles.summation import NumericsError, Tiles
-from oracles.tests.common.formulas import EPS, FORMULAS, traced
+from oracles.summation import Lanes, NumericsError, Tiles, VectorLanes
+from oracles.tests.common.formulas import EPS, FORMULAS, HARD, traced
 from oracles.tests.common.simulated import allowed, of_shape, simulated
+from oracles.tests.common.supremum import supremum
 from oracles.truth import Truth
 
 F16 = Contract("f16")
@@ -62,10 +65,13 @@ def test_no_correct_kernel_is_outside(name: str) -> None:
         Contract(sums={"n": Tiles(8), "k": Tiles(8), "j": Tiles(8), "d": Tiles(4), "...": Tiles(2)}),
         Contract(accuracy={"rsqrt": 4.0, "exp": 8.0, "divide": 2.5}, mean="reciprocal"),
         Contract(denormals="flush"),
+        Contract(denormals="flush operands"),
+        Contract(denormals="flush results"),
+        Contract(nonfinite="unspecified", saturate=True, zeros="any"),
         Contract(dtypes={"rstd": "f16", "var": "f16", "mean": "f16"}),
         Contract(points={"p": "f16"}, fused=False),
     ],
-    ids=["tiles", "functions", "flush", "dtypes", "points"],
+    ids=["tiles", "functions", "flush", "flush operands", "flush results", "wild", "dtypes", "points"],
 )
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "layer_norm_backward", "softmax_backward", "attention"])
 def test_nor_under_other_contracts(name: str, contract: Contract) -> None:
@@ -79,6 +85,123 @@ def test_nor_under_other_contracts(name: str, contract: Contract) -> None:
 def test_with_a_part_of_it_correct_kernels_are_outside(name: str, share: float) -> None:
     """A budget that no kernel comes near would find nothing."""
     assert simulated(name, np.float32, 2, 60, Contract(), seed=5, share=share).outside
+
+
+@pytest.mark.parametrize("denormals", ["flush operands", "flush results"])
+def test_what_a_kernel_flushes_it_must_have_declared(denormals: Any) -> None:
+    """Half the smallest number times 3: a kernel that flushes operands has 0 for the sum's terms or for what is made of
+    them, one that flushes results for the product."""
+
+    def scaled(x: Node, dy: Node) -> Outputs:
+        product = x * dy
+        return {"y": product * 3.0}
+
+    graph = trace(scaled, {"x": ("n",), "dy": ("n",)})
+    tiny = np.finfo(np.float32).tiny
+    for x, dy, flushers in (
+        (np.full(64, tiny / 2), np.full(64, 4.0), {"flush operands"}),
+        (np.full(64, tiny), np.full(64, 0.5), {"flush operands", "flush results"}),
+    ):
+        inputs = Inputs(graph, {"x": x.astype(np.float32), "dy": dy.astype(np.float32)}, {})
+        for promised in ("preserve", denormals):
+            kernel = Simulated(inputs, Contract(denormals=denormals), np.random.default_rng(1))
+            got = kernel.output("y", "f32")
+            inside = allowed(Budget(inputs, Contract(denormals=promised), True), "y", "f32", got)
+            assert inside.all() == (promised == denormals or denormals not in flushers), (promised, x[0])
+
+
+def test_a_partial_sum_may_be_flushed_too() -> None:
+    graph = trace(lambda x: {"y": total(x, "n")}, {"x": ("n",)})
+    unit = np.finfo(np.float32).tiny
+    x = np.array([1.0, -0.75, 1.0, -1.5] * 16, np.float32) * unit * 2
+    inputs, contract = Inputs(graph, {"x": x}, {}), Contract(denormals="flush results")
+    budget = Budget(inputs, contract, True)
+    for seed in range(20):
+        got = Simulated(inputs, contract, np.random.default_rng(seed)).output("y", "f32")
+        assert allowed(budget, "y", "f32", got).all()
+
+
+def test_what_becomes_of_infinities_may_be_left_open() -> None:
+    x = np.array([[1.0, np.inf], [1.0, 2.0], [3e38, 3e38]], np.float32)
+    inputs = Inputs(traced("rms_norm"), {"x": x, "weight": np.ones(2, np.float32)}, {"eps": EPS})
+    marked = [
+        Budget(inputs, contract).output("y", "f32").may for contract in (Contract(), Contract(nonfinite="unspecified"))
+    ]
+    assert marked[0] is None or not marked[0].any()
+    assert marked[1] is not None
+    assert np.broadcast_to(marked[1], (3, 2)).all(axis=1).tolist() == [True, False, True]
+    attention = {name: np.ones((3, 2), np.float32) for name in ("query", "key", "value")}
+    kept = Budget(Inputs(traced("attention"), attention, {"scale": 1.0}), Contract(nonfinite="unspecified"))
+    assert kept.output("y", "f32").may is None, "infinities of the formula itself, of its mask, count as numbers"
+
+
+def _ratios(name: str, output: str, kind: str, joined: bool = True) -> NDArray[Any]:
+    """Half-widths over the first-order supremum, of rows of 16."""
+    random, found = np.random.default_rng(0), []
+    for _ in range(4):
+        given = {each: random.normal(size=16) for each in ("x", "dy", "weight", "bias")}
+        given["x"] = HARD[kind](given["x"], form("f32"))
+        tensors = {each: (row[None] if each in ("x", "dy") else row).astype(np.float32) for each, row in given.items()}
+        graph = traced(name)
+        budget = Budget(
+            Inputs(graph, {each: tensors[each] for each in graph.tensors}, {"eps": EPS}), Contract(), structured=True
+        )
+        kept = budget.forms[graph.outputs[output]]
+        found.append((budget.half_width(kept) if joined else kept.spread) / supremum(budget, output))
+    return np.concatenate(found, axis=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "median", "most"),
+    [
+        ("rms_norm", "y", 1.001, 1.001), ("softmax", "y", 1.001, 1.001), ("log_softmax", "y", 1.01, 1.05),
+        ("layer_norm", "y", 1.01, 1.1), ("layer_norm_backward", "dx", 1.06, 4.0), ("silu_mul", "y", 1.001, 1.001),
+        ("softmax_backward", "dx", 1.06, 1.35),
+    ],
+)  # fmt: skip
+def test_it_is_close_to_the_supremum_and_never_less(name: str, output: str, median: float, most: float) -> None:
+    """Products with a weight of 1 or a bias of 0 are exact, which the supremum does not know."""
+    for kind in ("normal", "mean 1e2", "mean 1e4", "dominant"):
+        ratios = _ratios(name, output, kind)
+        assert ratios.min() >= 0.9, kind
+        assert np.median(ratios) <= median, kind
+        assert ratios.max() <= most, kind
+
+
+def test_with_one_dominant_element_its_error_cancels() -> None:
+    assert _ratios("softmax", "y", "dominant").max() < 1.001
+    assert _ratios("softmax", "y", "dominant", joined=False).max() > 1.3
+
+
+def test_where_a_tangent_leaves_the_domain_the_ends_bound_what_can_be() -> None:
+    """The variance of a row is known to no better than 1e3 times itself, but it is no less than zero."""
+    random = np.random.default_rng(3)
+    x = (1e6 + random.normal(size=(2, 64))).astype(np.float32)
+    given = {"x": x, "weight": np.ones(64, np.float32), "bias": np.zeros(64, np.float32)}
+    inputs = Inputs(traced("layer_norm"), given, {"eps": EPS})
+    budget = Budget(inputs, Contract(), True)
+    width = budget.half_width(budget.output("rstd", "f32"))
+    assert (width <= EPS**-0.5).all()
+    assert not simulated("layer_norm", np.float32, 64, 8, Contract(), seed=9).outside
+
+
+def test_whether_a_difference_of_squares_is_negative_is_not_for_float64_to_say() -> None:
+    def root(x: Node) -> Outputs:
+        mean = avg(x, "n")
+        return {"rstd": rsqrt(avg(x * x, "n") - mean * mean)}
+
+    x = np.repeat(np.random.default_rng(3).normal(size=(40, 1)).astype(np.float32), 7, 1)
+    kept = Budget(Inputs(trace(root, {"x": ("...", "n")}), {"x": x}, {}), Contract(), True).output("rstd", "f32")
+    assert kept.may is not None
+    assert kept.may.all()
+
+
+def test_infinity_times_a_number_of_either_sign_is_not_certain() -> None:
+    graph = trace(lambda x, dy: {"y": total(x, "n") * total(dy, "n")}, {"x": ("n",), "dy": ("n",)})
+    x, dy = np.array([3e38, 3e38, 1], np.float32), np.array([1, -1 - 2.0**-23, 2.0**-23], np.float32)
+    kept = Budget(Inputs(graph, {"x": x, "dy": dy}, {}), Contract()).output("y", "f32")
+    assert kept.may is not None
+    assert kept.may.all()
 
 
 def test_equal_terms_get_the_worst_case_although_nobody_said_that_they_are_structured() -> None:
@@ -124,6 +247,24 @@ def test_infinities_follow_from_the_formula() -> None:
     assert kept.may is None or not kept.may[3].any()
 
 
+def test_a_product_that_is_not_rounded_before_it_is_added_does_not_overflow() -> None:
+    def difference(x: Node, dy: Node) -> Outputs:
+        return {"y": x * x - dy * dy, "norm": total(x * x, "n")}
+
+    graph = trace(difference, {"x": ("...", "n"), "dy": ("...", "n")})
+    x, dy = np.full((1, 2), 3e19, np.float32), np.array([[2.99e19, 1.0]], np.float32)
+    inputs = Inputs(graph, {"x": x, "dy": dy}, {})
+    fused, unfused = (Budget(inputs, Contract(fused=each)) for each in (True, False))
+    kept = fused.output("y", "f32")
+    assert kept.may is not None
+    assert kept.may.tolist() == [[True, False]], "9e38 - 8.9e38 is finite in a kernel that rounds once"
+    assert np.isinf(kept.centre[0, 1]), "9e38 - 1 is not"
+    assert np.isnan(unfused.output("y", "f32").centre[0, 0])
+    kept = fused.output("norm", "f32")
+    assert np.isinf(kept.centre).all()
+    assert kept.may is None or not kept.may.any(), "the sum overflows whether its terms do or not"
+
+
 def test_what_may_overflow_is_marked_and_nothing_else() -> None:
     edge = np.float32(np.sqrt(np.finfo(np.float32).max / 2))
     x = np.array([[edge, edge], [edge / 2, edge / 2]], np.float32)
@@ -156,4 +297,21 @@ def test_contracts_that_contradict_themselves_are_refused() -> None:
     ):
         with pytest.raises(NumericsError, match=words):
             Contract(**wrong)
+    with pytest.raises(NumericsError, match="denormals: 'lost' is not one of 'preserve', 'flush', 'flush operands'"):
+        Contract(denormals="lost")  # type: ignore[arg-type]
     assert len({Contract(sums={"n": Tiles(4)}), Contract(sums={"n": Tiles(4)}), Contract()}) == 2
+
+
+def test_a_contract_is_settled_for_the_input_and_for_the_hardware() -> None:
+    contract = Contract("input", dtypes={"rstd": "f32", "h": "input"}, points={"p": "input"})
+    assert contract.settled("f16") == Contract("f16", dtypes={"rstd": "f32", "h": "f16"}, points={"p": "f16"})
+    assert contract.settled("f16") is contract.settled("f16")
+    with pytest.raises(NumericsError, match="compute: e4m3 is a storage format"):
+        contract.settled("e4m3")
+    scalable = Contract(sums={"n": VectorLanes(2, "predicated"), "var": Tiles(4)})
+    assert scalable.at(512) == Contract(sums={"n": Lanes(16, 2, "predicated"), "var": Tiles(4)})
+    assert scalable.at(None) is scalable
+    assert [*Contract().algorithms] == [{}]
+    several = Contract(algorithm={"var": ("formula", "moments"), "dx": "affine"})
+    assert [*several.algorithms] == [{"var": "formula", "dx": "affine"}, {"var": "moments", "dx": "affine"}]
+    assert {several: 1}[Contract(algorithm={"dx": "affine", "var": ("formula", "moments")})] == 1

@@ -18,7 +18,7 @@ from oracles.tests.common.simulated import allowed, of_shape
 _BY = {
     "rms_norm": ("x", "weight"), "layer_norm": ("x", "weight", "bias"), "moments": ("x",), "softmax": ("x",),
     "log_softmax": ("x",), "gelu_tanh": ("x",), "gelu_erf": ("x",), "silu_mul": ("x", "dy"), "rotary": ("x", "angle"),
-    "matmul": ("a", "b"), "attention": ("query", "key", "value"),
+    "embedding": ("table",), "matmul": ("a", "b"), "attention": ("query", "key", "value"),
 }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ _Facts = tuple[set[str], set[str], bool]
 def _facts(able: Capabilities) -> _Facts:
     """What it takes, what it needs, and whether it takes an offset."""
     takes = set(able.takes or ())
-    return takes, set(able.needs), bool(able.offset)
+    return takes, set(able.needs), bool(able.params)
 
 
 def _of_pack(folder: Path, parameters: str, **declaration: Any) -> _Facts:
@@ -50,7 +50,7 @@ def _of_check(parameters: str, declaration: Capabilities) -> _Facts:
         ("x, weight=None, *, eps, axis, y", {"takes": ()}, (set(), set(), False)),
         ("x, weight=None, rstd=None, *, eps, axis, y", {"takes": ("rstd",)}, ({"rstd"}, set(), False)),
         ("x, weight=None, rstd=None, *, eps, axis, y", {"needs": ("weight",)}, ({"rstd"}, {"weight"}, False)),
-        ("x, *, eps, axis, y, offset=0.0", {"offset": False}, (set(), set(), False)),
+        ("x, *, eps, axis, y, offset=0.0", {"params": ()}, (set(), set(), False)),
     ],
 )
 def test_a_pack_and_a_check_read_a_signature_in_one_way(

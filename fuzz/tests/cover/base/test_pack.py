@@ -33,8 +33,8 @@ MISTAKES = {
     "Capabilities(dtypes='f32')": "capabilities.dtypes: write a tuple",
     "Capabilities(alignment=7)": "capabilities.alignment: 7",
     "Capabilities(axis='first')": "capabilities.axis: 'first'",
-    "KERNELS = (CKernel('k', 'rms_norm_backward', SOURCE, capabilities=Capabilities(weight_rows=True)),)": (
-        "capabilities.weight_rows: rms_norm_backward has no weight of rank 2"
+    "KERNELS = (CKernel('k', 'rms_norm_backward', SOURCE, capabilities=Capabilities(stacked=('weight',))),)": (
+        "capabilities.stacked: rms_norm_backward has none, not even 'weight'"
     ),
     "KERNELS = (CKernel('k', 'rmsnorm', SOURCE),)": "op: 'rmsnorm' is not one of rms_norm,",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, capabilities=Capabilities(takes=('wieght',))),)": (

@@ -26,6 +26,7 @@ WRONG = {
     "doctor": (["--pack", "/nowhere"], "/nowhere is not a pack"),
     "explain-budget": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "gate": (["--base", "HEAD", "--known", "/nowhere.toml"], "/nowhere.toml"),
+    "header": (["nothing"], "unknown op 'nothing'; known: rms_norm, "),
     "list": (["targets", "--pack", "/nowhere"], "/nowhere is not a pack"),
     "nightly": (["--state", "state", "--target", "c-nothing@*"], "no target matches --target c-nothing@*"),
     "repro": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),

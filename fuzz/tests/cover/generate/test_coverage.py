@@ -73,7 +73,7 @@ def test_the_first_gap_of_each_turn_is_filled(name: str) -> None:
         for turn, value in enumerate(values[:: max(1, len(values) // 3)]):
             if kind == "memory" or value.split()[0] in PLACED:
                 continue  # which only values and luck decide
-            sketch = Sketch(capability, fitting_n(capability, 40), 3, 2, 1, False, 1e-5, "normal", 11 * turn)
+            sketch = Sketch(capability, fitting_n(capability, 40), 3, 2, 1, False, {"eps": 1e-5}, "normal", 11 * turn)
             gaps = corners_of(capability).gaps(0, turn)
             wanted = [(kind, value), *(gap for gap in gaps.wanted(turn) if gap[0] != kind)]
             case = realise(steer(sketch, capability, gaps, wanted, turn))
@@ -88,7 +88,7 @@ def test_one_draw_fills_gaps_of_many_kinds() -> None:
     corners = corners_of(capability)
     gaps = corners.gaps(0, 0)
     for turn in range(60):
-        sketch = Sketch(capability, 40, 3, 2, 1, False, 1e-5, "normal", turn)
+        sketch = Sketch(capability, 40, 3, 2, 1, False, {"eps": 1e-5}, "normal", turn)
         case = realise(steer(sketch, capability, gaps, gaps.wanted(turn), turn))
         gaps = gaps.without(corners.seen(case.origin.labels))
     assert corners.size - gaps.waiting.bit_count() > 60 * 8
@@ -106,5 +106,5 @@ def test_what_a_kernel_cannot_be_given_is_no_gap() -> None:
 
 def test_a_case_without_elements_visits_nothing_else() -> None:
     capability = anything("rms_norm")
-    draw = plan(Sketch(capability, 300, 0, 2, 1, False, 1e-5, "normal", 3))
+    draw = plan(Sketch(capability, 300, 0, 2, 1, False, {"eps": 1e-5}, "normal", 3))
     assert realise(draw).origin.labels == (("dtype", draw.part("x").dtype), ("rows", "0"))

@@ -15,7 +15,7 @@ from fuzz.base.kernel import capabilities_of
 from fuzz.generate.aliasing import aliased_as
 from fuzz.generate.gaps import corners_of
 from fuzz.generate.layouts import LAYOUT_CLASSES
-from fuzz.generate.menus import WEIGHTS
+from fuzz.generate.menus import FACTORS
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.sketch import LARGEST_CASE, Sketch, sketches
@@ -26,7 +26,7 @@ from oracles.ops import OPS
 KERNELS = load(built_in()).kernels
 CAPABILITIES = [capability for op in OPS for capability in capabilities_of(KERNELS, op)]
 LARGE = ("n", "rows", "tail of 256")
-CHANCY = ("x recipe", "eps")
+CHANCY = ("x recipe", "eps value")
 """kinds that values decide, or that a recipe overrules."""
 
 
@@ -60,7 +60,7 @@ def _pitch(layout: Layout, axis: int) -> int:
 
 
 def _sketch(capability: Capability, seed: int) -> Sketch:
-    return Sketch(capability, 40 * capability.able.multiple_of, 3, 2, 1, False, 1e-5, "normal", seed)
+    return Sketch(capability, 40 * capability.able.multiple_of, 3, 2, 1, False, {"eps": 1e-5}, "normal", seed)
 
 
 @pytest.mark.parametrize("op", list(OPS))
@@ -95,10 +95,10 @@ def test_a_gap_of_any_size_goes_with_every_other_gap(op: str) -> None:
 
 
 def test_the_space_names_every_layout_and_every_recipe_for_weights() -> None:
-    free = next(each for each in CAPABILITIES if each.op == "rms_norm" and each.able.weight_rows)
+    free = next(each for each in CAPABILITIES if each.op == "rms_norm" and each.able.stacked)
     space = space_of([free])
     assert set(space["x layout"]) == set(space["weight layout"]) == set(LAYOUT_CLASSES)
-    assert set(space["weight recipe"]) == set(WEIGHTS)
+    assert set(space["weight recipe"]) == set(FACTORS)
     assert set(space["weight stack"]) == {"one", "many"}
     assert {"131", "132", "255", "256", "257", "265"} <= set(space["rows"])
     assert {"511", "2049", "8193", "65536", "65537"} <= set(space["n"])
@@ -106,7 +106,7 @@ def test_the_space_names_every_layout_and_every_recipe_for_weights() -> None:
 
 def test_many_wishes_at_once_do_not_make_a_huge_case() -> None:
     """Many rows are wished for, and long ones, and several axes: never all of it."""
-    capability = next(each for each in CAPABILITIES if each.op == "rms_norm" and each.able.weight_rows)
+    capability = next(each for each in CAPABILITIES if each.op == "rms_norm" and each.able.stacked)
     gaps = corners_of(capability).gaps(0, 0)
     wanted = [("n", "65537"), ("rows", "265"), ("x layout", "padded"), ("tail of 256", "7")]
     for order in permutations(wanted):

@@ -34,7 +34,7 @@ TARGET = "c-generic@native:gcc-O2"
 
 def _made(n: int, dtype: str = "f32", recipe: str = "normal", seed: int = 1) -> Made:
     who = KERNEL.capability
-    sketch = Sketch(who, n=n, rows=3, rank=2, axis=1, odd=False, eps=1.0, recipe=recipe, seed=seed)
+    sketch = Sketch(who, n=n, rows=3, rank=2, axis=1, odd=False, parameters={"eps": 1.0}, recipe=recipe, seed=seed)
     draw = plan(sketch, {"x dtype": dtype})
     return Made(realise(draw), draw, who)
 

@@ -35,14 +35,14 @@ def test_row_scales_differ_between_rows(key: int) -> None:
 
 @given(KEYS)
 def test_near_eps_rows_have_a_mean_square_comparable_to_eps(key: int) -> None:
-    ratio = (_rows("near_eps", key) ** 2).mean(axis=1) / 1e-5
+    ratio = (_rows("near_threshold", key) ** 2).mean(axis=1) / 1e-5
     assert (ratio > 2.0**-9).all()
     assert (ratio < 2.0**9).all()
 
 
 @given(KEYS)
 def test_far_below_eps_rows_are_far_below_eps(key: int) -> None:
-    assert ((_rows("far_below_eps", key) ** 2).mean(axis=1) < 1e-5 / 2.0**18).all()
+    assert ((_rows("far_below_threshold", key) ** 2).mean(axis=1) < 1e-5 / 2.0**18).all()
 
 
 @given(KEYS)

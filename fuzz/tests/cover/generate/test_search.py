@@ -16,7 +16,6 @@ import pytest
 
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.case import ITEMSIZE, Case
-from fuzz.base.draw import EPS
 from fuzz.base.kernel import capabilities_of
 from fuzz.generate.capabilities import out_of_capability
 from fuzz.generate.coverage import Ledger
@@ -29,6 +28,7 @@ from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
 from fuzz.generate.turn import Made
 from fuzz.tests.common.examples import first_cases
+from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels
 
@@ -144,7 +144,7 @@ def test_model_widths_and_long_rows_are_visited(many: list[Case]) -> None:
 
 def test_every_recipe_eps_dtype_layout_and_alignment_is_visited(many: list[Case]) -> None:
     assert {case.origin.recipe for case in many} == set(recipes())
-    assert {case.params["eps"] for case in many} == set(EPS)
+    assert {case.params["eps"] for case in many} == set(OPS["rms_norm"].parameter("eps").values)
     assert {case.inputs["x"].dtype for case in many} == set(ITEMSIZE), "dtypes that no kernel takes, to be rejected"
     assert {case.origin.layout for case in many} == set(LAYOUT_CLASSES)
     f32 = Counter(case.inputs["x"].layout.alignment(4) for case in many if case.inputs["x"].dtype == "f32")
@@ -162,7 +162,7 @@ def test_what_a_kernel_promises_to_reject_is_given_to_it_in_every_way(drawn: lis
     kinds = {re.sub(r"^\w+: | \w*\d+$| \(.*\)$", "", reason or "") for reason in set.union(*refused)}
     assert kinds >= {"dtype", "strides", "axis is not the last", "rank", "y overlapping x"}
     plain = next(capability for capability in strict if not capability.able.takes)
-    llama = next(capability for capability in strict if capability.able.takes and not capability.able.weight_rows)
+    llama = next(capability for capability in strict if capability.able.takes and not capability.able.stacked)
     assert {"x: dtype f64", "x: dtype bf16", "y: dtype f64"} < refused[strict.index(plain)]
     assert {"x: dtype f64", "weight: dtype f64", "rstd: dtype f16", "weight: rank 2"} < refused[strict.index(llama)]
 
@@ -172,13 +172,12 @@ def test_weights_of_rank_2_are_given_to_gradients_that_must_reject_them_and_to_n
     capabilities = capabilities_of(KERNELS, op)
     strict = [capability for capability in capabilities if capability.able.outside == "rejects"]
     only = [
-        each
-        for each in out_of_capability(capabilities)
-        if replace(each.able, weight_rows=False) in [s.able for s in strict]
+        each for each in out_of_capability(capabilities) if replace(each.able, stacked=()) in [s.able for s in strict]
     ]
     assert len(only) == len(strict) > 0
     for capability in only:
-        drawn = [realise(plan(Sketch(capability, 9, 6, 3, 2, False, 1e-5, "normal", seed))) for seed in range(40)]
+        sketches = [Sketch(capability, 9, 6, 3, 2, False, {"eps": 1e-5}, "normal", seed) for seed in range(40)]
+        drawn = [realise(plan(sketch)) for sketch in sketches]
         stacked = [case for case in drawn if "weight" in case.inputs and len(case.inputs["weight"].layout.shape) == 2]
         assert {case.inputs["weight"].layout.shape[0] for case in stacked} == {1, 3}
         for case in stacked:

@@ -12,7 +12,7 @@ from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
 from fuzz.generate.capabilities import anything
 from fuzz.generate.plan import plan
-from fuzz.generate.relatives import LENGTH, VARIED, sequence
+from fuzz.generate.relatives import LENGTH, sequence, varied
 from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import Sketch
 from fuzz.generate.turn import SEQUENCE_EVERY
@@ -22,15 +22,17 @@ KERNELS = load(built_in()).kernels
 
 
 def _sketch(capability: Capability, seed: int, n: int = 41) -> Sketch:
-    return Sketch(capability, n=n, rows=6, rank=3, axis=2, odd=False, eps=1.0, recipe="normal", seed=seed)
+    return Sketch(
+        capability, n=n, rows=6, rank=3, axis=2, odd=False, parameters={"eps": 1.0}, recipe="normal", seed=seed
+    )
 
 
 def _varied(first: Case, other: Case) -> str:
     """The one thing in which a case differs; it fails where there are two."""
     x, its = first.inputs["x"], other.inputs["x"]
     things = {
-        "eps": first.params["eps"] != other.params["eps"],
-        "offset": first.params.get("offset") != other.params.get("offset"),
+        "eps value": first.params["eps"] != other.params["eps"],
+        "offset value": first.params.get("offset") != other.params.get("offset"),
         "n": x.layout.shape != its.layout.shape,
         "dtype": any(first.tensors[name].dtype != other.tensors[name].dtype for name in first.tensors),
     }
@@ -56,8 +58,8 @@ def test_every_relative_differs_in_one_thing_and_everything_has_its_turn_at_both
             assert capability.refusal(relative) is None
             seen[place, _varied(cases[0], relative)] += 1
         assert [case.digest for case in sequence(draw, capability, turn)] == [case.digest for case in cases]
-    assert {thing for _, thing in seen} == {*VARIED}
-    assert all(seen[place, thing] for place in (0, 1) for thing in ("eps", "n", "dtype", "layout", "values"))
+    assert {thing for _, thing in seen} == {*varied(capability)}
+    assert all(seen[place, thing] for place in (0, 1) for thing in ("eps value", "n", "dtype", "layout", "values"))
 
 
 def test_a_kernel_that_takes_little_gets_what_it_takes() -> None:
@@ -67,7 +69,7 @@ def test_a_kernel_that_takes_little_gets_what_it_takes() -> None:
         first, *relatives, _ = sequence(plan(_sketch(capability, turn, n=64)), capability, turn)
         for relative in relatives:
             assert capability.refusal(relative) is None
-            assert _varied(first, relative) in ("eps", "n", "values")
+            assert _varied(first, relative) in ("eps value", "n", "values")
 
 
 def test_a_search_begins_every_other_turn_of_a_capability_with_a_sequence() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.base.stream import Ahead, Dice, Stream, dice_each, dice_of
-from fuzz.generate.menus import WEIGHTS, recipes
+from fuzz.generate.menus import FACTORS, recipes
 from fuzz.generate.recipes import Listener, Recipe, RowSpec
 
 
@@ -75,7 +75,7 @@ def test_normal_numbers_that_are_drawn_ahead_may_be_written_over() -> None:
     assert (Stream(5, ahead).normal(8) == Stream(5).normal(8)).all()
 
 
-@pytest.mark.parametrize("registry", [recipes(), WEIGHTS])
+@pytest.mark.parametrize("registry", [recipes(), FACTORS])
 def test_what_recipes_ask_for_is_overheard(registry: Mapping[str, Recipe]) -> None:
     """All of it, but for recipes that draw from others: a wrong guess would only cost time."""
     spec = RowSpec(4, 37, "f32", 1e-5)
@@ -122,8 +122,8 @@ GOLDEN_RECIPES: dict[str, str] = {
     "row_scales": "0958516a545ef573",
     "spike": "20428aadf4fe04ba",
     "zero_rows": "b85d413b51b3e3bb",
-    "near_eps": "1babb30e6451a73e",
-    "far_below_eps": "bcd734bf6366c201",
+    "near_threshold": "1babb30e6451a73e",
+    "far_below_threshold": "bcd734bf6366c201",
     "subnormal": "493b87619dd24bb0",
     "near_overflow": "5ad0b4771aa34b77",
     "offset_mean": "2e5f391b6a473bb5",

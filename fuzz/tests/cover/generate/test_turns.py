@@ -74,9 +74,9 @@ def test_capabilities_that_are_equal_give_the_same_turns() -> None:
 
 
 def test_the_label_of_a_number_is_its_own_whichever_equal_one_came_before() -> None:
-    draw = plan(Sketch(_search().capabilities[0], 5, 3, 2, 1, False, 1e-5, "normal", 1), {})
+    draw = plan(Sketch(_search().capabilities[0], 5, 3, 2, 1, False, {"eps": 1e-5}, "normal", 1), {})
     labels = [{*realise(draw.with_params(eps=eps)).origin.labels} for eps in (-0.0, 0.0)]
-    assert [sorted(value for kind, value in each if kind == "eps") for each in labels] == [["-0.0"], ["0.0"]]
+    assert [sorted(value for kind, value in each if kind == "eps value") for each in labels] == [["-0.0"], ["0.0"]]
 
 
 def test_another_process_makes_the_same_turn() -> None:

@@ -41,7 +41,7 @@ def cases_of(op: str) -> tuple[Case, ...]:
         n, rows, rank = (int(i) for i in Stream(number).child("shape").integers(3, 2, 4))
         sketch = Sketch(
             capability, 5 * n + number % 9, rows * (number % 3 + 1), rank, number % rank, number % 2 == 0,
-            (2.0**-17, 0.25, 0.0)[number % 3], RECIPES[number % len(RECIPES)], number,
+            {"eps": (2.0**-17, 0.25, 0.0)[number % 3]}, RECIPES[number % len(RECIPES)], number,
         )  # fmt: skip
         made.append(realise(plan(sketch)))
     return tuple(made)

@@ -35,7 +35,13 @@ def test_what_is_forgotten_is_named_with_the_field_that_declares_it() -> None:
 
 def test_what_some_kernels_declare_is_told_of_the_others_together() -> None:
     able = {"dtypes": ("f32", "f16"), "strides": "any", "aliases": (("y", "x"),)}
-    full = {**able, "takes": ("weight",), "mixed": (("weight", ("x", "f64")),), "offset": True, "weight_rows": True}
+    full = {
+        **able,
+        "takes": ("weight",),
+        "mixed": (("weight", ("x", "f64")),),
+        "params": ("offset",),
+        "stacked": ("weight",),
+    }
     kernels = [_kernel("whole", **full), *(_kernel(name, **able) for name in ("one", "two", "three"))]
     assert not_exercised(undeclared_by_op(kernels)) == [
         f"not exercised, as no kernel of rms_norm declares it: {_NEITHER}",
@@ -46,8 +52,8 @@ def test_what_some_kernels_declare_is_told_of_the_others_together() -> None:
 def test_a_kernel_that_declares_everything_leaves_nothing_to_say() -> None:
     able = Capabilities(
         dtypes=("f32", "f16", "bf16", "f64"), axis="any", strides="any", aliases=(("y", "x"),), overlap=(("y", "x"),),
-        takes=("weight", "rstd"), mixed=(("weight", ("x", "f32")),), offset=True, weight_rows=True, outside="rejects",
-        max_n=64,
+        takes=("weight", "rstd"), mixed=(("weight", ("x", "f32")),), params=("offset",), stacked=("weight",),
+        outside="rejects", max_n=64,
     )  # fmt: skip
     kernel = CKernel("k", "rms_norm", Path("k.c"), capabilities=able)
     assert not_exercised(undeclared_by_op([kernel])) == []

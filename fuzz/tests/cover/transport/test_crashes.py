@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fuzz.adapters.build import Builder
@@ -122,19 +123,23 @@ def test_a_rejection_carries_the_code(run: Run) -> None:
     assert "7" in strange.detail
 
 
-def test_killed_workers_lose_no_case(make_target: Callable[[str], Target], cache: Path) -> None:
-    target = make_target("copy(c); for (volatile int i = 0; i < 200000; i++) {}")
-    case = a_case()
+def test_killed_workers_lose_no_case(make_target: Callable[[str], Target], cache: Path, tmp_path: Path) -> None:
+    """No case of a batch is answered before its worker is killed: the kernel waits for a file of the batch's number."""
+    gate = tmp_path / "%d"
+    opened = f'char path[4096]; snprintf(path, sizeof path, "{gate}", (int)row(&c->x, 0)[0]); FILE *file;'
+    target = make_target(f'copy(c); {opened} while ((file = fopen(path, "r")) == NULL) {{}} fclose(file);')
+    cases = [a_case(bits=np.full((3, 4), number, "<f4").tobytes()) for number in range(3)]
     with WorkerPool([target], cache=cache) as pool:
-        batches = [pool.submit([case] * 40) for _ in range(3)]
+        batches = [pool.submit([case] * 40) for case in cases]
         killed = []
-        for batch, how in zip(batches, (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL), strict=True):
+        for number, how in enumerate((signal.SIGKILL, signal.SIGTERM, signal.SIGKILL)):
             killed.append(pool.pids[target.id])
             os.kill(killed[-1], how)
-            outcomes = [each[target.id] for each in batch.outcomes()]
-            assert [outcome.outputs for outcome in outcomes] == [{"y": case.inputs["x"].bits}] * 40
+            (tmp_path / str(number)).touch()
+            outcomes = [each[target.id] for each in batches[number].outcomes()]
+            assert [outcome.outputs for outcome in outcomes] == [{"y": cases[number].inputs["x"].bits}] * 40
         assert len(set(killed)) == 3
-        assert 1 <= pool.restarts[target.id] <= 3
+        assert pool.restarts[target.id] == 3
 
 
 def test_a_worker_that_cannot_be_restarted_says_so(make_target: Callable[[str], Target], tmp_path: Path) -> None:

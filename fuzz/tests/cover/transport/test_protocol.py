@@ -49,8 +49,8 @@ def test_a_batch_larger_than_a_frame_keeps_its_order(run: Run, monkeypatch: pyte
 
 def test_names_and_ranks_that_do_not_fit_are_refused() -> None:
     case = a_case()
-    long_name = Case("rms_norm", {}, {"a_name_of_16_byte": case.inputs["x"]}, {})
-    with pytest.raises(FrameError, match="15 bytes"):
+    long_name = Case("rms_norm", {}, {"a_name_of_32_bytes_is_one_too_many": case.inputs["x"]}, {})
+    with pytest.raises(FrameError, match="31 bytes"):
         encode_case(long_name)
     deep = a_case(Layout((1,) * 7, (1,) * 7), bits=bytes(4))
     with pytest.raises(FrameError, match="rank 7"):
@@ -62,7 +62,7 @@ def _patched(frame: bytes, at: int, data: bytes) -> bytes:
 
 
 FRAME = encode_frame([encode_case(a_case())], 10)
-FIRST_TENSOR = 24 + 40 + 2 * 32
+DESCRIBED = 24 + 40 + 2 * 48 + 32  # what is behind the name of the first tensor
 BROKEN = {
     "magic": _patched(FRAME, 0, b"????"),
     "2147483649 bytes": _patched(FRAME, 8, (2**31 + 1).to_bytes(8, "little")),
@@ -73,12 +73,12 @@ BROKEN = {
     "not softmax": _patched(FRAME, 32, b"softmax\0"),
     "without parameter eps": FRAME.replace(b"eps\0", b"epx\0"),
     "without tensor y": FRAME.replace(b"y\0\0\0", b"z\0\0\0"),
-    "dtype 9": _patched(FRAME, FIRST_TENSOR + 16, b"\x09"),
-    "rank 7": _patched(FRAME, FIRST_TENSOR + 17, b"\x07"),
-    "alias 0": _patched(FRAME, FIRST_TENSOR + 19, b"\x00"),
-    "offset -1": _patched(FRAME, FIRST_TENSOR + 24, b"\xff" * 8),
-    "wrong size": _patched(FRAME, FIRST_TENSOR + 32, b"\x01"),
-    "extent -1": _patched(FRAME, FIRST_TENSOR + 40, b"\xff" * 8),
+    "dtype 99": _patched(FRAME, DESCRIBED, b"\x63"),
+    "rank 7": _patched(FRAME, DESCRIBED + 1, b"\x07"),
+    "alias 0": _patched(FRAME, DESCRIBED + 3, b"\x00"),
+    "offset -1": _patched(FRAME, DESCRIBED + 8, b"\xff" * 8),
+    "wrong size": _patched(FRAME, DESCRIBED + 16, b"\x01"),
+    "extent -1": _patched(FRAME, DESCRIBED + 24, b"\xff" * 8),
     "too many": _patched(FRAME, 24 + 6, b"\xff"),
 }
 

@@ -65,7 +65,7 @@ def test_values_that_cause_a_failure_are_stated_as_its_cause() -> None:
 
 
 def test_values_that_only_hide_a_failure_come_after_its_cause() -> None:
-    cause, hiding = Atom("n mod 64", "=", (63,), 1.0), Atom("a zero row", "=", ("no",), 1.0)
+    cause, hiding = Atom("n mod 64", "=", (63,), 1.0), Atom("a zero row in x", "=", ("no",), 1.0)
     both, core = Rule((hiding, cause)), Rule((cause,))
     assert rule_text(both, core) == "n mod 64 = 63; it shows only where x has no row of zeros"
     assert rule_text(both, both) == "x has no row of zeros and n mod 64 = 63"

@@ -1,0 +1,36 @@
+"""`kernelfuzz header`: what a C kernel of an op is written against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from fuzz.cli import options
+from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
+
+
+@dataclass(frozen=True)
+class HeaderOptions:
+    """The options of `kernelfuzz header`."""
+
+    op: Annotated[str, typer.Argument(help="An op, see kernelfuzz list ops.", show_default=False)]
+    pack: options.PackFolder = None
+
+
+def header(options: HeaderOptions) -> Exit:
+    """Print kernelfuzz.h as a C kernel of the op sees it.
+
+    An editor that knows nothing of the op finds it where this is written to: kernelfuzz header rms_norm > kernelfuzz.h
+    """
+    from fuzz.adapters import abi
+    from fuzz.base.errors import UsageError
+    from oracles.ops import OPS
+
+    loaded(options.pack)
+    if options.op not in OPS:
+        raise UsageError(f"unknown op {options.op!r}; known: {', '.join(OPS)}")
+    print(abi.header([OPS[options.op]]), end="")
+    return Exit.OK

@@ -1,0 +1,170 @@
+"""Reach: how small and how large what kernels form of a formula may become, and the power of a scale that it goes with.
+
+With inputs multiplied by powers of s every value of a formula is multiplied by a power of s as well, or the formula
+knows the scale, as exp does. Kernels may multiply in any order: bounds are those of every product of some factors, in
+exponents, and cautious. Nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from oracles.formula.trace import FUNCTIONS, Node, Trace
+
+_BITS = 25
+"""What is left of a difference of float32 numbers that is not zero is at least this many binades below the larger."""
+_SUBNORMAL = -149
+"""No float32 number but zero is smaller than 2 to this."""
+
+
+class KnowsTheScaleError(ValueError):
+    """A formula with a value that goes with no power of the scale."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Bounds of a value, where it is finite and not zero, and of what may be formed on the way to it.
+
+    All are powers of two; 1 is always within them.
+    """
+
+    power: int
+    """The power of the scale that it goes with."""
+    scaled: bool
+    """It depends on something that is scaled."""
+    least: int
+    """Of the value itself."""
+    low: int
+    high: int
+    """Of all that may be formed, the value included."""
+    zero: bool
+    """It may be zero somewhere."""
+    signed: bool
+    """It may be negative somewhere."""
+
+
+Reaches = Mapping[Node, Reach | None]
+"""None for what is nowhere finite and not zero: it goes with any power."""
+
+
+def leaf(power: int, least: int, most: int, *, zero: bool, signed: bool) -> Reach:
+    """Of given values, 2^least <= |v| < 2^most where they are neither zero nor infinite."""
+    low = min(least, 0)
+    return Reach(power, power != 0, low, low, max(most, 0), zero, signed)
+
+
+def reaches(trace: Trace, leaves: Reaches, extents: Mapping[str, int]) -> Reaches:
+    """Of every node, given those of the leaves. Raises KnowsTheScaleError."""
+    found = dict(leaves)
+    for node in trace.nodes:
+        if node.args:
+            found[node] = _step(node, [found[arg] for arg in node.args], extents)
+    return found
+
+
+def _step(node: Node, args: list[Reach | None], extents: Mapping[str, int]) -> Reach | None:
+    kind = node.kind
+    if kind in ("multiply", "dot"):
+        product = _product(args[0], args[1], square=node.args[0] is node.args[1])
+        return _total(product, extents[node.label]) if kind == "dot" else product
+    if kind == "divide":
+        return _product(args[0], _reciprocal(args[1]))
+    if kind in ("add", "subtract"):
+        return _joined(args[0], args[1], cancels=kind == "subtract")
+    if kind == "sum":
+        return _total(args[0], extents[node.label])
+    if kind in ("at_most", "less"):
+        joined = _joined(args[0], args[1], cancels=True)
+        return leaf(0, 0, 1, zero=True, signed=False) if joined is None else replace(_flag(joined), power=0)
+    if kind == "where":
+        return _either(args[1], args[2])
+    if kind in ("sqrt", "rsqrt"):
+        return _root(args[0]) if kind == "sqrt" else _reciprocal(_root(args[0]))
+    if kind in FUNCTIONS:
+        return _function(kind, args[0])
+    own = args[0]  # negate, absolute, max, point
+    return own if own is None else replace(own, signed=kind == "negate" or (own.signed and kind != "absolute"))
+
+
+def _product(a: Reach | None, b: Reach | None, *, square: bool = False) -> Reach | None:
+    if a is None or b is None:
+        return None
+    return Reach(
+        a.power + b.power, a.scaled or b.scaled, a.least + b.least, a.low + b.low, a.high + b.high, a.zero or b.zero,
+        (a.signed or b.signed) and not square,
+    )  # fmt: skip
+
+
+def _reciprocal(a: Reach | None) -> Reach | None:
+    return None if a is None else replace(a, power=-a.power, least=-a.high - 1, low=-a.high - 1, high=1 - a.low)
+
+
+def _joined(a: Reach | None, b: Reach | None, *, cancels: bool) -> Reach | None:
+    """A sum or difference."""
+    if a is None or b is None:
+        kept = a if b is None else b
+        return kept if kept is None else replace(kept, signed=kept.signed or cancels)
+    _require_alike(a, b)
+    cancels = cancels or a.signed or b.signed
+    below = _BITS if cancels else 0
+    least = max(a.least, b.least) - below
+    least = min(least, b.least if a.zero else least, a.least if b.zero else least)
+    return Reach(
+        a.power, a.scaled or b.scaled, least, min(least, a.low, b.low), max(a.high, b.high) + 1,
+        cancels or (a.zero and b.zero), cancels,
+    )  # fmt: skip
+
+
+def _total(a: Reach | None, n: int) -> Reach | None:
+    """Of n terms. Each partial sum that is not zero is a term, or what is left of the sum of one and another sum."""
+    if a is None:
+        return None
+    below = _BITS if a.signed else 0
+    return replace(
+        a, least=a.least - below, low=a.low - below, high=a.high + n.bit_length(), zero=a.zero or a.signed
+    )  # fmt: skip
+
+
+def _either(a: Reach | None, b: Reach | None) -> Reach | None:
+    if a is None or b is None:
+        kept = a if b is None else b
+        return kept if kept is None else replace(kept, zero=True)
+    _require_alike(a, b)
+    return Reach(
+        a.power, a.scaled or b.scaled, min(a.least, b.least), min(a.low, b.low), max(a.high, b.high), a.zero or b.zero,
+        a.signed or b.signed,
+    )  # fmt: skip
+
+
+def _require_alike(a: Reach, b: Reach) -> None:
+    if a.power != b.power:
+        raise KnowsTheScaleError(f"a value that goes with s^{a.power} meets one that goes with s^{b.power}")
+
+
+def _root(a: Reach | None) -> Reach | None:
+    if a is None:
+        return None
+    if a.power % 2:
+        raise KnowsTheScaleError(f"a root of what goes with s^{a.power}")
+    least = a.least // 2
+    return Reach(a.power // 2, a.scaled, least, least, -(-a.high // 2), a.zero, signed=False)
+
+
+def _flag(a: Reach) -> Reach:
+    return Reach(a.power, a.scaled, 0, 0, 1, zero=True, signed=False)
+
+
+def _function(kind: str, a: Reach | None) -> Reach | None:
+    """Of a value that the scale does not change, which has the same bits on both sides."""
+    if a is None:
+        return Reach(0, False, 0, 0, 1, zero=True, signed=False)
+    if a.power:
+        raise KnowsTheScaleError(f"{kind} of what goes with s^{a.power}")
+    beyond = min(-_SUBNORMAL, math.ceil(2.0 ** min(a.high, 8) * math.log2(math.e)))  # of e^v, |v| < 2^high
+    least, high = {
+        "exp": (-beyond, beyond), "sigmoid": (-beyond - 1, 0), "log": (-_BITS, 8),
+        "tanh": (a.least - 1, 0), "erf": (a.least - 1, 1),
+    }.get(kind, (_SUBNORMAL, 0))  # fmt: skip
+    return Reach(0, a.scaled, min(least, 0), min(least, 0), max(high, 0), zero=True, signed=a.signed or kind != "exp")

@@ -1,0 +1,36 @@
+"""The exponential of the C kernels, built for an instruction set and tried on floats."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from fuzz.adapters.isa import ISAS, QEMU
+from fuzz.adapters.toolchain import compiler, emulator, this_host
+
+KERNELS = Path(__file__).resolve().parents[3] / "kernels"
+COMMON = KERNELS / "common"
+
+
+def declared() -> float:
+    """The bound in ulp that the kernels are declared with."""
+    (found,) = re.findall(r"#define V_EXP_ULP (\S+)", (COMMON / "vector.h").read_text("utf-8"))
+    return float(found)
+
+
+def worst(isa: str, step: int, folder: Path, bits: int = 128) -> tuple[float, int]:
+    """The largest error in ulp for one in `step` of all floats, and how many of them are wrong otherwise."""
+    row, program = ISAS[isa], folder / "exponential"
+    assert row.arch is not None
+    tool = compiler("gcc", row.arch, this_host())
+    flags = ["-O2", "-std=gnu11", "-ffp-contract=off", *row.flags.get("gcc", ()), f"-I{COMMON}", "-static"]
+    subprocess.run(
+        [*tool.command, *flags, str(KERNELS / "tests" / "common" / "exponential.c"), "-lm", "-o", str(program)],
+        check=True,
+    )
+    options = [option.format(bits=bits, bytes=bits // 8) for option in row.processor]
+    prefix = [*emulator(QEMU, row.arch).command, *options]
+    done = subprocess.run([*prefix, str(program), str(step)], capture_output=True, text=True, check=True)
+    error, wrong = done.stdout.split()
+    return float(error), int(wrong)

@@ -1,0 +1,81 @@
+"""No module of the engine knows an operand or a parameter of an op by name: it asks the op."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from fuzz.tests.conftest import CHECKOUT
+from oracles.ops import OPS
+
+FOLDERS = ("base", "generate", "quality")
+"""Those that ask the op. A folder is added once its modules do."""
+
+EXEMPT: Mapping[str, str] = {
+    "quality/speed/": "times the pack's RMSNorm kernels beside other libraries' own, whose calls it writes out",
+    "quality/oracle.py": "times the oracle of rms_norm on outputs of a kernel that is simulated by hand",
+}
+"""Modules that are about one op, and why."""
+
+WORDS: Mapping[str, frozenset[str]] = {
+    "offset": frozenset({"base/", "generate/"}),  # of a layout, from its guard page: an attribute of `Layout`
+    "sum": frozenset({"generate/"}),  # NumPy's
+}
+"""Attributes that have the name of an operand or a parameter and are another thing, and where."""
+
+
+NAMES = frozenset(each.name for op in OPS.values() for each in op.operands) | {
+    each.name for op in OPS.values() for each in op.parameters
+}
+"""Those of the built-in ops."""
+
+
+def _known(source: str, names: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
+    """Names that code has as a text, or as an attribute or a keyword: the line, the name, and whether it is a text.
+
+    What an f-string has between its values is no name.
+    """
+    tree = ast.parse(source)
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in parts and node.value in names:
+            yield node.lineno, str(node.value), True
+        elif isinstance(node, ast.Attribute) and node.attr in names:
+            yield node.lineno, node.attr, False
+        elif isinstance(node, ast.keyword) and node.arg in names:
+            yield node.value.lineno, str(node.arg), False
+
+
+def _alarms(folder: str) -> Iterator[str]:
+    engine = CHECKOUT / "fuzz"
+    for path in sorted((engine / folder).rglob("*.py")):
+        place = path.relative_to(engine).as_posix()
+        if any(place.startswith(each) for each in EXEMPT):
+            continue
+        for line, name, is_text in _known(path.read_text(), NAMES):
+            if is_text or not any(place.startswith(where) for where in WORDS.get(name, ())):
+                yield f"{place}:{line}: {name}"
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_module_knows_an_operand_or_a_parameter_by_name(folder: str) -> None:
+    assert list(_alarms(folder)) == []
+
+
+def test_a_name_is_seen_wherever_code_has_one() -> None:
+    source = 'a = {"eps": 1}\nf"{a}eps"\nb.eps\nf(eps=2)\n"""About eps."""\ndef eps(): pass\n'
+    assert sorted(_known(source, frozenset({"eps"}))) == [(1, "eps", True), (3, "eps", False), (4, "eps", False)]
+
+
+def test_every_exception_is_one() -> None:
+    engine = CHECKOUT / "fuzz"
+    for place in EXEMPT:
+        paths = [engine / place] if Path(place).suffix else [*(engine / place).glob("*.py")]
+        assert any(True for path in paths for _ in _known(path.read_text(), NAMES)), place
+    for name, places in WORDS.items():
+        for place in places:
+            sources = [path.read_text() for path in (engine / place).rglob("*.py")]
+            assert any(True for each in sources for _ in _known(each, frozenset({name}))), (name, place)

@@ -1,0 +1,26 @@
+/* taken.h: what a kernel that calculates in float asks of tensors before it takes them. An absent one is always taken. */
+#ifndef KERNELS_TAKEN_H
+#define KERNELS_TAKEN_H
+
+#include "elements.h"
+
+static inline bool is_of(const kf_tensor *t, kf_dtype dtype) { return !is_present(t) || t->dtype == dtype; }
+
+/* Of 32 or of 16 bits: a float holds its elements. */
+static inline bool fits_float(const kf_tensor *t) { return is_of(t, KF_F32) || is_of(t, KF_F16) || is_of(t, KF_BF16); }
+
+static inline bool is_of_or_f32(const kf_tensor *t, kf_dtype dtype) { return is_of(t, dtype) || is_of(t, KF_F32); }
+
+static inline bool is_column(const kf_tensor *t) { return !is_present(t) || t->rank == 1; }
+
+/* The elements of each row are neighbours; `axis` is the last one. */
+static inline bool has_dense_rows(const kf_tensor *t, int axis) {
+    return axis >= 0 && axis == t->rank - 1 && (t->strides[axis] == 1 || t->shape[axis] == 1);
+}
+
+/* A column of f32 whose elements are neighbours. */
+static inline bool is_dense_column(const kf_tensor *t) {
+    return !is_present(t) || (t->dtype == KF_F32 && t->rank == 1 && has_dense_rows(t, 0));
+}
+
+#endif

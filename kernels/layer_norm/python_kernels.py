@@ -1,0 +1,63 @@
+"""layer_norm and its gradients in Triton and torch, as declared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fuzz import Capabilities, Contract, Pairwise, PythonKernel
+
+__all__ = ["KERNELS"]
+
+_TRITON = Path(__file__).resolve().parent / "triton" / "layer_norm.py"
+_TORCH = Path(__file__).resolve().parent / "torch" / "layer_norm.py"
+
+# A thread adds up to 128 elements of a row that registers hold, one after the other; then a tree adds 128 threads.
+_KEPT = Contract(sums={"n": Pairwise(128)})
+_LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "scaling", "sign_flip", "surroundings")
+_SUMS = ("rerun", "surroundings")
+
+_OR_F32 = ("x", "f32")
+_FORWARD = Capabilities(
+    dtypes=("f32", "f16", "bf16"), strides="pitched", aliases=(("y", "x"),), takes=("weight", "bias", "mean", "rstd"),
+    mixed=(("weight", _OR_F32), ("bias", _OR_F32), ("y", _OR_F32)), max_n=16384,
+)  # fmt: skip
+_BACKWARD = replace(
+    _FORWARD, aliases=(("dx", "dy"), ("dx", "x")), takes=("weight", "mean", "rstd", "dw", "db"),
+    mixed=(("weight", _OR_F32), ("dw", _OR_F32), ("db", _OR_F32)),
+)  # fmt: skip
+_ANYWHERE = replace(_FORWARD, axis="any", strides="any", max_n=None)
+_BACKWARD_ANYWHERE = replace(_BACKWARD, axis="any", strides="any", max_n=None)
+
+# torch adds in an order that depends on device, layout and thread count, and multiplies by the reciprocal of n.
+_FREE = Contract(mean="reciprocal")
+# On a processor it forms x rstd - mean rstd, and a gradient as a g + b x + c.
+_NATIVE = Contract(mean="reciprocal", algorithm={"h": "apart"})
+_NATIVE_BACKWARD = Contract(mean="reciprocal", algorithm={"dx": "linear"})
+
+KERNELS: tuple[PythonKernel, ...] = (
+    PythonKernel(
+        "layer-norm-whole-row", "layer_norm", _TRITON, "triton", _KEPT, _FORWARD, laws=_LAWS,
+        summary="a row in registers",
+    ),
+    PythonKernel(
+        "layer-norm-backward-persistent", "layer_norm_backward", _TRITON, "triton", _KEPT, _BACKWARD, laws=_SUMS,
+        summary="programs stay; dw and db in registers until the end",
+    ),
+    PythonKernel(
+        "layer-norm-eager", "layer_norm", _TORCH, "torch", _FREE, _ANYWHERE, summary="elementary operations"
+    ),
+    PythonKernel(
+        "layer-norm-backward-eager", "layer_norm_backward", _TORCH, "torch", _FREE, _BACKWARD_ANYWHERE,
+        summary="elementary operations",
+    ),
+    PythonKernel(
+        "layer-norm-native", "layer_norm", _TORCH, "torch", _NATIVE, replace(_FORWARD, dtypes=("f32",), mixed=()),
+        entry="native", devices=("cpu",), summary="torch.nn.functional.layer_norm",
+    ),
+    PythonKernel(
+        "layer-norm-backward-native", "layer_norm_backward", _TORCH, "torch", _NATIVE_BACKWARD,
+        replace(_BACKWARD, dtypes=("f32",), mixed=(), takes=("weight", "dw", "db"), needs=("mean", "rstd")),
+        entry="native_backward", devices=("cpu",), summary="what autograd calls for it",
+    ),
+)  # fmt: skip

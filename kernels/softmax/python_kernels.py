@@ -1,0 +1,60 @@
+"""softmax, log_softmax and their gradients in Triton and torch, as declared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fuzz import Capabilities, Contract, Pairwise, PythonKernel, Tiles
+
+__all__ = ["KERNELS"]
+
+_TRITON = Path(__file__).resolve().parent / "triton" / "softmax.py"
+_TORCH = Path(__file__).resolve().parent / "torch" / "softmax.py"
+
+# The exponential of a GPU is 2^(x log2 e), and the product is rounded: x down to -104 is off by up to 44 ulp.
+_EXP = {"exp": 48.0}
+# A thread adds up to 128 elements of a row that registers hold, one after the other; then a tree adds 128 threads.
+_KEPT = Contract(sums={"n": Pairwise(128)}, accuracy=_EXP)
+# Each block of 1024 adds one more to the chain, and scales what came before: that is an exponential and two roundings,
+# which count here as additions.
+_ONLINE = Contract(sums={"n": Tiles(64)}, accuracy=_EXP)
+_LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "surroundings")
+
+_ROWS = Capabilities(
+    dtypes=("f32", "f16", "bf16"), strides="pitched", aliases=(("y", "x"),), mixed=(("y", ("x", "f32")),), max_n=131072
+)
+_ANYWHERE = replace(_ROWS, axis="any", strides="any", max_n=None)
+_BACKWARD = replace(_ANYWHERE, aliases=(("dx", "dy"), ("dx", "y")), mixed=())
+
+# torch adds in an order that depends on device, layout and thread count.
+_FREE = Contract()
+# On a processor it multiplies by the reciprocal of the sum.
+_NATIVE = Contract(algorithm={"y": "reciprocal"})
+
+
+def _triton(op: str, path: str, contract: Contract, able: Capabilities, summary: str) -> PythonKernel:
+    name = f"{op.replace('_', '-')}-{path.replace('_', '-')}"
+    return PythonKernel(
+        name, op, _TRITON, "triton", contract, able, options=(("path", path),), laws=_LAWS, summary=summary
+    )
+
+
+def _torch(op: str, kind: str, contract: Contract, able: Capabilities, summary: str) -> PythonKernel:
+    entry = f"native_{op}" if kind == "native" else ""
+    return PythonKernel(
+        f"{op.replace('_', '-')}-{kind}", op, _TORCH, "torch", contract, able, entry=entry,
+        devices=("cpu",) if kind == "native" else (), summary=summary,
+    )  # fmt: skip
+
+
+_OPS = ("softmax", "log_softmax")
+KERNELS: tuple[PythonKernel, ...] = (
+    *(_triton(op, "whole_row", _KEPT, replace(_ROWS, max_n=16384), "a row in registers") for op in _OPS),
+    *(_triton(op, "online", _ONLINE, _ROWS, "a row by blocks, the sum scaled again as it goes") for op in _OPS),
+    *(_torch(op, "eager", _FREE, _ANYWHERE, "elementary operations") for op in _OPS),
+    *(_torch(f"{op}_backward", "eager", _FREE, _BACKWARD, "elementary operations") for op in _OPS),
+    _torch("softmax", "native", _NATIVE, _ANYWHERE, "torch.softmax"),
+    _torch("log_softmax", "native", _FREE, _ANYWHERE, "torch.log_softmax"),
+    *(_torch(f"{op}_backward", "native", _FREE, _BACKWARD, "what autograd calls") for op in _OPS),
+)

@@ -1,0 +1,30 @@
+"""Op `layer_norm_backward`: gradients of `layer_norm`. mean and rstd are taken as given, or formed from x and eps."""
+
+from oracles.formula.trace import Node, Outputs, avg, extent, rsqrt, total
+from oracles.op import Flip, Op, Operand
+from oracles.ops.layer_norm import APART, GIVEN_MEAN, WEIGHT
+from oracles.ops.rms_norm import EPS, X
+from oracles.ops.rms_norm_backward import DW, DX, DY, GIVEN_RSTD
+
+
+def layer_norm_backward(x: Node, dy: Node, weight: Node | None = None, mean: Node | None = None,
+                        rstd: Node | None = None, *, eps: Node) -> Outputs:  # fmt: skip
+    """With h = (x - mean) rstd and g = dy weight: dx = rstd (g - mean(g) - h mean(g h)), dw = sum dy h, db = sum dy."""
+    mean = avg(x, "n") if mean is None else mean
+    centred = x - mean
+    rstd = rsqrt(avg(centred * centred, "n") + eps) if rstd is None else rstd
+    h, g = centred * rstd, dy if weight is None else dy * weight
+    return {"dx": rstd * (g - avg(g, "n") - h * avg(g * h, "n")), "dw": total(dy * h, "..."), "db": total(dy, "...")}
+
+
+def _linear(x: Node, g: Node, mean: Node, rstd: Node) -> Node:
+    b = (total(g, "n") * mean - total(g * x, "n")) * (rstd * rstd * rstd / extent("n"))
+    return rstd * g + b * x + (-b * mean - total(g, "n") * (rstd / extent("n")))
+
+
+OP = Op(
+    layer_norm_backward, (X, DY, WEIGHT, GIVEN_MEAN, GIVEN_RSTD), summary="gradients of layer_norm by x, weight, bias",
+    outputs=(DX, DW, Operand("db", "n", True, dtype="weight", only_with="weight")), aliases=(("dx", "dy"), ("dx", "x")),
+    flips=(Flip(("x", "mean"), ("dw",), True), Flip(("dy",), ("dx", "dw", "db"), True)), parameters=(EPS,),
+    scaling={"x": 1, "mean": 1, "rstd": -1, "dx": -1}, algorithms={"h": APART, "dx": {"linear": _linear}},
+)  # fmt: skip

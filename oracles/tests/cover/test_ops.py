@@ -1,0 +1,96 @@
+"""The built-in ops: gradients that are those of their forwards, and algorithms of the same exact value, in mpmath."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from oracles.formula.arithmetic import Precise
+from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.gradient import gradient
+from oracles.formula.trace import Trace, trace
+from oracles.op import Op
+from oracles.ops.layer_norm import OP as LAYER_NORM
+from oracles.ops.layer_norm_backward import OP as LAYER_NORM_BACKWARD
+from oracles.ops.log_softmax import OP as LOG_SOFTMAX
+from oracles.ops.log_softmax_backward import OP as LOG_SOFTMAX_BACKWARD
+from oracles.ops.softmax import OP as SOFTMAX
+from oracles.ops.softmax_backward import OP as SOFTMAX_BACKWARD
+
+Arrays = Mapping[str, NDArray[Any]]
+SIZES = {"...": 3, "n": 5}
+BITS = 300
+OPS = (LAYER_NORM, LAYER_NORM_BACKWARD, SOFTMAX, SOFTMAX_BACKWARD, LOG_SOFTMAX, LOG_SOFTMAX_BACKWARD)
+ALGORITHMS = [(op, local, name) for op in OPS for local, each in op.algorithms.items() for name in each]
+
+
+def traced(op: Op, *left_out: str) -> Trace:
+    tensors = {each.name: each.axes for each in op.inputs if each.name not in left_out}
+    return trace(op.formula, tensors, [each.name for each in op.parameters])
+
+
+def values(graph: Trace, given: Arrays | None = None) -> Arrays:
+    """All that has a name, and the outputs by theirs; of normal inputs where none are given."""
+    random = np.random.default_rng(7)
+    drawn = {name: random.normal(size=[SIZES[dim] for dim in dims]) for name, dims in graph.tensors.items()}
+    tensors = {name: (given or drawn).get(name, drawn[name]) for name in drawn}
+    parameters = {node.label: 2.0**-9 for node in graph.nodes if node.kind == "parameter"}
+    inputs = Inputs(graph, tensors, parameters)
+    found = evaluate(inputs, Precise())
+    named = {name: found[node] for node, name in graph.names.items() if node in found}
+    return {**named, **{name: found[node] for name, node in graph.outputs.items()}, **inputs.tensors}
+
+
+def assert_same(found: NDArray[Any], expected: NDArray[Any]) -> None:
+    assert (abs(found - expected) <= (1 + abs(expected)) * mpmath.ldexp(1, 40 - BITS)).all()
+
+
+@pytest.mark.parametrize("there", [(), ("weight",), ("bias",), ("weight", "bias")])
+def test_the_backward_of_layer_norm_is_its_gradient(there: tuple[str, ...]) -> None:
+    absent = {"weight", "bias"} - {*there}
+    with mpmath.workprec(BITS):
+        expected = values(gradient(traced(LAYER_NORM, *absent), "y", ("x", *there)))
+        found = values(traced(LAYER_NORM_BACKWARD, *absent, "mean", "rstd"), expected)
+        for name, output in {"x": "dx", "weight": "dw", "bias": "db"}.items():
+            if name in ("x", *there):
+                assert_same(found[output], expected[f"d{name}"])
+
+
+def test_what_the_forward_stores_takes_the_place_of_what_the_backward_forms() -> None:
+    with mpmath.workprec(BITS):
+        stored = values(traced(LAYER_NORM))
+        given = {name: stored[name].reshape(SIZES["..."]) for name in ("mean", "rstd")}
+        formed = values(traced(LAYER_NORM_BACKWARD, "mean", "rstd"), stored)
+        found = values(traced(LAYER_NORM_BACKWARD), {**formed, **given})
+        for output in ("dx", "dw", "db"):
+            assert_same(found[output], formed[output])
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward"), [(SOFTMAX, SOFTMAX_BACKWARD), (LOG_SOFTMAX, LOG_SOFTMAX_BACKWARD)], ids=lambda op: op.name
+)
+def test_the_backward_of_softmax_is_its_gradient(forward: Op, backward: Op) -> None:
+    with mpmath.workprec(BITS):
+        expected = values(gradient(traced(forward), "y", ("x",)))
+        output = values(traced(forward), expected)["y"]
+        found = values(traced(backward), {**expected, "y": output})
+        assert_same(found["dx"], expected["dx"])
+
+
+@pytest.mark.parametrize(("op", "local", "name"), ALGORITHMS, ids=[f"{op.name}-{x}-{y}" for op, x, y in ALGORITHMS])
+def test_every_algorithm_has_the_exact_value_of_what_it_replaces(op: Op, local: str, name: str) -> None:
+    """Also where mean and rstd are given, and are those of another row."""
+    algorithm, graph = op.algorithms[local][name], traced(op)
+    dims = {each: [dim for dim in graph.dims if dim in node.dims] for node, each in graph.names.items()}
+    taken = {each: dims[each] for each in inspect.signature(algorithm).parameters}
+    with mpmath.workprec(BITS):
+        expected = values(graph)
+        given = {each: expected[each].reshape([SIZES[dim] for dim in taken[each]]) for each in taken}
+        other = trace(lambda **nodes: {"found": algorithm(**nodes)}, taken)
+        assert_same(values(other, given)["found"], expected[local])
