@@ -2,9 +2,9 @@
 
 from oracles.formula.trace import Node, Outputs, avg, extent, rsqrt, total
 from oracles.op import Flip, Op, Operand
-from oracles.ops.layer_norm import APART, GIVEN_MEAN, WEIGHT
+from oracles.ops.layer_norm import APART, DY, GIVEN_MEAN, WEIGHT
 from oracles.ops.rms_norm import EPS, X
-from oracles.ops.rms_norm_backward import DW, DX, DY, GIVEN_RSTD
+from oracles.ops.rms_norm_backward import DW, DX, GIVEN_RSTD
 
 
 def layer_norm_backward(x: Node, dy: Node, weight: Node | None = None, mean: Node | None = None,

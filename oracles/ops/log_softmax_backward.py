@@ -2,9 +2,10 @@
 
 from oracles.formula.trace import Node, Outputs, exp, total
 from oracles.op import Flip, Op, Operand
-from oracles.ops.rms_norm_backward import DX, DY
+from oracles.ops.layer_norm import DY
+from oracles.ops.rms_norm_backward import DX
 
-LOGARITHMS = Operand("y", "... n")
+LOGARITHMS = Operand("y", "... n", values="log_probabilities")
 
 
 def log_softmax_backward(y: Node, dy: Node) -> Outputs:

@@ -2,9 +2,10 @@
 
 from oracles.formula.trace import Node, Outputs, total
 from oracles.op import Flip, Op, Operand
-from oracles.ops.rms_norm_backward import DX, DY
+from oracles.ops.layer_norm import DY
+from oracles.ops.rms_norm_backward import DX
 
-PROBABILITIES = Operand("y", "... n")
+PROBABILITIES = Operand("y", "... n", values="probabilities")
 
 
 def softmax_backward(y: Node, dy: Node) -> Outputs:
