@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fuzz.base.capability import Capabilities
     from fuzz.base.kernel import Mutant
     from fuzz.uses.check.check import CheckError, CheckFailed, check
+    from oracles.formula.contract import Contract
     from oracles.numerics import Any, Lanes, Numerics, Pairwise, Sequential, Tiles, VectorLanes
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Capabilities",
     "CheckError",
     "CheckFailed",
+    "Contract",
     "Lanes",
     "Mutant",
     "Numerics",
@@ -38,6 +40,7 @@ __all__ = [
 _HOME = {
     "CKernel": "fuzz.adapters.c",
     "Capabilities": "fuzz.base.capability",
+    "Contract": "oracles.formula.contract",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
     "Mutant": "fuzz.base.kernel",
     "PythonKernel": "fuzz.adapters.python_kernel",

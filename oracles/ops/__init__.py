@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from oracles.op import Op, OpError
-from oracles.ops import fused_add_rms_norm, fused_add_rms_norm_backward, rms_norm, rms_norm_backward
+from oracles.ops import (
+    fused_add_rms_norm,
+    fused_add_rms_norm_backward,
+    layer_norm,
+    layer_norm_backward,
+    log_softmax,
+    log_softmax_backward,
+    rms_norm,
+    rms_norm_backward,
+    softmax,
+    softmax_backward,
+)  # fmt: skip
 
 OPS: dict[str, Op] = {}
 """Every op by name, in the order of listings."""
@@ -17,5 +28,8 @@ def register(op: Op) -> Op:
     return known
 
 
-for _module in (rms_norm, fused_add_rms_norm, rms_norm_backward, fused_add_rms_norm_backward):
+for _module in (
+    rms_norm, fused_add_rms_norm, rms_norm_backward, fused_add_rms_norm_backward,
+    layer_norm, layer_norm_backward, softmax, softmax_backward, log_softmax, log_softmax_backward,
+):  # fmt: skip
     register(_module.OP)
