@@ -16,7 +16,11 @@ from fuzz.base.capability import DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, Mutant
 from fuzz.laws.registry import LAWS
+from fuzz.laws.symmetry import check_symmetries
+from oracles.formula.check import check
 from oracles.numerics import NumericsError
+from oracles.op import Op, OpError
+from oracles.ops import OPS, register
 
 
 class PackError(UsageError):
@@ -25,11 +29,12 @@ class PackError(UsageError):
 
 @dataclass(frozen=True)
 class Pack:
-    """The kernels and mutants that a folder declares in its `pack.py`."""
+    """The kernels, mutants and ops that a folder declares in its `pack.py`."""
 
     path: Path
     kernels: tuple[Kernel, ...]
     mutants: tuple[Mutant, ...] = ()
+    ops: tuple[Op, ...] = ()
 
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name. Raises PackError."""
@@ -68,7 +73,8 @@ def load(path: Path | None) -> Pack:
     """Load the pack in folder `path`, or the built-in one.
 
     `pack.py` is executed as a package under a private name, so that it can use relative imports and cannot collide with
-    any distribution called `kernels`. It defines `KERNELS` and, optionally, `MUTANTS`.
+    any distribution called `kernels`. It defines `KERNELS` and, optionally, `MUTANTS` and `OPS`, ops of
+    its own, which are known from then on.
     """
     path = path or built_in()
     entry = path / "pack.py"
@@ -77,19 +83,40 @@ def load(path: Path | None) -> Pack:
     module = _execute(entry)
     kernels: tuple[Kernel, ...] = _declared(module, "KERNELS", Kernel, entry)
     mutants: tuple[Mutant, ...] = _declared(module, "MUTANTS", Mutant, entry)
+    ops: tuple[Op, ...] = _declared(module, "OPS", Op, entry)
+    _make_known(ops, entry.resolve())
     if not kernels:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
     for kernel in kernels:
         if not kernel.source.is_file():
             raise PackError(f"{entry}: kernel {kernel.name}: source: {kernel.source} does not exist")
         try:
+            kernel.check_op()
             _ = kernel.able
         except DeclarationError as error:
             raise PackError(f"{entry}: kernel {kernel.name}: {error}") from error
     _require_unique([kernel.name for kernel in kernels], entry)
     _require_known_laws(kernels, entry)
     _require_unique([mutant.name for mutant in mutants], entry)
-    return Pack(path, kernels, mutants)
+    return Pack(path, kernels, mutants, ops)
+
+
+_HOME: dict[str, Path] = {}
+"""The `pack.py` of each op that a pack declared."""
+
+
+def _make_known(ops: tuple[Op, ...], entry: Path) -> None:
+    """Register them. A pack that is loaded once more may have changed its ops meanwhile."""
+    for op in ops:
+        if _HOME.get(op.name) == entry:
+            OPS.pop(op.name, None)
+        try:
+            check(op)
+            check_symmetries(op)
+            register(op)
+        except OpError as error:
+            raise PackError(f"{entry}: {error}") from error
+        _HOME[op.name] = entry
 
 
 def _execute(entry: Path) -> ModuleType:
@@ -109,7 +136,7 @@ def _execute(entry: Path) -> ModuleType:
 
 def _said(error: BaseException) -> str:
     """A declaration's own message; any other error with its type and the line of the pack that raised it."""
-    if isinstance(error, (DeclarationError, NumericsError)):
+    if isinstance(error, (DeclarationError, NumericsError, OpError)):
         return str(error)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("pack.py")]
     where = f"line {lines[-1]}: " if lines and not isinstance(error, SyntaxError) else ""  # which says it itself

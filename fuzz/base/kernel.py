@@ -94,14 +94,18 @@ class Kernel:
             raise DeclarationError(f"name: {self.name!r} may hold letters, digits, '_', '.' and '-' only")
         if not isinstance(self.source, Path):
             raise DeclarationError(f"source: write a path, Path(__file__).parent / {str(self.source)!r}")
-        one_of("op", self.op, tuple(OPS))
         for kind in self.keeps:
             one_of("keeps", kind, CHANGES)
-        _check_tensors(self.capabilities, OPS[self.op])
         if self.numerics is PLAIN and self.op not in BY_HAND:
             object.__setattr__(self, "numerics", Contract())
         _check_numerics(self.numerics, self.op)
         object.__setattr__(self, "summary", printable(self.summary))
+
+    def check_op(self) -> None:
+        """Raise DeclarationError for an op that nobody knows, and for names that it does not have. Not before: a pack
+        declares its ops beside its kernels."""
+        one_of("op", self.op, tuple(OPS))
+        _check_tensors(self.capabilities, OPS[self.op])
 
 
 def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...]:
