@@ -15,6 +15,7 @@ from typing import Any
 from fuzz.base.capability import DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, Mutant
+from fuzz.generate.menus import check_menus
 from fuzz.laws.registry import LAWS
 from fuzz.laws.symmetry import check_symmetries
 from oracles.formula.check import check
@@ -84,7 +85,8 @@ def load(path: Path | None) -> Pack:
     kernels: tuple[Kernel, ...] = _declared(module, "KERNELS", Kernel, entry)
     mutants: tuple[Mutant, ...] = _declared(module, "MUTANTS", Mutant, entry)
     ops: tuple[Op, ...] = _declared(module, "OPS", Op, entry)
-    _make_known(ops, entry.resolve())
+    for op in ops:
+        _make_known(op, entry)
     if not kernels:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
     for kernel in kernels:
@@ -101,26 +103,26 @@ def load(path: Path | None) -> Pack:
     return Pack(path, kernels, mutants, ops)
 
 
-_HOME: dict[str, Path] = {}
-"""The `pack.py` of each op that a pack declared."""
+def _make_known(op: Op, entry: Path) -> None:
+    try:
+        make_known(op)
+    except OpError as error:
+        raise PackError(f"{entry}: {error}") from error
 
 
-def _make_known(ops: tuple[Op, ...], entry: Path) -> None:
-    """Register them. A pack that is loaded once more may have changed its ops meanwhile."""
-    for op in ops:
-        if _HOME.get(op.name) == entry:
-            OPS.pop(op.name, None)
-        try:
-            check(op)
-            check_symmetries(op)
-            register(op)
-        except OpError as error:
-            raise PackError(f"{entry}: {error}") from error
-        _HOME[op.name] = entry
+def make_known(op: Op) -> None:
+    """Register an op that somebody brings. Raises OpError for one that contradicts itself or cannot be drawn."""
+    check(op)
+    check_symmetries(op)
+    check_menus(op)
+    register(op)
 
 
 def _execute(entry: Path) -> ModuleType:
     name = "_kernelfuzz_pack_" + hashlib.sha256(os.fsencode(entry.resolve())).hexdigest()[:12]
+    for op in list(OPS.values()):  # of a pack that was loaded before, and may have been changed
+        if f"{op.formula.__module__}.".startswith(f"{name}."):
+            del OPS[op.name]
     spec = importlib.util.spec_from_file_location(name, entry, submodule_search_locations=[str(entry.parent)])
     if spec is None or spec.loader is None:
         raise PackError(f"{entry} cannot be loaded as Python")

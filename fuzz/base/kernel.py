@@ -98,13 +98,15 @@ class Kernel:
             one_of("keeps", kind, CHANGES)
         if self.numerics is PLAIN and self.op not in BY_HAND:
             object.__setattr__(self, "numerics", Contract())
-        _check_numerics(self.numerics, self.op)
         object.__setattr__(self, "summary", printable(self.summary))
+        if self.op in OPS:
+            self.check_op()
 
     def check_op(self) -> None:
-        """Raise DeclarationError for an op that nobody knows, and for names that it does not have. Not before: a pack
-        declares its ops beside its kernels."""
+        """Raise DeclarationError for an op that nobody knows, and for what does not fit it. A pack may declare its ops
+        after its kernels, so this is asked again once it is loaded."""
         one_of("op", self.op, tuple(OPS))
+        _check_numerics(self.numerics, self.op)
         _check_tensors(self.capabilities, OPS[self.op])
 
 

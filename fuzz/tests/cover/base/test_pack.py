@@ -64,6 +64,7 @@ MISTAKES = {
     OWN.format("Op(own, X, Y, scaling={'x': 1})"): "own: scaling: exp of what goes with s^1",
     OWN.format("Op(own, X, Y, flips=(Flip(('x',), ('y',)),))"): "own: flips: with x negated y is another number",
     OWN.format("Op(own, X, Y + (Operand('z', '...'),))"): "own: its formula returns y, and no 'z'",
+    OWN.format("Op(own, (Operand('x', '... n', values='odd'),), Y)"): "own: x: values 'odd' is not one of any,",
     OWN.format("Op(own, X + Y, Y)"): "own: two tensors or parameters are called 'y'",
     OWN.format("Op(own, X, (Operand('y', '...'),))"): "own: y has the dimensions '...', and by the formula also 'n'",
     OWN.replace("own(", "rms_norm(").format("Op(rms_norm, X, Y)"): "rms_norm: there is another op of that name",
