@@ -21,11 +21,18 @@ OPS: dict[str, Op] = {}
 
 
 def register(op: Op) -> Op:
-    """Make an op known. Raises OpError where another one has its name; the same one may come twice."""
-    known = OPS.setdefault(op.name, op)
-    if known is not op and known != op:
+    """Make an op known. One of that name whose formula stands in the same file gives way to it: that file was read
+    again. Raises OpError where any other has its name."""
+    known = OPS.get(op.name, op)
+    if known != op and _file(known) != _file(op):
         raise OpError(f"{op.name}: there is another op of that name")
-    return known
+    OPS[op.name] = op
+    return op
+
+
+def _file(op: Op) -> str:
+    code = getattr(op.formula, "__code__", None)
+    return code.co_filename if code is not None else ""
 
 
 for _module in (
