@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 from fuzz.base import __version__ as __version__
 
 if TYPE_CHECKING:
+    import fuzz.formula as formula
     from fuzz.adapters.c import CKernel
     from fuzz.adapters.python_kernel import PythonKernel
     from fuzz.base.capability import Capabilities
     from fuzz.base.kernel import Mutant
     from fuzz.uses.check.check import CheckError, CheckFailed, check
-    from oracles.formula.contract import Contract
-    from oracles.numerics import Any, Lanes, Numerics, Pairwise, Sequential, Tiles, VectorLanes
+    from oracles.numerics import Any, Contract, Lanes, Numerics, Pairwise, Sequential, Tiles, VectorLanes
+    from oracles.op import Flip, Op, Operand, Parameter
+    from oracles.ops import register
 
 __all__ = [
     "Any",
@@ -26,24 +28,31 @@ __all__ = [
     "CheckError",
     "CheckFailed",
     "Contract",
+    "Flip",
     "Lanes",
     "Mutant",
     "Numerics",
+    "Op",
+    "Operand",
     "Pairwise",
+    "Parameter",
     "PythonKernel",
     "Sequential",
     "Tiles",
     "VectorLanes",
     "check",
+    "formula",
+    "register",
 ]
 
 _HOME = {
     "CKernel": "fuzz.adapters.c",
     "Capabilities": "fuzz.base.capability",
-    "Contract": "oracles.formula.contract",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
     "Mutant": "fuzz.base.kernel",
     "PythonKernel": "fuzz.adapters.python_kernel",
+    **dict.fromkeys(("Flip", "Op", "Operand", "Parameter"), "oracles.op"),
+    "register": "oracles.ops",
 }
 """The module of each name. A name that is not here is in the module of the oracle's declarations."""
 
@@ -51,6 +60,8 @@ _HOME = {
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'fuzz' has no attribute {name!r}")
+    if name == "formula":
+        return import_module("fuzz.formula")
     found: object = getattr(import_module(_HOME.get(name, "oracles.numerics")), name)
     globals()[name] = found
     return found

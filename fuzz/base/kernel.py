@@ -15,6 +15,7 @@ from fuzz.base.case import ITEMSIZE
 from fuzz.base.outcome import CHANGES
 from fuzz.base.text import printable
 from oracles.formula.contract import Contract
+from oracles.formula.trace import trace
 from oracles.numerics import BY_HAND, Numerics, Promises
 from oracles.op import Op
 from oracles.ops import OPS
@@ -124,8 +125,37 @@ def _check_numerics(numerics: Promises, op: str) -> None:
     sums = {"summation": numerics.summation} if isinstance(numerics, Numerics) else numerics.sums
     for name, summation in sums.items():
         if not isinstance(summation, get_args(Summation)):
-            where = "numerics.summation" if isinstance(numerics, Numerics) else f"numerics.sums[{name!r}]"
-            raise DeclarationError(f"{where}: {summation!r} is not a summation structure")
+            field = "summation" if isinstance(numerics, Numerics) else f"sums: {name}"
+            raise DeclarationError(f"numerics.{field}: {summation!r} is not a summation structure")
+    if isinstance(numerics, Contract):
+        _check_names(numerics, OPS[op])
+
+
+def _check_names(contract: Contract, op: Op) -> None:
+    """Raise DeclarationError for a local that the op's formula does not have: misspelt, it would promise nothing."""
+    known, dims = _locals(op), tuple(dict.fromkeys(dim for operand in op.operands for dim in operand.axes))
+    for field, names in (("sums", (*known, *dims)), ("dtypes", known), ("points", known)):
+        for name in getattr(contract, field):
+            one_of(f"numerics.{field}", name, names)
+    for name, chosen in contract.algorithm.items():
+        one_of("numerics.algorithm", name, tuple(op.algorithms))
+        for each in (chosen,) if isinstance(chosen, str) else chosen:
+            one_of(f"numerics.algorithm: {name}", each, ("formula", *op.algorithms[name]))
+
+
+def _locals(op: Op) -> tuple[str, ...]:
+    """What the formula calculates under a name, with all operands and without those that may be absent, and what its
+    algorithms do."""
+    found = dict[str, None]()
+    for inputs in (op.inputs, [each for each in op.inputs if not each.optional]):
+        try:
+            graph = trace(op.formula, {each.name: each.axes for each in inputs}, [each.name for each in op.parameters])
+        except Exception as error:
+            raise DeclarationError(f"op: {op.name}: its formula: {type(error).__name__}: {error}") from error
+        found.update((name, None) for name, node in graph.locals.items() if node.args)
+    for ways in op.algorithms.values():
+        found.update((name, None) for way in ways.values() for name in way.__code__.co_varnames)
+    return tuple(found)
 
 
 def _check_tensors(able: Capabilities, op: Op) -> None:

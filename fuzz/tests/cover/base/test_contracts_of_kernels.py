@@ -1,0 +1,84 @@
+"""What kernels promise: in the words of their op, and of nothing that it does not have."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import Host
+from fuzz.base.capability import DeclarationError
+from fuzz.base.kernel import PLAIN
+from oracles import Lanes, Numerics, Tiles, VectorLanes
+from oracles.formula.contract import Contract
+from oracles.numerics import Promises
+from oracles.tests.common.judged import TOYS, known
+
+
+@pytest.fixture(autouse=True)
+def _toys() -> Iterator[None]:
+    with known(*TOYS):
+        yield
+
+
+HOST = Host("x86_64", frozenset({"avx2", "fma"}))
+
+
+def _kernel(op: str, numerics: Promises = PLAIN, isa: str = "any") -> CKernel:
+    return CKernel("k", op, Path("k.c"), isa, numerics=numerics)
+
+
+def test_a_kernel_that_says_nothing_is_plain_in_the_words_of_its_op() -> None:
+    assert _kernel("rms_norm").numerics == Numerics()
+    assert _kernel("layer_norm").numerics == Contract()
+
+
+WRONG: Mapping[str, tuple[str, Promises]] = {
+    "kernels of rms_norm promise Numerics(...), not Contract(...)": ("rms_norm", Contract()),
+    "kernels of layer_norm promise Contract(...), not Numerics(...)": ("layer_norm", Numerics()),
+    "numerics.sums: 'k' is not one of mean, centred, var,": ("layer_norm", Contract(sums={"k": Tiles(4)})),
+    "numerics.dtypes: 'vra' is not one of mean,": ("layer_norm", Contract(dtypes={"vra": "f16"})),
+    "numerics.algorithm: 'mean' is not one of var": ("layer_norm", Contract(algorithm={"mean": "welford"})),
+    "numerics.algorithm: var: 'moment' is not one of formula, moments": (
+        "layer_norm",
+        Contract(algorithm={"var": "moment"}),
+    ),
+    "numerics.sums: n: 'any' is not a summation structure": ("layer_norm", Contract(sums={"n": "any"})),  # type: ignore[dict-item]
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_what_no_kernel_of_the_op_can_promise_is_refused(words: str) -> None:
+    with pytest.raises(DeclarationError) as raised:
+        _kernel(*WRONG[words])
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_names_that_only_some_operands_or_an_algorithm_bring_are_known() -> None:
+    _kernel("layer_norm", Contract(algorithm={"var": ("formula", "moments")}, sums={"mean": Tiles(4)}))
+    _kernel("layer_norm_backward", Contract(algorithm={"dx": "textbook"}, sums={"dvar": Tiles(8), "...": Tiles(4)}))
+
+
+def test_the_order_of_a_sum_is_resolved_at_the_vector_length() -> None:
+    targets = expand([_kernel("layer_norm", Contract(sums={"n": VectorLanes(2, "predicated")}), "sve")], HOST)
+    found = {target.numerics.sums["n"] for target in targets if isinstance(target.numerics, Contract)}
+    assert Lanes(16, 2, "predicated") in found
+    assert len(found) > 3
+
+
+def test_a_pack_has_all_that_it_declares_an_op_with() -> None:
+    code = (
+        "from fuzz import Contract, Flip, Op, Operand, Parameter, register, formula as f\n"
+        "import sys; assert 'numpy' not in sys.modules\n"
+        "def scaled(x, *, scale): return {'y': f.exp(x) * scale}\n"
+        "op = register(Op(scaled, (Operand('x', '... n'),), (Operand('y', '... n'),), (Parameter('scale', (1.0,)),)))\n"
+        "print(op.name, Contract('f16').compute, Flip(('x',), ('y',)).zeros)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "scaled f16 False\n", done.stderr
