@@ -252,13 +252,13 @@ class Trace:
 
     @lazy
     def joined(self) -> frozenset[Node]:
-        """What goes into a sum over one of its dimensions, by itself or times something, and elsewhere too: its errors
-        are in both, see `oracles.formula.noise`."""
+        """What goes into a sum over one of its dimensions, by itself or times something else, and elsewhere too: its
+        errors are in both, see `oracles.formula.noise`. Those of a square weigh little beside it."""
         found = set[Node]()
         for node in self.nodes:
             if node.kind in ("sum", "dot"):
                 for arg in node.args:
-                    terms = [arg, *(arg.args if arg.kind == "multiply" else ())]
+                    terms = [arg, *(arg.args if arg.kind == "multiply" and len({*arg.args}) > 1 else ())]
                     found.update(each for each in terms if node.label in each.dims and each.args)
         return frozenset(node for node in found if len({*self.uses[node]}) > 1)
 
