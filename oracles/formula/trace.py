@@ -24,12 +24,12 @@ Kind = Literal[
     "tensor", "parameter", "constant", "extent", "position",
     "add", "subtract", "multiply", "divide", "negate", "absolute",
     "exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt",
-    "sum", "max", "dot",
+    "sum", "max", "dot", "welford_mean", "welford_squares",
     "where", "at_most", "less", "point", "take",
 ]  # fmt: skip
 FUNCTIONS: tuple[Kind, ...] = ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt")
 """Elementwise functions whose accuracy a contract states."""
-REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot")
+REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot", "welford_mean", "welford_squares")
 
 
 class FormulaError(ValueError):
@@ -153,6 +153,16 @@ def greatest(value: Operand, dim: str) -> Node:
 def avg(value: Operand, dim: str) -> Node:
     """Mean along a dimension: its sum, divided by its extent."""
     return total(value, dim) / extent(dim)
+
+
+def welford_mean(value: Operand, dim: str) -> Node:
+    """Mean along a dimension that is kept up to date, term by term or joined from parts."""
+    return _reduced("welford_mean", dim, lifted(value))
+
+
+def welford_squares(value: Operand, dim: str) -> Node:
+    """Sum of the squared deviations from that mean, kept up to date beside it."""
+    return _reduced("welford_squares", dim, lifted(value))
 
 
 def dot(a: Operand, b: Operand, dim: str) -> Node:
