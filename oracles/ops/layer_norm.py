@@ -6,7 +6,6 @@ from oracles.ops.rms_norm import EPS, RSTD, X
 
 WEIGHT, BIAS = (Operand(name, "n", optional=True, values="factor") for name in ("weight", "bias"))
 MEAN, GIVEN_MEAN = (Operand("mean", "...", True, values, "f32") for values in ("any", "local"))
-DY = Operand("dy", "... n", values="gradient")
 
 
 def layer_norm(x: Node, weight: Node | None = None, bias: Node | None = None, *, eps: Node) -> Outputs:

@@ -2,8 +2,7 @@
 
 from oracles.formula.trace import Node, Outputs, exp, total
 from oracles.op import Flip, Op, Operand
-from oracles.ops.layer_norm import DY
-from oracles.ops.rms_norm_backward import DX
+from oracles.ops.rms_norm_backward import DX, DY
 
 LOGARITHMS = Operand("y", "... n", values="log_probabilities")
 

@@ -133,6 +133,7 @@ GOLDEN_RECIPES: dict[str, str] = {
     "ordinal": "e57f9271a187b659",
     "one_nan": "7fd100cdcf146f54",
     "one_inf": "dcdf4ec9d0280454",
+    "shifted": "7e40f90fac409425",
     "large_mean": "c81f20fe97346bc5",
     "magnitudes": "590c110b49e9d070",
     "infinite_rows": "2003a3f44923cb24",
