@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from fuzz.base.capability import Capabilities, Capability, DeclarationError, one_of
-from fuzz.base.case import ITEMSIZE
+from fuzz.base.case import FLOATS
 from fuzz.base.outcome import CHANGES
 from fuzz.base.text import printable
 from oracles.formula.contract import Contract
@@ -173,7 +173,7 @@ def _check_tensors(able: Capabilities, op: Op) -> None:
     for mixed, dtypes in able.mixed:
         _known("capabilities.mixed", mixed, operands, op)
         for dtype in dtypes:
-            one_of(f"capabilities.mixed: {mixed}", dtype, (op.main, *ITEMSIZE))
+            one_of(f"capabilities.mixed: {mixed}", dtype, (op.main, *FLOATS))
     for field, pairs in (("aliases", able.aliases), ("overlap", able.overlap)):
         for pair in pairs:
             if pair not in op.aliases:
