@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from fuzz import CKernel, PythonKernel
 
+from .layer_norm import c_kernels as layer_norm_in_c
+from .layer_norm import python_kernels as layer_norm_in_python
+from .layer_norm.mutants import layer_norm
 from .rms_norm import c_kernels, python_kernels
 from .rms_norm.mutants import accuracy, history, laws, operands, rms_norm, triton
+from .softmax import c_kernels as softmax_in_c
+from .softmax import python_kernels as softmax_in_python
+from .softmax.mutants import softmax
 
 __all__ = ["KERNELS", "MUTANTS"]
 
-KERNELS: tuple[CKernel | PythonKernel, ...] = (*c_kernels.KERNELS, *python_kernels.KERNELS)
-MUTANTS = (*rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS)
+KERNELS: tuple[CKernel | PythonKernel, ...] = (
+    *c_kernels.KERNELS, *python_kernels.KERNELS, *layer_norm_in_c.KERNELS, *layer_norm_in_python.KERNELS,
+    *softmax_in_c.KERNELS, *softmax_in_python.KERNELS,
+)  # fmt: skip
+MUTANTS = (
+    *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
+    *layer_norm.MUTANTS, *softmax.MUTANTS,
+)  # fmt: skip

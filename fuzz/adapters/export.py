@@ -14,6 +14,7 @@ from pathlib import Path
 from fuzz.adapters import abi
 from fuzz.adapters.build import NATIVE, edited_source, included_files
 from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
+from fuzz.base.dtypes import NUMPY_DTYPE
 from fuzz.base.kernel import Kernel
 from fuzz.base.text import printable
 from fuzz.base.validity import check_case
@@ -229,6 +230,8 @@ def python_script(
             f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {function!r}",
             f"OPTIONS = {dict(options)!r}",
             f"INVALID, LAW = {script.invalid!r}, {script.law!r}",
+            f"SIZES = {dict(ITEMSIZE)!r}",
+            f"NAMES = {({name: dtype.name for name, dtype in NUMPY_DTYPE.items()})!r}",
             f"DISPENSABLE = {(*OPS[kernel.op].neutral, AXIS)!r}",
             "SOURCES = {}",
             *(f"SOURCES[{name!r}] = {_quoted(text)}" for name, text in sources.items()),

@@ -15,8 +15,13 @@ from typing import Any
 from fuzz.base.capability import DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, Mutant
+from fuzz.generate.menus import check_menus
 from fuzz.laws.registry import LAWS
+from fuzz.laws.symmetry import check_symmetries
+from oracles.formula.check import check
 from oracles.numerics import NumericsError
+from oracles.op import Op, OpError
+from oracles.ops import OPS, register
 
 
 class PackError(UsageError):
@@ -25,11 +30,12 @@ class PackError(UsageError):
 
 @dataclass(frozen=True)
 class Pack:
-    """The kernels and mutants that a folder declares in its `pack.py`."""
+    """The kernels, mutants and ops that a folder declares in its `pack.py`."""
 
     path: Path
     kernels: tuple[Kernel, ...]
     mutants: tuple[Mutant, ...] = ()
+    ops: tuple[Op, ...] = ()
 
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name. Raises PackError."""
@@ -68,7 +74,8 @@ def load(path: Path | None) -> Pack:
     """Load the pack in folder `path`, or the built-in one.
 
     `pack.py` is executed as a package under a private name, so that it can use relative imports and cannot collide with
-    any distribution called `kernels`. It defines `KERNELS` and, optionally, `MUTANTS`.
+    any distribution called `kernels`. It defines `KERNELS` and, optionally, `MUTANTS` and `OPS`, ops of
+    its own, which are known from then on.
     """
     path = path or built_in()
     entry = path / "pack.py"
@@ -77,23 +84,45 @@ def load(path: Path | None) -> Pack:
     module = _execute(entry)
     kernels: tuple[Kernel, ...] = _declared(module, "KERNELS", Kernel, entry)
     mutants: tuple[Mutant, ...] = _declared(module, "MUTANTS", Mutant, entry)
+    ops: tuple[Op, ...] = _declared(module, "OPS", Op, entry)
+    for op in ops:
+        _make_known(op, entry)
     if not kernels:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
     for kernel in kernels:
         if not kernel.source.is_file():
             raise PackError(f"{entry}: kernel {kernel.name}: source: {kernel.source} does not exist")
         try:
+            kernel.check_op()
             _ = kernel.able
         except DeclarationError as error:
             raise PackError(f"{entry}: kernel {kernel.name}: {error}") from error
     _require_unique([kernel.name for kernel in kernels], entry)
     _require_known_laws(kernels, entry)
     _require_unique([mutant.name for mutant in mutants], entry)
-    return Pack(path, kernels, mutants)
+    return Pack(path, kernels, mutants, ops)
+
+
+def _make_known(op: Op, entry: Path) -> None:
+    try:
+        make_known(op)
+    except OpError as error:
+        raise PackError(f"{entry}: {error}") from error
+
+
+def make_known(op: Op) -> None:
+    """Register an op that somebody brings. Raises OpError for one that contradicts itself or cannot be drawn."""
+    check(op)
+    check_symmetries(op)
+    check_menus(op)
+    register(op)
 
 
 def _execute(entry: Path) -> ModuleType:
     name = "_kernelfuzz_pack_" + hashlib.sha256(os.fsencode(entry.resolve())).hexdigest()[:12]
+    for op in list(OPS.values()):  # of a pack that was loaded before, and may have been changed
+        if f"{op.formula.__module__}.".startswith(f"{name}."):
+            del OPS[op.name]
     spec = importlib.util.spec_from_file_location(name, entry, submodule_search_locations=[str(entry.parent)])
     if spec is None or spec.loader is None:
         raise PackError(f"{entry} cannot be loaded as Python")
@@ -109,7 +138,7 @@ def _execute(entry: Path) -> ModuleType:
 
 def _said(error: BaseException) -> str:
     """A declaration's own message; any other error with its type and the line of the pack that raised it."""
-    if isinstance(error, (DeclarationError, NumericsError)):
+    if isinstance(error, (DeclarationError, NumericsError, OpError)):
         return str(error)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("pack.py")]
     where = f"line {lines[-1]}: " if lines and not isinstance(error, SyntaxError) else ""  # which says it itself

@@ -21,7 +21,22 @@ static void kfs_fault(int number, siginfo_t *info, void *context) {
     _exit(1);
 }
 
-static size_t kfs_size(kf_dtype dtype) { return dtype == KF_F64 ? 8 : dtype == KF_F32 ? 4 : 2; }
+static size_t kfs_size(kf_dtype dtype) {
+    switch (dtype) {
+        case KF_F64: case KF_INT64: return 8;
+        case KF_F32: case KF_INT32: return 4;
+        case KF_F16: case KF_BF16: return 2;
+        default: return 1;
+    }
+}
+
+/* Of the two formats of 8 bits e5m2 is the upper half of f16; e4m3fn has no infinity. */
+static double kfs_e4m3fn(uint8_t bits) {
+    const int exponent = bits >> 3 & 15, fraction = bits & 7;
+    const double sign = bits & 0x80 ? -1.0 : 1.0;
+    if (exponent == 15 && fraction == 7) return NAN;
+    return sign * ldexp(exponent ? 8 + fraction : fraction, (exponent ? exponent : 1) - 10);
+}
 
 static double kfs_half(uint16_t bits) {
     const int exponent = bits >> 10 & 31, fraction = bits & 1023;
@@ -33,12 +48,21 @@ static double kfs_half(uint16_t bits) {
 static double kfs_value(kf_dtype dtype, const void *place) {
     uint64_t bits = 0;
     memcpy(&bits, place, kfs_size(dtype));
-    if (dtype == KF_F64) { double value; memcpy(&value, &bits, 8); return value; }
-    if (dtype == KF_F16) return kfs_half((uint16_t)bits);
     const uint32_t wide = dtype == KF_BF16 ? (uint32_t)bits << 16 : (uint32_t)bits;
-    float value;
-    memcpy(&value, &wide, 4);
-    return value;
+    double value;
+    float narrow;
+    memcpy(&value, &bits, 8);
+    memcpy(&narrow, &wide, 4);
+    switch (dtype) {
+        case KF_F64: return value;
+        case KF_F16: return kfs_half((uint16_t)bits);
+        case KF_E5M2: return kfs_half((uint16_t)(bits << 8));
+        case KF_E4M3FN: return kfs_e4m3fn((uint8_t)bits);
+        case KF_INT8: case KF_BOOL: return (int8_t)bits;
+        case KF_INT32: return (int32_t)bits;
+        case KF_INT64: return (double)(int64_t)bits;
+        default: return narrow;
+    }
 }
 
 static int64_t kfs_count(const kfs_tensor *t) {

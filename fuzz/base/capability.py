@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, get_args
 
-from fuzz.base.case import ITEMSIZE, THREADS, Case, Layout, Output, Tensor
+from fuzz.base.case import FLOATS, ITEMSIZE, THREADS, Case, Layout, Output, Tensor
 from oracles.lazy import lazy
 from oracles.op import AXIS, Role
 from oracles.ops import OPS
@@ -77,7 +77,7 @@ class Capabilities:
         if isinstance(dtypes, str):  # easily written, and every letter of it would be a dtype
             raise DeclarationError(f"capabilities.dtypes: write a tuple, ({self.dtypes!r},)")
         for dtype in self.dtypes:
-            one_of("capabilities.dtypes", dtype, tuple(ITEMSIZE))
+            one_of("capabilities.dtypes", dtype, FLOATS)
         one_of("capabilities.axis", self.axis, ("last", "any"))
         one_of("capabilities.strides", self.strides, get_args(Strides))
         one_of("capabilities.outside", self.outside, ("undefined", "rejects"))

@@ -1,4 +1,4 @@
-"""Storage dtypes of generated tensors as NumPy sees them."""
+"""Storage dtypes of tensors as NumPy sees them, and how values of the floating-point ones are rounded into them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ NUMPY_DTYPE: Mapping[str, np.dtype[np.generic]] = {
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
+    "e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "int8": np.dtype(np.int8),
+    "int32": np.dtype(np.int32),
+    "int64": np.dtype(np.int64),
+    "bool": np.dtype(np.bool_),
 }
 
 LARGEST: Mapping[str, float] = {

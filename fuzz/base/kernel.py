@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from fuzz.base.capability import Capabilities, Capability, DeclarationError, one_of
-from fuzz.base.case import ITEMSIZE
+from fuzz.base.case import FLOATS
 from fuzz.base.outcome import CHANGES
 from fuzz.base.text import printable
 from oracles.formula.contract import Contract
@@ -95,14 +95,20 @@ class Kernel:
             raise DeclarationError(f"name: {self.name!r} may hold letters, digits, '_', '.' and '-' only")
         if not isinstance(self.source, Path):
             raise DeclarationError(f"source: write a path, Path(__file__).parent / {str(self.source)!r}")
-        one_of("op", self.op, tuple(OPS))
         for kind in self.keeps:
             one_of("keeps", kind, CHANGES)
-        _check_tensors(self.capabilities, OPS[self.op])
         if self.numerics is PLAIN and self.op not in BY_HAND:
             object.__setattr__(self, "numerics", Contract())
-        _check_numerics(self.numerics, self.op)
         object.__setattr__(self, "summary", printable(self.summary))
+        if self.op in OPS:
+            self.check_op()
+
+    def check_op(self) -> None:
+        """Raise DeclarationError for an op that nobody knows, and for what does not fit it. A pack may declare its ops
+        after its kernels, so this is asked again once it is loaded."""
+        one_of("op", self.op, tuple(OPS))
+        _check_numerics(self.numerics, self.op)
+        _check_tensors(self.capabilities, OPS[self.op])
 
 
 def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...]:
@@ -167,7 +173,7 @@ def _check_tensors(able: Capabilities, op: Op) -> None:
     for mixed, dtypes in able.mixed:
         _known("capabilities.mixed", mixed, operands, op)
         for dtype in dtypes:
-            one_of(f"capabilities.mixed: {mixed}", dtype, (op.main, *ITEMSIZE))
+            one_of(f"capabilities.mixed: {mixed}", dtype, (op.main, *FLOATS))
     for field, pairs in (("aliases", able.aliases), ("overlap", able.overlap)):
         for pair in pairs:
             if pair not in op.aliases:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fuzz.base.case import ITEMSIZE, THREADS, Case, CaseError
+from fuzz.base.case import FLOATS, ITEMSIZE, THREADS, Case, CaseError
 from fuzz.base.memory import contradicts_itself, overlaps_itself
 from oracles.op import AXIS, Op, Operand
 from oracles.ops import OPS
@@ -27,6 +27,9 @@ def check_case(case: Case) -> None:
     for name, tensor in case.tensors.items():
         kind = "inputs" if name in case.inputs else "outputs"
         wanted = op.shapes(name, grid, int(case.params[AXIS]))
+        known = (*FLOATS, op.operand(name).dtype)
+        if tensor.dtype not in known:
+            raise CaseError(f"{kind}.{name}.dtype: {tensor.dtype}, must be {' or '.join(filter(None, known))}")
         if tensor.layout.shape not in wanted:
             choice = " or ".join(str(shape) for shape in dict.fromkeys(wanted))
             raise CaseError(f"{kind}.{name}: shape {tensor.layout.shape}, must be {choice}")

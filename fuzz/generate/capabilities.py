@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.case import ITEMSIZE
+from fuzz.base.case import FLOATS
 from oracles.op import Operand
 from oracles.ops import OPS
 
@@ -117,7 +117,7 @@ def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, .
 
 def _boundless(op: str, able: Capabilities) -> Capabilities:
     """The same tensors without any limit."""
-    assert {*_DTYPES} == {*ITEMSIZE}
+    assert {*_DTYPES} == {*FLOATS}
     spec = OPS[op]
     return replace(
         able,

@@ -12,6 +12,7 @@ import numpy as np
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
+from fuzz.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
 from fuzz.generate.scene import LOCAL, Scene, graph_of, is_local
 from oracles.lazy import lazy
 from oracles.op import Op, OpError
@@ -180,11 +181,17 @@ def _menu(often: Sequence[str], recipes: Mapping[str, Recipe]) -> Menu:
     return Menu({**recipes, **{name: known[name] for name in often if name not in recipes}}, tuple(often))
 
 
+_ODD = {name: RECIPES[name] for name in ("normal", "zero_rows", "mixed_rows", "one_nan", "one_inf")}
+"""Rows that no op returned: what is given may be anything."""
+
 MENUS: Mapping[str, Menu] = {
     "any": _menu(("normal", "normal", LIKE_FIRST, LIKE_FIRST, LIKE_FIRST, "zero_rows"), RECIPES),
     "addend": _menu(("normal", "normal", LIKE_FIRST, LIKE_FIRST, LIKE_FIRST, "cancelling", "zero_rows"), RECIPES),
     "gradient": _menu(("normal", "normal", "normal", "uniform", "ones", "one_hot"), RECIPES),
     "factor": _menu(tuple(FACTORS), FACTORS),
+    "logits": _menu(("normal", *LOGITS), {**RECIPES, **LOGITS}),
+    "probabilities": _menu(tuple(PROBABILITIES), {**PROBABILITIES, **_ODD}),
+    "log_probabilities": _menu(tuple(LOG_PROBABILITIES), {**LOG_PROBABILITIES, **_ODD}),
     LOCAL: _menu(("true", "true", "true", "true", "true", "nearly_true", "unrelated"), {}),
 }
 """What `Operand.values` may name. After the name it may have names of the op's own recipes."""

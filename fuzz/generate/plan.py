@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from fuzz.base.capability import Capability
-from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
+from fuzz.base.case import CACHE_LINE, FLOATS, ITEMSIZE, Guard
 from fuzz.base.draw import Draw, Part, Placement, spread_over
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.capabilities import presence
@@ -60,7 +60,7 @@ def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> 
     if even:
         sketch = replace(sketch, n=fitting_n(sketch.capability, -(-sketch.n // EVEN) * EVEN))
     able = sketch.capability.able
-    if able.strides == "contiguous" and sketch.n * min(ITEMSIZE.values()) % able.alignment:
+    if able.strides == "contiguous" and sketch.n * min(ITEMSIZE[dtype] for dtype in FLOATS) % able.alignment:
         sketch = replace(sketch, rows=1)  # further rows would not be aligned
     return _Planner(sketch, wish or {}, even, dice).draw()
 

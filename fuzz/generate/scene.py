@@ -46,7 +46,8 @@ class Scene:
         The same bits on every machine. Raises OpError where it has no such local.
         """
         if name not in self._locals:
-            self._locals[name] = self._found(name)
+            with np.errstate(all="ignore"):
+                self._locals[name] = self._found(name)
         return self._locals[name]
 
     @lazy
@@ -71,9 +72,8 @@ class Scene:
     def _exponents(self) -> NDArray[np.int64]:
         """Powers of two by which rows are divided, so that neither their squares nor what is added to them overflow, or
         underflow where they matter."""
-        with np.errstate(all="ignore"):
-            largest = np.max(np.abs(self.values[self.op.main]), axis=1, initial=0.0)
-            _, exponents = np.frexp(np.where(np.isfinite(largest), largest, 1.0))
+        largest = np.max(np.abs(self.values[self.op.main]), axis=1, initial=0.0)
+        _, exponents = np.frexp(np.where(np.isfinite(largest), largest, 1.0))
         least = [
             -(-int(np.frexp(self.parameters[each.name])[1]) // each.power)
             for each in self.op.parameters

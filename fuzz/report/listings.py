@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from fuzz.generate.menus import recipes
 from fuzz.laws.registry import LAWS
 from fuzz.report.console import PlainTable
 from oracles.calibration import Measurement
+from oracles.op import Op, Operand, Parameter
 from oracles.ops import OPS
 
 
@@ -76,10 +80,42 @@ def targets_table(path: Path | None) -> PlainTable:
 
 
 def ops_table(path: Path | None) -> PlainTable:
-    """One line per op and its kernels."""
-    pack = load(path)
-    rows = [(op, ", ".join(kernel.name for kernel in pack.kernels if kernel.op == op) or "none") for op in OPS]
-    return PlainTable(("op", "kernels"), rows)
+    """Some lines per op: its formula, what is given to it, what it gives, and its kernels."""
+    kernels = load(path).kernels  # which makes the pack's own ops known
+    rows = []
+    for op in OPS.values():
+        said = [
+            ("formula", formula_text(op)),
+            ("inputs", ", ".join(map(_shaped, op.inputs))),
+            ("outputs", ", ".join(map(_shaped, op.outputs))),
+            ("parameters", ", ".join(map(_number, op.parameters))),
+            ("algorithms", ", ".join(f"{local}: {' or '.join(ways)}" for local, ways in op.algorithms.items())),
+            ("kernels", ", ".join(kernel.name for kernel in kernels if kernel.op == op.name) or "none"),
+        ]
+        there = [(what, text) for what, text in said if text]
+        rows += [(op.name if not number else "", *each) for number, each in enumerate(there)]
+    return PlainTable(("op", "", "what it is; a tensor with ? may be absent"), rows)
+
+
+def formula_text(op: Op) -> str:
+    """What the author says of the formula, or else its source."""
+    said = inspect.getdoc(op.formula)
+    if said:
+        return " ".join(said.split())
+    try:
+        return textwrap.dedent(inspect.getsource(op.formula)).rstrip()
+    except (OSError, TypeError):  # made at run time
+        return op.summary or "has no text"
+
+
+def _shaped(operand: Operand) -> str:
+    return f"{operand.name}[{', '.join(operand.axes)}]{'?' if operand.optional else ''}"
+
+
+def _number(parameter: Parameter) -> str:
+    least = f" >= {parameter.least:g}" if math.isfinite(parameter.least) else ""
+    neutral = f" = {parameter.neutral:g} if absent" if parameter.neutral is not None else ""
+    return f"{parameter.name}{least}{neutral}"
 
 
 def recipes_table(path: Path | None) -> PlainTable:

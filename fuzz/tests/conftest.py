@@ -97,8 +97,9 @@ def planted(tmp_path: Path) -> Callable[..., Path]:
         folder = tmp_path / f"pack-{name}"
         folder.mkdir()
         (folder / f"{name}.c").write_text(source)
-        for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
-            (folder / header.name).write_text(header.read_text())
+        for place in ("rms_norm/c", "common"):  # side by side here
+            for header in (CHECKOUT / "kernels" / place).glob("*.h"):
+                (folder / header.name).write_text(header.read_text().replace('"../../common/', '"'))
         (folder / "pack.py").write_text(
             "from pathlib import Path\n"
             "from fuzz import Capabilities, CKernel\n"

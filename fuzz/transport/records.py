@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from fuzz.base.capability import MAX_RANK
-from fuzz.base.case import Guard
+from fuzz.base.case import ITEMSIZE, Guard
 
 REQUEST_MAGIC = 0x5152464B
 RESPONSE_MAGIC = 0x5352464B
@@ -34,7 +34,8 @@ RESPONSE = struct.Struct("<IIIBBBbqqHHiII")
 DAMAGE = struct.Struct("<BBB5xqqQ")
 UNWRITTEN = struct.Struct("<QQQ")
 
-DTYPES: Mapping[str, int] = {"f16": 1, "bf16": 2, "f32": 3, "f64": 4}
+DTYPES: Mapping[str, int] = {name: code for code, name in enumerate(ITEMSIZE, 1)}
+"""The codes of kf_dtype in kernelfuzz.h."""
 GUARDS = get_args(Guard)
 KINDS = ("gap", "input", "output")
 PLACES = ("before", "inside", "after")

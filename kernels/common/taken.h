@@ -18,9 +18,19 @@ static inline bool has_dense_rows(const kf_tensor *t, int axis) {
     return axis >= 0 && axis == t->rank - 1 && (t->strides[axis] == 1 || t->shape[axis] == 1);
 }
 
+/* Elements of f32 without gaps, in C order. */
+static inline bool is_dense(const kf_tensor *t) {
+    int64_t next = 1;
+    for (int axis = t->rank - 1; is_present(t) && axis >= 0; axis--) {
+        if (t->shape[axis] != 1 && t->strides[axis] != next) return false;
+        next *= t->shape[axis];
+    }
+    return is_of(t, KF_F32);
+}
+
 /* A column of f32 whose elements are neighbours. */
 static inline bool is_dense_column(const kf_tensor *t) {
-    return !is_present(t) || (t->dtype == KF_F32 && t->rank == 1 && has_dense_rows(t, 0));
+    return is_column(t) && is_dense(t);
 }
 
 #endif

@@ -7,8 +7,10 @@ contract allows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -31,6 +33,13 @@ _MOVING: tuple[Kind, ...] = ("where", "point", "take")
 """These calculate nothing, and so do not flush what they take."""
 _ROUNDED_ONCE: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide", "sqrt")
 """Where one of these is rounded correctly to the dtype of an output, its rounding is that of the output."""
+
+
+@lru_cache(maxsize=4096)
+def _number(value: float, low: float, rank: int) -> Form:
+    power = abs(math.frexp(value)[0]) in (0.0, 0.5)
+    rest = np.full((1,) * rank, abs(low)) if low else None
+    return Form(np.full((1,) * rank, value), form("f64"), bits=1 if power else form("f64").precision, rest=rest)
 
 
 @dataclass(frozen=True)
@@ -92,9 +101,9 @@ class Budget(Setting):
             wild = ~np.isfinite(values) if self.contract.nonfinite == "unspecified" else None
             may = wild if wild is not None and wild.any() else None
             return taken(Form(values, dtype, dtype.precision, may=may), self.contract)
-        power = values.size == 1 and float(np.frexp(np.abs(values.item()))[0]) in (0.0, 0.5)
-        rest = np.full(values.shape, abs(node.low)) if node.low else None
-        return Form(values, form("f64"), bits=1 if power else form("f64").precision, rest=rest)
+        if values.size == 1:
+            return _number(values.item(), node.low, values.ndim)
+        return Form(values, form("f64"), bits=form("f64").precision)
 
     def _step(self, node: Node, args: Sequence[Form], *, last: bool = False) -> Form:
         if node.kind in REDUCED:

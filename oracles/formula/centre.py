@@ -94,6 +94,12 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
         return arithmetic.greatest(args[0], inputs.axis(node.label))
     if kind == "dot":
         return arithmetic.total(arithmetic.operate("multiply", args[0], args[1]), inputs.axis(node.label))
+    if kind in ("welford_mean", "welford_squares"):
+        axis, (terms,) = inputs.axis(node.label), args
+        count = arithmetic.lift(np.full((1,) * len(inputs.trace.dims), float(inputs.extents[node.label])))
+        mean = arithmetic.operate("divide", arithmetic.total(terms, axis), count)
+        away = arithmetic.operate("subtract", terms, mean)
+        return mean if kind == "welford_mean" else arithmetic.total(arithmetic.operate("multiply", away, away), axis)
     if kind == "where":
         return arithmetic.where(*args)
     if kind == "take":

@@ -26,6 +26,7 @@ from oracles.formula.trace import (
     position,
     sin,
     total,
+    welford_mean,
     where,
 )
 
@@ -91,6 +92,10 @@ def _parts(node: Node, g: Node) -> Sequence[Node | None]:
         return None, where(args[0], g, 0.0), where(args[0], 0.0, g)
     if kind in ("at_most", "less"):
         return None, None
+    if kind == "welford_mean":
+        return (g / extent(node.label),)
+    if kind == "welford_squares":
+        return (g * 2.0 * (args[0] - welford_mean(args[0], node.label)),)
     if kind == "take":  # where the table's place is that of the index
         place = position(node.label)
         return where(place <= args[1], where(args[1] <= place, g, 0.0), 0.0), None

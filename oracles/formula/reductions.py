@@ -16,6 +16,7 @@ from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol
 from oracles.formula.operations import product
 from oracles.formula.setting import Setting
 from oracles.formula.trace import FormulaError, Kind, Node
+from oracles.formula.welford import updated
 from oracles.rounding import round_to
 
 _ALIKE = 0.9
@@ -135,6 +136,6 @@ def _are_alike(terms: F64, axis: int, dtype: Format) -> Mask:
 
 
 REDUCED: Mapping[Kind, Callable[[Setting, Node, Sequence[Form]], Form]] = {
-    "sum": total, "dot": dot, "max": greatest, "take": took,
+    "sum": total, "dot": dot, "max": greatest, "take": took, "welford_mean": updated, "welford_squares": updated,
 }  # fmt: skip
 """What makes the form of each kind of reduction."""

@@ -30,6 +30,10 @@ _LONGEST = 300
 """The longest sum of products that are not rounded: each addition is a step by itself, and takes its time."""
 
 
+_Part = tuple[F64, F64, int]
+"""The mean of some terms, the sum of their squared deviations, and how many they are."""
+
+
 @dataclass(frozen=True)
 class Simulated:
     """One kernel, on one problem. The same generator state gives the same kernel."""
@@ -110,6 +114,8 @@ class Simulated:
             return self._quotient(node, args)
         if node.kind in FUNCTIONS:
             return self._function(node, args[0])
+        if node.kind in ("welford_mean", "welford_squares"):
+            return self._updated(node, args[0])
         if node.kind in REDUCTIONS:
             return self._summed(node, args)
         return self._round(args[0] * args[1], node)
@@ -195,3 +201,34 @@ class Simulated:
         for place in range(terms.shape[-1]):
             found = self._round(self._taken(found, node) + terms[..., place], node)
         return found
+
+    def _updated(self, node: Node, terms: F64) -> F64:
+        """A mean and its squares, term by term in each of some lanes, which are joined one after the other or as a
+        tree."""
+        axis, n = self.inputs.axis(node.label), self.inputs.extents[node.label]
+        declared = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
+        lined = np.moveaxis(np.repeat(terms, n, axis) if terms.shape[axis] != n else terms, axis, -1)
+        lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
+        lanes = min(n, 1 if isinstance(declared, Sequential) else max(n // declared.chain(n), 1))
+        parts = [self._joined([(lined[..., [at]], lined[..., [at]] * 0.0, 1) for at in range(lane, n, lanes)], node)
+                 for lane in range(lanes)]  # fmt: skip
+        while len(parts) > 1:
+            pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
+            parts = [self._joined(pair, node) for pair in pairs]
+        mean, squares, _ = parts[0]
+        return np.moveaxis(mean if node.kind == "welford_mean" else squares, -1, axis)
+
+    def _joined(self, parts: list[_Part], node: Node) -> _Part:
+        mean, squares, count = parts[0]
+        for other, more, terms in parts[1:]:
+            count += terms
+            apart = self._round(other - mean, node)
+            weight = self._round(np.full((1,) * mean.ndim, terms / count), node)
+            mean = self._round(mean + self._round(apart * weight, node), node)
+            if terms == 1:
+                added = self._round(apart * self._round(other - mean, node), node)
+            else:
+                weight = self._round(weight * (count - terms), node)
+                added = self._round(self._round(apart * apart, node) * weight, node)
+            squares = self._round(self._round(squares + more, node) + added, node)
+        return mean, squares, count

@@ -24,12 +24,12 @@ Kind = Literal[
     "tensor", "parameter", "constant", "extent", "position",
     "add", "subtract", "multiply", "divide", "negate", "absolute",
     "exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt",
-    "sum", "max", "dot",
+    "sum", "max", "dot", "welford_mean", "welford_squares",
     "where", "at_most", "less", "point", "take",
 ]  # fmt: skip
 FUNCTIONS: tuple[Kind, ...] = ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt")
 """Elementwise functions whose accuracy a contract states."""
-REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot")
+REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot", "welford_mean", "welford_squares")
 
 
 class FormulaError(ValueError):
@@ -155,6 +155,16 @@ def avg(value: Operand, dim: str) -> Node:
     return total(value, dim) / extent(dim)
 
 
+def welford_mean(value: Operand, dim: str) -> Node:
+    """Mean along a dimension that is kept up to date, term by term or joined from parts."""
+    return _reduced("welford_mean", dim, lifted(value))
+
+
+def welford_squares(value: Operand, dim: str) -> Node:
+    """Sum of the squared deviations from that mean, kept up to date beside it."""
+    return _reduced("welford_squares", dim, lifted(value))
+
+
 def dot(a: Operand, b: Operand, dim: str) -> Node:
     """Sum of products along a dimension."""
     return _reduced("dot", dim, lifted(a), lifted(b))
@@ -252,13 +262,13 @@ class Trace:
 
     @lazy
     def joined(self) -> frozenset[Node]:
-        """What goes into a sum over one of its dimensions, by itself or times something, and elsewhere too: its errors
-        are in both, see `oracles.formula.noise`."""
+        """What goes into a sum over one of its dimensions, by itself or times something else, and elsewhere too: its
+        errors are in both, see `oracles.formula.noise`. Those of a square weigh little beside it."""
         found = set[Node]()
         for node in self.nodes:
             if node.kind in ("sum", "dot"):
                 for arg in node.args:
-                    terms = [arg, *(arg.args if arg.kind == "multiply" else ())]
+                    terms = [arg, *(arg.args if arg.kind == "multiply" and len({*arg.args}) > 1 else ())]
                     found.update(each for each in terms if node.label in each.dims and each.args)
         return frozenset(node for node in found if len({*self.uses[node]}) > 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oracles.formula.trace import Node, Outputs, avg, rsqrt
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, OFFSET, X
-from oracles.ops.rms_norm_backward import DW, DX, DY, GIVEN_RSTD, WEIGHT, along, rms_norm_backward, rstd3
+from oracles.ops.rms_norm_backward import ALONG, DW, DX, DY_ALONG, GIVEN_RSTD, WEIGHT, rms_norm_backward, rstd3
 
 
 def fused_add_rms_norm_backward(
@@ -28,7 +28,7 @@ def fused_add_rms_norm_backward(
 
 OP = Op(
     fused_add_rms_norm_backward,
-    inputs=(X, DY, Operand("dsum", "... n", optional=True, values="gradient along"), WEIGHT, GIVEN_RSTD),
+    inputs=(X, DY_ALONG, Operand("dsum", "... n", optional=True, values="gradient along"), WEIGHT, GIVEN_RSTD),
     outputs=(DX, Operand("dresidual", "... n", optional=True), DW),
     parameters=(EPS, OFFSET),
     aliases=(("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy")),
@@ -37,7 +37,7 @@ OP = Op(
         Flip(("dy", "dsum"), ("dx", "dresidual", "dw"), zeros=True),
     ),
     scaling={"x": 1, "rstd": -1, "dsum": -1, "dx": -1, "dresidual": -1},
-    recipes={"along": along},
+    recipes=ALONG,
     algorithms={"dx": {"rstd3": rstd3}},
     summary="gradients of fused_add_rms_norm by x, residual and weight",
 )

@@ -5,8 +5,7 @@ from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, RSTD, X
 
 WEIGHT, BIAS = (Operand(name, "n", optional=True, values="factor") for name in ("weight", "bias"))
-MEAN = Operand("mean", "...", optional=True, dtype="f32")
-GIVEN_MEAN = Operand("mean", "...", optional=True, values="local", dtype="f32")
+MEAN, GIVEN_MEAN = (Operand("mean", "...", True, values, "f32") for values in ("any", "local"))
 
 
 def layer_norm(x: Node, weight: Node | None = None, bias: Node | None = None, *, eps: Node) -> Outputs:

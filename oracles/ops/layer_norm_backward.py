@@ -4,7 +4,7 @@ from oracles.formula.trace import Node, Outputs, avg, extent, rsqrt, total
 from oracles.op import Flip, Op, Operand
 from oracles.ops.layer_norm import APART, GIVEN_MEAN, WEIGHT
 from oracles.ops.rms_norm import EPS, X
-from oracles.ops.rms_norm_backward import DW, DX, DY, GIVEN_RSTD
+from oracles.ops.rms_norm_backward import DW, DX, DY_ALONG, GIVEN_RSTD, along
 
 
 def layer_norm_backward(x: Node, dy: Node, weight: Node | None = None, mean: Node | None = None,
@@ -23,8 +23,10 @@ def _linear(x: Node, g: Node, mean: Node, rstd: Node) -> Node:
 
 
 OP = Op(
-    layer_norm_backward, (X, DY, WEIGHT, GIVEN_MEAN, GIVEN_RSTD), summary="gradients of layer_norm by x, weight, bias",
+    layer_norm_backward, (X, DY_ALONG, WEIGHT, GIVEN_MEAN, GIVEN_RSTD),
     outputs=(DX, DW, Operand("db", "n", True, dtype="weight", only_with="weight")), aliases=(("dx", "dy"), ("dx", "x")),
     flips=(Flip(("x", "mean"), ("dw",), True), Flip(("dy",), ("dx", "dw", "db"), True)), parameters=(EPS,),
     scaling={"x": 1, "mean": 1, "rstd": -1, "dx": -1}, algorithms={"h": APART, "dx": {"linear": _linear}},
+    summary="gradients of layer_norm by x, weight, bias",
+    recipes={"along": lambda scene, stream: along(scene.local("centred"), scene, stream)},
 )  # fmt: skip

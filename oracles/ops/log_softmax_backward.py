@@ -4,7 +4,7 @@ from oracles.formula.trace import Node, Outputs, exp, total
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm_backward import DX, DY
 
-LOGARITHMS = Operand("y", "... n")
+LOGARITHMS = Operand("y", "... n", values="log_probabilities")
 
 
 def log_softmax_backward(y: Node, dy: Node) -> Outputs:

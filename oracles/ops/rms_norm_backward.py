@@ -9,7 +9,8 @@ from oracles.formula.trace import Node, Outputs, avg, rsqrt, total
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, OFFSET, RSTD, WEIGHTS, X, scaled
 
-DY = Operand("dy", "... n", values="gradient along")
+DY = Operand("dy", "... n", values="gradient")
+DY_ALONG = replace(DY, values="gradient along")
 WEIGHT = replace(WEIGHTS, stackable=False)
 GIVEN_RSTD = replace(RSTD, values="local")
 DX = Operand("dx", "... n")
@@ -35,27 +36,30 @@ def rstd3(x: Node, rstd: Node, m: Node) -> Node:
     return rstd * m - rstd * rstd * rstd * avg(m * x, "n") * x
 
 
-def along(scene: Any, stream: Any) -> Any:
-    """Proportional to the normalised row: all of dx cancels but rounding errors and eps."""
+def along(rows: Any, scene: Any, stream: Any) -> Any:
+    """Gradients that are, times the weight, proportional to the rows times rstd: all of dx cancels but rounding errors
+    and eps."""
     import numpy as np
 
     size = np.ldexp(1.0, stream.child("size").integers(scene.rows, -4, 4))[:, None]
     with np.errstate(all="ignore"):
-        h = scene.values["x"] * scene.local("rstd")[:, None]
-        weight = scene.parameters["offset"] + scene.values["weight"] if "weight" in scene.values else np.ones(1)
-        found = h * size / np.where(np.isfinite(weight) & (weight != 0), weight, 1.0)
+        offset = scene.parameters.get(OFFSET.name, 0.0)
+        weight = offset + scene.values["weight"] if "weight" in scene.values else np.ones(1)
+        found = rows * scene.local("rstd")[:, None] * size / np.where(np.isfinite(weight) & (weight != 0), weight, 1.0)
     return np.where(np.isfinite(found), found, 1.0)
 
 
+ALONG = {"along": lambda scene, stream: along(scene.values["x"], scene, stream)}
+
 OP = Op(
     rms_norm_backward,
-    inputs=(X, DY, WEIGHT, GIVEN_RSTD),
+    inputs=(X, DY_ALONG, WEIGHT, GIVEN_RSTD),
     outputs=(DX, DW),
     parameters=(EPS, OFFSET),
     aliases=(("dx", "dy"), ("dx", "x")),
     flips=(Flip(("x",), ("dw",), zeros=True), Flip(("dy",), ("dx", "dw"), zeros=True)),
     scaling={"x": 1, "rstd": -1, "dx": -1},
-    recipes={"along": along},
+    recipes=ALONG,
     algorithms={"dx": {"rstd3": rstd3}},
     summary="gradients of rms_norm by x and weight",
 )

@@ -3,7 +3,7 @@
 from oracles.formula.trace import Node, Outputs, exp, greatest, total
 from oracles.op import Op, Operand
 
-LOGITS = Operand("x", "... n")
+LOGITS = Operand("x", "... n", values="logits")
 Y = Operand("y", "... n")
 
 

@@ -4,7 +4,7 @@ from oracles.formula.trace import Node, Outputs, total
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm_backward import DX, DY
 
-PROBABILITIES = Operand("y", "... n")
+PROBABILITIES = Operand("y", "... n", values="probabilities")
 
 
 def softmax_backward(y: Node, dy: Node) -> Outputs:

@@ -49,8 +49,9 @@ def planted(folder: Path, *bugs: tuple[str, str, str]) -> list[Target]:
     generic, dispatch = PACK.kernel("generic"), PACK.kernel("dispatch")
     assert isinstance(generic, CKernel)
     assert isinstance(dispatch, CKernel)
-    sources = folder / "c"
+    sources = folder / "rms_norm" / "c"
     shutil.copytree(generic.source.parent, sources)
+    shutil.copytree(PACK.path / "common", folder / "common")
     (sources / "routed.c").write_text(_ROUTED)
     for name, old, new in bugs:
         text = (sources / name).read_text()

@@ -7,7 +7,7 @@
 
 #include "worker.h"
 
-/* Quiet NaNs in every dtype, and none of the poisons used for gaps. */
+/* Quiet NaNs in every dtype of two bytes or more, and none of the poisons used for gaps. */
 enum { OUTPUT_POISON = 0x7ffd, SECOND_OUTPUT_POISON = 0x7ffa };
 
 /* A leak is what each of the first calls keeps, and what so many more keep at least half of: a cache is full by then, or
@@ -19,10 +19,9 @@ static double allowed_s;
 static bool guarded; /* the timer runs */
 static buffer response, second;
 
-static bool is_poison(const uint8_t *element, size_t itemsize, uint16_t poison) {
-    for (size_t i = 0; i < itemsize; i += 2)
-        if (memcmp(element + i, &poison, 2) != 0) return false;
-    return true;
+static bool is_poison(const tensor *t, const uint8_t *element, uint16_t poison) {
+    const uint64_t pattern = poison_for(t, poison) * 0x0001000100010001u;
+    return memcmp(element, &pattern, t->itemsize) == 0;
 }
 
 /* The response grows, and may move: outputs are addressed by their place in it. Returns that place. */
@@ -42,11 +41,11 @@ static size_t append_outputs(const test_case *c, buffer *to) {
 /* Elements of output `index` that hold the first poison in `first` and, given `again`, the second poison there. */
 static unwritten_record find_unwritten(const tensor *t, int index, const uint8_t *first, const uint8_t *again) {
     unwritten_record found = {.output = (uint64_t)index};
-    if (!has_poison(first, t->count * t->itemsize, OUTPUT_POISON)) return found;
+    if (!has_poison(first, t->count * t->itemsize, t->itemsize, poison_for(t, OUTPUT_POISON))) return found;
     for (size_t i = 0; i < t->count; i++) {
         const size_t at = i * t->itemsize;
-        if (!is_poison(first + at, t->itemsize, OUTPUT_POISON)) continue;
-        if (again != NULL && !is_poison(again + at, t->itemsize, SECOND_OUTPUT_POISON)) continue;
+        if (!is_poison(t, first + at, OUTPUT_POISON)) continue;
+        if (again != NULL && !is_poison(t, again + at, SECOND_OUTPUT_POISON)) continue;
         if (found.count++ == 0) found.first = i;
     }
     return found;

@@ -18,25 +18,32 @@ static const size_t KEEP_BYTES = 16 * 1024 * 1024;
 static region regions[MAX_TENSORS];
 static buffer images[MAX_TENSORS];
 
-/* Addresses and sizes are even, as every element's are. These loops have no exit in the middle, so that the compiler makes
- * vectors of them: an emulator takes as long for a byte as for 16. */
-typedef uint16_t __attribute__((may_alias)) half;
+/* Addresses and sizes are odd only where elements have one byte, and then both bytes of a poison are the same. These loops
+ * have no exit in the middle, so that the compiler makes vectors of them: an emulator takes as long for a byte as for 16. */
+typedef uint16_t __attribute__((may_alias, aligned(1))) half;
+
+/* The poison as it is put around and into a tensor: where elements have one byte, any may be the first. */
+uint16_t poison_for(const tensor *t, uint16_t poison) {
+    return t->itemsize == 1 ? (uint16_t)((poison & 0xff) * 0x0101) : poison;
+}
 
 void poison_bytes(uint8_t *start, const uint8_t *end, uint16_t poison) {
     half *at = (half *)start;
-    const size_t count = (size_t)(end - start) / 2;
-    for (size_t i = 0; i < count; i++) at[i] = poison;
+    const size_t bytes = (size_t)(end - start);
+    for (size_t i = 0; i < bytes / 2; i++) at[i] = poison;
+    if (bytes % 2) start[bytes - 1] = (uint8_t)poison;
 }
 
 bool still_poison(const uint8_t *start, const uint8_t *end, uint16_t poison) {
     const half *at = (const half *)start;
-    const size_t count = (size_t)(end - start) / 2;
-    uint16_t changed = 0;
-    for (size_t i = 0; i < count; i++) changed |= at[i] ^ poison;
+    const size_t bytes = (size_t)(end - start);
+    uint16_t changed = bytes % 2 ? start[bytes - 1] ^ (uint8_t)poison : 0;
+    for (size_t i = 0; i < bytes / 2; i++) changed |= at[i] ^ poison;
     return changed == 0;
 }
 
-bool has_poison(const uint8_t *start, size_t bytes, uint16_t poison) {
+bool has_poison(const uint8_t *start, size_t bytes, size_t itemsize, uint16_t poison) {
+    if (itemsize == 1) return memchr(start, (uint8_t)poison, bytes) != NULL;
     const half *at = (const half *)start;
     uint16_t found = 0;
     for (size_t i = 0; i < bytes / 2; i++) found |= at[i] == poison;
@@ -45,7 +52,7 @@ bool has_poison(const uint8_t *start, size_t bytes, uint16_t poison) {
 
 bool same_bytes(const uint8_t *a, const uint8_t *b, size_t bytes) {
     const half *left = (const half *)a, *right = (const half *)b;
-    uint16_t different = 0;
+    uint16_t different = bytes % 2 ? a[bytes - 1] ^ b[bytes - 1] : 0;
     for (size_t i = 0; i < bytes / 2; i++) different |= left[i] ^ right[i];
     return different == 0;
 }
@@ -167,8 +174,8 @@ bool place_case(test_case *c, uint16_t output_poison) {
     for (int i = 0; i < c->total; i++) {
         if (c->tensors[i].home != i) continue;
         region *r = &regions[i];
-        r->gap = (uint16_t)(FIRST_GAP_POISON + i);
-        r->fill = output_poison;
+        r->gap = poison_for(&c->tensors[i], (uint16_t)(FIRST_GAP_POISON + i));
+        r->fill = poison_for(&c->tensors[i], output_poison);
         if (!position(c, i, r)) return false;
         if (!(r->sparse ? fill_sparse(c, i, r) : fill_span(c, i, r))) return false;
     }

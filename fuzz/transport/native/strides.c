@@ -80,7 +80,8 @@ static void copy_run(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t 
         const uint8_t *source = from + i * from_step * size;
         if (size == 4) memcpy(target, source, 4);
         else if (size == 2) memcpy(target, source, 2);
-        else memcpy(target, source, 8);
+        else if (size == 8) memcpy(target, source, 8);
+        else *target = *source;
     }
 }
 

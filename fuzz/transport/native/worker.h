@@ -162,7 +162,8 @@ const region *region_of(const tensor *t);
 void release_memory(void);
 void poison_bytes(uint8_t *start, const uint8_t *end, uint16_t poison);
 bool still_poison(const uint8_t *start, const uint8_t *end, uint16_t poison);
-bool has_poison(const uint8_t *start, size_t bytes, uint16_t poison);
+bool has_poison(const uint8_t *start, size_t bytes, size_t itemsize, uint16_t poison);
+uint16_t poison_for(const tensor *t, uint16_t poison);
 bool same_bytes(const uint8_t *a, const uint8_t *b, size_t bytes);
 
 /* sparse.c */

@@ -124,4 +124,4 @@ def arrays_of(framework: str) -> Arrays:
 
 def torch_dtypes(torch: Any) -> Mapping[str, Any]:
     """By the names of `fuzz.base.case`."""
-    return {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+    return {name: getattr(torch, dtype.name) for name, dtype in NUMPY_DTYPE.items()}

@@ -15,9 +15,10 @@ from fuzz.base.case import CACHE_LINE, ITEMSIZE, STORAGE_LIMIT, Case, Layout, Ou
 Bytes = npt.NDArray[np.uint8]
 
 OUTPUT_POISONS = (0x7FFD, 0x7FFA)
-"""The poisons of the first and of the second run: quiet NaNs in every dtype, and none of the poisons used for gaps."""
+"""The poisons of the first and of the second run: quiet NaNs as the gaps', and none of theirs."""
 _FIRST_GAP_POISON = 0x7FC1
-"""The poison is a quiet NaN as f16, bf16, f32 and f64; every tensor has another one."""
+"""The poison is a quiet NaN as f16, bf16, f32 and f64; every tensor has another one. Where elements have one byte, its
+lower one is the poison."""
 
 
 class Slab:
@@ -38,7 +39,8 @@ class Slab:
         self.size = layout.extent * self.itemsize
         self.start, behind = _around(layout, self.itemsize, margin, guarded)
         self.image = np.empty(self.start + self.size + behind, np.uint8)
-        self.image.view("<u2")[:] = _FIRST_GAP_POISON + index
+        gap = poisoned(_FIRST_GAP_POISON + index, min(self.itemsize, 2))
+        self.image.view(f"<u{min(self.itemsize, 2)}")[:] = gap
         if isinstance(tensor, Tensor):
             self.elements(self.image)[...] = np.frombuffer(tensor.bits, self._unit).reshape(layout.shape)
         else:
@@ -93,7 +95,7 @@ class Slab:
 
 def poisoned(poison: int, itemsize: int) -> int:
     """An element that holds nothing but the poison."""
-    return int.from_bytes(poison.to_bytes(2, "little") * (itemsize // 2), "little")
+    return int.from_bytes((poison.to_bytes(2, "little") * 4)[:itemsize], "little")
 
 
 def _around(layout: Layout, itemsize: int, margin: int, guarded: bool) -> tuple[int, int]:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fuzz.adapters.pack import make_known
 from fuzz.adapters.python_kernel import Device
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun, Target
-from fuzz.base.capability import Capabilities
+from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
 from fuzz.execute.pool import Pool, WorkerPool
@@ -30,6 +31,7 @@ from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.search.runner import MOST_HANGS, Limits, Runner
 from fuzz.uses.search.schedule import EndsSoonAfter
 from oracles.numerics import Promises
+from oracles.op import Op, OpError
 from oracles.ops import OPS
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
@@ -44,7 +46,7 @@ _EXPLAINING = TimeShares(least_s=0.5, queue=2, option="--kernelfuzz-explain-time
 def check(
     kernel: Kernel | Callable[..., Any],
     *,
-    op: str | None = None,
+    op: Op | str | None = None,
     numerics: Promises | None = None,
     capabilities: Capabilities | None = None,
     laws: tuple[str, ...] = ("rerun",),
@@ -61,15 +63,21 @@ def check(
     """Search for inputs that `kernel` gets wrong; raise CheckFailed, with the whole report, where there are any.
 
     A declared kernel runs in workers of its own, on all its targets or those that match `targets`. A plain function is
-    called in this process with tensors (or `arrays="numpy"`) and parameters of `op` by their names; it writes the
-    outputs that it has parameters for and returns the others, those named by `returns` where that is a tuple.
+    called in this process with tensors (or `arrays="numpy"`) and parameters of `op` by their names, which is the name
+    of an op or an op of one's own. It writes the outputs that it has parameters for and returns the others, those named
+    by `returns` where that is a tuple.
 
     `cases` are case files or folders of them, run first. How many cases are drawn, and from which seed, is said by
     the options of pytest, else by `max_cases`, `max_time` (seconds) and `seed`, else by the Hypothesis profile.
     """
+    op = _named(op)
     if isinstance(kernel, Kernel):
         if op not in (None, kernel.op):
             raise CheckError(f"op={op!r}: {kernel.name} is declared as a kernel of {kernel.op}")
+        try:
+            kernel.check_op()
+        except DeclarationError as error:
+            raise CheckError(str(error)) from error
         chosen = _chosen(kernel, targets)
         check_targets(chosen, Plans(max_cases, max_time, seed), cases)
         return
@@ -79,6 +87,17 @@ def check(
     [target] = _chosen(declaration, targets)
     here = OwnProcess(target, function)
     _judged(here, [target], Plans(max_cases, max_time, seed), cases, (), lambda targets, limit: nullcontext(here))
+
+
+def _named(op: Op | str | None) -> str | None:
+    """The name of an op, which is known from then on."""
+    if not isinstance(op, Op):
+        return op
+    try:
+        make_known(op)
+    except OpError as error:
+        raise CheckError(str(error)) from error
+    return op.name
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,8 @@ class Function:
 
     function: Callable[..., Any]
     names: frozenset[str]
+    neutral: Mapping[str, float]
+    """What the op's parameters are in a case that does not have them."""
     returns: tuple[str, ...]
     folder: str
     """The folder of its file, which with those beside it is its own."""
@@ -67,7 +69,7 @@ class Function:
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
         """What it returns, outputs by name, or what it raised, as `Raised`."""
-        given = {name: value for name, value in {"offset": 0.0, **params}.items() if self.takes(name)}
+        given = {name: value for name, value in {**self.neutral, **params}.items() if self.takes(name)}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
@@ -125,7 +127,7 @@ def declared(
         devices=(device,),
         laws=laws,
     )
-    return kernel, Function(function, frozenset(names), returned, str(kernel.source.parent.resolve()))
+    return kernel, Function(function, frozenset(names), of_op.neutral, returned, str(kernel.source.parent.resolve()))
 
 
 class _HereKernel(PythonKernel):
@@ -139,18 +141,20 @@ class _HereKernel(PythonKernel):
 def _signature(function: Callable[..., Any], op: Op) -> Signature:
     """The function's signature, by which it can be called as a kernel of the op."""
     known = [*(operand.name for operand in op.operands), *op.params]
-    advice = f"{op.name} has {', '.join(known)}; wrap it: fuzz.check(lambda x, eps: mine(x, eps), op={op.name!r})"
+    always = [each.name for each in op.inputs if not each.optional]
+    always += [each.name for each in op.parameters if each.neutral is None]
+    needed = ", ".join(always)
+    advice = f"{op.name} has {', '.join(known)}; wrap it: fuzz.check(lambda {needed}: mine({needed}), op={op.name!r})"
     try:
         parameters, found = inspect.signature(function).parameters.values(), signature_of(function)
     except (TypeError, ValueError) as error:
         raise CheckError(f"{function!r} has no signature to read; {advice}") from error
     for parameter in parameters:
-        needed = parameter.default is parameter.empty
-        needed = needed and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if needed and (parameter.name not in known or parameter.name not in found.parameters):
+        given = parameter.default is parameter.empty
+        given = given and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if given and (parameter.name not in known or parameter.name not in found.parameters):
             raise CheckError(f"parameter {parameter.name!r} is nothing that it can be called with: {advice}")
-    missing = [o.name for o in op.inputs if not o.optional and o.name not in found.parameters]
-    missing += [] if "eps" in found.parameters else ["eps"]
+    missing = [each for each in always if each not in found.parameters]
     if missing:
         raise CheckError(f"it has no parameter {missing[0]!r}: {advice}")
     return replace(found, takes_all=False)  # what it has no parameter for, it is not given

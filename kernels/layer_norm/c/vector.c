@@ -44,7 +44,7 @@ static void each_row(const kf_layer_norm_call *call) {
 
 static bool is_taken(const kf_layer_norm_call *call) {
     return is_of(&call->x, KF_F32) && is_of(&call->y, KF_F32) && is_dense_column(&call->weight) &&
-           is_dense_column(&call->bias) && is_of(&call->mean, KF_F32) && is_of(&call->rstd, KF_F32);
+           is_dense_column(&call->bias) && is_dense(&call->mean) && is_dense(&call->rstd);
 }
 
 int kf_layer_norm(const kf_layer_norm_call *call) {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oracles.formula.trace import Node, Outputs, avg, extent, rsqrt, total
+from oracles.formula.trace import Node, Outputs, avg, extent, rsqrt, total, welford_mean, welford_squares
 from oracles.op import Op, Operand
 from oracles.ops.rms_norm import EPS
 
@@ -28,12 +28,17 @@ def moments(x: Node, mean: Node) -> Node:
     return avg(x * x, "n") - mean * mean
 
 
+def welford(x: Node) -> Node:
+    """Kept up to date with the mean."""
+    return welford_squares(x, "n") / extent("n")
+
+
 LAYER_NORM = Op(
     layer_norm,
     inputs=(X, WEIGHT, BIAS),
     outputs=(Operand("y", "... n"), *STATISTICS),
     parameters=(EPS,),
-    algorithms={"var": {"moments": moments}},
+    algorithms={"var": {"moments": moments, "welford": welford}, "mean": {"welford": lambda x: welford_mean(x, "n")}},
 )
 
 

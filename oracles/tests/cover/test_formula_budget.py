@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from oracles.dtypes import form
 from oracles.formula import reductions
+from oracles.formula.algorithm import traced as op_traced
 from oracles.formula.budget import Budget
 from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
@@ -18,8 +19,9 @@ from oracles.formula.simulation import Simulated
 from oracles.formula.trace import Node, Outputs, avg, rsqrt, total, trace, where
 from oracles.numerics import Numerics
 from oracles.problem import Problem
-from oracles.summation import Lanes, NumericsError, Tiles, VectorLanes
+from oracles.summation import Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
 from oracles.tests.common.formulas import EPS, FORMULAS, HARD, traced
+from oracles.tests.common.ops import LAYER_NORM
 from oracles.tests.common.simulated import allowed, of_shape, simulated
 from oracles.tests.common.supremum import supremum
 from oracles.truth import Truth
@@ -64,14 +66,13 @@ def test_no_correct_kernel_is_outside(name: str) -> None:
     [
         Contract(sums={"n": Tiles(8), "k": Tiles(8), "j": Tiles(8), "d": Tiles(4), "...": Tiles(2)}),
         Contract(accuracy={"rsqrt": 4.0, "exp": 8.0, "divide": 2.5}, mean="reciprocal"),
-        Contract(denormals="flush"),
         Contract(denormals="flush operands"),
         Contract(denormals="flush results"),
         Contract(nonfinite="unspecified", saturate=True, zeros="any"),
         Contract(dtypes={"rstd": "f16", "var": "f16", "mean": "f16"}),
         Contract(points={"p": "f16"}, fused=False),
     ],
-    ids=["tiles", "functions", "flush", "flush operands", "flush results", "wild", "dtypes", "points"],
+    ids=["tiles", "functions", "flush operands", "flush results", "wild", "dtypes", "points"],
 )
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "layer_norm_backward", "softmax_backward", "attention"])
 def test_nor_under_other_contracts(name: str, contract: Contract) -> None:
@@ -155,7 +156,7 @@ def _ratios(name: str, output: str, kind: str, joined: bool = True) -> NDArray[A
     ("name", "output", "median", "most"),
     [
         ("rms_norm", "y", 1.001, 1.001), ("softmax", "y", 1.001, 1.001), ("log_softmax", "y", 1.01, 1.05),
-        ("layer_norm", "y", 1.01, 1.1), ("layer_norm_backward", "dx", 1.06, 4.0), ("silu_mul", "y", 1.001, 1.001),
+        ("layer_norm", "y", 1.01, 1.25), ("layer_norm_backward", "dx", 1.06, 4.0), ("silu_mul", "y", 1.001, 1.001),
         ("softmax_backward", "dx", 1.06, 1.35),
     ],
 )  # fmt: skip
@@ -202,6 +203,24 @@ def test_infinity_times_a_number_of_either_sign_is_not_certain() -> None:
     kept = Budget(Inputs(graph, {"x": x, "dy": dy}, {}), Contract()).output("y", "f32")
     assert kept.may is not None
     assert kept.may.all()
+
+
+WELFORD = {"mean": "welford", "var": "welford"}
+
+
+@pytest.mark.parametrize("order", [Sequential(), Pairwise()], ids=repr)
+def test_means_that_are_kept_up_to_date_have_a_budget_that_kernels_need(order: Summation) -> None:
+    graph = op_traced(LAYER_NORM, {"x", "weight", "bias", "y", "mean", "rstd", "eps"}, WELFORD)
+    contract = Contract(sums={"n": order}, algorithm={**WELFORD})
+    found = simulated(graph, np.float32, 11, 4, contract, seed=11)
+    assert not found.outside, found
+    assert simulated(graph, np.float32, 5, 8, contract, seed=5, share=0.1).outside
+    moments = op_traced(LAYER_NORM, {"x", "y", "eps"}, {"var": "moments"})
+    x = (np.random.default_rng(1).normal(size=(4, 256)) + 1e3).astype(np.float32)
+    plain = op_traced(LAYER_NORM, {"x", "y", "eps"}, WELFORD)
+    kernel = Simulated(Inputs(moments, {"x": x}, {"eps": EPS}), Contract(), np.random.default_rng(1))
+    budget = Budget(Inputs(plain, {"x": x}, {"eps": EPS}), Contract(sums={"n": Lanes(8, 4, "predicated")}))
+    assert np.mean(allowed(budget, "y", "f32", kernel.output("y", "f32"))) < 0.7, "another algorithm is noticed"
 
 
 def test_equal_terms_get_the_worst_case_although_nobody_said_that_they_are_structured() -> None:

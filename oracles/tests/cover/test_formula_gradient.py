@@ -11,7 +11,17 @@ from oracles.formula.budget import Budget
 from oracles.formula.centre import Inputs, evaluate
 from oracles.formula.contract import Contract
 from oracles.formula.gradient import gradient
-from oracles.formula.trace import FormulaError, Node, Outputs, avg, greatest, total, trace
+from oracles.formula.trace import (
+    FormulaError,
+    Node,
+    Outputs,
+    avg,
+    greatest,
+    total,
+    trace,
+    welford_mean,
+    welford_squares,
+)
 from oracles.tests.common.formulas import EPS, traced
 from oracles.tests.common.simulated import allowed, of_shape
 
@@ -50,6 +60,13 @@ def test_a_value_that_is_broadcast_gets_the_sum_of_what_came_of_it() -> None:
 
     found = gradient(trace(spread, {"x": ("...", "n"), "s": ()}), "y", ["x", "s"])
     assert found.outputs["ds"].dims == set()
+
+
+def test_statistics_that_are_kept_up_to_date_have_the_gradients_of_their_values() -> None:
+    def product(x: Node) -> Outputs:
+        return {"y": welford_squares(x, "n") * welford_mean(x, "n")}
+
+    assert gradient(trace(product, {"x": ("...", "n")}), "y", ["x"]).outputs["dx"].dims == {"...", "n"}
 
 
 def test_what_an_output_does_not_depend_on_has_no_gradient() -> None:

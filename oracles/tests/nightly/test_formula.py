@@ -60,7 +60,7 @@ def test_nor_is_one_of_another_algorithm(way: tuple[Op, str, str]) -> None:
     op, local, algorithm = way
     needed = {each.name for each in op.parameters if each.neutral is None}
     graph = traced(op, {each.name for each in op.operands} | needed, {local: algorithm})
-    for n, rows in ((3, 40), (64, 20)):
+    for n, rows in ((3, 40), (64, 10)):
         for contract in (Contract(), CONTRACTS["orders"], CONTRACTS["flush"]):
             found = simulated(graph, np.float32, n, rows, contract, seed=n)
             assert not found.outside, found

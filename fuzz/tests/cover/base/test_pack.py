@@ -10,11 +10,20 @@ import pytest
 
 from fuzz.adapters.pack import PackError, built_in, load
 from fuzz.tests.conftest import CHECKOUT, GENERIC
+from oracles.ops import OPS
 
 HEAD = """
 from pathlib import Path
 from fuzz import *
 SOURCE = Path(__file__).parent / "k.c"
+"""
+
+OWN = """
+from oracles.formula.trace import exp
+from oracles.op import Flip, Op, Operand
+X, Y = (Operand("x", "... n"),), (Operand("y", "... n"),)
+def own(x): return {{"y": exp(x)}}
+OPS = ({},)
 """
 
 MISTAKES = {
@@ -51,6 +60,14 @@ MISTAKES = {
     ),
     "Lanes(0, 4, 'scalar')": "lanes",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE),) * 2": "declares k more than once",
+    "from oracles.op import *; OPS = 5": "OPS must be a tuple: OPS = (Op(...),)",
+    OWN.format("Op(own, X, Y, scaling={'x': 1})"): "own: scaling: exp of what goes with s^1",
+    OWN.format("Op(own, X, Y, flips=(Flip(('x',), ('y',)),))"): "own: flips: with x negated y is another number",
+    OWN.format("Op(own, X, Y + (Operand('z', '...'),))"): "own: its formula returns y, and no 'z'",
+    OWN.format("Op(own, (Operand('x', '... n', values='odd'),), Y)"): "own: x: values 'odd' is not one of any,",
+    OWN.format("Op(own, X + Y, Y)"): "own: two tensors or parameters are called 'y'",
+    OWN.format("Op(own, X, (Operand('y', '...'),))"): "own: y has the dimensions '...', and by the formula also 'n'",
+    OWN.replace("own(", "rms_norm(").format("Op(rms_norm, X, Y)"): "rms_norm: there is another op of that name",
     "raise SystemExit(7)": "line 5: SystemExit: 7",
     "1 / 0": "line 5: ZeroDivisionError",
     "def (": "pack.py: SyntaxError: ",
@@ -66,6 +83,22 @@ def test_a_mistake_in_a_pack_is_one_line_that_says_what(mistake: str, tmp_path: 
     assert MISTAKES[mistake] in str(caught.value)
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_op_of_a_pack_is_known_once_it_is_loaded_and_may_be_changed_then(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(GENERIC)
+    kernel = "KERNELS = (CKernel('k', 'own', SOURCE, capabilities=Capabilities(takes={})),)\n"
+    try:
+        for more, takes in (("", ()), (", Operand('z', '...', optional=True)", ("z",))):
+            text = OWN.format("Op(own, X" + (f" + ({more[2:]},)" if more else "") + ", Y)")
+            if more:
+                text = text.replace("own(x)", "own(x, z=None)")
+            (tmp_path / "pack.py").write_text(HEAD + kernel.format(takes) + text)
+            pack = load(tmp_path)
+            assert (pack.kernels[0].able.optional, OPS["own"].optional) == (takes, takes)
+            assert pack.ops == (OPS["own"],)
+    finally:
+        OPS.pop("own", None)
 
 
 def test_a_folder_without_pack_is_said_to_be_none(tmp_path: Path) -> None:

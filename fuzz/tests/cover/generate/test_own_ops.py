@@ -211,6 +211,19 @@ def test_an_input_that_the_formula_finds_itself_is_what_it_finds() -> None:
         assert np.allclose(mean, rows.mean(axis=1), rtol=1e-12, atol=0, equal_nan=True)
 
 
+def test_what_the_formula_finds_of_the_smallest_numbers_may_be_infinite() -> None:
+    parts = (
+        Part("x", "f64", recipe="subnormal"),
+        Part("dy", "f64", recipe="along"),
+        Part("rstd", "f32", recipe="true"),
+    )
+    for seed in range(3):
+        params = {"eps": 0.0, "axis": 1}
+        case = realise(Draw("rms_norm_backward", 5, (9,), params, seed, (*parts, Part("dx", "f64"))))
+        assert np.frombuffer(case.inputs["rstd"].bits, np.float32).max() == np.inf
+        assert np.isfinite(np.frombuffer(case.inputs["dy"].bits)).all()
+
+
 def test_an_op_draws_values_of_its_own() -> None:
     parts = (
         Part("a", "f32", recipe="normal"),

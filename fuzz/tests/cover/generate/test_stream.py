@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fuzz.base.stream import Ahead, Dice, Stream, dice_each, dice_of
 from fuzz.generate.menus import FACTORS, recipes
 from fuzz.generate.recipes import Listener, Recipe, RowSpec
+from fuzz.generate.row_recipes import LOGITS, PROBABILITIES
 
 
 def test_the_first_words_never_change() -> None:
@@ -75,7 +76,7 @@ def test_normal_numbers_that_are_drawn_ahead_may_be_written_over() -> None:
     assert (Stream(5, ahead).normal(8) == Stream(5).normal(8)).all()
 
 
-@pytest.mark.parametrize("registry", [recipes(), FACTORS])
+@pytest.mark.parametrize("registry", [recipes(), FACTORS, LOGITS, PROBABILITIES])
 def test_what_recipes_ask_for_is_overheard(registry: Mapping[str, Recipe]) -> None:
     """All of it, but for recipes that draw from others: a wrong guess would only cost time."""
     spec = RowSpec(4, 37, "f32", 1e-5)
@@ -84,7 +85,9 @@ def test_what_recipes_ask_for_is_overheard(registry: Mapping[str, Recipe]) -> No
         listener = Listener(Stream(3).key)
         recipe.fill(spec, listener)
         heard = {label: count for (label, _), count in listener.heard.items()}
-        assert name in ("mixed_rows", "ones") or (asked and asked.items() <= heard.items() and len(heard) == len(asked))
+        assert name in ("mixed_rows", "ones", "equal") or (
+            asked and asked.items() <= heard.items() and len(heard) == len(asked)
+        )
 
 
 def test_dice_of_one_stream_have_rolls_of_their_own() -> None:
@@ -130,6 +133,7 @@ GOLDEN_RECIPES: dict[str, str] = {
     "ordinal": "e57f9271a187b659",
     "one_nan": "7fd100cdcf146f54",
     "one_inf": "dcdf4ec9d0280454",
+    "shifted": "7e40f90fac409425",
     "large_mean": "c81f20fe97346bc5",
     "magnitudes": "590c110b49e9d070",
     "infinite_rows": "2003a3f44923cb24",
@@ -138,6 +142,7 @@ GOLDEN_RECIPES: dict[str, str] = {
     "ones": "52161c5f76fd8a96",
     "ties": "f28d994ae20a39ce",
     "mixed_rows": "6ef05d69575f0ffa",
+    "shifted": "7e40f90fac409425",
 }
 
 

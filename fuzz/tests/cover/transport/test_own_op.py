@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from fuzz.adapters import abi
-from fuzz.adapters.build import Builder, BuildError
+from fuzz.adapters.build import NATIVE, Builder, BuildError
 from fuzz.adapters.c import CKernel
 from fuzz.adapters.export import Allowed, Script
 from fuzz.adapters.python_kernel import PythonKernel
@@ -19,11 +20,13 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.capability import Capabilities
-from fuzz.base.case import Case
-from fuzz.base.outcome import Outcome
+from fuzz.base.case import ITEMSIZE, Case, CaseError, Layout, Output, Tensor, contiguous
+from fuzz.base.dtypes import NUMPY_DTYPE
+from fuzz.base.outcome import Outcome, Status, Unwritten
 from fuzz.tests.common.own_op import C_KERNEL, OP, PYTHON_KERNEL, RESULTS, cases, registered
 from fuzz.tests.common.planted import c_program, c_target
 from fuzz.tests.conftest import Cli
+from fuzz.transport import records
 from fuzz.transport.frames import Response, encode_case, outcome_of
 from fuzz.transport.steps import taken
 from oracles.op import Op, Operand, OpError, Parameter
@@ -155,3 +158,82 @@ def test_the_header_is_printed_as_kernels_see_it(kernel: CKernel, cli_here: Cli,
     assert shown.stdout == abi.header([OP])
     (tmp_path / "kernelfuzz.h").write_text(shown.stdout)
     subprocess.run(["gcc", "-Wall", "-Werror", "-c", kernel.source, "-o", tmp_path / "own.o"], check=True)
+
+
+COPY = """
+#include <string.h>
+#include "kernelfuzz.h"
+int kf_blend(const kf_blend_call *call) {
+    static const int sizes[] = {0, 2, 2, 4, 8, 1, 1, 1, 4, 8, 1};
+    const kf_tensor *from = &call->given, *to = &call->result;
+    const int64_t size = sizes[from->dtype], n = from->shape[1] - (call->share == 0.5f);
+    if (call->share == 2.0f) ((char *)to->data)[-1] = 1;
+    for (int64_t i = 0; i < from->shape[0]; i++)
+        for (int64_t j = 0; j < n; j++)
+            memcpy((char *)to->data + (i * to->strides[0] + j * to->strides[1]) * size,
+                   (char *)from->data + (i * from->strides[0] + j * from->strides[1]) * size, size);
+    return KF_OK;
+}
+"""
+
+
+def typed(dtype: str, share: float) -> Case:
+    """Odd sizes, at both ends of memory, one tensor with gaps; the poisons of outputs are among the values."""
+    size = ITEMSIZE[dtype]
+    bits = bytes([1, 0, 1] * 3) if dtype == "bool" else b"\xfd\x7f\xfa\x80\xff\x07\x7e\xc1\x09" * size
+    given = Tensor(dtype, Layout((3, 3), (-7, 2), "after", 1), bits)
+    other = Tensor(dtype, contiguous((3, 3)), bits)
+    result = Layout((3, 3), (4, 1), "before", 3) if share == 1.0 else contiguous((3, 3), "before", 3)
+    inputs = {"given": given, "other": other}
+    return Case("blend", {"share": share, "axis": 1}, inputs, {"result": Output(dtype, result)})
+
+
+@pytest.mark.parametrize("place", ["native", "qemu"])
+def test_every_dtype_reaches_a_kernel_and_comes_back(kernel: CKernel, cache: Path, place: str) -> None:
+    kernel.source.write_text(COPY)
+    given = tuple(typed(dtype, share) for share in (1.0, 0.5, 2.0) for dtype in ITEMSIZE)
+    found = outcomes(c_target(kernel, place), cache, given)
+    whole, partly, beyond = (found[i : i + len(ITEMSIZE)] for i in range(0, len(found), len(ITEMSIZE)))
+    for case, outcome in zip(given, whole, strict=False):
+        assert outcome == Outcome(outcome.target, Status.RAN, {"result": case.inputs["given"].bits})
+    for outcome in partly:
+        assert outcome.unwritten == (Unwritten("result", 2, 3),)
+    for outcome in beyond:
+        assert [(each.tensor, each.where, each.count) for each in outcome.damage] == [("result", "before", 1)]
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_every_dtype_reaches_a_function_and_comes_back(tmp_path: Path, cache: Path, framework: str) -> None:
+    source = tmp_path / "own.py"
+    source.write_text(
+        "def blend(given, other, *, share, result):\n"
+        "    result[:, : 2 if share == 0.5 else 3] = given[:, : 2 if share == 0.5 else 3]\n"
+    )
+    [target] = expand([PythonKernel("own", "blend", source, framework, devices=("cpu",))], this_host())
+    # torch has no strides below zero.
+    given = tuple(replace_layout(typed(dtype, share)) for share in (1.0, 0.5) for dtype in ITEMSIZE)
+    found = outcomes(target, cache, given)
+    for case, outcome in zip(given, found[: len(ITEMSIZE)], strict=False):
+        assert outcome == Outcome(outcome.target, Status.RAN, {"result": case.inputs["given"].bits})
+    for outcome in found[len(ITEMSIZE) :]:
+        assert outcome.unwritten == (Unwritten("result", 2, 3),)
+
+
+def replace_layout(case: Case) -> Case:
+    given = case.inputs["given"]
+    forward = replace(given, layout=replace(given.layout, strides=(7, 2)))
+    return replace(case, inputs={**case.inputs, "given": forward})
+
+
+def test_the_codes_of_dtypes_are_those_of_the_header() -> None:
+    text = (NATIVE / "kernelfuzz.h").read_text()
+    assert [(name.lower(), int(code)) for name, code in re.findall(r"KF_(\w+) = (\d+),$", text, re.MULTILINE)] == [
+        *records.DTYPES.items()
+    ]
+    assert {*NUMPY_DTYPE} == {*ITEMSIZE}
+    assert all(dtype.itemsize == ITEMSIZE[name] for name, dtype in NUMPY_DTYPE.items())
+
+
+def test_a_bool_is_0_or_1() -> None:
+    with pytest.raises(CaseError, match="neither 0 nor 1"):
+        Tensor("bool", contiguous((3,)), b"\0\1\2")

@@ -1,0 +1,72 @@
+"""Whether the symmetries that an op states are those of its formula: laws that do not hold accuse correct kernels."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fuzz.laws.reach import KnowsTheScaleError, leaf, reaches
+from oracles.formula.trace import Node, Trace, trace
+from oracles.op import OUTER, Flip, Op, OpError
+
+Parity = Literal["even", "odd", "neither", "zero"]
+"""Whether a value keeps or changes its sign with that of the inputs; zero does both."""
+_EXTENT = 8
+
+
+def check_symmetries(op: Op) -> None:
+    """Raise OpError for a flip or a scaling that is not the formula's."""
+    formula = trace(op.formula, {each.name: each.axes for each in op.inputs}, [each.name for each in op.parameters])
+    for flip in op.flips:
+        _check_flip(op, formula, flip)
+    if op.scaling:
+        _check_scaling(op, formula)
+
+
+def _check_flip(op: Op, formula: Trace, flip: Flip) -> None:
+    found: dict[Node, Parity] = {}
+    for node in formula.nodes:
+        found[node] = _parity(node, [found[arg] for arg in node.args], flip)
+    for name, node in formula.outputs.items():
+        wanted: Parity = "odd" if name in flip.outputs else "even"
+        if found[node] not in (wanted, "zero"):
+            raise OpError(f"{op.name}: flips: with {', '.join(flip.inputs)} negated {name} is {_WORDS[found[node]]}")
+
+
+_WORDS = {"even": "not", "odd": "negated too", "neither": "another number"}
+
+
+def _parity(node: Node, args: list[Parity], flip: Flip) -> Parity:
+    if not args:
+        if node.kind == "constant" and node.value == 0:
+            return "zero"
+        return "odd" if node.kind == "tensor" and node.label in flip.inputs else "even"
+    odd, known = args.count("odd"), "neither" not in args
+    if node.kind in ("multiply", "divide", "dot"):
+        return "zero" if args[0] == "zero" else ("odd" if odd == 1 else "even") if known else "neither"
+    if node.kind in ("add", "subtract", "where"):
+        if node.kind == "where" and args[0] != "even":
+            return "neither"
+        kinds = {each for each in args[node.kind == "where" :] if each != "zero"}
+        return kinds.pop() if len(kinds) == 1 else "neither" if kinds else "zero"
+    if node.kind in ("sum", "negate", "point", "tanh", "erf", "sin"):
+        return args[0]
+    if node.kind in ("absolute", "cos"):
+        return "even" if known else "neither"
+    return "neither" if odd or not known else "even"
+
+
+def _check_scaling(op: Op, formula: Trace) -> None:
+    powers = {each.name: each.power for each in op.parameters} | dict(op.scaling)
+    signed = {
+        node: leaf(powers.get(node.label, 0), 0, 1, zero=True, signed=True) for node in formula.nodes if not node.args
+    }
+    leaves = {node: None if node.kind == "constant" and not node.value else each for node, each in signed.items()}
+    try:
+        found = reaches(formula, leaves, {op.row: _EXTENT, OUTER: _EXTENT})
+    except KnowsTheScaleError as error:
+        raise OpError(f"{op.name}: scaling: {error}") from error
+    for name, node in formula.outputs.items():
+        reach = found[node]
+        if reach is not None and reach.power != op.scaling.get(name, 0):
+            stated = op.scaling.get(name, 0)
+            raise OpError(f"{op.name}: scaling: by the formula {name} goes with s^{reach.power}, and not s^{stated}")

@@ -1,0 +1,58 @@
+"""Whether an op's formula is one: read before any case of it is, so that what is wrong is said in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from oracles.formula.trace import FormulaError, Trace, trace
+from oracles.op import Op, OpError
+
+
+def check(op: Op) -> None:
+    """Raise OpError for a formula that does not fit what the op says of itself."""
+    required = [each.name for each in op.inputs if not each.optional]
+    whole = _read(op, [each.name for each in op.inputs])
+    _read(op, required)
+    known = [each.name for each in op.outputs]
+    for name in known:
+        if name not in whole.outputs:
+            raise OpError(f"{op.name}: its formula returns {', '.join(whole.outputs) or 'nothing'}, and no {name!r}")
+    for name, node in whole.outputs.items():
+        if name not in known:
+            raise OpError(f"{op.name}: its formula returns {name!r}, which is none of its outputs {', '.join(known)}")
+        wider = sorted(node.dims - {*op.operand(name).axes})
+        if wider:
+            raise OpError(f"{op.name}: {name} has the dimensions {op.operand(name).dims!r}, and by the formula also "
+                          f"{', '.join(map(repr, wider))}")  # fmt: skip
+    _check_names(op)
+
+
+def _read(op: Op, inputs: list[str]) -> Trace:
+    """The graph with these inputs and all parameters, or with these and those parameters that every case has."""
+    numbers = [each.name for each in op.parameters if len(inputs) == len(op.inputs) or each.neutral is None]
+    dims = {name: op.operand(name).axes for name in inputs}
+    try:
+        return trace(op.formula, dims, numbers)
+    except FormulaError as error:
+        raise OpError(f"{op.name}: {error}") from error
+    except Exception as error:
+        given = ", ".join([*inputs, *numbers])
+        raise OpError(f"{op.name}: its formula, given {given}: {type(error).__name__}: {error}") from error
+
+
+def _check_names(op: Op) -> None:
+    inputs, outputs = ([each.name for each in some] for some in (op.inputs, op.outputs))
+    for flip in op.flips:
+        _require("flips", op, flip.inputs, inputs)
+        _require("flips", op, flip.outputs, outputs)
+    _require("scaling", op, op.scaling, [*inputs, *outputs])
+    needed = {each.name: each.only_with for each in op.operands} | {each.name: each.only_with for each in op.parameters}
+    for name, other in needed.items():
+        if other:
+            _require(f"{name}: only_with", op, [other], [*inputs, *outputs])
+
+
+def _require(where: str, op: Op, names: Iterable[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise OpError(f"{op.name}: {where}: {name!r} is not one of {', '.join(known)}")
