@@ -68,6 +68,8 @@ class Conformance:
     structured: bool = False
     dims: Mapping[str, Iterable[str]] = field(default_factory=dict)
     """The dimensions of outputs, where they have more than their values."""
+    complete: bool = True
+    """Whether no operand is absent: in the place of one a kernel may add a zero, which decides the sign of others."""
     exact: Exact | None = None
     """For the precise tier: the same problem by the op's own formula. None: by this one."""
 
@@ -252,7 +254,7 @@ class Conformance:
 
     @lazy
     def _signs(self) -> Mapping[Node, Flags]:
-        return signs(self.budget)
+        return signs(self.budget, self.complete)
 
 
 def _beyond(low: F64, high: F64, dtype: Format) -> Mask:

@@ -177,7 +177,8 @@ class FormulaProblem:
         outputs = self.problem.outputs
         dims = {name: self.of_op.operand(name).axes for name in outputs}
         each = (Inputs(reading.trace, tensors, self.parameters) for reading in self.read(contract))
-        return Union([Conformance(inputs, contract, outputs, structured, dims, exact) for inputs in each])
+        complete = all(operand.name in self.problem.inputs for operand in self.of_op.inputs)
+        return Union([Conformance(inputs, contract, outputs, structured, dims, complete, exact) for inputs in each])
 
     def _role(self, name: str) -> str:
         return self.of_op.role(name)
