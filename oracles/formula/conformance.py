@@ -15,7 +15,6 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.budget import sum_budget
 from oracles.doubledouble import F64, ULP, DoubleDouble, Real, head
 from oracles.dtypes import Format, form
 from oracles.elementary import doubledouble, float64
@@ -70,6 +69,8 @@ class Conformance:
     """The dimensions of outputs, where they have more than their values."""
     complete: bool = True
     """Whether no operand is absent: in the place of one a kernel may add a zero, which decides the sign of others."""
+    each: Sequence[tuple[Contract, int]] = ()
+    """See `Setting`."""
     exact: Exact | None = None
     """For the precise tier: the same problem by the op's own formula. None: by this one."""
 
@@ -85,7 +86,7 @@ class Conformance:
     @lazy
     def budget(self) -> Budget:
         """The forms of all values."""
-        return Budget(self.inputs, self.contract, self.structured)
+        return Budget(self.inputs, self.contract, self.structured, self.each)
 
     @lazy
     def wide(self) -> bool:
@@ -154,7 +155,7 @@ class Conformance:
 
     def width(self, output: str) -> F64:
         """How far values may lie from the centre, in the output's shape."""
-        return self.shaped(output, self.budget.half_width(self._kept(output)))
+        return self._widths[output]
 
     def own(self, output: str) -> F64:
         """How far the fast tier's centre may lie from the exact value."""
@@ -173,12 +174,8 @@ class Conformance:
         u, own = self.budget.dtype(node).u, ULP if self.wide else _U64
         if node.kind in ("sum", "dot"):
             n = self.inputs.extents[node.label]
-            chain = self.budget.order(node).chain(n)
-            return (
-                n * own / min(sum_budget(self.budget.dtype(node), chain, each)[1] for each in (False, True))
-                if n > 1
-                else 0.0
-            )
+            least = min(float(np.min(each)) for each in self.budget.sum_errors(node, False)[:2])
+            return n * own / least if n > 1 else 0.0
         if node.kind in FUNCTIONS:
             bounds = doubledouble.BOUNDS if self.wide else float64.BOUNDS
             return bounds[node.kind].relative / (2 * u * self.contract.ulp(node.kind))
@@ -213,8 +210,16 @@ class Conformance:
             found = np.where(np.isfinite(head(centre)), found, head(centre))
         return np.clip(found, -dtype.max, dtype.max) if self.contract.saturate else found
 
+    @lazy
+    def _widths(self) -> Mapping[str, F64]:
+        return {each: self.shaped(each, self.budget.half_width(kept)) for each, kept in self._forms.items()}
+
     def _kept(self, output: str) -> Form:
-        return self.budget.output(output, self.outputs[output])
+        return self._forms[output]
+
+    @lazy
+    def _forms(self) -> Mapping[str, Form]:
+        return {name: self.budget.output(name, dtype) for name, dtype in self.outputs.items()}
 
     def _dims(self, output: str) -> frozenset[str]:
         return self.inputs.trace.outputs[output].dims | frozenset(self.dims.get(output, ()))

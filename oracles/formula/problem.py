@@ -171,14 +171,21 @@ class FormulaProblem:
         return known if self._role(output) == "columns" else (*known, *facts_of(conformance.members[0], at[0]))
 
     def conformance(
-        self, contract: Contract, structured: bool, tensors: Mapping[str, NDArray[Any]], exact: Exact | None = None
+        self,
+        contract: Contract,
+        structured: bool,
+        tensors: Mapping[str, NDArray[Any]],
+        exact: Exact | None = None,
+        each: Sequence[tuple[Contract, int]] = (),
     ) -> Union:
-        """What outputs may be under a settled contract, for canonical tensors."""
+        """What outputs may be under a settled contract, for canonical tensors; under `each` see `Setting`."""
         outputs = self.problem.outputs
         dims = {name: self.of_op.operand(name).axes for name in outputs}
-        each = (Inputs(reading.trace, tensors, self.parameters) for reading in self.read(contract))
+        ways = (Inputs(reading.trace, tensors, self.parameters) for reading in self.read(contract))
         complete = all(operand.name in self.problem.inputs for operand in self.of_op.inputs)
-        return Union([Conformance(inputs, contract, outputs, structured, dims, complete, exact) for inputs in each])
+        return Union(
+            [Conformance(inputs, contract, outputs, structured, dims, complete, each, exact) for inputs in ways]
+        )
 
     def _role(self, name: str) -> str:
         return self.of_op.role(name)
