@@ -21,7 +21,7 @@ class BudgetOptions:
     """The options of `kernelfuzz explain-budget`."""
 
     case: Annotated[Path, typer.Argument(help="A case file.", show_default=False)]
-    output: Annotated[str, typer.Option("--output", help="Name of the output.")] = "y"
+    output: Annotated[str, typer.Option("--output", help="Name of the output. Default: the first.")] = ""
     index: Annotated[str, typer.Option("--index", metavar="I,J,...", help="Element of the output.")] = ""
     target: Annotated[str | None, typer.Option("--target", help="Whose contract. Default: where it was found.")] = None
     pack: options.PackFolder = None
@@ -40,25 +40,26 @@ def explain_budget(options: BudgetOptions) -> Exit:
     from fuzz.uses.starting import select_targets
     from oracles.truth import Truth
 
+    pack = loaded(options.pack)  # before the case, whose op it may bring
     case, found = casefile.load(options.case)
-    index, pack = _index(case, options), loaded(options.pack)
+    output = options.output or next(iter(case.outputs))
+    index = _index(case, output, options.index)
     # The named target, else the one the case was found on, else the first that takes the case.
     wanted = (options.target,) if options.target else (found.target,) if found else ()
     targets = select_targets((*pack.kernels, *pack.mutated_kernels()), patterns=wanted)
     target = next((each for each in targets if each.kernel.capability.accepts(case)), None)
     if target is None:
         raise SelectionError("no chosen kernel accepts this case; name another with --target")
-    explanation = Truth(problem_of(case)).explain(target.numerics, options.output, index)
-    print(f"{options.output}[{', '.join(map(str, index))}] under the contract of {target.id}")
+    explanation = Truth(problem_of(case)).explain(target.numerics, output, index)
+    print(f"{output}[{', '.join(map(str, index))}] under the contract of {target.id}")
     print(f"  expected      {explanation.expected}")
     print("\n".join(allowance_lines(explanation)))
     return Exit.OK
 
 
-def _index(case: Case, options: BudgetOptions) -> tuple[int, ...]:
+def _index(case: Case, output: str, text: str) -> tuple[int, ...]:
     from fuzz.base.errors import UsageError
 
-    output, text = options.output, options.index
     if output not in case.outputs:
         raise UsageError(f"--output {output}: the case has {', '.join(case.outputs)}")
     shape = case.outputs[output].layout.shape

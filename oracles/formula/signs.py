@@ -58,4 +58,4 @@ def _of_zero(budget: Budget, node: Node, args: list[Flags]) -> Flags:
         terms = args[0] * args[1] if kind == "dot" else args[0]
         axis = budget.inputs.axis(node.label)
         return np.where((terms == 1).all(axis=axis, keepdims=True), 1, 0)
-    return np.ones_like(args[0]) if kind in _POSITIVE else np.zeros_like(args[0])
+    return np.full((1,) * args[0].ndim, kind in _POSITIVE, np.int8)

@@ -52,9 +52,10 @@ TOYS = (GELU, SOFTMAX, LAYER_NORM, LAYER_NORM_BACKWARD)
 
 @contextmanager
 def known(*ops: Op) -> Iterator[None]:
-    """Ops that are known inside, and forgotten afterwards."""
+    """Ops that are known inside, in the place of others of their names, and forgotten afterwards."""
     before = dict(OPS)
     for op in ops:
+        OPS.pop(op.name, None)
         register(op)
     try:
         yield

@@ -41,11 +41,11 @@ def _toys() -> Iterator[None]:
 @pytest.mark.parametrize("op", TOYS, ids=lambda op: op.name)
 def test_correct_kernels_pass(op: Op, name: str) -> None:
     rng, contract = np.random.default_rng(5), CONTRACTS[name]
-    for number, kind in enumerate(HARD):
+    for number, kind in list(enumerate(HARD))[[*CONTRACTS].index(name) % 2 :: 2]:
         dtype = ("f32", "f16", "bf16", "f32")[number % 4]
         axis, without = (-1, 1, 0)[number % 3], ("", "weight", "bias")[number % 3]
         of = problem(op, kind, dtype, (2, 3, 9), rng, axis=axis, without=(without,))
-        for order in ORDERS[number % 2 :: 2]:
+        for order in ORDERS[number % 5 :: 3]:
             checks = judged(of, contract, kernel(of, contract, rng, order, fused=number % 2 == 1))
             assert {check.result for check in checks} == {"pass"}, (kind, dtype, order, checks)
 

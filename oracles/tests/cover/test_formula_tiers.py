@@ -17,7 +17,7 @@ from oracles.formula.conformance import Conformance, Exact
 from oracles.formula.contract import Contract
 from oracles.screen import Received
 from oracles.summation import Lanes
-from oracles.tests.common.formulas import FORMULAS, HARD, problems, traced
+from oracles.tests.common.formulas import HARD, problems, traced
 from oracles.tests.common.judged import GELU, SOFTMAX, TOYS, kernel, known, problem, returned
 from oracles.tests.common.ops import LAYER_NORM, LAYER_NORM_BACKWARD
 from oracles.tests.common.tiers import formula_tiers_agree
@@ -37,14 +37,14 @@ def _toys() -> Iterator[None]:
 
 def test_the_tiers_agree_on_ten_thousand_elements() -> None:
     compared, unsure = formula_tiers_agree(TOYS, CONTRACTS, 1, seed=1)
-    assert compared > 10_000
+    assert compared > 10_000, compared
     assert unsure < compared / 20
 
 
 @pytest.mark.parametrize(
     "contract", [Contract("input"), Contract(dtypes={"rstd": "f16", "e": "f16"}, denormals="flush")]
 )
-@pytest.mark.parametrize("name", [name for name in FORMULAS if "..." in traced(name).dims])
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "layer_norm_backward", "softmax_backward", "gelu_erf"])
 def test_a_row_is_the_same_by_itself_and_among_others(name: str, contract: Contract) -> None:
     """Also beside rows of zeros, infinities and huge values."""
     settled, graph = contract.settled("f16"), traced(name)
@@ -67,11 +67,11 @@ def test_a_row_is_the_same_by_itself_and_among_others(name: str, contract: Contr
 
 def _batch(rng: np.random.Generator) -> list[tuple[Truth, list[tuple[Contract, Received]]]]:
     found = []
-    for number, kind in enumerate([*HARD, *HARD]):
+    for number, kind in enumerate(HARD):
         op, n = TOYS[number % 4], (5, 9)[number // 4 % 2]
         of = problem(op, kind, "f32", (2, n) if number % 3 else (n, 3), rng, axis=-1 if number % 3 else 0)
         truth, queries = Truth(of), []
-        for contract in CONTRACTS[:5]:
+        for contract in CONTRACTS[number % 2 : 5 : 2]:
             right = returned(of, kernel(of, contract, rng))
             first = next(iter(right))
             wrong = {**right, first: (right[first] * np.float32(0.999)).astype(np.float32)}
@@ -94,7 +94,7 @@ def test_a_batch_says_what_is_said_of_each_problem_by_itself() -> None:
                 assert (settled.output, settled.worst_index) == (worst.output, worst.worst_index)
             elif all(check.escalated == 0 for check in checks) and truth.problem.op != LAYER_NORM_BACKWARD.name:
                 assert {check.result for check in checks} != {"pass"}
-    assert decided > 60
+    assert decided > 15
 
 
 OFF = 1.0 + 2.0**-22

@@ -43,7 +43,7 @@ WRONG: Mapping[str, tuple[str, Promises]] = {
     "kernels of layer_norm promise Contract(...), not Numerics(...)": ("layer_norm", Numerics()),
     "numerics.sums: 'k' is not one of mean, centred, var,": ("layer_norm", Contract(sums={"k": Tiles(4)})),
     "numerics.dtypes: 'vra' is not one of mean,": ("layer_norm", Contract(dtypes={"vra": "f16"})),
-    "numerics.algorithm: 'mean' is not one of var": ("layer_norm", Contract(algorithm={"mean": "welford"})),
+    "numerics.algorithm: 'rstd' is not one of var": ("layer_norm", Contract(algorithm={"rstd": "newton"})),
     "numerics.algorithm: var: 'moment' is not one of formula, moments": (
         "layer_norm",
         Contract(algorithm={"var": "moment"}),
