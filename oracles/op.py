@@ -221,6 +221,15 @@ class Op:
             return grid
         return (grid[axis],) if role == "columns" else (*grid[:axis], *grid[axis + 1 :])
 
+    def dims(self, name: str, rank: int, axis: int) -> str:
+        """A word for each dimension of an operand that has so many, given the place of the rows' one in the grid: its
+        name, or "..." for one of the others."""
+        inner = [each for each in self._by_name[name].axes if each != OUTER][:rank]
+        words = [OUTER] * (rank - len(inner)) + inner
+        if self.role(name) == "grid":
+            words.insert(axis, words.pop())
+        return " ".join(words)
+
     def shapes(self, name: str, grid: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], ...]:
         """All shapes that an operand of a case may have, the usual one first; of a weight also invalid ones."""
         usual = self.shape(name, grid, axis)

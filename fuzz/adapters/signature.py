@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from fuzz.base.capability import Capabilities, DeclarationError
-from oracles.op import Op
+from oracles.op import AXIS, Op
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def completed(
     takes, unless `takes` is declared: that may be less, and () is nothing. `given` are parameters that it is given by
     other ways, and `returns` optional outputs that it returns. Raises DeclarationError.
     """
-    if declared.axis == "any" and not signature.takes("axis"):
-        raise DeclarationError("capabilities.axis: 'any' needs a parameter 'axis'")
+    if declared.axis == "any" and not signature.takes(AXIS):
+        raise DeclarationError(f"capabilities.axis: 'any' needs a parameter {AXIS!r}")
     optional = [operand.name for operand in op.operands if operand.optional and operand.name not in given]
     known = {name: signature.parameters[name] for name in optional if name in signature.parameters}
     needs = [name for name in optional if known.get(name) is False or name in returns]

@@ -67,7 +67,9 @@ def describe(error: Exception) -> tuple[str, Exit]:
     # Imported here, where speed no longer matters: these modules bring in NumPy.
     from fuzz.base.errors import InternalError, UsageError
     from fuzz.base.text import printable_lines
+    from oracles.formula.trace import FormulaError
     from oracles.numerics import NumericsError
+    from oracles.op import OpError
     from oracles.truth import OracleDisagreement
 
     if hasattr(error, "format_message"):  # a usage error; typer has its own copy of click's classes, which is private
@@ -75,7 +77,7 @@ def describe(error: Exception) -> tuple[str, Exit]:
         verb = context.command_path if context is not None else "kernelfuzz"
         said = " ".join(error.format_message().split()).replace("Value error, ", "")  # pydantic's words
         return printable_lines(f"kernelfuzz: {said or 'a command is missing'}\nTry: {verb} --help"), Exit.USAGE
-    if isinstance(error, (UsageError, NumericsError)):
+    if isinstance(error, (UsageError, NumericsError, OpError, FormulaError)):
         return printable_lines(f"kernelfuzz: {error}"), Exit.USAGE
     if isinstance(error, (InternalError, OracleDisagreement)):
         return printable_lines(f"kernelfuzz: internal error: {error}"), Exit.INTERNAL

@@ -12,6 +12,8 @@ from oracles.budget import CONFIDENCE
 from oracles.dtypes import form
 from oracles.formula.contract import Contract
 from oracles.numerics import Promises
+from oracles.op import AXIS
+from oracles.ops import OPS
 from oracles.summation import Sequential, Summation
 
 BINS_PER_OCTAVE = 4
@@ -54,13 +56,13 @@ def whereabouts(case: Case) -> str:
 
 def accuracy_of(case: Case, judgement: Judgement, numerics: Promises) -> tuple[Point, WorstRun] | None:
     """Where a passing run belongs; None where no value was compared, or there is no row."""
-    x = case.inputs["x"]
-    n = x.layout.shape[int(case.params["axis"])] if x.layout.shape else 1
+    main = case.inputs[OPS[case.op].main]
+    n = main.layout.shape[int(case.params[AXIS])] if main.layout.shape else 1
     if judgement.worst is None or n == 0:
         return None
-    worst_case = case.structured or coarse(numerics, x.dtype)
-    point = Point(judgement.target, x.dtype, math.floor(BINS_PER_OCTAVE * math.log2(n)), worst_case)
-    return point, WorstRun(n, judgement.ratio, climb(numerics, n, x.dtype), whereabouts(case))
+    worst_case = case.structured or coarse(numerics, main.dtype)
+    point = Point(judgement.target, main.dtype, math.floor(BINS_PER_OCTAVE * math.log2(n)), worst_case)
+    return point, WorstRun(n, judgement.ratio, climb(numerics, n, main.dtype), whereabouts(case))
 
 
 @lru_cache(maxsize=4096)

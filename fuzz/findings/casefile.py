@@ -17,12 +17,14 @@ from fuzz.findings import document
 from fuzz.findings.document import told
 from fuzz.findings.encoding import (
     as_object,
+    check_dims,
+    dims_of,
     flag,
     integer,
     lines,
     member,
     named,
-    output_record,
+    parse_axis,
     parse_inputs,
     parse_output,
     small_integer,
@@ -31,10 +33,12 @@ from fuzz.findings.encoding import (
 )
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS
+from oracles.op import AXIS
+from oracles.ops import OPS
 
-VERSION = 1
-WITH_HISTORY = 2
-"""The format of a file with a history. A version that knew nothing of the history would replay the case without it."""
+VERSION = 3
+"""The format that is written. In 1, and in 2, which is 1 with a history, no tensor has dims and the axis is a param."""
+_READ = (1, 2, VERSION)
 _SHORT_LIST = re.compile(r"\[\s*(-?\d+(?:,\s*-?\d+)*)\s*\]")
 """Matches lists of integers: shapes and strides, which json.dumps would spread over many lines."""
 _MOST_HELD = 1 << 29
@@ -84,14 +88,16 @@ def load(path: Path) -> tuple[Case, Found | None]:
 
 def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
     """The JSON object of a case."""
+    dims = dims_of(case)
+    said = {AXIS} if any(dims.values()) else set()
     record: dict[str, Any] = {
         "kernelfuzz case": VERSION,
         "digest": case.digest,
         "op": case.op,
-        "params": {name: _number(value) for name, value in case.params.items()},
+        "params": {name: _number(value) for name, value in case.params.items() if name not in said},
         "structured": case.structured,
-        "inputs": {name: tensor_record(tensor) for name, tensor in case.inputs.items()},
-        "outputs": {name: output_record(output) for name, output in case.outputs.items()},
+        "inputs": {name: tensor_record(tensor, dims[name]) for name, tensor in case.inputs.items()},
+        "outputs": {name: tensor_record(output, dims[name]) for name, output in case.outputs.items()},
         "origin": _origin(case.origin),
     }
     if found is not None:
@@ -109,7 +115,6 @@ def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
         if found.explanation:
             record["found"]["explanation"] = list(found.explanation)
         if found.history:
-            record["kernelfuzz case"] = WITH_HISTORY
             calls = [to_json(call) for call in found.history]
             record["found"]["history"] = {"seal": _history_seal(case, found.history), "calls": calls}
     return record
@@ -131,8 +136,8 @@ def _checked_case(top: Mapping[str, Any]) -> Case:
     version = top.get("kernelfuzz case")
     if version is None:
         raise CaseError("not a case file: it has no field 'kernelfuzz case'")
-    if version not in (VERSION, WITH_HISTORY):
-        known = f"{VERSION}, {WITH_HISTORY}"
+    if version not in _READ or isinstance(version, bool):
+        known = ", ".join(map(str, _READ))
         raise CaseError(f"kernelfuzz case: format {told(version)} is not one that this version reads ({known})")
     case, claimed = parsed_case(top), text(top, "digest", "digest")
     if claimed != case.digest:
@@ -143,14 +148,27 @@ def _checked_case(top: Mapping[str, Any]) -> Case:
 
 def parsed_case(top: Mapping[str, Any]) -> Case:
     """The case of a JSON object, whatever digest that claims and whether or not it fits its op. Raises CaseError."""
-    return Case(
-        op=text(top, "op", "op"),
-        params={name: _parse_number(value, f"params.{name}") for name, value in named(top, "params").items()},
-        inputs=parse_inputs(named(top, "inputs")),
-        outputs={name: parse_output(value, f"outputs.{name}") for name, value in named(top, "outputs").items()},
+    op = text(top, "op", "op")
+    params = {name: _parse_number(value, f"params.{name}") for name, value in named(top, "params").items()}
+    inputs, outputs = named(top, "inputs"), named(top, "outputs")
+    named_dims = top.get("kernelfuzz case") == VERSION
+    if named_dims:
+        if op not in OPS:
+            raise CaseError(f"op: unknown op {told(op)}; known: {', '.join(OPS)}")
+        if AXIS in params:
+            raise CaseError(f"params.{AXIS}: the dims of {OPS[op].main} say it")
+        params[AXIS] = parse_axis(OPS[op], inputs)
+    case = Case(
+        op=op,
+        params=params,
+        inputs=parse_inputs(inputs),
+        outputs={name: parse_output(value, f"outputs.{name}") for name, value in outputs.items()},
         structured=flag(top, "structured"),
         origin=_parse_origin(as_object(top.get("origin", {}), "origin")),
     )
+    if named_dims:
+        check_dims(case, inputs, outputs)
+    return case
 
 
 def _origin(origin: Origin) -> dict[str, Any]:

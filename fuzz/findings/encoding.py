@@ -1,5 +1,5 @@
-"""The parts of a case file as JSON: tensors, with exact bits in hex words or compressed where there are many, and
-members of the type that they must have. CaseError names the field that is wrong."""
+"""The parts of a case file as JSON: tensors, with named dimensions and exact bits, in hex words or compressed where
+there are many, and members of the type that they must have. CaseError names the field that is wrong."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from fuzz.base.capability import MAX_RANK
-from fuzz.base.case import ITEMSIZE, CaseError, Guard, Layout, Output, Tensor
+from fuzz.base.case import ITEMSIZE, Case, CaseError, Guard, Layout, Output, Tensor
 from fuzz.base.text import printable
 from fuzz.findings.document import told
+from oracles.op import AXIS, Op
+from oracles.ops import OPS
 
 _READABLE_BYTES = 4096
 """Tensors up to this size are written as hex words, and larger ones are compressed."""
@@ -108,16 +110,41 @@ def _layout(layout: Layout) -> dict[str, Any]:
     }
 
 
-def tensor_record(tensor: Tensor) -> dict[str, Any]:
-    """An input as JSON."""
-    if tensor.alias is not None:  # the bits are those of the other
-        return {"dtype": tensor.dtype, **_layout(tensor.layout), "alias": tensor.alias}
-    return {"dtype": tensor.dtype, **_layout(tensor.layout), **_bits(tensor)}
+def tensor_record(tensor: Tensor | Output, dims: str) -> dict[str, Any]:
+    """A tensor as JSON."""
+    record = {"dtype": tensor.dtype, "dims": dims, **_layout(tensor.layout)}
+    if isinstance(tensor, Output) or tensor.alias is not None:  # the bits are those of the other
+        return {**record, "alias": tensor.alias}
+    return {**record, **_bits(tensor)}
 
 
-def output_record(output: Output) -> dict[str, Any]:
-    """An output as JSON."""
-    return {"dtype": output.dtype, **_layout(output.layout), "alias": output.alias}
+def dims_of(case: Case) -> dict[str, str]:
+    """The named dimensions of every tensor, a word for each; '' where the case is none of a known op."""
+    op, axis = OPS.get(case.op), case.params.get(AXIS)
+    main = case.inputs.get(op.main) if op is not None else None
+    if op is None or main is None or not isinstance(axis, int) or not 0 <= axis < len(main.layout.shape):
+        return dict.fromkeys(case.tensors, "")
+    known = {operand.name for operand in op.operands}
+    ranks = {name: len(tensor.layout.shape) for name, tensor in case.tensors.items()}
+    return {name: op.dims(name, rank, axis) if name in known else "" for name, rank in ranks.items()}
+
+
+def parse_axis(op: Op, inputs: Mapping[str, Any]) -> int:
+    """The place of the rows' dimension, as the dims of the first input say it."""
+    where = f"inputs.{op.main}"
+    dims = text(as_object(inputs.get(op.main), where), "dims", where)
+    if dims.split().count(op.row) != 1:
+        raise CaseError(f"{where}.dims: {told(dims)} does not have {op.row!r} once")
+    return dims.split().index(op.row)
+
+
+def check_dims(case: Case, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+    """Raise CaseError where dims are not those of the op."""
+    for name, wanted in dims_of(case).items():
+        kind, records = ("inputs", inputs) if name in case.inputs else ("outputs", outputs)
+        found = text(records[name], "dims", f"{kind}.{name}")
+        if found != wanted:
+            raise CaseError(f"{kind}.{name}.dims: {told(found)}, must be {told(wanted)}")
 
 
 def _bits(tensor: Tensor) -> dict[str, Any]:

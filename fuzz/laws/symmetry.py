@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fuzz.laws.reach import KnowsTheScaleError, leaf, reaches
-from oracles.formula.trace import Node, Trace, trace
+from oracles.formula.trace import Node, Trace, ordered, trace
 from oracles.op import OUTER, Flip, Op, OpError
 
 Parity = Literal["even", "odd", "neither", "zero"]
@@ -30,8 +30,12 @@ def _check_flip(op: Op, formula: Trace, flip: Flip) -> None:
         wanted: Parity = "odd" if name in flip.outputs else "even"
         if found[node] not in (wanted, "zero"):
             raise OpError(f"{op.name}: flips: with {', '.join(flip.inputs)} negated {name} is {_WORDS[found[node]]}")
+        sums = [each for each in ordered([node]) if each.kind in _SUMS and found[each] == "odd"]
+        if wanted == "odd" and not flip.zeros and sums:
+            raise OpError(f"{op.name}: flips: a sum that cancels is +0 whatever its terms: {name} needs zeros=True")
 
 
+_SUMS = ("add", "subtract", "sum", "dot")
 _WORDS = {"even": "not", "odd": "negated too", "neither": "another number"}
 
 

@@ -89,6 +89,13 @@ def edited(old: str, new: str) -> str:
     return GENERIC.replace(old, new)
 
 
+def copy_headers(folder: Path) -> None:
+    """Put what the C kernels of rms_norm include into one folder."""
+    for place in ("rms_norm/c", "common"):
+        for header in (CHECKOUT / "kernels" / place).glob("*.h"):
+            (folder / header.name).write_text(header.read_text().replace('"../../common/', '"'))
+
+
 @pytest.fixture
 def planted(tmp_path: Path) -> Callable[..., Path]:
     """A pack with one portable kernel called 'planted', made of the given C source."""
@@ -97,9 +104,7 @@ def planted(tmp_path: Path) -> Callable[..., Path]:
         folder = tmp_path / f"pack-{name}"
         folder.mkdir()
         (folder / f"{name}.c").write_text(source)
-        for place in ("rms_norm/c", "common"):  # side by side here
-            for header in (CHECKOUT / "kernels" / place).glob("*.h"):
-                (folder / header.name).write_text(header.read_text().replace('"../../common/', '"'))
+        copy_headers(folder)
         (folder / "pack.py").write_text(
             "from pathlib import Path\n"
             "from fuzz import Capabilities, CKernel\n"

@@ -31,9 +31,13 @@ _BACKWARD_ANYWHERE = replace(_BACKWARD, axis="any", strides="any", max_n=None)
 
 # torch adds in an order that depends on device, layout and thread count, and multiplies by the reciprocal of n.
 _FREE = Contract(mean="reciprocal")
-# On a processor it forms x rstd - mean rstd, and a gradient as a g + b x + c.
-_NATIVE = Contract(mean="reciprocal", algorithm={"h": "apart"})
-_NATIVE_BACKWARD = Contract(mean="reciprocal", algorithm={"dx": "linear"})
+# On a processor it forms x rstd - mean rstd, and a gradient as a g + b x + c. Its running mean makes NaN of a row with
+# an infinity, and it adds a bias of zero where there is none.
+_NATIVE = Contract(mean="reciprocal", algorithm={"h": "apart"}, nonfinite="unspecified", zeros="any")
+# Its products are formed in an order of their own, so that others of them underflow and overflow.
+_NATIVE_BACKWARD = Contract(
+    mean="reciprocal", algorithm={"h": "apart", "dx": "linear"}, denormals="flush", nonfinite="unspecified", zeros="any"
+)
 
 KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(

@@ -29,8 +29,12 @@ _BACKWARD = replace(_ANYWHERE, aliases=(("dx", "dy"), ("dx", "y")), mixed=())
 
 # torch adds in an order that depends on device, layout and thread count.
 _FREE = Contract()
-# On a processor it multiplies by the reciprocal of the sum.
+# On a processor it multiplies by the reciprocal of the sum. Along other axes than the last it rounds exponentials to
+# bf16 before it does: y is then off by nearly an ulp.
 _NATIVE = Contract(algorithm={"y": "reciprocal"})
+_LAST = replace(_ANYWHERE, axis="last")
+# Sums of 16-bit rows are rounded to 16 bits before their logarithm is taken: one of 65536 in f16 is infinite.
+_WIDE = replace(_ANYWHERE, dtypes=("f32",), mixed=())
 
 
 def _triton(op: str, path: str, contract: Contract, able: Capabilities, summary: str) -> PythonKernel:
@@ -54,7 +58,7 @@ KERNELS: tuple[PythonKernel, ...] = (
     *(_triton(op, "online", _ONLINE, _ROWS, "a row by blocks, the sum scaled again as it goes") for op in _OPS),
     *(_torch(op, "eager", _FREE, _ANYWHERE, "elementary operations") for op in _OPS),
     *(_torch(f"{op}_backward", "eager", _FREE, _BACKWARD, "elementary operations") for op in _OPS),
-    _torch("softmax", "native", _NATIVE, _ANYWHERE, "torch.softmax"),
-    _torch("log_softmax", "native", _FREE, _ANYWHERE, "torch.log_softmax"),
+    _torch("softmax", "native", _NATIVE, _LAST, "torch.softmax"),
+    _torch("log_softmax", "native", _FREE, _WIDE, "torch.log_softmax"),
     *(_torch(f"{op}_backward", "native", _FREE, _BACKWARD, "what autograd calls") for op in _OPS),
 )

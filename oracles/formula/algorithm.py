@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from oracles.formula.arithmetic import Precise
 from oracles.formula.centre import Inputs, evaluate
-from oracles.formula.trace import FormulaError, Node, Trace, replaced, run, trace
+from oracles.formula.trace import FormulaError, Node, Trace, ordered, run, trace
 from oracles.op import Op
 
 FORMULA = "formula"
@@ -82,7 +83,26 @@ def _with(graph: Trace, local: str, function: Callable[..., Any]) -> Trace:
     node, own = run(function, given)
     if not isinstance(node, Node) or node.dims != graph.locals[local].dims:
         raise FormulaError(f"{local}: its algorithm gives {node!r}, which is no value of its dimensions")
-    return replaced(graph, local, node, own)
+    return _replaced(graph, local, node, own)
+
+
+def _replaced(graph: Trace, name: str, node: Node, own: Mapping[str, Node]) -> Trace:
+    """The graph with another node in the place of a local, wherever it is used; `own` are names for its parts.
+
+    Raises FormulaError where the node is made of what it replaces.
+    """
+    old = graph.named(name)
+    if old in ordered([node]):
+        raise FormulaError(f"{name}: an algorithm cannot take the value that it is to calculate")
+    taken: dict[Node, Node] = {}
+    for each in ordered([*graph.outputs.values(), *graph.locals.values()]):
+        args = tuple(taken[arg] for arg in each.args)
+        same = all(new is before for new, before in zip(args, each.args, strict=True))
+        taken[each] = node if each is old else each if same else replace(each, args=args)
+    called = {each: taken[value] for each, value in graph.locals.items()}
+    called |= {each: value for each, value in own.items() if each not in called}
+    outputs = {each: taken[value] for each, value in graph.outputs.items()}
+    return Trace(graph.dims, graph.tensors, outputs, called)
 
 
 def _agree(op: Op, graph: Trace, other: Trace, algorithm: tuple[tuple[str, str], ...]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, Literal
 
@@ -314,25 +314,6 @@ def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, M
         else:  # that of cProfile is set by an object that can only be enabled again
             before.enable()
     return returned, {**own, **{name: each for name, each in called.items() if name not in own}}
-
-
-def replaced(graph: Trace, name: str, node: Node, own: Mapping[str, Node]) -> Trace:
-    """The graph with another node in the place of a local, wherever it is used; `own` are names for its parts.
-
-    Raises FormulaError where the node is made of what it replaces.
-    """
-    old = graph.named(name)
-    if old in ordered([node]):
-        raise FormulaError(f"{name}: an algorithm cannot take the value that it is to calculate")
-    taken: dict[Node, Node] = {}
-    for each in ordered([*graph.outputs.values(), *graph.locals.values()]):
-        args = tuple(taken[arg] for arg in each.args)
-        same = all(new is before for new, before in zip(args, each.args, strict=True))
-        taken[each] = node if each is old else each if same else replace(each, args=args)
-    called = {each: taken[value] for each, value in graph.locals.items()}
-    called |= {each: value for each, value in own.items() if each not in called}
-    outputs = {each: taken[value] for each, value in graph.outputs.items()}
-    return Trace(graph.dims, graph.tensors, outputs, called)
 
 
 def ordered(roots: Iterable[Node]) -> Iterator[Node]:

@@ -17,16 +17,14 @@ def layer_norm_backward(x: Node, dy: Node, weight: Node | None = None, mean: Nod
     return {"dx": rstd * (g - avg(g, "n") - h * avg(g * h, "n")), "dw": total(dy * h, "..."), "db": total(dy, "...")}
 
 
-def _linear(x: Node, g: Node, mean: Node, rstd: Node) -> Node:
-    b = (total(g, "n") * mean - total(g * x, "n")) * (rstd * rstd * rstd / extent("n"))
-    return rstd * g + b * x + (-b * mean - total(g, "n") * (rstd / extent("n")))
-
-
 OP = Op(
     layer_norm_backward, (X, DY_ALONG, WEIGHT, GIVEN_MEAN, GIVEN_RSTD),
     outputs=(DX, DW, Operand("db", "n", True, dtype="weight", only_with="weight")), aliases=(("dx", "dy"), ("dx", "x")),
     flips=(Flip(("x", "mean"), ("dw",), True), Flip(("dy",), ("dx", "dw", "db"), True)), parameters=(EPS,),
-    scaling={"x": 1, "mean": 1, "rstd": -1, "dx": -1}, algorithms={"h": APART, "dx": {"linear": _linear}},
+    scaling={"x": 1, "mean": 1, "rstd": -1, "dx": -1}, algorithms={"h": APART, "dx": {"linear": lambda x, g, mean, rstd: (
+        rstd * g + (b := (total(g, "n") * mean - total(g * x, "n")) * (rstd * rstd * rstd / extent("n"))) * x
+        + (-b * mean - total(g, "n") * (rstd / extent("n")))
+    )}},
     summary="gradients of layer_norm by x, weight, bias",
     recipes={"along": lambda scene, stream: along(scene.local("centred"), scene, stream)},
 )  # fmt: skip

@@ -51,4 +51,5 @@ def native_log_softmax_backward(y: torch.Tensor, dy: torch.Tensor, *, axis: int,
 
 def _shifted(x: torch.Tensor, axis: int) -> torch.Tensor:
     wide = x.float()
-    return wide - wide.amax(axis, keepdim=True)
+    # torch has no maximum of rows without elements.
+    return wide - wide.amax(axis, keepdim=True) if x.numel() else wide

@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from fuzz.base.case import Case, CaseError
 from fuzz.findings.casefile import Found, from_json, load, save, to_json
 from fuzz.tests.common.examples import any_case, plain
+from fuzz.tests.common.own_op import cases as own_cases
+from fuzz.tests.common.own_op import registered
+from fuzz.tests.cover.findings.test_version_1 import FOLDER
 from oracles.ops import OPS
 
 CASES = st.sampled_from(sorted(OPS)).flatmap(any_case)
@@ -49,6 +52,12 @@ BREAKAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "strides": (lambda r: r["inputs"]["x"].update(strides=[1]), "inputs.x.strides"),
     "guard": (lambda r: r["inputs"]["x"].update(guard="left"), "inputs.x.guard"),
     "bits": (lambda r: r["inputs"]["x"].update(bits=["xyz"]), "inputs.x.bits"),
+    "dims": (lambda r: r["inputs"]["x"].update(dims="... k"), "inputs.x.dims: '... k' does not have 'n' once"),
+    "dims of an output": (lambda r: r["outputs"]["y"].update(dims="n ..."), "outputs.y.dims: 'n ...', must be '... n'"),
+    "another axis": (lambda r: r["inputs"]["x"].update(dims="n ..."), "outputs.y.dims: '... n', must be 'n ...'"),
+    "too few dims": (lambda r: r["inputs"]["x"].update(dims="n"), "inputs.x.dims: 'n', must be 'n ...'"),
+    "no dims": (lambda r: r["outputs"]["y"].pop("dims"), "outputs.y.dims: missing"),
+    "dims and an axis": (lambda r: r["params"].update(axis=1), "params.axis: the dims of x say it"),
     "alias": (lambda r: r["outputs"]["y"].update(alias="z"), "outputs.y.alias"),
     "params": (lambda r: r.update(params=3), "params"),
     "eps hex": (lambda r: r["params"]["eps"].update(hex="soon"), "params.eps"),
@@ -75,13 +84,34 @@ def test_a_broken_file_names_the_field(case: Case, tmp_path: Path, name: str) ->
 HISTORY = (plain(7, eps=0.5), plain(3, dtype="f16"))
 
 
-def test_a_history_survives_the_file_and_an_older_version_would_refuse_it(case: Case) -> None:
+def test_a_history_survives_the_file(case: Case) -> None:
     found = replace(FOUND, history=HISTORY)
     record = json.loads(json.dumps(to_json(case, found)))
     assert from_json(record) == (case, found)
-    assert record["kernelfuzz case"] == 2, "a reader that knows no history must not replay the case without"
-    assert to_json(case, FOUND)["kernelfuzz case"] == 1
     assert record["digest"] == case.digest
+
+
+def test_the_dims_of_each_tensor_say_where_the_rows_lie(case: Case) -> None:
+    """The axis is no number of the file. A version that knows no dims must refuse it: 2 was that of histories."""
+    assert to_json(case)["kernelfuzz case"] == 3
+    middle, _ = load(FOLDER / "middle_axis.json")
+    record = to_json(middle)
+    assert [*record["params"]] == ["eps", "offset", "threads"]
+    assert {name: record["inputs"][name]["dims"] for name in record["inputs"]} == {"x": "... n ...", "weight": "... n"}
+    assert {name: record["outputs"][name]["dims"] for name in record["outputs"]} == {
+        "y": "... n ...",
+        "rstd": "... ...",
+    }
+
+
+def test_a_case_of_an_op_that_nobody_else_knows_survives_the_file() -> None:
+    with registered():
+        for own in own_cases():
+            record = json.loads(json.dumps(to_json(own)))
+            assert record["inputs"]["given"]["dims"] == "... k"
+            assert from_json(record) == (own, None)
+    with pytest.raises(CaseError, match="op: unknown op 'blend'"):
+        from_json(record)
 
 
 HISTORY_BREAKAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {

@@ -142,7 +142,6 @@ GOLDEN_RECIPES: dict[str, str] = {
     "ones": "52161c5f76fd8a96",
     "ties": "f28d994ae20a39ce",
     "mixed_rows": "6ef05d69575f0ffa",
-    "shifted": "7e40f90fac409425",
 }
 
 

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis.database import InMemoryExampleDatabase
 
 import fuzz
-from fuzz.tests.conftest import CHECKOUT, edited
+from fuzz.tests.conftest import CHECKOUT, copy_headers, edited
 from fuzz.transport.python.kernel import Raised
 from fuzz.uses.check.function import declared
 from fuzz.uses.check.plan import GIVEN, Options, plan
@@ -27,8 +27,7 @@ _O2 = ("c-*@native:gcc-O2",)
 def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fuzz.CKernel:
     """A kernel that drops eps."""
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
-    for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
-        (tmp_path / header.name).write_text(header.read_text())
+    copy_headers(tmp_path)
     (tmp_path / "wrong.c").write_text(_DROPS_EPS)
     return fuzz.CKernel("wrong", "rms_norm", tmp_path / "wrong.c")
 

@@ -17,7 +17,7 @@ from fuzz.adapters.c import CKernel
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.findings.casefile import save
 from fuzz.tests.common.running import Running, until
-from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited
+from fuzz.tests.conftest import GENERIC, Cli, copy_headers, edited
 from fuzz.triage.causes import Pile
 from fuzz.uses.corpus.folder import built_in
 
@@ -43,8 +43,7 @@ def kernels(tmp_path: Path) -> Kernels:
         folder = tmp_path / "pack"
         folder.mkdir()
         (folder / "pack.py").write_text(_PACK)
-        for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
-            (folder / header.name).write_text(header.read_text())
+        copy_headers(folder)
         for name, source in sources.items():
             (folder / f"{name}.c").write_text(source)
         return folder

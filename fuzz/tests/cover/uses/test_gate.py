@@ -19,7 +19,7 @@ from fuzz.adapters.toolchain import Host
 from fuzz.base.kernel import Kernel
 from fuzz.cli import app
 from fuzz.tests.common.validity import valid_sarif
-from fuzz.tests.conftest import CHECKOUT, GENERIC, edited
+from fuzz.tests.conftest import GENERIC, copy_headers, edited
 from fuzz.uses.corpus.folder import built_in
 
 Cli = Callable[..., CompletedProcess[str]]
@@ -74,8 +74,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     (pack / "pack.py").write_text(_PACK)
     for name in ("first", "second"):
         (pack / f"{name}.c").write_text(GENERIC)
-    for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
-        shutil.copy(header, pack)
+    copy_headers(pack)
     for name in ("b005", "b014", "eps-dropped"):
         [file] = (built_in() / "historical").glob(f"{name}-*.json")
         shutil.copy(file, historical)

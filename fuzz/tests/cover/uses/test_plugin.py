@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.tests.common.tails_suite import TAILS, explain_tails
-from fuzz.tests.conftest import CHECKOUT, GENERIC, edited
+from fuzz.tests.conftest import CHECKOUT, GENERIC, copy_headers, edited
 
 Suite = Callable[..., pytest.RunResult]
 README = (CHECKOUT / "README.md").read_text()
@@ -108,8 +108,7 @@ def pack(pytester: pytest.Pytester) -> Path:
     }
     for name, source in sources.items():
         (folder / f"{name}.c").write_text(source)
-    for header in (CHECKOUT / "kernels" / "rms_norm" / "c").glob("*.h"):
-        (folder / header.name).write_text(header.read_text())
+    copy_headers(folder)
     (folder / "pack.py").write_text(
         "from pathlib import Path\n"
         "from fuzz import Capabilities, CKernel\n"

@@ -1,0 +1,105 @@
+"""An op that a user's pack brings, with a kernel in C and one in Python: from the first search to a passing gate."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fuzz
+from fuzz.tests.common.own_pack import ARGUMENTS, PACK, RIGHT, WRONG, unknown_afterwards, write_pack
+from fuzz.tests.conftest import Cli
+from oracles.formula.trace import Node, Outputs
+from oracles.op import Flip, Op, Operand, Parameter
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    with unknown_afterwards():
+        yield
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    return write_pack(tmp_path, WRONG)
+
+
+def test_a_bug_in_a_kernel_of_an_own_op_is_found_explained_shown_and_mended(pack: Path, cli_here: Cli) -> None:
+    done = cli_here("run", *ARGUMENTS, "--max-cases", "48", "--seed", "3", "--target", "*O2,*@cpu")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "FAIL_NUMERIC  bent  c-bent@native:gcc-O2" in done.stdout
+    assert "passes on     numpy-bent-numpy@cpu" in done.stdout
+    assert "fails when    n >= 6" in done.stdout
+    assert "signal        T([1, 6], f32" in done.stdout, "no smaller case fails"
+    assert "column mod 8 = 5, in bent" in done.stdout
+    [found] = (pack / "findings").glob("*.json")
+    again = cli_here("repro", str(found), *ARGUMENTS[:2], "--target", "*O2", "--script", "shown.c")
+    assert again.returncode == 1
+    subprocess.run(["gcc", "-std=gnu11", "shown.c", "-o", "shown", "-lm"], cwd=pack, check=True)
+    assert subprocess.run([pack / "shown"], capture_output=True, text=True, check=False).stdout.endswith("FAILED\n")
+    (pack / "corpora").mkdir()
+    (pack / "findings").rename(pack / "corpora" / "regressions")
+    gate = ("gate", *ARGUMENTS, "--corpora", "corpora", "--max-cases", "8", "--target", "*O2")
+    refused = cli_here(*gate, "--no-shrink")
+    assert refused.returncode == 1, refused.stdout + refused.stderr
+    (pack / "bent.c").write_text(RIGHT)
+    passed = cli_here(*gate, "--no-shrink")
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+
+
+def test_it_is_listed_with_what_it_is(pack: Path, cli_here: Cli) -> None:
+    shown = cli_here("list", "ops", "--pack", ".").stdout
+    _, _, own = shown.partition("\nleaky_gate")
+    for words in (
+        'return {"bent": bent if gate is None else bent * gate + floor}', "signal[..., n], offset[n], gate[..., n]?",
+        "slope, floor = 0 if absent", "bent, bent-numpy",
+    ):  # fmt: skip
+        assert words in own
+
+
+BAD = {
+    "OPS = (Op(leaky_gate, inputs=(Operand('signal', 'n'),), outputs=(Operand('bent', 'n'),)),)": (
+        "leaky_gate: its first input must always be there"
+    ),
+    "OPS = (Op(lambda x: {'y': x if x < 1 else 1}, inputs=(Operand('x', N),), outputs=(Operand('y', N),)),)": "small",
+    "def own(x): return {'y': x if x < 1 else x}\n"
+    "OPS = (Op(own, inputs=(Operand('x', N),), outputs=(Operand('y', N),)),)": "own: a formula cannot branch",
+}
+
+
+@pytest.mark.parametrize("bad", list(BAD))
+def test_a_bad_op_is_one_line_and_a_usage_error(bad: str, pack: Path, cli_here: Cli) -> None:
+    (pack / "pack.py").write_text(PACK + bad + "\n")
+    done = cli_here("run", *ARGUMENTS, "--max-cases", "1")
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
+    assert BAD[bad] in done.stderr
+
+
+def doubled(signal: Node, *, level: Node) -> Outputs:
+    return {"twice": signal * 2.0 + level}
+
+
+DOUBLED = Op(
+    doubled,
+    inputs=(Operand("signal", "... n"),),
+    outputs=(Operand("twice", "... n"),),
+    parameters=(Parameter("level", (0.0, 1.0), power=1),),
+    scaling={"signal": 1, "twice": 1},
+)
+
+
+def test_a_function_is_checked_against_an_op_of_ones_own() -> None:
+    def right(signal: np.ndarray, level: float) -> np.ndarray:
+        return signal * np.float32(2) + np.float32(level)
+
+    fuzz.check(right, op=DOUBLED, arrays="numpy", laws=("rerun", "scaling"), max_cases=40, seed=1)
+    with pytest.raises(fuzz.CheckFailed, match=r"FAIL_NUMERIC  <lambda>|FAIL_NUMERIC  lambda"):
+        fuzz.check(lambda signal, level: signal + signal, op=DOUBLED, arrays="numpy", max_cases=40, seed=1)
+    with pytest.raises(fuzz.CheckError, match="it has no parameter 'level'"):
+        fuzz.check(lambda signal: signal, op=DOUBLED, arrays="numpy")
+    wrong = Op(doubled, DOUBLED.inputs, DOUBLED.outputs, DOUBLED.parameters, flips=(Flip(("signal",), ("twice",)),))
+    with pytest.raises(fuzz.CheckError, match="doubled: flips: with signal negated twice is another number"):
+        fuzz.check(right, op=wrong, arrays="numpy")

@@ -1,0 +1,57 @@
+"""An op of a user's own pack under its laws, and a script of its kernel in Python."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fuzz.tests.common.own_pack import ARGUMENTS, PYTHON_KERNEL, RIGHT, unknown_afterwards, write_pack
+from fuzz.tests.conftest import Cli
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    with unknown_afterwards():
+        yield
+
+
+def test_a_python_kernel_of_it_has_a_script_of_its_own(tmp_path: Path, cli_here: Cli) -> None:
+    write_pack(tmp_path, python=PYTHON_KERNEL.replace("* gate", "* gate * np.float32(1.5)"))
+    done = cli_here("run", *ARGUMENTS, "--max-cases", "200")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "FAIL_NUMERIC  bent-numpy  numpy-bent-numpy@cpu" in done.stdout
+    assert "fails when    gate = there" in done.stdout
+    found = next(path for path in (tmp_path / "findings").glob("*.json") if "numeric" in path.name)
+    cli_here("repro", str(found), "--pack", ".", "--target", "numpy*", "--script", "shown.py")
+    shown = subprocess.run([sys.executable, "shown.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (shown.returncode, shown.stdout.splitlines()[-1]) == (1, "FAILED"), shown.stdout + shown.stderr
+
+
+def test_every_law_that_its_kernels_declare_is_compared(tmp_path: Path, cli_here: Cli) -> None:
+    laws = ("rerun", "row_permutation", "batch_subset", "batch_append", "scaling", "sign_flip", "in_place", "alignment")
+    text = (write_pack(tmp_path) / "pack.py").read_text()
+    (tmp_path / "pack.py").write_text(
+        text.replace('HERE / "bent.c", ', f'HERE / "bent.c", laws={laws!r}, ')
+        .replace("parameters=", "scaling={'signal': 1, 'offset': 1, 'bent': 1}, parameters=", 1)
+        .replace("neutral=0.0, ", "neutral=0.0, power=1, ")
+        .replace("scaling=", "flips=(Flip(('signal', 'offset'), ('bent',)),), scaling=", 1)
+    )
+    done = cli_here("run", *ARGUMENTS, "--max-cases", "10")
+    assert done.returncode == 4
+    assert "leaky_gate: flips: with signal, offset negated bent is another number" in done.stderr
+    text = (tmp_path / "pack.py").read_text().replace("* gate + floor", "* gate")
+    (tmp_path / "pack.py").write_text(text)
+    done = cli_here("run", *ARGUMENTS, "--max-cases", "10")
+    assert done.returncode == 4
+    assert "bent needs zeros=True" in done.stderr
+    (tmp_path / "pack.py").write_text(text.replace("('bent',))", "('bent',), zeros=True)"))
+    (tmp_path / "bent.c").write_text(RIGHT.replace("* gate[i] + call->floor", "* gate[i]"))
+    done = cli_here("run", *ARGUMENTS, "--max-cases", "1500", "--target", "*O2", "--json", "all.jsonl")
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
+    assert {*laws} <= {record.get("law") for record in records}
