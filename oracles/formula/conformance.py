@@ -169,18 +169,21 @@ class Conformance:
 
     def _share(self, node: Node) -> float:
         u, own = self.budget.dtype(node).u, ULP if self.wide else _U64
-        if node.kind in ("sum", "dot"):
-            n = self.inputs.extents[node.label]
-            chain = self.budget.order(node).chain(n)
-            return (
-                n * own / min(sum_budget(self.budget.dtype(node), chain, each)[1] for each in (False, True))
-                if n > 1
-                else 0.0
+        share = own / u
+        if node.kind in FUNCTIONS or node.kind == "online":
+            bounds, kind = (
+                doubledouble.BOUNDS if self.wide else float64.BOUNDS,
+                "exp" if node.kind == "online" else node.kind,
             )
-        if node.kind in FUNCTIONS:
-            bounds = doubledouble.BOUNDS if self.wide else float64.BOUNDS
-            return bounds[node.kind].relative / (2 * u * self.contract.ulp(node.kind))
-        return own / u
+            share = bounds[kind].relative / (2 * u * self.contract.ulp(kind))
+        if node.kind in REDUCTIONS and node.kind != "max":
+            n = self.inputs.extents[node.label]
+            if n > 1:
+                chain = self.budget.order(node).chain(n)
+                least = min(sum_budget(self.budget.dtype(node), chain, each)[1] for each in (False, True))
+                return max(n * own / least, share)
+            return share if node.kind == "online" else 0.0
+        return share
 
     @lazy
     def _double(self) -> Mapping[Node, Any]:
@@ -199,7 +202,7 @@ class Conformance:
             found = np.asarray(~((size == 0) | (size >= least) & (size <= most)))
             for arg in node.args:
                 found = found | lost[arg]
-            if node.kind in REDUCTIONS:
+            if node.kind in (*REDUCTIONS, "take"):
                 found = np.logical_or.reduce(found, axis=self.inputs.axis(node.label), keepdims=True)
             lost[node] = found
         return lost
