@@ -12,7 +12,7 @@ from oracles.formula.trace import FormulaError, Node, avg, ordered
 from oracles.ops import OPS
 from oracles.tests.common.ops import LAYER_NORM, LAYER_NORM_BACKWARD, SOFTMAX
 
-ALL = {op.name: op for op in (*OPS.values(), LAYER_NORM, LAYER_NORM_BACKWARD, SOFTMAX)}
+ALL = {**OPS, **{f"test {op.name}": op for op in (LAYER_NORM, LAYER_NORM_BACKWARD, SOFTMAX)}}
 
 
 def test_what_is_absent_is_not_passed_and_not_calculated() -> None:
