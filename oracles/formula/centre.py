@@ -94,6 +94,10 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
         return arithmetic.greatest(args[0], inputs.axis(node.label))
     if kind == "dot":
         return arithmetic.total(arithmetic.operate("multiply", args[0], args[1]), inputs.axis(node.label))
+    if kind == "online":
+        axis = inputs.axis(node.label)
+        shifted = arithmetic.operate("subtract", args[0], arithmetic.greatest(args[0], axis))
+        return arithmetic.total(arithmetic.apply("exp", shifted), axis)
     if kind in ("welford_mean", "welford_squares"):
         axis, (terms,) = inputs.axis(node.label), args
         count = arithmetic.lift(np.full((1,) * len(inputs.trace.dims), float(inputs.extents[node.label])))

@@ -172,14 +172,18 @@ class Conformance:
 
     def _share(self, node: Node) -> float:
         u, own = self.budget.dtype(node).u, ULP if self.wide else _U64
-        if node.kind in ("sum", "dot"):
-            n = self.inputs.extents[node.label]
-            least = min(float(np.min(each)) for each in self.budget.sum_errors(node, False)[:2])
-            return n * own / least if n > 1 else 0.0
-        if node.kind in FUNCTIONS:
+        share = own / u
+        if node.kind in FUNCTIONS or node.kind == "online":
             bounds = doubledouble.BOUNDS if self.wide else float64.BOUNDS
-            return bounds[node.kind].relative / (2 * u * self.contract.ulp(node.kind))
-        return own / u
+            kind = "exp" if node.kind == "online" else node.kind
+            share = bounds[kind].relative / (2 * u * self.contract.ulp(kind))
+        if node.kind in REDUCTIONS and node.kind != "max":
+            n = self.inputs.extents[node.label]
+            if n > 1:
+                least = min(float(np.min(each)) for each in self.budget.sum_errors(node, False)[:2])
+                return max(n * own / least, share)
+            return share if node.kind == "online" else 0.0
+        return share
 
     @lazy
     def _double(self) -> Mapping[Node, Any]:
@@ -198,7 +202,7 @@ class Conformance:
             found = np.asarray(~((size == 0) | (size >= least) & (size <= most)))
             for arg in node.args:
                 found = found | lost[arg]
-            if node.kind in REDUCTIONS:
+            if node.kind in (*REDUCTIONS, "take"):
                 found = np.logical_or.reduce(found, axis=self.inputs.axis(node.label), keepdims=True)
             lost[node] = found
         return lost

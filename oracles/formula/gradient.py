@@ -23,6 +23,7 @@ from oracles.formula.trace import (
     dot,
     exp,
     extent,
+    greatest,
     position,
     sin,
     total,
@@ -92,6 +93,8 @@ def _parts(node: Node, g: Node) -> Sequence[Node | None]:
         return None, where(args[0], g, 0.0), where(args[0], 0.0, g)
     if kind in ("at_most", "less"):
         return None, None
+    if kind == "online":
+        return (g * exp(args[0] - greatest(args[0], node.label)),)
     if kind == "welford_mean":
         return (g / extent(node.label),)
     if kind == "welford_squares":

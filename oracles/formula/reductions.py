@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,9 +11,9 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.arithmetic import Float64
-from oracles.formula.errors import Rounding, either, marked, more, rounded, taken
-from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol
-from oracles.formula.operations import product
+from oracles.formula.errors import Rounding, either, marked, more, narrowed, rounded, taken
+from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol, shared
+from oracles.formula.operations import added, function, product
 from oracles.formula.setting import Setting
 from oracles.formula.trace import FormulaError, Kind, Node
 from oracles.formula.welford import updated
@@ -28,6 +29,24 @@ def dot(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     """The sum of a * b."""
     terms = product(here, node, args, False, here.contract.fused)
     return total(here, node, [taken(terms, here.contract)])
+
+
+def online(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+    """The sum of e^(a - maximum), multiplied by e^(old - new) where the maximum grows, as often as a term is added to.
+
+    The differences of a term and its maxima add up to that of the last one, and so do their errors."""
+    (value,) = args
+    shifted = Node("subtract", (node.args[0], Node("max", node.args, node.dims, node.label)), node.args[0].dims)
+    apart = added(here, shifted, [value, shared(greatest(here, node, args))], False)
+    terms = taken(
+        function(here, Node("exp", (shifted,), shifted.dims), [taken(apart, here.contract)], False), here.contract
+    )
+    dtype, n = here.dtype(node), here.inputs.extents[node.label]
+    each = math.log1p(2 * dtype.u * here.contract.ulp("exp")) + math.log1p(dtype.u)
+    found = total(here, node, [narrowed(terms, dtype, here.contract)])
+    errors = found.size * math.expm1(min(here.order(node).chain(n) * each, 700.0))
+    unit = dtype.eta if here.contract.denormals == "preserve" else 2 * dtype.tiny
+    return more(found, np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0))
 
 
 def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
@@ -133,5 +152,6 @@ def _are_alike(terms: F64, axis: int, dtype: Format) -> Mask:
 
 REDUCED: Mapping[Kind, Callable[[Setting, Node, Sequence[Form]], Form]] = {
     "sum": total, "dot": dot, "max": greatest, "take": took, "welford_mean": updated, "welford_squares": updated,
+    "online": online,
 }  # fmt: skip
 """What makes the form of each kind of reduction."""

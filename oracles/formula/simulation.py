@@ -31,7 +31,8 @@ _LONGEST = 300
 
 
 _Part = tuple[F64, F64, int]
-"""The mean of some terms, the sum of their squared deviations, and how many they are."""
+"""Of some terms the mean and the sum of squared deviations, or the maximum and the sum of exponentials, and how many
+they are."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Simulated:
             return self._quotient(node, args)
         if node.kind in FUNCTIONS:
             return self._function(node, args[0])
-        if node.kind in ("welford_mean", "welford_squares"):
+        if node.kind in ("welford_mean", "welford_squares", "online"):
             return self._updated(node, args[0])
         if node.kind in REDUCTIONS:
             return self._summed(node, args)
@@ -203,32 +204,45 @@ class Simulated:
         return found
 
     def _updated(self, node: Node, terms: F64) -> F64:
-        """A mean and its squares, term by term in each of some lanes, which are joined one after the other or as a
-        tree."""
+        """What is kept up to date, term by term in each of some lanes, which are joined as a tree."""
         axis, n = self.inputs.axis(node.label), self.inputs.extents[node.label]
         declared = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
         lined = np.moveaxis(np.repeat(terms, n, axis) if terms.shape[axis] != n else terms, axis, -1)
         lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
         lanes = min(n, 1 if isinstance(declared, Sequential) else max(n // declared.chain(n), 1))
-        parts = [self._joined([(lined[..., [at]], lined[..., [at]] * 0.0, 1) for at in range(lane, n, lanes)], node)
-                 for lane in range(lanes)]  # fmt: skip
+        second = 1.0 if node.kind == "online" else 0.0
+        single = [(lined[..., [at]], np.full_like(lined[..., [at]], second), 1) for at in range(n)]
+        parts = [self._joined(single[lane::lanes], node) for lane in range(lanes)]
         while len(parts) > 1:
-            pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
-            parts = [self._joined(pair, node) for pair in pairs]
-        mean, squares, _ = parts[0]
-        return np.moveaxis(mean if node.kind == "welford_mean" else squares, -1, axis)
+            parts = [self._joined(parts[at : at + 2], node) for at in range(0, len(parts), 2)]
+        first, other, _ = parts[0]
+        return np.moveaxis(first if node.kind == "welford_mean" else other, -1, axis)
 
     def _joined(self, parts: list[_Part], node: Node) -> _Part:
-        mean, squares, count = parts[0]
-        for other, more, terms in parts[1:]:
-            count += terms
-            apart = self._round(other - mean, node)
-            weight = self._round(np.full((1,) * mean.ndim, terms / count), node)
-            mean = self._round(mean + self._round(apart * weight, node), node)
-            if terms == 1:
-                added = self._round(apart * self._round(other - mean, node), node)
-            else:
-                weight = self._round(weight * (count - terms), node)
-                added = self._round(self._round(apart * apart, node) * weight, node)
-            squares = self._round(self._round(squares + more, node) + added, node)
-        return mean, squares, count
+        found = parts[0]
+        for part in parts[1:]:
+            found = self._rescaled(found, part, node) if node.kind == "online" else self._moments(found, part, node)
+        return found
+
+    def _moments(self, a: _Part, b: _Part, node: Node) -> _Part:
+        """Mean and squares of both, and how many terms they are of."""
+        mean, squares, count = a[0], a[1], a[2] + b[2]
+        apart = self._round(b[0] - mean, node)
+        weight = self._round(np.full((1,) * mean.ndim, b[2] / count), node)
+        mean = self._round(mean + self._round(apart * weight, node), node)
+        if b[2] == 1:
+            added = self._round(apart * self._round(b[0] - mean, node), node)
+        else:
+            weight = self._round(weight * a[2], node)
+            added = self._round(self._round(apart * apart, node) * weight, node)
+        return mean, self._round(self._round(squares + b[1], node) + added, node), count
+
+    def _rescaled(self, a: _Part, b: _Part, node: Node) -> _Part:
+        """Maximum and sum of both."""
+        exponential, most = Node("exp", node.args), np.maximum(a[0], b[0])
+        sums = []
+        for each in (a, b):
+            step = np.where(np.isneginf(most), 0.0, self._round(each[0] - most, node))  # masked so far
+            factor = np.where(step == 0, 1.0, self._function(exponential, step))
+            sums.append(self._round(each[1] * factor, node))
+        return most, self._round(sums[0] + sums[1], node), a[2] + b[2]

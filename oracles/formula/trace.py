@@ -24,12 +24,12 @@ Kind = Literal[
     "tensor", "parameter", "constant", "extent", "position",
     "add", "subtract", "multiply", "divide", "negate", "absolute",
     "exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt",
-    "sum", "max", "dot", "welford_mean", "welford_squares",
+    "sum", "max", "dot", "welford_mean", "welford_squares", "online",
     "where", "at_most", "less", "point", "take",
 ]  # fmt: skip
 FUNCTIONS: tuple[Kind, ...] = ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt")
 """Elementwise functions whose accuracy a contract states."""
-REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot", "welford_mean", "welford_squares")
+REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot", "welford_mean", "welford_squares", "online")
 
 
 class FormulaError(ValueError):
@@ -163,6 +163,12 @@ def welford_mean(value: Operand, dim: str) -> Node:
 def welford_squares(value: Operand, dim: str) -> Node:
     """Sum of the squared deviations from that mean, kept up to date beside it."""
     return _reduced("welford_squares", dim, lifted(value))
+
+
+def online_total(value: Operand, dim: str) -> Node:
+    """Sum of e^(value - maximum) along a dimension, kept up to date with the maximum: whenever that grows, what is
+    summed so far is multiplied by e^(old - new)."""
+    return _reduced("online", dim, lifted(value))
 
 
 def dot(a: Operand, b: Operand, dim: str) -> Node:

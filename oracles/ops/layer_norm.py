@@ -1,6 +1,6 @@
 """Op `layer_norm`: rows less their mean, divided by their standard deviation."""
 
-from oracles.formula.trace import Node, Outputs, avg, rsqrt
+from oracles.formula.trace import Node, Outputs, avg, extent, rsqrt, welford_mean, welford_squares
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, RSTD, X
 
@@ -19,11 +19,12 @@ def layer_norm(x: Node, weight: Node | None = None, bias: Node | None = None, *,
     return {"y": scaled if bias is None else scaled + bias, "mean": mean, "rstd": rstd}
 
 
-MOMENTS = {"moments": lambda x, mean: avg(x * x, "n") - mean * mean}
 APART = {"apart": lambda x, mean, rstd: x * rstd - mean * rstd}
 OP = Op(
     layer_norm, inputs=(X, WEIGHT, BIAS), outputs=(Operand("y", "... n"), MEAN, RSTD), parameters=(EPS,),
-    aliases=(("y", "x"),), flips=(Flip(("x", "bias"), ("y", "mean"), zeros=True),),
-    scaling={"x": 1, "mean": 1, "rstd": -1}, algorithms={"var": MOMENTS, "h": APART},
+    aliases=(("y", "x"),), flips=(Flip(("x", "bias"), ("y", "mean"), True),), scaling={"x": 1, "mean": 1, "rstd": -1},
+    algorithms={"h": APART, "mean": {"welford": lambda x: welford_mean(x, "n")},
+                "var": {"moments": lambda x, mean: avg(x * x, "n") - mean * mean,
+                        "welford": lambda x: welford_squares(x, "n") / extent("n")}},
     summary="rows less their mean, divided by their standard deviation, times a weight plus a bias",
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from oracles.formula.trace import Node, Outputs, exp, greatest, log, total
 from oracles.op import Op
-from oracles.ops.softmax import LOGITS, Y
+from oracles.ops.softmax import LOGITS, ONLINE, Y
 
 
 def log_softmax(x: Node) -> Outputs:
@@ -13,6 +13,6 @@ def log_softmax(x: Node) -> Outputs:
 
 
 OP = Op(
-    log_softmax, inputs=(LOGITS,), outputs=(Y,), aliases=(("y", "x"),),
+    log_softmax, inputs=(LOGITS,), outputs=(Y,), aliases=(("y", "x"),), algorithms={"mass": ONLINE},
     summary="logarithms of the softmax of rows",
 )  # fmt: skip

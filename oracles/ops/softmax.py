@@ -1,10 +1,11 @@
 """Op `softmax`: exponentials of the elements of each row, divided by their sum."""
 
-from oracles.formula.trace import Node, Outputs, exp, greatest, total
+from oracles.formula.trace import Node, Outputs, exp, greatest, online_total, total
 from oracles.op import Op, Operand
 
 LOGITS = Operand("x", "... n", values="logits")
 Y = Operand("y", "... n")
+ONLINE = {"online": lambda x: online_total(x, "n")}
 
 
 def softmax(x: Node) -> Outputs:
@@ -16,6 +17,6 @@ def softmax(x: Node) -> Outputs:
 
 OP = Op(
     softmax, inputs=(LOGITS,), outputs=(Y,), aliases=(("y", "x"),),
-    algorithms={"y": {"reciprocal": lambda e, mass: e * (1.0 / mass)}},
+    algorithms={"y": {"reciprocal": lambda e, mass: e * (1.0 / mass)}, "mass": ONLINE},
     summary="exponentials of rows, divided by their sum",
 )  # fmt: skip

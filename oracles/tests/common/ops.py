@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from oracles.formula.trace import Node, Outputs, avg, extent, rsqrt, total, welford_mean, welford_squares
+from oracles.formula.trace import (
+    Node,
+    Outputs,
+    avg,
+    exp,
+    extent,
+    greatest,
+    online_total,
+    rsqrt,
+    total,
+    welford_mean,
+    welford_squares,
+)
 from oracles.op import Op, Operand
 from oracles.ops.rms_norm import EPS
 
@@ -39,6 +51,21 @@ LAYER_NORM = Op(
     outputs=(Operand("y", "... n"), *STATISTICS),
     parameters=(EPS,),
     algorithms={"var": {"moments": moments, "welford": welford}, "mean": {"welford": lambda x: welford_mean(x, "n")}},
+)
+
+
+def softmax(x: Node) -> Outputs:
+    """y = e / sum(e), e = e^(x - max(x))."""
+    e = exp(x - greatest(x, "n"))
+    norm = total(e, "n")
+    return {"y": e / norm}
+
+
+SOFTMAX = Op(
+    softmax,
+    inputs=(X,),
+    outputs=(Operand("y", "... n"),),
+    algorithms={"norm": {"online": lambda x: online_total(x, "n")}},
 )
 
 

@@ -10,9 +10,9 @@ import pytest
 from oracles.formula.algorithm import traced
 from oracles.formula.trace import FormulaError, Node, avg, ordered
 from oracles.ops import OPS
-from oracles.tests.common.ops import LAYER_NORM, LAYER_NORM_BACKWARD
+from oracles.tests.common.ops import LAYER_NORM, LAYER_NORM_BACKWARD, SOFTMAX
 
-ALL = {op.name: op for op in (*OPS.values(), LAYER_NORM, LAYER_NORM_BACKWARD)}
+ALL = {**OPS, **{f"test {op.name}": op for op in (LAYER_NORM, LAYER_NORM_BACKWARD, SOFTMAX)}}
 
 
 def test_what_is_absent_is_not_passed_and_not_calculated() -> None:

@@ -21,7 +21,7 @@ from oracles.numerics import Numerics
 from oracles.problem import Problem
 from oracles.summation import Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
 from oracles.tests.common.formulas import EPS, FORMULAS, HARD, traced
-from oracles.tests.common.ops import LAYER_NORM
+from oracles.tests.common.ops import LAYER_NORM, SOFTMAX
 from oracles.tests.common.simulated import allowed, of_shape, simulated
 from oracles.tests.common.supremum import supremum
 from oracles.truth import Truth
@@ -208,11 +208,26 @@ def test_infinity_times_a_number_of_either_sign_is_not_certain() -> None:
 WELFORD = {"mean": "welford", "var": "welford"}
 
 
+def test_a_sum_that_is_rescaled_has_a_budget_that_kernels_need() -> None:
+    online = op_traced(SOFTMAX, {"x", "y"}, {"norm": "online"})
+    contract = Contract(sums={"n": Pairwise()})
+    found = simulated(online, np.float32, 6, 4, contract, seed=11)
+    assert not found.outside, found
+    assert simulated(online, np.float32, 3, 6, contract, seed=3, share=0.5).outside
+    x = np.linspace(-40, 0, 64, dtype=np.float32)[None] * np.float32(np.pi)
+    budgets = [
+        Budget(Inputs(op_traced(SOFTMAX, {"x", "y"}, {"norm": name}), {"x": x}, {}), contract, True)
+        for name in ("formula", "online")
+    ]
+    widths = [float(each.half_width(each.output("y", "f32"))[0, -1]) for each in budgets]
+    assert widths[0] * 4 < widths[1] < widths[0] * 8, "each addition may rescale what is there"
+
+
 @pytest.mark.parametrize("order", [Sequential(), Pairwise()], ids=repr)
 def test_means_that_are_kept_up_to_date_have_a_budget_that_kernels_need(order: Summation) -> None:
     graph = op_traced(LAYER_NORM, {"x", "weight", "bias", "y", "mean", "rstd", "eps"}, WELFORD)
     contract = Contract(sums={"n": order}, algorithm={**WELFORD})
-    found = simulated(graph, np.float32, 11, 4, contract, seed=11)
+    found = simulated(graph, np.float32, 8, 4, contract, seed=11)
     assert not found.outside, found
     assert simulated(graph, np.float32, 5, 8, contract, seed=5, share=0.1).outside
     moments = op_traced(LAYER_NORM, {"x", "y", "eps"}, {"var": "moments"})

@@ -9,6 +9,7 @@ import pytest
 from oracles.doubledouble import DoubleDouble
 from oracles.dtypes import form
 from oracles.enclosure import compare, passes
+from oracles.formula.algorithm import traced as op_traced
 from oracles.formula.centre import Inputs, element
 from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
@@ -18,14 +19,22 @@ from oracles.precise import conforms, stable
 from oracles.rounding import round_to
 from oracles.summation import Tiles
 from oracles.tests.common.formulas import EPS, FORMULAS, problems, traced
+from oracles.tests.common.ops import LAYER_NORM, SOFTMAX
 
 ORDERED = Contract(sums={"n": Tiles(8), "k": Tiles(8), "j": Tiles(4), "d": Tiles(4)})
 
 
+UPDATED = {
+    "welford": op_traced(LAYER_NORM, {"x", "y", "mean", "rstd", "eps"}, {"mean": "welford", "var": "welford"}),
+    "online": op_traced(SOFTMAX, {"x", "y"}, {"norm": "online"}),
+}
+"""By algorithms that keep statistics up to date."""
+
+
 def _conformances(name: str, contract: Contract, n: int = 24, rows: int = 3) -> list[tuple[str, Conformance]]:
-    random = np.random.default_rng(11)
-    outputs = dict.fromkeys(traced(name).outputs, "f32")
-    return [(kind, Conformance(each, contract, outputs)) for kind, each in problems(name, np.float32, n, rows, random)]
+    random, graph = np.random.default_rng(11), UPDATED[name] if name in UPDATED else traced(name)
+    outputs = dict.fromkeys(graph.outputs, "f32")
+    return [(kind, Conformance(each, contract, outputs)) for kind, each in problems(graph, np.float32, n, rows, random)]
 
 
 @pytest.mark.parametrize("contract", [Contract(), ORDERED], ids=["sequential", "tiles"])
@@ -44,7 +53,7 @@ def test_correct_kernels_conform(name: str, contract: Contract) -> None:
                 assert not found.failing.any(), (kind, order, output, np.argwhere(found.failing)[0])
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("name", [*FORMULAS, *UPDATED])
 def test_the_tiers_say_the_same_of_values_next_to_the_ends(name: str) -> None:
     random = np.random.default_rng(13)
     asked = 0
@@ -66,7 +75,7 @@ def test_the_tiers_say_the_same_of_values_next_to_the_ends(name: str) -> None:
     assert asked > 40
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("name", [*FORMULAS, *UPDATED])
 def test_the_centre_in_float64_errs_by_no_more_than_is_taken_off(name: str) -> None:
     largest = 0.0
     for kind, each in _conformances(name, ORDERED, n=40, rows=2):

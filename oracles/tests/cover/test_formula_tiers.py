@@ -12,12 +12,12 @@ import pytest
 from oracles.enclosure import Enclosure
 from oracles.formula import joined
 from oracles.formula.arithmetic import Float64
-from oracles.formula.centre import Inputs
 from oracles.formula.conformance import Conformance, Exact
 from oracles.formula.contract import Contract
+from oracles.op import Op
 from oracles.screen import Received
 from oracles.summation import Lanes
-from oracles.tests.common.formulas import HARD, problems, traced
+from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import GELU, SOFTMAX, TOYS, kernel, known, problem, returned
 from oracles.tests.common.ops import LAYER_NORM, LAYER_NORM_BACKWARD
 from oracles.tests.common.tiers import formula_tiers_agree
@@ -44,23 +44,20 @@ def test_the_tiers_agree_on_ten_thousand_elements() -> None:
 @pytest.mark.parametrize(
     "contract", [Contract("input"), Contract(dtypes={"rstd": "f16", "e": "f16"}, denormals="flush")]
 )
-@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "layer_norm_backward", "softmax_backward", "gelu_erf"])
-def test_a_row_is_the_same_by_itself_and_among_others(name: str, contract: Contract) -> None:
+@pytest.mark.parametrize("op", [GELU, SOFTMAX, LAYER_NORM], ids=lambda op: op.name)
+def test_a_row_is_the_same_by_itself_and_among_others(op: Op, contract: Contract) -> None:
     """Also beside rows of zeros, infinities and huge values."""
-    settled, graph = contract.settled("f16"), traced(name)
-    outputs = {output: "f32" for output, node in graph.outputs.items() if "..." in node.dims}
-    for kind, inputs in problems(name, np.float16, 11, 4, np.random.default_rng(3)):
-        tensors = {each: array.copy() for each, array in inputs.tensors.items()}
-        x = tensors[next(iter(tensors))]
+    rng = np.random.default_rng(3)
+    for kind in HARD:
+        of = problem(op, kind, "f16", (4, 11), rng)
+        x = of.inputs["x"]
         x[0], x[2, :3] = 0, np.inf if kind == "wide" else 1
-        whole = Conformance(Inputs(graph, tensors, inputs.parameters), settled, outputs)
+        whole = Truth(of).enclosures(contract, False)
         for row in range(4):
-            one = {k: v[row : row + 1] if graph.tensors[k][0] == "..." else v for k, v in tensors.items()}
-            alone = Conformance(Inputs(graph, one, inputs.parameters), settled, outputs)
-            for output in outputs:
-                these, those = whole.enclosure(output), alone.enclosure(output)
+            some = {k: v[row : row + 1] if op.role(k) != "columns" else v for k, v in of.inputs.items()}
+            for output, those in Truth(replace(of, inputs=some)).enclosures(contract, False).items():
                 for field in ("centre", "below", "nan", "unjudged", "unsure", "zeros"):
-                    a, b = (getattr(each, field) for each in (these, those))
+                    a, b = (getattr(each, field) for each in (whole[output], those))
                     a, b = 0 if a is None else a[row], 0 if b is None else b[0]
                     assert np.allclose(a, b, rtol=2.0**-45, atol=0, equal_nan=True), (kind, row, output, field)
 
@@ -71,7 +68,8 @@ def _batch(rng: np.random.Generator) -> list[tuple[Truth, list[tuple[Contract, R
         op, n = TOYS[number % 4], (5, 9)[number // 4 % 2]
         of = problem(op, kind, "f32", (2, n) if number % 3 else (n, 3), rng, axis=-1 if number % 3 else 0)
         truth, queries = Truth(of), []
-        for contract in (*CONTRACTS[:2], CONTRACTS[2 + number % 3]):
+        way = {"var": "welford"} if op is LAYER_NORM else {}
+        for contract in (*(replace(each, algorithm=way) for each in CONTRACTS[:2]), CONTRACTS[2 + number % 3]):
             right = returned(of, kernel(of, contract, rng))
             first = next(iter(right))
             wrong = {**right, first: (right[first] * np.float32(0.999)).astype(np.float32)}
