@@ -31,8 +31,6 @@ Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 _KEEP_ELEMENTS = 1 << 20
 """The largest x, in elements, for which what serves more than one contract or kernel is held: enclosures, which take 40
 bytes an element, screens and outputs."""
-_REPRESENTED = 2.0**-52
-"""What a number of the fast tier says to so many bits."""
 SAMPLE = 64
 """One pass in SAMPLE + n is confirmed by the precise tier, whose cost is in proportion to the n elements it reads."""
 
@@ -211,28 +209,12 @@ class Truth:
     def _confirm_pass(self, name: str, numerics: Promises, worst: Worst, got: F64) -> None:
         index = index_of(worst.flat, got.shape)
         bounds = self._confirm(name, numerics, index, float(got[index]), passing=True)
-        if bounds is not None and isinstance(self.op, FormulaProblem) and worst.centre is not None:
-            self._confirm_numbers(name, numerics, index, worst, bounds)
-
-    def _confirm_numbers(
-        self, name: str, numerics: Promises, index: tuple[int, ...], worst: Worst, bounds: Bounds
-    ) -> None:
-        """A verdict may be right by luck: centre and half-width must be those of the precise tier too."""
-        assert isinstance(self.op, FormulaProblem)
-        assert isinstance(numerics, Contract)
-        assert worst.centre is not None
-        assert worst.width is not None
-        if not (mpmath.isfinite(bounds.centre) and mpmath.isfinite(bounds.high)):
-            return
-        own = self.op.own_error(name, index, numerics, self.problem.structured)
-        width = bounds.high - bounds.centre
-        off = abs(bounds.centre - worst.centre) > own + _REPRESENTED * abs(worst.centre)
-        if off or abs(width - worst.width) > own + width * _REPRESENTED:
-            raise OracleDisagreement(
-                f"{self.problem.op} {self.problem.digest[:16]}, {numerics}, {name}{list(index)}: exact value and "
-                f"half-width are {worst.centre!r} and {worst.width!r} in the fast tier, "
-                f"{mpmath.nstr(bounds.centre, 20)} and {mpmath.nstr(width, 20)} in the precise one"
-            )
+        if bounds is not None and isinstance(self.op, FormulaProblem) and isinstance(numerics, Contract):
+            # A verdict may be right by luck: the numbers that it comes from must be so too.
+            why = self.op.contradiction(name, index, numerics, self.problem.structured, worst, bounds)
+            if why:
+                at = f"{self.problem.op} {self.problem.digest[:16]}, {numerics}, {name}{list(index)}"
+                raise OracleDisagreement(f"{at}: {why}")
 
     def _passed(self, name: str, worst: Worst, got: F64) -> OutputCheck:
         return OutputCheck(name, "pass", self._unravel(name, worst.flat, got.shape), worst.ratio, blunt=worst.blunt)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from oracles.budget import Term
 from oracles.doubledouble import end_to_end
-from oracles.enclosure import Enclosure
+from oracles.enclosure import Enclosure, Worst
 from oracles.formula.algorithm import traced
 from oracles.formula.centre import Inputs
 from oracles.formula.conformance import Conformance, Exact
@@ -152,10 +152,12 @@ class FormulaProblem:
         conformance, index = self._of_element(output, index, self.settled(contract), structured)
         return conformance.bounds(output, index)
 
-    def own_error(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> float:
-        """How far the fast tier's centre of one element may lie from the exact value."""
+    def contradiction(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, worst: Worst, bounds: Bounds
+    ) -> str:
+        """How the fast tier's numbers for an element contradict those of the precise one; "" where they do not."""
         conformance, index = self._of_element(output, index, self.settled(contract), structured)
-        return float(conformance.own(output)[index])
+        return conformance.contradiction(output, index, worst, bounds)
 
     def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
         """The budget of one element to first order, in units of the output, by the names of the formula."""

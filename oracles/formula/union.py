@@ -9,10 +9,13 @@ from functools import reduce
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble, Real, head
-from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask
+from oracles.doubledouble import DoubleDouble, Real, head
+from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask, Worst
 from oracles.formula.conformance import Conformance
 from oracles.precise import Bounds
+
+_REPRESENTED = 2.0**-52
+"""What a number of the fast tier says to so many bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +32,22 @@ class Union:
         """What one element may be, at mpmath's current working precision."""
         return reduce(_joined_bounds, (each.bounds(output, index) for each in self.members))
 
-    def own(self, output: str) -> F64:
-        """How far the fast tier's centre may lie from the exact value."""
-        return np.asarray(np.maximum.reduce([each.own(output) for each in self.members]))
+    def contradiction(self, output: str, index: Sequence[int], worst: Worst, bounds: Bounds) -> str:
+        """How the fast tier's centre and half-width of an element contradict the precise tier's; "" where they do
+        not."""
+        if worst.centre is None or worst.width is None or not (_is_finite(bounds.centre) and _is_finite(bounds.high)):
+            return ""
+        with np.errstate(all="ignore"):
+            own = max(float(each.own(output)[tuple(index)]) for each in self.members)
+        width = bounds.high - bounds.centre
+        if abs(bounds.centre - worst.centre) <= own + _REPRESENTED * abs(worst.centre) and (
+            abs(width - worst.width) <= own + _REPRESENTED * width
+        ):
+            return ""
+        return (
+            f"exact value and half-width are {worst.centre!r} and {worst.width!r} in the fast tier, "
+            f"{mpmath.nstr(bounds.centre, 20)} and {mpmath.nstr(width, 20)} in the precise one"
+        )
 
     def widest(self, output: str, index: Sequence[int]) -> Conformance:
         """That which allows an element most."""
@@ -81,3 +97,7 @@ def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
     )
     nan = a.nan if a.nan == b.nan else ALLOWED
     return replace(a, centre=centre, low=low, high=high, nan=nan, sign=a.sign if a.sign == b.sign else 0)
+
+
+def _is_finite(value: mpmath.mpf) -> bool:
+    return bool(mpmath.isfinite(value))
