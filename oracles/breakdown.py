@@ -70,7 +70,7 @@ def breakdown(
     form = bounds.form
     sign = -1 if bounds.negative else 1
     low, high = sorted((sign * bounds.ends[0], sign * bounds.ends[1]))
-    expected = sign * round_precise(bounds.centre, form)
+    expected = sign * round_precise(bounds.centre, form) or (-0.0 if bounds.sign < 0 else 0.0)
     got = expected if got is None else got
     ok = conforms(bounds, got)
     return Breakdown(

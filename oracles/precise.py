@@ -53,7 +53,8 @@ class Bounds:
     def remarks(self) -> tuple[str, ...]:
         """Special rules that apply, in words."""
         rules = {ALLOWED: ("NaN is allowed",), REQUIRED: ("NaN is required",), FORBIDDEN: ()}[self.nan]
-        return rules + (("may also be 0: the sum of squares may overflow",) if self.zero else ())
+        signs = {1: ("a zero must be +0",), -1: ("a zero must be -0",), 0: ()}[self.sign if not self.centre else 0]
+        return rules + signs + (("may also be 0: the sum of squares may overflow",) if self.zero else ())
 
     @property
     def ends(self) -> tuple[float, float]:

@@ -15,7 +15,6 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.budget import sum_budget
 from oracles.doubledouble import F64, ULP, DoubleDouble, Real, head
 from oracles.dtypes import Format, form
 from oracles.elementary import doubledouble, float64
@@ -68,6 +67,10 @@ class Conformance:
     structured: bool = False
     dims: Mapping[str, Iterable[str]] = field(default_factory=dict)
     """The dimensions of outputs, where they have more than their values."""
+    complete: bool = True
+    """Whether no operand is absent: in the place of one a kernel may add a zero, which decides the sign of others."""
+    each: Sequence[tuple[Contract, int]] = ()
+    """See `Setting`."""
     exact: Exact | None = None
     """For the precise tier: the same problem by the op's own formula. None: by this one."""
 
@@ -83,7 +86,7 @@ class Conformance:
     @lazy
     def budget(self) -> Budget:
         """The forms of all values."""
-        return Budget(self.inputs, self.contract, self.structured)
+        return Budget(self.inputs, self.contract, self.structured, self.each)
 
     @lazy
     def wide(self) -> bool:
@@ -152,7 +155,7 @@ class Conformance:
 
     def width(self, output: str) -> F64:
         """How far values may lie from the centre, in the output's shape."""
-        return self.shaped(output, self.budget.half_width(self._kept(output)))
+        return self._widths[output]
 
     def own(self, output: str) -> F64:
         """How far the fast tier's centre may lie from the exact value."""
@@ -171,16 +174,13 @@ class Conformance:
         u, own = self.budget.dtype(node).u, ULP if self.wide else _U64
         share = own / u
         if node.kind in FUNCTIONS or node.kind == "online":
-            bounds, kind = (
-                doubledouble.BOUNDS if self.wide else float64.BOUNDS,
-                "exp" if node.kind == "online" else node.kind,
-            )
+            bounds = doubledouble.BOUNDS if self.wide else float64.BOUNDS
+            kind = "exp" if node.kind == "online" else node.kind
             share = bounds[kind].relative / (2 * u * self.contract.ulp(kind))
         if node.kind in REDUCTIONS and node.kind != "max":
             n = self.inputs.extents[node.label]
             if n > 1:
-                chain = self.budget.order(node).chain(n)
-                least = min(sum_budget(self.budget.dtype(node), chain, each)[1] for each in (False, True))
+                least = min(float(np.min(each)) for each in self.budget.sum_errors(node, False)[:2])
                 return max(n * own / least, share)
             return share if node.kind == "online" else 0.0
         return share
@@ -214,8 +214,16 @@ class Conformance:
             found = np.where(np.isfinite(head(centre)), found, head(centre))
         return np.clip(found, -dtype.max, dtype.max) if self.contract.saturate else found
 
+    @lazy
+    def _widths(self) -> Mapping[str, F64]:
+        return {each: self.shaped(each, self.budget.half_width(kept)) for each, kept in self._forms.items()}
+
     def _kept(self, output: str) -> Form:
-        return self.budget.output(output, self.outputs[output])
+        return self._forms[output]
+
+    @lazy
+    def _forms(self) -> Mapping[str, Form]:
+        return {name: self.budget.output(name, dtype) for name, dtype in self.outputs.items()}
 
     def _dims(self, output: str) -> frozenset[str]:
         return self.inputs.trace.outputs[output].dims | frozenset(self.dims.get(output, ()))
@@ -255,7 +263,7 @@ class Conformance:
 
     @lazy
     def _signs(self) -> Mapping[Node, Flags]:
-        return signs(self.budget)
+        return signs(self.budget, self.complete)
 
 
 def _beyond(low: F64, high: F64, dtype: Format) -> Mask:

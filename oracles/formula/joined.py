@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,23 +26,28 @@ Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 
 @dataclass(eq=False)
 class _Group:
-    """Problems that are enclosed together, under one contract."""
+    """Problems that are enclosed together, under contracts that differ in the orders of sums alone."""
 
-    contract: Contract
     structured: bool
     problems: list[FormulaProblem] = field(default_factory=list)
+    each: list[tuple[Contract, int]] = field(default_factory=list)
+    """The contract of each problem, and the number of its rows."""
     starts: list[int] = field(default_factory=list)
     rows: int = 0
     asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
     """The place of a problem, and what is asked about it; where the answer goes."""
+    _places: dict[tuple[int, Contract], int] = field(default_factory=dict)
 
-    def place(self, problem: FormulaProblem) -> int:
-        """The place of a problem, which may be asked about several times in a row."""
-        if not self.problems or self.problems[-1] is not problem:
+    def place(self, problem: FormulaProblem, contract: Contract) -> int:
+        """The place of a problem under a contract, which may be asked about several times."""
+        key = id(problem), contract
+        if key not in self._places:
+            self._places[key] = len(self.problems)
             self.problems.append(problem)
+            self.each.append((problem.settled(contract), problem.rows))
             self.starts.append(self.rows)
             self.rows += problem.rows
-        return len(self.problems) - 1
+        return self._places[key]
 
 
 def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
@@ -63,15 +69,20 @@ def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
         if alike is None:
             continue
         for place, query in enumerate(queries):
-            key = alike, structured, query[0]
+            key = alike, structured, _apart_from_sums(query[0]) if problem.joins_orders(query[0]) else query[0]
             group = groups.get(key)
             if group is not None and group.rows * problem.length > JOINED_ELEMENTS:
                 yield groups.pop(key)
                 group = None
             if group is None:
-                group = groups[key] = _Group(problem.settled(query[0]), structured)
-            group.asks.append((group.place(problem), query, at, place))
+                group = groups[key] = _Group(structured)
+            group.asks.append((group.place(problem, query[0]), query, at, place))
     yield from groups.values()
+
+
+@lru_cache(maxsize=4096)
+def _apart_from_sums(contract: Contract) -> Contract:
+    return replace(contract, sums={})
 
 
 def _decide(group: _Group, found: list[list[Answer]]) -> None:
@@ -82,7 +93,7 @@ def _decide(group: _Group, found: list[list[Answer]]) -> None:
         else array
         for name, array in first.tensors.items()
     }
-    conformance = first.conformance(group.contract, group.structured, tensors)
+    conformance = first.conformance(group.each[0][0], group.structured, tensors, each=group.each)
     spans = [(group.starts[at], group.problems[at].rows) for at, _, _, _ in group.asks]
     rows = np.concatenate([np.arange(start, start + count) for start, count in spans])
     ends = np.cumsum([count for _, count in spans])

@@ -47,6 +47,11 @@ class Reading:
     separate: bool
     """Whether no value depends on another row."""
 
+    @lazy
+    def joins_orders(self) -> bool:
+        """Whether an order matters by its longest chain alone, so that rows of other orders may stand beside."""
+        return all(node.kind not in ("welford_mean", "welford_squares", "online") for node in self.trace.nodes)
+
 
 @lru_cache(maxsize=1024)
 def reading(
@@ -117,6 +122,10 @@ class FormulaProblem:
         each = (tuple(sorted(algorithm.items())) for algorithm in contract.algorithms)
         return [reading(self.of_op, self._present, self._stacked, algorithm) for algorithm in each]
 
+    def joins_orders(self, contract: Contract) -> bool:
+        """Whether contracts that differ in the orders of sums alone may be read together."""
+        return all(each.joins_orders for each in self.read(contract))
+
     def settled(self, contract: Contract) -> Contract:
         """The contract for the dtype of the first input."""
         return contract.settled(NAMES[self.problem.main.dtype])
@@ -171,13 +180,21 @@ class FormulaProblem:
         return known if self._role(output) == "columns" else (*known, *facts_of(conformance.members[0], at[0]))
 
     def conformance(
-        self, contract: Contract, structured: bool, tensors: Mapping[str, NDArray[Any]], exact: Exact | None = None
+        self,
+        contract: Contract,
+        structured: bool,
+        tensors: Mapping[str, NDArray[Any]],
+        exact: Exact | None = None,
+        each: Sequence[tuple[Contract, int]] = (),
     ) -> Union:
-        """What outputs may be under a settled contract, for canonical tensors."""
+        """What outputs may be under a settled contract, for canonical tensors; under `each` see `Setting`."""
         outputs = self.problem.outputs
         dims = {name: self.of_op.operand(name).axes for name in outputs}
-        each = (Inputs(reading.trace, tensors, self.parameters) for reading in self.read(contract))
-        return Union([Conformance(inputs, contract, outputs, structured, dims, exact) for inputs in each])
+        ways = (Inputs(reading.trace, tensors, self.parameters) for reading in self.read(contract))
+        complete = all(operand.name in self.problem.inputs for operand in self.of_op.inputs)
+        return Union(
+            [Conformance(inputs, contract, outputs, structured, dims, complete, each, exact) for inputs in ways]
+        )
 
     def _role(self, name: str) -> str:
         return self.of_op.role(name)

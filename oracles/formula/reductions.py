@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from oracles.budget import sum_budget
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.arithmetic import Float64
@@ -56,12 +55,9 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     axis, n, dtype = here.inputs.axis(node.label), here.inputs.extents[node.label], here.dtype(node)
     sizes = _summed(terms.size, axis, n)
     reach = sizes if np.isfinite(sizes).all() else _summed(np.where(np.isinf(terms.centre), 0.0, terms.size), axis, n)
-    chain = here.order(node).chain(n)
     # Terms of fewer bits are whole numbers of a coarse unit, see `oracles.budget.row_budget`.
-    _, theta, statistical = sum_budget(dtype, chain, here.structured or terms.bits < dtype.precision)
-    allowed: F64 | float = theta
-    if statistical:
-        allowed = np.where(_are_alike(terms.centre, axis, dtype), sum_budget(dtype, chain, True)[1], theta)
+    theta, worst, statistical = here.sum_errors(node, here.structured or terms.bits < dtype.precision)
+    allowed = np.where(_are_alike(terms.centre, axis, dtype), worst, theta) if statistical else theta
     parts, rest = dict[Symbol, F64](), None if terms.rest is None else _summed(terms.rest, axis, n)
     for symbol, coefficient in terms.parts.items():
         if symbol.radius.shape[axis] == 1:

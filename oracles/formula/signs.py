@@ -1,7 +1,8 @@
 """The signs of values, zeros included, where every correct kernel has the same.
 
 IEEE arithmetic gives each zero a sign, but a sum's depends on how it is formed: x + 0.0 is +0 for x = -0.0, and a
-kernel that knows the 0.0 and does not add it has -0. Products, quotients and odd functions leave no choice.
+kernel that knows the 0.0 and does not add it has -0. Products, quotients and odd functions leave no choice; but a
+kernel may add a zero in the place of an operand that is absent, and then only what rounds to zero has a sign for sure.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ _CERTAIN = 1.0 + 2.0**-20
 many more bits."""
 
 
-def signs(budget: Budget) -> Mapping[Node, Flags]:
-    """Of each node 1 or -1 where all kernels have that sign, zeros included, and 0 where they need not."""
+def signs(budget: Budget, complete: bool) -> Mapping[Node, Flags]:
+    """Of each node 1 or -1 where all kernels have that sign, zeros included, and 0 where they need not; `complete` says
+    that no operand is absent."""
     found: dict[Node, Flags] = {}
     with np.errstate(all="ignore"):
         for node in budget.inputs.trace.nodes:
@@ -31,9 +33,9 @@ def signs(budget: Budget) -> Mapping[Node, Flags]:
             if node.args:
                 by_value = np.where(np.abs(form.centre) > form.spread * _CERTAIN, np.sign(form.centre), 0)
                 of_zero = _of_zero(budget, node, [found[arg] for arg in node.args])
-                known = np.where(by_value != 0, by_value, of_zero)
+                known = np.where(by_value != 0, by_value, of_zero) if complete else by_value
             else:
-                known = np.where(np.signbit(form.centre), -1, 1)
+                known = np.where(np.signbit(form.centre), -1, 1) if complete else np.sign(form.centre)
             found[node] = np.where(np.isnan(form.centre), 0, known).astype(np.int8)
     return found
 

@@ -58,7 +58,7 @@ def terms_of(conformance: Conformance, output: str, index: Sequence[int]) -> tup
     groups = _groups(whole.inputs.trace, output)
 
     def share(nodes: frozenset[Node]) -> float:
-        alone = Alone(whole.inputs, whole.contract, whole.structured, whole, nodes)
+        alone = Alone(whole.inputs, whole.contract, whole.structured, whole=whole, rounding=nodes)
         with np.errstate(all="ignore"):
             kept = alone.output(output, conformance.outputs[output])
         return float(conformance.shaped(output, kept.spread)[tuple(index)])

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oracles.formula.contract import Contract
+from oracles.summation import Lanes
 from oracles.tests.common.adversary import RECIPES
+from oracles.tests.common.judged import TOYS, known
 from oracles.tests.common.problems import CONTRACTS, backward, forward
 from oracles.tests.common.tiers import (
     BACKWARD,
     FORWARD,
     disagreements,
+    formula_tiers_agree,
     tiers_agree,
     tiers_agree_on_weights_that_are_not_finite,
 )
@@ -43,3 +47,18 @@ def test_tiers_agree_under_every_contract(op: str, recipe: str, dtype: str) -> N
 @pytest.mark.parametrize("recipe", ["normal", "few zeros", "one inf", "sum at overflow", "subnormal"])
 def test_tiers_agree_where_the_weight_is_not_finite(recipe: str, name: str) -> None:
     tiers_agree_on_weights_that_are_not_finite(recipe, name, 6)
+
+
+FORMULA_CONTRACTS = (
+    Contract(), Contract(sums={"n": Lanes(4, 2, "scalar")}, mean="reciprocal"), Contract("input"), Contract("f64"),
+    Contract(denormals="flush", fused=False), Contract(nonfinite="unspecified", saturate=True, zeros="any"),
+    Contract("f32", dtypes={"rstd": "bf16", "e": "f16", "shifted": "f16"}), Contract("bf16", denormals="flush results"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_tiers_of_formulas_agree_on_many_elements(seed: int) -> None:
+    with known(*TOYS):
+        compared, unsure = formula_tiers_agree(TOYS, FORMULA_CONTRACTS, 9, seed)
+    assert compared > 100_000
+    assert unsure < compared / 20

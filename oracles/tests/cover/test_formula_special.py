@@ -1,0 +1,103 @@
+"""What a formula says of signs of zero, of casts that saturate and of values that are not finite; both tiers alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from oracles.enclosure import compare
+from oracles.formula.contract import Contract
+from oracles.formula.trace import Node, Outputs, total
+from oracles.op import Op, Operand
+from oracles.precise import conforms
+from oracles.problem import Problem
+from oracles.tests.common.judged import X, known
+from oracles.truth import Truth
+
+WEIGHT = Operand("weight", "n", optional=True)
+
+
+def toy_product(x: Node, weight: Node | None = None) -> Outputs:
+    """y = x * weight."""
+    return {"y": x if weight is None else x * weight}
+
+
+def toy_sum(x: Node, weight: Node) -> Outputs:
+    """y = x + weight."""
+    return {"y": x + weight}
+
+
+def toy_scaled(x: Node, weight: Node) -> Outputs:
+    """y = x / sum(x) * weight."""
+    return {"y": x / total(x, "n") * weight}
+
+
+OPS = [
+    Op(formula, inputs=(X, Operand("weight", "n", optional=formula is toy_product)), outputs=(Operand("y", "... n"),))
+    for formula in (toy_product, toy_sum, toy_scaled)
+]
+
+
+@pytest.fixture(autouse=True)
+def _toys() -> Iterator[None]:
+    with known(*OPS):
+        yield
+
+
+def _said(of: Problem, contract: Contract, got: list[float]) -> list[bool]:
+    """What is said of each element, by both tiers."""
+    truth, values = Truth(of), np.array([got])
+    comparison = compare(truth.enclosures(contract, False)["y"], values)
+    found = []
+    for column, value in enumerate(got):
+        bounds = truth.bounds(contract, "y", (0, column), False)
+        assert bounds is not None
+        found.append(conforms(bounds, value))
+        assert comparison.unsure[0, column] or comparison.failing[0, column] is not found[-1]
+        assert bool(comparison.failing[0, column]) is not found[-1] or comparison.unsure[0, column]
+    return found
+
+
+def _problem(op: str, x: list[float], weight: list[float] | None, out: str = "f32") -> Problem:
+    inputs = {"x": np.array([x], np.float32)}
+    if weight is not None:
+        inputs["weight"] = np.array(weight, np.float32)
+    return Problem(op, {}, inputs, {"y": out})
+
+
+def test_the_sign_of_a_zero_is_required_where_all_kernels_have_it() -> None:
+    product = _problem("toy_product", [0.0, -0.0, -2.0, 1e-40], [-0.0, -1.0, 0.0, -1e-30])
+    assert _said(product, Contract(), [-0.0, 0.0, -0.0, -0.0]) == [True] * 4
+    assert _said(product, Contract(), [0.0, -0.0, 0.0, 0.0]) == [False] * 4
+    assert _said(product, Contract(zeros="any"), [0.0, -0.0, 0.0, 0.0]) == [True] * 4
+
+
+def test_the_sign_of_a_zero_is_free_where_kernels_may_differ() -> None:
+    either = _problem("toy_sum", [0.0, -0.0, 1.0, -0.0], [-0.0, 0.0, -1.0, -0.0])
+    assert _said(either, Contract(), [0.0, 0.0, 0.0, -0.0]) == [True] * 4
+    assert _said(either, Contract(), [-0.0, -0.0, -0.0, 0.0]) == [True, True, True, False]
+    absent = _problem("toy_product", [0.0, -0.0], None)
+    assert _said(absent, Contract(), [-0.0, 0.0]) == [True] * 2, "a kernel may add a zero instead"
+
+
+@pytest.mark.parametrize("out", ["f16", "e5m2", "e4m3"])
+def test_a_cast_that_saturates_leaves_the_largest_number(out: str) -> None:
+    of = _problem("toy_product", [1e30, -1e30, 1.0, 1e-3], [1e3, 1e3, 1e6, 1.0], out)
+    top = {"f16": 65504.0, "e5m2": 57344.0, "e4m3": 448.0}[out]
+    assert _said(of, Contract(saturate=True), [top, -top, top, 2.0**-9]) == [True, True, True, out == "e4m3"]
+    assert _said(of, Contract(saturate=True), [np.nan] * 4) == [False] * 4
+    assert _said(of, Contract(), [top, -top, top, np.nan]) == [False] * 4
+    lost = np.nan if out == "e4m3" else np.inf
+    assert _said(of, Contract(), [lost, lost, lost, 0.5]) == [True, out == "e4m3", True, False]
+
+
+def test_what_is_not_finite_is_judged_unless_it_is_unspecified() -> None:
+    of = _problem("toy_scaled", [1.0, np.inf, -1.0, 0.0], [1.0, 1.0, np.nan, 2.0])
+    assert _said(of, Contract(), [0.0, np.nan, np.nan, 0.0]) == [True] * 4
+    assert _said(of, Contract(), [1.0, 1.0, 1.0, 1.0]) == [False] * 4
+    fast = Contract(nonfinite="unspecified")
+    assert _said(of, fast, [7.0, 7.0, 7.0, 7.0]) == [True] * 4
+    plain = _problem("toy_scaled", [1.0, 2.0, 1.0, 0.0], [1.0, 1.0, 1.0, 2.0])
+    assert _said(plain, fast, [7.0, 0.5, np.nan, np.inf]) == [False, True, False, False]
