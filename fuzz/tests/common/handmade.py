@@ -49,7 +49,7 @@ def a_case(
     outputs: dict[str, Output] = {}
 
     def place(operand: Operand) -> tuple[str, Layout]:
-        of = (mixed or {}).get(operand.name, "f32" if operand.name == "rstd" else dtype)
+        of = (mixed or {}).get(operand.name, "f32" if operand.dtype == "f32" else dtype)
         return of, (layouts or {}).get(operand.name, layout)(op.shape(operand.name, grid, axis))
 
     for operand in op.inputs:
