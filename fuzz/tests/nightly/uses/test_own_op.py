@@ -25,7 +25,7 @@ def test_a_python_kernel_of_it_has_a_script_of_its_own(tmp_path: Path, cli_here:
     done = cli_here("run", *ARGUMENTS, "--max-cases", "200")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAIL_NUMERIC  bent-numpy  numpy-bent-numpy@cpu" in done.stdout
-    assert "fails when    gate = there" in done.stdout
+    assert "fails when    gate = there" in done.stdout, done.stdout
     found = next(path for path in (tmp_path / "findings").glob("*.json") if "numeric" in path.name)
     cli_here("repro", str(found), "--pack", ".", "--target", "numpy*", "--script", "shown.py")
     shown = subprocess.run([sys.executable, "shown.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
