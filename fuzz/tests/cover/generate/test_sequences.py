@@ -32,7 +32,7 @@ def _varied(first: Case, other: Case) -> str:
     x, its = first.inputs["x"], other.inputs["x"]
     things = {
         "eps value": first.params["eps"] != other.params["eps"],
-        "offset value": first.params.get("offset") != other.params.get("offset"),
+        "weight_offset value": first.params.get("weight_offset") != other.params.get("weight_offset"),
         "n": x.layout.shape != its.layout.shape,
         "dtype": any(first.tensors[name].dtype != other.tensors[name].dtype for name in first.tensors),
     }
