@@ -65,4 +65,4 @@ def a_case(
         of, where = place(operand)
         source = (alias or {}).get(operand.name)
         outputs[operand.name] = Output(of, inputs[source].layout if source else where, source)
-    return Case(op_name, {"eps": eps, "axis": axis, "offset": offset}, inputs, outputs)
+    return Case(op_name, {"eps": eps, "axis": axis, "weight_offset": offset}, inputs, outputs)
