@@ -17,6 +17,7 @@ from oracles.formula.trace import (
     extent,
     greatest,
     log,
+    online_total,
     point,
     position,
     rsqrt,
@@ -26,10 +27,13 @@ from oracles.formula.trace import (
     take,
     tanh,
     total,
+    welford_mean,
+    welford_squares,
     where,
 )
 
 __all__ = [
-    "FormulaError", "Node", "Outputs", "avg", "cos", "dot", "erf", "exp", "extent", "greatest", "log", "point",
-    "position", "rsqrt", "sigmoid", "sin", "sqrt", "take", "tanh", "total", "where",
+    "FormulaError", "Node", "Outputs", "avg", "cos", "dot", "erf", "exp", "extent", "greatest", "log",
+    "online_total", "point", "position", "rsqrt", "sigmoid", "sin", "sqrt", "take", "tanh", "total", "welford_mean",
+    "welford_squares", "where",
 ]  # fmt: skip

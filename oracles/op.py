@@ -75,6 +75,8 @@ class Parameter:
     """The smallest value that makes sense."""
     only_with: str = ""
     """An operand without which it means nothing."""
+    formerly: str = ""
+    """Its name in older kernels and case files. They are read for ever, and cases keep the digests that they had."""
     power: int = 0
     """Where the inputs are scaled by s as the op says, this is scaled by s to that power."""
 
@@ -122,6 +124,7 @@ class Op:
     def __post_init__(self) -> None:
         """Raise OpError for what cannot be an op."""
         names = [*(operand.name for operand in self.operands), *(each.name for each in self.parameters)]
+        names += self.former.values()
         for name in (self.name, *names):
             if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", name):
                 raise OpError(f"{self.name}: {name!r} may hold small letters, digits and '_' only, 31 of them")
@@ -196,6 +199,15 @@ class Op:
     def neutral(self) -> Mapping[str, float]:
         """What a parameter is in a case that does not have it, of those that a case may do without."""
         return {each.name: each.neutral for each in self.parameters if each.neutral is not None}
+
+    @lazy
+    def former(self) -> Mapping[str, str]:
+        """The former names of the parameters that have one."""
+        return {each.name: each.formerly for each in self.parameters if each.formerly}
+
+    def present(self, name: str) -> str:
+        """The name today of what a file may call by a former one."""
+        return next((now for now, former in self.former.items() if former == name), name)
 
     @lazy
     def params(self) -> tuple[str, ...]:

@@ -105,9 +105,9 @@ class Weight:
             raise ProblemError(f"inputs.weight: shape {array.shape}, expected {(length,)} or {(beside, length)}")
         if array.ndim == 2:  # without columns there are no rows either, as of every operand
             array = array[np.arange(math.prod(others) if length else 0) % max(len(array), 1)]
-        offset = float(problem.params.get("offset", 0.0))
+        offset = float(problem.params.get("weight_offset", 0.0))
         if not math.isfinite(offset):
-            raise ProblemError(f"params.offset: must be finite, not {offset}")
+            raise ProblemError(f"params.weight_offset: must be finite, not {offset}")
         return Weight(array.astype(np.float64), problem.form_of("weight"), offset)
 
     def formed_in(self, numerics: Numerics) -> Format:

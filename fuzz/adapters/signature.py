@@ -85,7 +85,8 @@ def completed(
     needs = [name for name in optional if known.get(name) is False or name in returns]
     needs = [*declared.needs, *(name for name in needs if name not in declared.needs)]
     takes = tuple(name for name in optional if known.get(name) and name not in needs)
-    params = tuple(name for name in op.neutral if name in signature.parameters and name not in given)
+    names = {name: {name, op.former.get(name, name)} for name in op.neutral}
+    params = tuple(name for name, either in names.items() if {*signature.parameters} & either and not {*given} & either)
     return replace(
         declared,
         needs=tuple(needs),

@@ -13,6 +13,7 @@ from typing import Final, Literal
 from fuzz.base.errors import UsageError
 from fuzz.base.text import printable
 from oracles.lazy import lazy
+from oracles.ops import OPS
 
 ITEMSIZE: Mapping[str, int] = {
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "e4m3fn": 1, "e5m2": 1, "int8": 1, "int32": 4, "int64": 8, "bool": 1,
@@ -280,10 +281,11 @@ class Case:
 
     @lazy
     def digest(self) -> str:
-        """SHA-256 over everything the kernel and the oracle see, in hex."""
+        """SHA-256 over everything the kernel and the oracle see, in hex. A parameter counts by its first name."""
+        former = OPS[self.op].former if self.op in OPS else {}
         head = {
             "op": self.op,
-            "params": {name: _exact(value) for name, value in self.params.items()},
+            "params": {former.get(name, name): _exact(value) for name, value in self.params.items()},
             "inputs": {
                 name: [t.dtype, _layout_key(t.layout), *([t.alias] if t.alias is not None else [])]
                 for name, t in self.inputs.items()

@@ -149,7 +149,7 @@ def _checked_case(top: Mapping[str, Any]) -> Case:
 def parsed_case(top: Mapping[str, Any]) -> Case:
     """The case of a JSON object, whatever digest that claims and whether or not it fits its op. Raises CaseError."""
     op = text(top, "op", "op")
-    params = {name: _parse_number(value, f"params.{name}") for name, value in named(top, "params").items()}
+    params = _parse_params(op, named(top, "params"))
     inputs, outputs = named(top, "inputs"), named(top, "outputs")
     named_dims = top.get("kernelfuzz case") == VERSION
     if named_dims:
@@ -169,6 +169,17 @@ def parsed_case(top: Mapping[str, Any]) -> Case:
     if named_dims:
         check_dims(case, inputs, outputs)
     return case
+
+
+def _parse_params(op: str, records: Mapping[str, Any]) -> dict[str, float | int]:
+    """By the names that they have today: older files have former ones."""
+    found: dict[str, float | int] = {}
+    for name, value in records.items():
+        now = OPS[op].present(name) if op in OPS else name
+        if now in found:
+            raise CaseError(f"params.{name}: there is a former name of it too, or the one of today")
+        found[now] = _parse_number(value, f"params.{name}")
+    return found
 
 
 def _origin(origin: Origin) -> dict[str, Any]:

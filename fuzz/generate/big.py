@@ -88,7 +88,7 @@ def series(op: str) -> Iterator[Due]:
     """All big cases of an op: with no optional tensor and with all."""
     numbers = count(1)
     for place, big in enumerate(big for big in SERIES if big.fits(OPS[op])):
-        for optional in (False, True) if big.n < 2**20 else (False,):
+        for optional in (False, True) if OPS[op].optional and big.n < 2**20 else (False,):
             yield Due(next(numbers), big, optional, place)
 
 

@@ -85,7 +85,7 @@ def _one_finite(spec: RowSpec, stream: Stream) -> Reals:
 
 @recipe("a common offset of 1e2 to 1e7 of either sign, and a spread of 1", structured=True, registry=LOGITS)
 def _offset(spec: RowSpec, stream: Stream) -> Reals:
-    return _rows(normal(spec, stream), spec) + _chosen(spec, stream, "common", (1e2, 1e4, -1e4, 1e6, -1e6, 1e7))
+    return _rows(normal(spec, stream), spec) + _chosen(spec, stream, "offset", (1e2, 1e4, -1e4, 1e6, -1e6, 1e7))
 
 
 @recipe("all logits low: about -1.2e4, -6e4, -1e9, or the lowest numbers", structured=True, registry=LOGITS)

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -34,16 +35,22 @@ static inline vector v_min(vector a, vector b) { return _mm256_min_ps(a, b); }
 static inline vector v_multiply_add(vector a, vector b, vector c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vector v_round(vector a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
-/* Lanes beyond `left` hold `beyond`. */
+/* Lanes beyond `left` hold `beyond`. By way of a buffer: QEMU reads lanes that a masked load leaves out. */
 static inline vector v_load(const float *x, size_t left, float beyond) {
     if (left >= 8) return _mm256_loadu_ps(x);
-    const __m256i first = v_first(left);
-    return _mm256_blendv_ps(v_all(beyond), _mm256_maskload_ps(x, first), _mm256_castsi256_ps(first));
+    float lanes[8] = {beyond, beyond, beyond, beyond, beyond, beyond, beyond, beyond};
+    memcpy(lanes, x, left * sizeof *x);
+    return _mm256_loadu_ps(lanes);
 }
 
 static inline void v_store(float *y, size_t left, vector a) {
-    if (left >= 8) _mm256_storeu_ps(y, a);
-    else _mm256_maskstore_ps(y, v_first(left), a);
+    float lanes[8];
+    if (left >= 8) {
+        _mm256_storeu_ps(y, a);
+    } else {
+        _mm256_storeu_ps(lanes, a);
+        memcpy(y, lanes, left * sizeof *y);
+    }
 }
 
 /* Lanes beyond `left` become 0. */
@@ -106,7 +113,6 @@ static inline float v_greatest(vector a) { return svmaxv_f32(svptrue_b32(), a); 
 
 #elif defined(__ARM_NEON)
 #include <arm_neon.h>
-#include <string.h>
 
 typedef float32x4_t vector;
 

@@ -48,7 +48,7 @@ KERNELS: tuple[CKernel, ...] = (
         "layer-norm-generic", "layer_norm", _C / "generic.c", "any", Contract(), _ELEMENTS, _FLAGS,
         laws=_LAWS, summary="three passes, one element at a time; any axis and strides",
     ),
-    _by_vectors("avx2", Lanes(8, 1, "predicated"), "three passes by vectors of 8, the tail masked"),
+    _by_vectors("avx2", Lanes(8, 1, "predicated"), "three passes by vectors of 8, the tail through a buffer"),
     _by_vectors("neon", Lanes(4, 1, "predicated"), "three passes by vectors of 4, the tail through a buffer"),
     _by_vectors("sve", VectorLanes(1, "predicated"), "three passes by vectors of any length, the tail predicated"),
     CKernel(

@@ -22,7 +22,7 @@ _FLOATS = ("f32", "f16", "bf16")
 _WEIGHT = ("weight", ("x", "f32"))
 _FORWARD = Capabilities(
     dtypes=_FLOATS, axis="any", strides="any", aliases=(("y", "x"),), takes=("weight", "rstd"),
-    mixed=(_WEIGHT, ("y", ("x", "f32"))), params=("offset",), overlap=(("y", "x"),), stacked=("weight",),
+    mixed=(_WEIGHT, ("y", ("x", "f32"))), params=("weight_offset",), overlap=(("y", "x"),), stacked=("weight",),
     outside="rejects",
 )  # fmt: skip
 _SUMS = (("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual"))
@@ -30,12 +30,12 @@ _ADD = Capabilities(
     dtypes=_FLOATS, axis="any", strides="any",
     aliases=_SUMS, overlap=_SUMS,
     takes=("weight", "sum", "rstd"), mixed=(_WEIGHT, ("residual", ("x", "f32")), ("sum", ("x", "f32"))),
-    params=("offset",), stacked=("weight",),
+    params=("weight_offset",), stacked=("weight",),
 )  # fmt: skip
 _DX = (("dx", "dy"), ("dx", "x"))
 _BACKWARD = Capabilities(
     dtypes=_FLOATS, axis="any", strides="any", aliases=_DX, overlap=_DX,
-    takes=("weight", "rstd", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), params=("offset",),
+    takes=("weight", "rstd", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), params=("weight_offset",),
     outside="rejects",
 )  # fmt: skip
 _DSUMS = (("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy"))

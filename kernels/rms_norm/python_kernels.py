@@ -31,7 +31,7 @@ _LONGEST_F16 = 32768
 """The longest row where f16 has to hold the length too."""
 _FORWARD = Capabilities(
     dtypes=("f32", "f16", "bf16"), strides="pitched", aliases=(("y", "x"),), takes=("weight", "rstd"),
-    mixed=(_WEIGHT, ("y", ("x", "f32"))), params=("offset",), max_n=_LONGEST,
+    mixed=(_WEIGHT, ("y", ("x", "f32"))), params=("weight_offset",), max_n=_LONGEST,
 )  # fmt: skip
 _ADD = replace(
     _FORWARD, takes=("weight", "sum", "rstd"), mixed=(_WEIGHT,), max_n=_KEPT,

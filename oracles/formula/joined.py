@@ -18,11 +18,8 @@ from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, Worst, compare, worst_of
 from oracles.formula.contract import Contract
 from oracles.formula.problem import FormulaProblem
-from oracles.formula.trace import Kind
 from oracles.summation import NumericsError
 
-_OF_ONE_ORDER: tuple[Kind, ...] = ("welford_mean", "welford_squares", "online")
-"""Of these the errors are known for one order at a time."""
 Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 """A problem, whether it is structured, and what is asked about it."""
 
@@ -72,7 +69,7 @@ def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
         if alike is None:
             continue
         for place, query in enumerate(queries):
-            key = alike, structured, _kept_apart(problem, query[0])
+            key = alike, structured, _apart_from_sums(query[0]) if problem.joins_orders(query[0]) else query[0]
             group = groups.get(key)
             if group is not None and group.rows * problem.length > JOINED_ELEMENTS:
                 yield groups.pop(key)
@@ -81,12 +78,6 @@ def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
                 group = groups[key] = _Group(structured)
             group.asks.append((group.place(problem, query[0]), query, at, place))
     yield from groups.values()
-
-
-def _kept_apart(problem: FormulaProblem, contract: Contract) -> Contract:
-    """Equal for contracts under which problems may be joined."""
-    nodes = (node for reading in problem.read(contract) for node in reading.trace.nodes)
-    return contract if any(node.kind in _OF_ONE_ORDER for node in nodes) else _apart_from_sums(contract)
 
 
 @lru_cache(maxsize=4096)

@@ -47,6 +47,11 @@ class Reading:
     separate: bool
     """Whether no value depends on another row."""
 
+    @lazy
+    def joins_orders(self) -> bool:
+        """Whether an order matters by its longest chain alone, so that rows of other orders may stand beside."""
+        return all(node.kind not in ("welford_mean", "welford_squares", "online") for node in self.trace.nodes)
+
 
 @lru_cache(maxsize=1024)
 def reading(
@@ -116,6 +121,10 @@ class FormulaProblem:
         """The formula by each of the algorithms that a contract allows."""
         each = (tuple(sorted(algorithm.items())) for algorithm in contract.algorithms)
         return [reading(self.of_op, self._present, self._stacked, algorithm) for algorithm in each]
+
+    def joins_orders(self, contract: Contract) -> bool:
+        """Whether contracts that differ in the orders of sums alone may be read together."""
+        return all(each.joins_orders for each in self.read(contract))
 
     def settled(self, contract: Contract) -> Contract:
         """The contract for the dtype of the first input."""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from oracles.formula.trace import Node, Outputs, avg, rsqrt
 from oracles.op import Flip, Op, Operand
-from oracles.ops.rms_norm import EPS, OFFSET, RSTD, WEIGHTS, X, scaled
+from oracles.ops.rms_norm import EPS, RSTD, WEIGHT_OFFSET, WEIGHTS, X, scaled
 
 
 def fused_add_rms_norm(
-    x: Node, residual: Node, weight: Node | None = None, *, eps: Node, offset: Node | float = 0.0
+    x: Node, residual: Node, weight: Node | None = None, *, eps: Node, weight_offset: Node | float = 0.0
 ) -> Outputs:
-    """sum = x + residual, y = sum rstd (offset + weight), rstd = 1/sqrt(mean(sum^2) + eps)."""
+    """sum = x + residual, y = sum rstd (weight_offset + weight), rstd = 1/sqrt(mean(sum^2) + eps)."""
     added = x + residual
     rstd = rsqrt(avg(added * added, "n") + eps)
-    return {"y": scaled(added * rstd, weight, offset), "sum": added, "rstd": rstd}
+    return {"y": scaled(added * rstd, weight, weight_offset), "sum": added, "rstd": rstd}
 
 
 OP = Op(
     fused_add_rms_norm,
     inputs=(X, Operand("residual", "... n", values="addend"), WEIGHTS),
     outputs=(Operand("y", "... n"), Operand("sum", "... n", optional=True), RSTD),
-    parameters=(EPS, OFFSET),
+    parameters=(EPS, WEIGHT_OFFSET),
     aliases=(("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual")),
     flips=(Flip(("x", "residual"), ("y", "sum"), zeros=True),),
     scaling={"x": 1, "residual": 1, "sum": 1, "rstd": -1},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oracles.formula.trace import Node, Outputs, avg, rsqrt
 from oracles.op import Flip, Op, Operand
-from oracles.ops.rms_norm import EPS, OFFSET, X
+from oracles.ops.rms_norm import EPS, WEIGHT_OFFSET, X
 from oracles.ops.rms_norm_backward import ALONG, DW, DX, DY_ALONG, GIVEN_RSTD, WEIGHT, rms_norm_backward, rstd3
 
 
@@ -16,12 +16,12 @@ def fused_add_rms_norm_backward(
     rstd: Node | None = None,
     *,
     eps: Node,
-    offset: Node | float = 0.0,
+    weight_offset: Node | float = 0.0,
 ) -> Outputs:
     """Gradients by x, the sum that was normalised: those of `rms_norm` plus dsum, its own; dresidual is dx."""
     if rstd is None:
         rstd = rsqrt(avg(x * x, "n") + eps)
-    found = rms_norm_backward(x, dy, weight, rstd, eps=eps, offset=offset)
+    found = rms_norm_backward(x, dy, weight, rstd, eps=eps, weight_offset=weight_offset)
     dsummed = found["dx"] if dsum is None else found["dx"] + dsum
     return {"dx": dsummed, "dresidual": dsummed, "dw": found["dw"]}
 
@@ -30,7 +30,7 @@ OP = Op(
     fused_add_rms_norm_backward,
     inputs=(X, DY_ALONG, Operand("dsum", "... n", optional=True, values="gradient along"), WEIGHT, GIVEN_RSTD),
     outputs=(DX, Operand("dresidual", "... n", optional=True), DW),
-    parameters=(EPS, OFFSET),
+    parameters=(EPS, WEIGHT_OFFSET),
     aliases=(("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy")),
     flips=(
         Flip(("x",), ("dw",), zeros=True),

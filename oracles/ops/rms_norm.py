@@ -8,16 +8,16 @@ from oracles.op import Flip, Op, Operand, Parameter
 EPS = Parameter(
     "eps", (1e-5, 0.0, 1.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 10.0, 100.0), least=0.0, power=2
 )
-OFFSET = Parameter("offset", (0.0, 1.0, 0.5, -1.0), neutral=0.0, only_with="weight")
+WEIGHT_OFFSET = Parameter("weight_offset", (0.0, 1.0, 0.5, -1.0), neutral=0.0, only_with="weight", formerly="offset")
 X = Operand("x", "... n")
 WEIGHTS = Operand("weight", "n", optional=True, values="factor", stackable=True)
 RSTD = Operand("rstd", "...", optional=True, dtype="f32")
 
 
-def rms_norm(x: Node, weight: Node | None = None, *, eps: Node, offset: Node | float = 0.0) -> Outputs:
-    """y = x rstd (offset + weight), rstd = 1/sqrt(mean(x^2) + eps). Without a weight y = x rstd."""
+def rms_norm(x: Node, weight: Node | None = None, *, eps: Node, weight_offset: Node | float = 0.0) -> Outputs:
+    """y = x rstd (weight_offset + weight), rstd = 1/sqrt(mean(x^2) + eps). Without a weight y = x rstd."""
     rstd = rsqrt(avg(x * x, "n") + eps)
-    return {"y": scaled(x * rstd, weight, offset), "rstd": rstd}
+    return {"y": scaled(x * rstd, weight, weight_offset), "rstd": rstd}
 
 
 def scaled(value: Node, weight: Node | None, offset: Node | float) -> Node:
@@ -29,7 +29,7 @@ OP = Op(
     rms_norm,
     inputs=(X, WEIGHTS),
     outputs=(Operand("y", "... n"), RSTD),
-    parameters=(EPS, OFFSET),
+    parameters=(EPS, WEIGHT_OFFSET),
     aliases=(("y", "x"),),
     flips=(Flip(("x",), ("y",)),),
     scaling={"x": 1, "rstd": -1},

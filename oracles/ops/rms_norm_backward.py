@@ -7,7 +7,7 @@ from typing import Any
 
 from oracles.formula.trace import Node, Outputs, avg, rsqrt, total
 from oracles.op import Flip, Op, Operand
-from oracles.ops.rms_norm import EPS, OFFSET, RSTD, WEIGHTS, X, scaled
+from oracles.ops.rms_norm import EPS, RSTD, WEIGHT_OFFSET, WEIGHTS, X, scaled
 
 DY = Operand("dy", "... n", values="gradient")
 DY_ALONG = replace(DY, values="gradient along")
@@ -18,15 +18,21 @@ DW = Operand("dw", "n", optional=True, only_with="weight", dtype="weight")
 
 
 def rms_norm_backward(
-    x: Node, dy: Node, weight: Node | None = None, rstd: Node | None = None, *, eps: Node, offset: Node | float = 0.0
+    x: Node,
+    dy: Node,
+    weight: Node | None = None,
+    rstd: Node | None = None,
+    *,
+    eps: Node,
+    weight_offset: Node | float = 0.0,
 ) -> Outputs:
-    """With h = x rstd and m = dy (offset + weight): dx = rstd (m - h mean(h m)), dw = sum of dy h over the rows.
+    """With h = x rstd and m = dy (weight_offset + weight): dx = rstd (m - h mean(h m)), dw = sum of dy h over the rows.
 
     rstd is taken as it is given, or formed from x and eps.
     """
     if rstd is None:
         rstd = rsqrt(avg(x * x, "n") + eps)
-    h, m = x * rstd, scaled(dy, weight, offset)
+    h, m = x * rstd, scaled(dy, weight, weight_offset)
     dx = rstd * (m - h * avg(h * m, "n"))
     return {"dx": dx, "dw": total(dy * h, "...")}
 
@@ -43,7 +49,7 @@ def along(rows: Any, scene: Any, stream: Any) -> Any:
 
     size = np.ldexp(1.0, stream.child("size").integers(scene.rows, -4, 4))[:, None]
     with np.errstate(all="ignore"):
-        offset = scene.parameters.get(OFFSET.name, 0.0)
+        offset = scene.parameters.get(WEIGHT_OFFSET.name, 0.0)
         weight = offset + scene.values["weight"] if "weight" in scene.values else np.ones(1)
         found = rows * scene.local("rstd")[:, None] * size / np.where(np.isfinite(weight) & (weight != 0), weight, 1.0)
     return np.where(np.isfinite(found), found, 1.0)
@@ -55,7 +61,7 @@ OP = Op(
     rms_norm_backward,
     inputs=(X, DY_ALONG, WEIGHT, GIVEN_RSTD),
     outputs=(DX, DW),
-    parameters=(EPS, OFFSET),
+    parameters=(EPS, WEIGHT_OFFSET),
     aliases=(("dx", "dy"), ("dx", "x")),
     flips=(Flip(("x",), ("dw",), zeros=True), Flip(("dy",), ("dx", "dw"), zeros=True)),
     scaling={"x": 1, "rstd": -1, "dx": -1},

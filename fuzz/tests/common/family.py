@@ -55,7 +55,7 @@ def _rstd(case: Case, x: F32) -> F32:
 
 def _weighted(case: Case, values: F32) -> F32:
     weight = _read(case, "weight")
-    return values if weight is None else values * (np.float32(case.params.get("offset", 0.0)) + weight)
+    return values if weight is None else values * (np.float32(case.params.get("weight_offset", 0.0)) + weight)
 
 
 def _forward(case: Case) -> dict[str, F32]:

@@ -49,7 +49,7 @@ def a_case(
     outputs: dict[str, Output] = {}
 
     def place(operand: Operand) -> tuple[str, Layout]:
-        of = (mixed or {}).get(operand.name, "f32" if operand.name == "rstd" else dtype)
+        of = (mixed or {}).get(operand.name, "f32" if operand.dtype == "f32" else dtype)
         return of, (layouts or {}).get(operand.name, layout)(op.shape(operand.name, grid, axis))
 
     for operand in op.inputs:
@@ -65,4 +65,4 @@ def a_case(
         of, where = place(operand)
         source = (alias or {}).get(operand.name)
         outputs[operand.name] = Output(of, inputs[source].layout if source else where, source)
-    return Case(op_name, {"eps": eps, "axis": axis, "offset": offset}, inputs, outputs)
+    return Case(op_name, {"eps": eps, "axis": axis, "weight_offset": offset}, inputs, outputs)

@@ -28,7 +28,7 @@ from fuzz.transport import records
 from fuzz.transport.frames import decode_responses, outcome_of
 from fuzz.transport.python.arrays import arrays_of
 from fuzz.transport.python.attempt import Answer, Runs, respond
-from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, is_rejection
+from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, by_names_of, is_rejection
 from fuzz.transport.python.memory import DeviceMemory, FreshMemory
 from fuzz.uses.check.results import CheckError, told
 from oracles import numerics as forms
@@ -59,6 +59,8 @@ class Function:
     names: frozenset[str]
     neutral: Mapping[str, float]
     """What the op's parameters are in a case that does not have them."""
+    former: Mapping[str, str]
+    """Their former names, by which it may have them too."""
     returns: tuple[str, ...]
     folder: str
     """The folder of its file, which with those beside it is its own."""
@@ -69,7 +71,8 @@ class Function:
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
         """What it returns, outputs by name, or what it raised, as `Raised`."""
-        given = {name: value for name, value in {**self.neutral, **params}.items() if self.takes(name)}
+        named = by_names_of({**self.neutral, **params}, self.former, self.names)
+        given = {name: value for name, value in named.items() if self.takes(name)}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
@@ -127,7 +130,8 @@ def declared(
         devices=(device,),
         laws=laws,
     )
-    return kernel, Function(function, frozenset(names), of_op.neutral, returned, str(kernel.source.parent.resolve()))
+    folder = str(kernel.source.parent.resolve())
+    return kernel, Function(function, frozenset(names), of_op.neutral, of_op.former, returned, folder)
 
 
 class _HereKernel(PythonKernel):
@@ -152,9 +156,9 @@ def _signature(function: Callable[..., Any], op: Op) -> Signature:
     for parameter in parameters:
         given = parameter.default is parameter.empty
         given = given and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if given and (parameter.name not in known or parameter.name not in found.parameters):
+        if given and (parameter.name not in {*known, *op.former.values()} or parameter.name not in found.parameters):
             raise CheckError(f"parameter {parameter.name!r} is nothing that it can be called with: {advice}")
-    missing = [each for each in always if each not in found.parameters]
+    missing = [each for each in always if not {each, op.former.get(each, each)} & {*found.parameters}]
     if missing:
         raise CheckError(f"it has no parameter {missing[0]!r}: {advice}")
     return replace(found, takes_all=False)  # what it has no parameter for, it is not given

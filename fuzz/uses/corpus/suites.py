@@ -183,15 +183,17 @@ def _sweep(record: Mapping[str, Any]) -> Sweep:
     name = printable(str(record["name"]))
     if record["op"] not in OPS:
         raise SuiteError(f"sweep {name}: unknown op {told(record['op'])}; known: {', '.join(OPS)}")
-    names = [each.name for each in OPS[record["op"]].parameters]
+    op = OPS[record["op"]]
+    names = [each.name for each in op.parameters]
+    named: dict[str, Any] = {op.present(str(key)): value for key, value in record.items()}
     try:
-        known = {
-            **{key: value for key, value in record.items() if key not in names},
+        known: dict[str, Any] = {
+            **{key: value for key, value in named.items() if key not in names},
             "name": name,
-            "params": {each: record[each] for each in names if each in record},
-            "shapes": tuple(tuple(_extent(extent) for extent in shape) for shape in record["shapes"]),
-            **{key: tuple(record[key]) for key in ("dtypes", "optional") if key in record},
-            "tolerance": {key: Tolerance(**allowed) for key, allowed in record.get("tolerance", {}).items()},
+            "params": {each: named[each] for each in names if each in named},
+            "shapes": tuple(tuple(_extent(extent) for extent in shape) for shape in named["shapes"]),
+            **{key: tuple(named[key]) for key in ("dtypes", "optional") if key in named},
+            "tolerance": {key: Tolerance(**allowed) for key, allowed in named.get("tolerance", {}).items()},
         }
         sweep = Sweep(**known)
     except (TypeError, ValueError) as error:

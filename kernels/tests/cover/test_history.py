@@ -57,7 +57,7 @@ def _would_show_the_plan(first: Case, second: Case) -> bool:
     def key(case: Case) -> object:
         x, y = case.inputs["x"].layout, case.outputs["y"].layout
         there = ("weight" in case.inputs, "rstd" in case.outputs)
-        return x.shape, x.strides, y.strides, case.params["eps"], case.params.get("offset", 0.0), there
+        return x.shape, x.strides, y.strides, case.params["eps"], case.params.get("weight_offset", 0.0), there
 
     coarser = (first.outputs["y"].dtype, second.outputs["y"].dtype)
     return key(first) == key(second) and coarser in {(low, "f32") for low in ("f16", "bf16")}

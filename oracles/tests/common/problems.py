@@ -47,7 +47,7 @@ def forward(op: str, recipe: str, dtype: str, count: int, limit: int) -> Iterato
                 inputs["weight"] = np.stack([inputs["weight"], inputs["weight"][::-1]])
         if dtype != "f64" and number % 5 == 4:
             outputs["y"] = str(rng.choice(["e4m3", "e5m2", "f32", "bf16"]))
-        params = {"eps": float(np.float32(EPS[number % 4])), "offset": [0.0, 1.0][number // 3 % 2]}
+        params = {"eps": float(np.float32(EPS[number % 4])), "weight_offset": [0.0, 1.0][number // 3 % 2]}
         yield Problem(op, params, inputs, outputs, structured=recipe in ("constant", "spike") or number % 2 == 0)
 
 
@@ -73,4 +73,4 @@ def backward(op: str, recipe: str, dtype: str, count: int, limit: int) -> Iterat
             with np.errstate(all="ignore"):
                 rstd = 1 / np.sqrt(np.mean(np.square(x.astype(np.float64)), axis=1) + eps)
             inputs["rstd"] = store(rstd, "f64" if dtype == "f64" else "f32")
-        yield Problem(op, {"eps": eps, "offset": [0.0, 1.0][number // 3 % 2]}, inputs, outputs, number % 5 == 0)
+        yield Problem(op, {"eps": eps, "weight_offset": [0.0, 1.0][number // 3 % 2]}, inputs, outputs, number % 5 == 0)

@@ -55,12 +55,14 @@ def test_correct_kernels_pass(structure: Summation, dtype: str) -> None:
             x, weight = data(n, dtype, n)
             inputs = {"x": x, "weight": weight}
             y, _ = rms_norm(x, numerics, EPS, dtype, weight, 1.0)
-            problem = Problem("rms_norm", {"eps": EPS, "offset": 1.0}, inputs, {"y": dtype})
+            problem = Problem("rms_norm", {"eps": EPS, "weight_offset": 1.0}, inputs, {"y": dtype})
             assert result(problem, numerics, y=y) == {"pass"}, (numerics, n)
             dy, root = data(n, dtype, n + 1)[0], rstd(x, numerics.settled(dtype), EPS)
             given = {"x": x, "dy": dy, "weight": weight, "rstd": root}
             dx, dw = rms_norm_backward(x, dy, numerics, root, weight, 1.0)
-            problem = Problem("rms_norm_backward", {"eps": EPS, "offset": 1.0}, given, {"dx": dtype, "dw": "f32"})
+            problem = Problem(
+                "rms_norm_backward", {"eps": EPS, "weight_offset": 1.0}, given, {"dx": dtype, "dw": "f32"}
+            )
             assert result(problem, numerics, dx=dx, dw=dw.astype(np.float32)) == {"pass"}, (numerics, n)
 
 
@@ -90,7 +92,7 @@ def test_rstd_rounded_to_16_bit_is_rejected(dtype: str) -> None:
 def test_one_plus_weight_formed_in_bf16_is_a_contract() -> None:
     x, _ = data(64, "bf16")
     weight = store(np.random.default_rng(1).uniform(2, 16, 64), "bf16")
-    problem = Problem("rms_norm", {"eps": EPS, "offset": 1.0}, {"x": x, "weight": weight}, {"y": "bf16"})
+    problem = Problem("rms_norm", {"eps": EPS, "weight_offset": 1.0}, {"x": x, "weight": weight}, {"y": "bf16"})
     early, late = Numerics(offset="weight"), Numerics()
     for promised in (early, late):
         for done in (early, late):
@@ -284,7 +286,7 @@ def test_rows_of_weights(op: str) -> None:
     x, weight = store(rng.standard_normal((2, 3, 40)), "f16"), store(rng.standard_normal((3, 40)) * 2, "f32")
     weight[1, 5], weight[2, 7] = np.nan, np.inf
     inputs = {"x": x, "weight": weight} | ({"residual": np.zeros_like(x)} if "add" in op else {})
-    problem = Problem(op, {"eps": EPS, "offset": 1.0}, inputs, {"y": "f32"})
+    problem = Problem(op, {"eps": EPS, "weight_offset": 1.0}, inputs, {"y": "f32"})
     with np.errstate(invalid="ignore"):
         alone = [rms_norm(x[:, k], Numerics(), EPS, "f32", weight[k], 1.0)[0] for k in range(3)]
     y = np.stack(alone, axis=1)
@@ -309,7 +311,7 @@ def test_rows_of_weights(op: str) -> None:
 def test_rows_of_weights_of_nothing(op: str, shape: tuple[int, ...]) -> None:
     x = np.zeros(shape, "f4")
     inputs = {"x": x, "weight": np.ones(shape[-2:], "f4")} | ({"residual": x} if "add" in op else {})
-    problem = Problem(op, {"eps": EPS, "offset": 1.0}, inputs, {"y": "f32"})
+    problem = Problem(op, {"eps": EPS, "weight_offset": 1.0}, inputs, {"y": "f32"})
     assert result(problem, Numerics(), y=x) == {"pass"}
 
 

@@ -110,7 +110,7 @@ def test_screens_of_a_contract_are_made_once_whichever_is_asked_about_first(monk
 def test_contracts_that_form_the_weight_otherwise_share_no_exact_values(order: tuple[int, int]) -> None:
     rng = np.random.default_rng(14)
     x, weight = store(rng.standard_normal((2, 64)), "f32"), store(rng.uniform(0.01, 0.1, 64), "bf16")
-    problem = Problem("rms_norm", {"eps": 0.0, "offset": 1.0}, {"x": x, "weight": weight}, {"y": "f32"})
+    problem = Problem("rms_norm", {"eps": 0.0, "weight_offset": 1.0}, {"x": x, "weight": weight}, {"y": "f32"})
     contracts = [(Numerics(), Numerics(offset="weight"))[place] for place in order]
     truth = Truth(problem, contracts)
     for numerics in contracts:

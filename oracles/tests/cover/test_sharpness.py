@@ -117,7 +117,7 @@ def test_limit_of_divide_by_n_plus_1_in_long_sequential_sums() -> None:
 def test_wrong_weight_is_rejected(mutant: str, dtype: str) -> None:
     for n in LENGTHS[1:]:
         x, weight = rows(n, dtype, 1.0), store(np.random.default_rng(n).standard_normal(n) * 2, dtype)
-        problem = Problem("rms_norm", {"eps": EPS, "offset": 1.0}, {"x": x, "weight": weight}, {"y": dtype})
+        problem = Problem("rms_norm", {"eps": EPS, "weight_offset": 1.0}, {"x": x, "weight": weight}, {"y": dtype})
         truth = Truth(problem)
         assert truth.check(SIMD, {"y": rms_norm(x, SIMD, EPS, dtype, weight, 1.0)[0]})[0].result == "pass"
         wrong = {

@@ -22,7 +22,7 @@ _Facts = tuple[set[str], set[str], bool]
 
 
 def _facts(able: Capabilities) -> _Facts:
-    """What it takes, what it needs, and whether it takes an offset."""
+    """What it takes, what it needs, and whether it takes an offset, whose former name counts too."""
     takes = set(able.takes or ())
     return takes, set(able.needs), bool(able.params)
 
@@ -45,6 +45,7 @@ def _of_check(parameters: str, declaration: Capabilities) -> _Facts:
         ("x, *, eps, axis, y", {}, (set(), set(), False)),
         ("x, weight=None, *, eps, axis, y", {}, ({"weight"}, set(), False)),
         ("x, weight=None, rstd=None, *, eps, y, offset=0.0", {}, ({"weight", "rstd"}, set(), True)),
+        ("x, weight=None, *, eps, axis, y, weight_offset=0.0", {}, ({"weight"}, set(), True)),
         ("x, weight, *, eps, axis, y, rstd=None", {}, ({"rstd"}, {"weight"}, False)),
         ("x, weight, *, eps, axis, y", {"takes": ("weight",)}, ({"weight"}, {"weight"}, False)),
         ("x, weight=None, *, eps, axis, y", {"takes": ()}, (set(), set(), False)),

@@ -46,6 +46,13 @@ def test_the_shown_finding_is_what_the_tool_finds(cli_here: Cli) -> None:
     assert {verdict for name, verdict in verdicts.items() if name.endswith("O2")} == {"PASS"}
 
 
+def test_the_op_that_is_shown_is_the_one_whose_listings_are_executed() -> None:
+    [shown] = re.findall(r"```python\n(def gelu.*?)\n```", README, re.DOTALL)
+    page = (CHECKOUT / "fuzz" / "docs" / "adding-an-op.md").read_text()
+    assert shown in page
+    assert len(shown.split("\n")) <= 15
+
+
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     commands = re.findall(r"```sh\n(.*?)\n```", README, re.DOTALL)
     assert len(commands) == 2

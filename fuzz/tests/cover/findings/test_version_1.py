@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fuzz.findings.casefile import load
+from fuzz.base.case import CaseError
+from fuzz.findings.casefile import from_json, load, to_json
 
 FOLDER = Path(__file__).resolve().parents[2] / "common" / "version_1"
 DIGESTS = {
@@ -28,6 +31,23 @@ DIGESTS = {
 def test_a_file_of_version_1_is_the_case_that_it_was(name: str) -> None:
     case, _ = load(FOLDER / f"{name}.json")
     assert case.digest == DIGESTS[name]
+
+
+@pytest.mark.parametrize("name", ["middle_axis", "offset", "shared"])
+def test_a_parameter_has_its_name_of_today_and_the_case_its_digest(name: str) -> None:
+    case, _ = load(FOLDER / f"{name}.json")
+    assert "weight_offset" in case.params
+    assert "offset" not in case.params
+    again, _ = from_json(to_json(case))
+    assert (again, again.digest) == (case, DIGESTS[name])
+    assert replace(case, params={**case.params, "weight_offset": -1.0}).digest != case.digest
+
+
+def test_a_parameter_under_both_its_names_is_refused() -> None:
+    record = json.loads((FOLDER / "offset.json").read_text())
+    record["params"]["weight_offset"] = record["params"]["offset"]
+    with pytest.raises(CaseError, match=r"params\.weight_offset: there is a former name of it too"):
+        from_json(record)
 
 
 def test_what_stands_beside_the_case_is_read_too() -> None:

@@ -13,7 +13,7 @@ from fuzz.adapters.toolchain import this_host
 from fuzz.base.kernel import capabilities_of
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.generate.big import SERIES, big_case
+from fuzz.generate.big import SERIES, big_case, series
 from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import Judge
 from oracles.ops import OPS
@@ -58,7 +58,7 @@ def test_a_search_hands_them_out_alone() -> None:
 @pytest.mark.parametrize("op", list(OPS))
 def test_correct_kernels_pass_them(op: str) -> None:
     kernels = [kernel for kernel in PACK.kernels if kernel.op == op]
-    cases = [big_case(big, op, optional) for big in SMALL for optional in (False, True)]
+    cases = [big_case(due.big, op, due.optional) for due in series(op) if due.big in SMALL]
     targets = {t.id: t for t in expand(kernels, this_host()) if t.id.startswith("c-") and "native:gcc-O2" in t.id}
     capabilities = capabilities_of([target.kernel for target in targets.values()], op)
     with WorkerPool([t for t in targets.values() if t.unavailable() is None]) as pool:

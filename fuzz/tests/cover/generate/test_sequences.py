@@ -29,11 +29,11 @@ def _sketch(capability: Capability, seed: int, n: int = 41) -> Sketch:
 
 def _varied(first: Case, other: Case) -> str:
     """The one thing in which a case differs; it fails where there are two."""
-    x, its = first.inputs["x"], other.inputs["x"]
+    op = OPS[first.op]
+    own, its = first.inputs[op.main], other.inputs[op.main]
     things = {
-        "eps value": first.params["eps"] != other.params["eps"],
-        "offset value": first.params.get("offset") != other.params.get("offset"),
-        "n": x.layout.shape != its.layout.shape,
+        **{f"{each.name} value": first.params.get(each.name) != other.params.get(each.name) for each in op.parameters},
+        "n": own.layout.shape != its.layout.shape,
         "dtype": any(first.tensors[name].dtype != other.tensors[name].dtype for name in first.tensors),
     }
     if not any(things.values()):
@@ -59,7 +59,8 @@ def test_every_relative_differs_in_one_thing_and_everything_has_its_turn_at_both
             seen[place, _varied(cases[0], relative)] += 1
         assert [case.digest for case in sequence(draw, capability, turn)] == [case.digest for case in cases]
     assert {thing for _, thing in seen} == {*varied(capability)}
-    assert all(seen[place, thing] for place in (0, 1) for thing in ("eps value", "n", "dtype", "layout", "values"))
+    always = [f"{each.name} value" for each in OPS[op].parameters if each.neutral is None]
+    assert all(seen[place, thing] for place in (0, 1) for thing in (*always, "n", "dtype", "layout", "values"))
 
 
 def test_a_kernel_that_takes_little_gets_what_it_takes() -> None:

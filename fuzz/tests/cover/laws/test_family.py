@@ -104,8 +104,8 @@ def test_scaling_moves_what_depends_on_the_scale_and_nothing_else() -> None:
             twin = check.twin(case)
             changed = {name for name in case.inputs if twin.inputs[name].bits != case.inputs[name].bits}
             assert changed <= {"x", "residual", "rstd", "dsum"}
-            assert twin.params["offset" if "offset" in case.params else "axis"] == case.params.get(
-                "offset", case.params["axis"]
+            assert twin.params["weight_offset" if "weight_offset" in case.params else "axis"] == case.params.get(
+                "weight_offset", case.params["axis"]
             )
 
 

@@ -39,7 +39,7 @@ def test_what_some_kernels_declare_is_told_of_the_others_together() -> None:
         **able,
         "takes": ("weight",),
         "mixed": (("weight", ("x", "f64")),),
-        "params": ("offset",),
+        "params": ("weight_offset",),
         "stacked": ("weight",),
     }
     kernels = [_kernel("whole", **full), *(_kernel(name, **able) for name in ("one", "two", "three"))]
@@ -52,7 +52,7 @@ def test_what_some_kernels_declare_is_told_of_the_others_together() -> None:
 def test_a_kernel_that_declares_everything_leaves_nothing_to_say() -> None:
     able = Capabilities(
         dtypes=("f32", "f16", "bf16", "f64"), axis="any", strides="any", aliases=(("y", "x"),), overlap=(("y", "x"),),
-        takes=("weight", "rstd"), mixed=(("weight", ("x", "f32")),), params=("offset",), stacked=("weight",),
+        takes=("weight", "rstd"), mixed=(("weight", ("x", "f32")),), params=("weight_offset",), stacked=("weight",),
         outside="rejects", max_n=64,
     )  # fmt: skip
     kernel = CKernel("k", "rms_norm", Path("k.c"), capabilities=able)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,26 +26,19 @@ def pack(tmp_path: Path) -> Path:
     return write_pack(tmp_path, WRONG)
 
 
-def test_a_bug_in_a_kernel_of_an_own_op_is_found_explained_shown_and_mended(pack: Path, cli_here: Cli) -> None:
-    done = cli_here("run", *ARGUMENTS, "--max-cases", "48", "--seed", "3", "--target", "*O2,*@cpu")
+def test_a_bug_in_a_kernel_of_an_own_op_is_found_and_kept_out_by_the_gate(pack: Path, cli_here: Cli) -> None:
+    """Explained and shown by a script it is in fuzz/docs/adding-an-op.md, whose listings are executed."""
+    done = cli_here("run", *ARGUMENTS, "--max-cases", "48", "--seed", "3", "--target", "*O2,*@cpu", "--no-shrink")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAIL_NUMERIC  bent  c-bent@native:gcc-O2" in done.stdout
     assert "passes on     numpy-bent-numpy@cpu" in done.stdout
-    assert "fails when    n >= 6" in done.stdout
-    assert "signal        T([1, 6], f32" in done.stdout, "no smaller case fails"
-    assert "column mod 8 = 5, in bent" in done.stdout
-    [found] = (pack / "findings").glob("*.json")
-    again = cli_here("repro", str(found), *ARGUMENTS[:2], "--target", "*O2", "--script", "shown.c")
-    assert again.returncode == 1
-    subprocess.run(["gcc", "-std=gnu11", "shown.c", "-o", "shown", "-lm"], cwd=pack, check=True)
-    assert subprocess.run([pack / "shown"], capture_output=True, text=True, check=False).stdout.endswith("FAILED\n")
     (pack / "corpora").mkdir()
     (pack / "findings").rename(pack / "corpora" / "regressions")
-    gate = ("gate", *ARGUMENTS, "--corpora", "corpora", "--max-cases", "8", "--target", "*O2")
-    refused = cli_here(*gate, "--no-shrink")
+    gate = ("gate", *ARGUMENTS, "--corpora", "corpora", "--max-cases", "8", "--target", "*O2", "--no-shrink")
+    refused = cli_here(*gate)
     assert refused.returncode == 1, refused.stdout + refused.stderr
     (pack / "bent.c").write_text(RIGHT)
-    passed = cli_here(*gate, "--no-shrink")
+    passed = cli_here(*gate)
     assert passed.returncode == 0, passed.stdout + passed.stderr
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.tests.common.own_pack import ARGUMENTS, PYTHON_KERNEL, RIGHT, unknown_afterwards, write_pack
+from fuzz.tests.common.own_pack import ARGUMENTS, PYTHON_KERNEL, RIGHT, WRONG, unknown_afterwards, write_pack
 from fuzz.tests.conftest import Cli
 
 
@@ -25,11 +25,25 @@ def test_a_python_kernel_of_it_has_a_script_of_its_own(tmp_path: Path, cli_here:
     done = cli_here("run", *ARGUMENTS, "--max-cases", "200")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAIL_NUMERIC  bent-numpy  numpy-bent-numpy@cpu" in done.stdout
-    assert "fails when    gate = there" in done.stdout
+    assert "fails when    gate = there" in done.stdout, done.stdout
     found = next(path for path in (tmp_path / "findings").glob("*.json") if "numeric" in path.name)
     cli_here("repro", str(found), "--pack", ".", "--target", "numpy*", "--script", "shown.py")
     shown = subprocess.run([sys.executable, "shown.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (shown.returncode, shown.stdout.splitlines()[-1]) == (1, "FAILED"), shown.stdout + shown.stderr
+
+
+def test_a_bug_is_shrunk_and_explained_and_shown_by_a_script(tmp_path: Path, cli_here: Cli) -> None:
+    write_pack(tmp_path, WRONG)
+    done = cli_here("run", *ARGUMENTS, "--max-cases", "48", "--seed", "3")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "fails when    n >= 6" in done.stdout
+    assert "signal        T([1, 6], f32" in done.stdout, "no smaller case fails"
+    assert "column mod 8 = 5, in bent" in done.stdout
+    [found] = (tmp_path / "findings").glob("*.json")
+    again = cli_here("repro", str(found), *ARGUMENTS[:2], "--target", "*O2", "--script", "shown.c")
+    assert again.returncode == 1
+    subprocess.run(["gcc", "-std=gnu11", "shown.c", "-o", "shown", "-lm"], cwd=tmp_path, check=True)
+    assert subprocess.run([tmp_path / "shown"], capture_output=True, text=True, check=False).stdout.endswith("FAILED\n")
 
 
 def test_every_law_that_its_kernels_declare_is_compared(tmp_path: Path, cli_here: Cli) -> None:
