@@ -103,7 +103,11 @@ def test_a_check_in_which_nothing_ran_fails(profile: settings, wrong: fuzz.CKern
 @pytest.mark.parametrize(
     ("function", "options", "expected"),
     [
-        (lambda x: x, {}, "it has no parameter 'eps': rms_norm has x, weight, y, rstd, eps, offset, axis; wrap it"),
+        (
+            lambda x: x,
+            {},
+            "it has no parameter 'eps': rms_norm has x, weight, y, rstd, eps, weight_offset, axis; wrap it",
+        ),
         (
             lambda x, eps: x,
             {"op": "rms_norm_backward"},
