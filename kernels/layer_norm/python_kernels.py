@@ -31,9 +31,14 @@ _BACKWARD_ANYWHERE = replace(_BACKWARD, axis="any", strides="any", max_n=None)
 
 # torch adds in an order that depends on device, layout and thread count, and multiplies by the reciprocal of n.
 _FREE = Contract(mean="reciprocal")
-# On a processor it forms x rstd - mean rstd, and a gradient as a g + b x + c. Its running mean makes NaN of a row with
-# an infinity, and it adds a bias of zero where there is none.
-_NATIVE = Contract(mean="reciprocal", algorithm={"h": "apart"}, nonfinite="unspecified", zeros="any")
+# On a processor it forms x rstd - mean rstd, and a gradient as a g + b x + c. Its mean and variance are kept up to
+# date, which makes NaN of a row with an infinity, and it adds a bias of zero where there is none.
+_NATIVE = Contract(
+    mean="reciprocal",
+    algorithm={"h": "apart", "mean": "welford", "var": "welford"},
+    nonfinite="unspecified",
+    zeros="any",
+)  # fmt: skip
 # Its products are formed in an order of their own, so that others of them underflow and overflow.
 _NATIVE_BACKWARD = Contract(
     mean="reciprocal", algorithm={"h": "apart", "dx": "linear"}, denormals="flush", nonfinite="unspecified", zeros="any"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Capabilities, Contract, Pairwise, PythonKernel, Tiles
+from fuzz import Capabilities, Contract, Pairwise, PythonKernel
 
 __all__ = ["KERNELS"]
 
@@ -16,13 +16,12 @@ _TORCH = Path(__file__).resolve().parent / "torch" / "softmax.py"
 _EXP = {"exp": 48.0}
 # A thread adds up to 128 elements of a row that registers hold, one after the other; then a tree adds 128 threads.
 _KEPT = Contract(sums={"n": Pairwise(128)}, accuracy=_EXP)
-# Each block of 1024 adds one more to the chain, and scales what came before: that is an exponential and two roundings,
-# which count here as additions.
-_ONLINE = Contract(sums={"n": Tiles(64)}, accuracy=_EXP)
+# A block of 1024 is added by 8 in each thread and a tree, and each of up to 32 blocks adds one more to the chain.
+_ONLINE = Contract(sums={"n": Pairwise(48)}, accuracy=_EXP, algorithm={"mass": "online"})
 _LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "surroundings")
 
 _ROWS = Capabilities(
-    dtypes=("f32", "f16", "bf16"), strides="pitched", aliases=(("y", "x"),), mixed=(("y", ("x", "f32")),), max_n=131072
+    dtypes=("f32", "f16", "bf16"), strides="pitched", aliases=(("y", "x"),), mixed=(("y", ("x", "f32")),), max_n=32768
 )
 _ANYWHERE = replace(_ROWS, axis="any", strides="any", max_n=None)
 _BACKWARD = replace(_ANYWHERE, aliases=(("dx", "dy"), ("dx", "y")), mixed=())
