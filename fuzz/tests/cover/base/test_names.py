@@ -32,6 +32,7 @@ ATTRIBUTES: Mapping[str, str] = {
 PLACES: Mapping[str, frozenset[str]] = {
     "laws/reach.py": frozenset({"sum"}),  # a kind of node of a formula
     "laws/symmetry.py": frozenset({"sum"}),  # the same
+    "generate/row_recipes.py": frozenset({"offset"}),  # the label of a random stream, on which bits depend
     "report/page_charts.py": frozenset({"x", "y"}),  # the coordinates of a point
     "adapters/export.py": frozenset({"offset"}),  # that of a layout, as programs write it
 }
