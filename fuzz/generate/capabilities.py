@@ -37,7 +37,8 @@ def dtype_pairs(capability: Capability, name: str) -> tuple[tuple[str, str], ...
     return tuple(pairs)
 
 
-def typings(capability: Capability, name: str, main: str) -> list[Mapping[str, str]]:
+@lru_cache(maxsize=4096)
+def typings(capability: Capability, name: str, main: str) -> Sequence[Mapping[str, str]]:
     """What the dtype of a tensor may depend on, by name, where the first input has the dtype `main`: that one, and the
     dtype of the tensor whose dtype it has by default."""
     op = OPS[capability.op]

@@ -126,12 +126,12 @@ def _cancelling(scene: Scene, name: str, stream: Stream) -> Reals:
 
 @_related("what the op itself would have found", structured=False, last=True)
 def _true(scene: Scene, name: str, stream: Stream) -> Reals:
-    return np.broadcast_to(scene.local(name), scene.shape(name))
+    return scene.input(name)
 
 
 @_related("what the op itself would have found, up to one part in 2**9 off", structured=False, last=True)
 def _nearly_true(scene: Scene, name: str, stream: Stream) -> Reals:
-    found = np.broadcast_to(scene.local(name), scene.shape(name))
+    found = scene.input(name)
     steps = stream.child("step").integers(found.size, -24, -9).reshape(found.shape)
     with np.errstate(all="ignore"):
         return found * (1.0 + np.ldexp(stream.child("sign").normal(found.size).reshape(found.shape) / 5.0, steps))
@@ -236,11 +236,3 @@ def _own(name: str, fill: Callable[[Scene, Stream], Reals]) -> Related:
     """Whether its rounding errors are random, an op does not say."""
     summary = (fill.__doc__ or "").split("\n")[0]
     return Related(name, summary, structured=True, fill=lambda scene, _, stream: fill(scene, stream))
-
-
-def is_structured(op: Op, name: str, recipe: str, first: str) -> bool:
-    """Whether that input's rows have rounding errors that are not random, where the first has the recipe `first`."""
-    menus = menus_of(op)
-    found = menus[name].recipes[recipe] or menus[op.main].recipes[first]
-    assert found is not None, "the first is like no other"
-    return found.structured

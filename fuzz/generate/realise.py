@@ -18,10 +18,10 @@ from fuzz.base.memory import overlapping, shift
 from fuzz.generate.coverage import Labels, labels_of, placed_labels
 from fuzz.generate.given import RANDOM
 from fuzz.generate.layouts import lay_out
-from fuzz.generate.menus import PLACED, is_structured
+from fuzz.generate.menus import PLACED
 from fuzz.generate.values import Contents, filled_in
 from oracles.lazy import lazy
-from oracles.op import Op, adjacent_extent
+from oracles.op import adjacent_extent
 from oracles.ops import OPS
 
 
@@ -87,7 +87,7 @@ def _case(drawn: Laid, contents: Contents) -> Case:
         elif home in inputs:
             inputs[name] = replace(inputs[home], alias=home)
     origin = draw.origin or _origin(drawn, contents)
-    return Case(draw.op, draw.params, inputs, outputs, _is_structured(draw, op, layouts), origin)
+    return Case(draw.op, draw.params, inputs, outputs, _is_structured(contents), origin)
 
 
 def _origin(drawn: Laid, contents: Contents) -> Origin:
@@ -150,11 +150,12 @@ def layout_of(draw: Draw, part: Part) -> Layout:
     return layout if place.step == 1 else replace(layout, strides=tuple(place.step * s for s in layout.strides))
 
 
-def _is_structured(draw: Draw, op: Op, layouts: Mapping[str, Layout]) -> bool:
+def _is_structured(contents: Contents) -> bool:
     """Whether only the worst-case budget is sound: where in doubt, yes.
 
     Grids of different dtypes count as well: where one of them is zero, the sums are of numbers as coarse as the other.
     """
+    draw, op, layouts = contents.draw, contents.op, contents.layouts
     first = draw.part(op.main)
     if draw.structured is not None:
         if first.recipe in RANDOM:  # but equal rows do not round at random to one another
@@ -165,4 +166,4 @@ def _is_structured(draw: Draw, op: Op, layouts: Mapping[str, Layout]) -> bool:
     flat = any(layouts[part.name].strides[draw.axis] == 0 for part in grids)
     if flat or len({part.dtype for part in grids}) > 1:
         return True
-    return any(is_structured(op, part.name, part.recipe, first.recipe) for part in grids)
+    return any(contents.recipe(part).structured for part in grids)

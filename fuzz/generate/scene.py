@@ -40,6 +40,11 @@ class Scene:
         """That of an input's values."""
         return {"grid": (self.rows, self.n), "columns": (self.n,), "rows": (self.rows,)}[self.op.role(name)]
 
+    def input(self, name: str) -> Reals:
+        """What the formula finds for an input, one number for each of its places."""
+        found, shape = self.local(name), self.shape(name)
+        return found if found.shape == shape else np.broadcast_to(found, shape)
+
     def local(self, name: str) -> Reals:
         """What the formula finds for one of its locals where it is given no input that is a local too.
 
@@ -156,8 +161,9 @@ class _InOrder(Float64):
     """Sums strictly in order: that of NumPy's own differs between its versions and between processors."""
 
     def total(self, values: Reals, axis: int) -> Reals:
-        last = np.add.accumulate(values, axis=axis).take([-1], axis) if values.shape[axis] else values
-        found: Reals = last.sum(axis=axis, keepdims=True)
+        sums = np.add.accumulate(values, axis=axis)
+        empty = not values.shape[axis]
+        found: Reals = sums.sum(axis=axis, keepdims=True) if empty else sums[(slice(None),) * axis + (slice(-1, None),)]
         return found
 
 

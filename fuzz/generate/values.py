@@ -14,7 +14,7 @@ from fuzz.base.draw import Draw, Given, Part
 from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Ahead, Asked, Reals, Stream, child_key
 from fuzz.generate.given import made_of, repeated_or_cut, stored
-from fuzz.generate.menus import LIKE_FIRST, Related, menus_of
+from fuzz.generate.menus import Menu, Related, menus_of
 from fuzz.generate.recipes import Recipe, RowSpec
 from fuzz.generate.scene import Scene
 from oracles.lazy import lazy
@@ -43,8 +43,7 @@ class Contents:
 
     def jobs(self) -> Iterator[_Job]:
         """What is to be filled in: the inputs with memory of their own."""
-        draw, op, menus = self.draw, self.op, menus_of(self.op)
-        first = draw.part(op.main).recipe
+        draw, op = self.draw, self.op
         threshold = draw.parameters.get(_threshold(op), 0.0)
         for part in draw.parts:
             if part.alias is not None or not op.is_input(part.name):
@@ -55,11 +54,19 @@ class Contents:
             spec = RowSpec(rows, 1 if role == "rows" else draw.n, part.dtype, threshold)
             # The first has the draw's own stream, so that its values are those of the seed alone.
             key = draw.seed if part.name == op.main else child_key(draw.seed, part.name)
-            recipe = None
-            if part.given is None:
-                of, name = (op.main, first) if part.recipe == LIKE_FIRST else (part.name, part.recipe)
-                recipe = menus[of].recipes[name]
-            yield _Job(self, part, spec, recipe, key)
+            yield _Job(self, part, spec, None if part.given is not None else self.recipe(part), key)
+
+    def recipe(self, part: Part) -> Recipe | Related:
+        """What the values of an input are drawn by, unless they are given."""
+        found = self._menus[part.name].recipes[part.recipe]
+        if found is None:  # as of the first, which is like no other
+            found = self._menus[self.op.main].recipes[self.draw.part(self.op.main).recipe]
+            assert found is not None
+        return found
+
+    @lazy
+    def _menus(self) -> Mapping[str, Menu]:
+        return menus_of(self.op)
 
     def given(self, part: Part, given: Given, rows: int, stream: Stream) -> Values:
         """The values of a part that are given, or follow from such."""
