@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_cases_of_a_name_whatever_targets_were_chosen(
     search = Search("rms_norm", 7, load(built_in()).kernels)
     for records in (first, _records(tmp_path / "again.jsonl")):
         named = {r["name"]: r["case"] for r in records if _is_own(r) and r["op"] == "rms_norm"}
-        assert len(named) > 10
+        assert len(named) > 5
         for name, digest in named.items():
             made = search.case(*map(int, name.split(":")[2:]))
             assert made is not None
@@ -289,7 +289,7 @@ def test_a_compile_error_is_shown_whole(cli_here: Cli, planted: Planted) -> None
         (["run", "--output", "/etc/passwd"], "/etc/passwd cannot be written"),
         (["run", "--report", "junit=/etc/passwd/a.xml"], "/etc/passwd cannot be written"),
         (["list"], "fuzz list --help"),
-        (["run", "--op", "layer_norm"], "no kernel of an op"),
+        (["run", "--op", "group_norm"], "no kernel of an op"),
         (["run", "-k", "sve and"], "a word is missing at the end"),
         (["run", "--pack", "/nowhere"], "is not a pack"),
         (["run", "--max-cases", "0"], "max-cases"),
