@@ -39,7 +39,8 @@ _NATIVE = Contract(
     nonfinite="unspecified",
     zeros="any",
 )  # fmt: skip
-# Its products are formed in an order of their own, so that others of them underflow and overflow.
+# It forms rstd dy before it multiplies by a weight, which may overflow where the product is a number: it is given none.
+# What underflows depends on the order of its products.
 _NATIVE_BACKWARD = Contract(
     mean="reciprocal", algorithm={"h": "apart", "dx": "linear"}, denormals="flush", nonfinite="unspecified", zeros="any"
 )
@@ -66,7 +67,7 @@ KERNELS: tuple[PythonKernel, ...] = (
     ),
     PythonKernel(
         "layer-norm-backward-native", "layer_norm_backward", _TORCH, "torch", _NATIVE_BACKWARD,
-        replace(_BACKWARD, dtypes=("f32",), mixed=(), takes=("weight", "dw", "db"), needs=("mean", "rstd")),
+        replace(_BACKWARD, dtypes=("f32",), mixed=(), takes=(), needs=("mean", "rstd")),
         entry="native_backward", devices=("cpu",), summary="what autograd calls for it",
     ),
 )  # fmt: skip

@@ -23,8 +23,8 @@ OP = Op(
     flips=(Flip(("x", "mean"), ("dw",), True), Flip(("dy",), ("dx", "dw", "db"), True)), parameters=(EPS,),
     scaling={"x": 1, "mean": 1, "rstd": -1, "dx": -1},
     algorithms={"h": APART, "dx": {"linear": lambda x, g, mean, rstd: (
-        rstd * g + (b := (total(g, "n") * mean - total(g * x, "n")) * (rstd * rstd * rstd / extent("n"))) * x
-        + (-b * mean - total(g, "n") * (rstd / extent("n"))))}},
+        rstd * g + (b := (total(g, "n") * mean - total(g * x, "n")) * rstd * rstd * rstd / extent("n")) * x
+        + (-b * mean - total(g, "n") * rstd / extent("n")))}},
     summary="gradients of layer_norm by x, weight, bias",
     recipes={"along": lambda scene, stream: along(scene.local("centred"), scene, stream)},
 )  # fmt: skip
