@@ -238,7 +238,7 @@ def test_the_next_night_replays_what_is_known_and_says_what_passes_now(nights: A
     [
         (("--state", "/proc/state"), "--state /proc/state: cannot be written"),
         (("--state", "fresh", "--report-only"), "no night was ever run there"),
-        (("--state", "fresh", "--op", "softmax"), "no kernel of an op"),
+        (("--state", "fresh", "--op", "no-such-op"), "no kernel of an op"),
         ((), "--state"),
     ],
 )
