@@ -84,7 +84,9 @@ def _step(node: Node, args: list[Reach | None], extents: Mapping[str, int]) -> R
         return _root(args[0]) if kind == "sqrt" else _reciprocal(_root(args[0]))
     if kind in FUNCTIONS:
         return _function(kind, args[0])
-    own = args[0]  # negate, absolute, max, point
+    if kind not in ("negate", "absolute", "max", "point", "take"):
+        raise KnowsTheScaleError(f"{kind}, which kernels may form in any way: nothing is known of its bounds")
+    own = args[0]
     return own if own is None else replace(own, signed=kind == "negate" or (own.signed and kind != "absolute"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from oracles.formula.algorithm import traced
 from oracles.formula.trace import FormulaError, Trace, trace
 from oracles.op import Op, OpError
 
@@ -25,6 +26,21 @@ def check(op: Op) -> None:
             raise OpError(f"{op.name}: {name} has the dimensions {op.operand(name).dims!r}, and by the formula also "
                           f"{', '.join(map(repr, wider))}")  # fmt: skip
     _check_names(op)
+    for local, ways in op.algorithms.items():
+        for name in ways:
+            _check_algorithm(op, local, name)
+
+
+def _check_algorithm(op: Op, local: str, name: str) -> None:
+    """With all inputs and with those alone that are always there: a local may be one that can be given too."""
+    others = [*(each.name for each in op.outputs), *(each.name for each in op.parameters)]
+    for inputs in ([each.name for each in op.inputs], [each.name for each in op.inputs if not each.optional]):
+        try:
+            traced(op, [*inputs, *others], {local: name})
+        except FormulaError as error:
+            raise OpError(f"{op.name}: {str(error).removeprefix(f'{op.name}: ')}") from error
+        except Exception as error:
+            raise OpError(f"{op.name}: algorithm {name!r} of {local}: {type(error).__name__}: {error}") from error
 
 
 def _read(op: Op, inputs: list[str]) -> Trace:

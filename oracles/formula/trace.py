@@ -290,6 +290,8 @@ def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Se
     given = {name: Node("tensor", dims=frozenset(dims), label=name) for name, dims in tensors.items()}
     given |= {name: Node("parameter", label=name) for name in parameters}
     outputs, found = run(formula, given)
+    if not isinstance(outputs, Mapping):
+        raise FormulaError("the formula must return its outputs by name, such as {'y': y}")
     for name, node in outputs.items():
         if not isinstance(node, Node):
             raise FormulaError(f"output {name!r} is {node!r}, not a value that the formula calculates")

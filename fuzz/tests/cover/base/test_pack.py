@@ -62,6 +62,20 @@ MISTAKES = {
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE),) * 2": "declares k more than once",
     "from oracles.op import *; OPS = 5": "OPS must be a tuple: OPS = (Op(...),)",
     OWN.format("Op(own, X, Y, scaling={'x': 1})"): "own: scaling: exp of what goes with s^1",
+    OWN.format("Op(own, X, Y, algorithms={'y': {'twice': lambda x: exp(x) + exp(x)}})"): (
+        "own: with its algorithm 'twice' of y, y has another exact value"
+    ),
+    OWN.format("Op(own, X, Y, algorithms={'y': {'odd': lambda x: math.exp(x)}})"): (
+        "own: algorithm 'odd' of y: NameError: name 'math' is not defined"
+    ),
+    OWN.replace('{{"y": exp(x)}}', "exp(x)").format(
+        "Op(own, X, Y)"
+    ): "own: the formula must return its outputs by name",
+    OWN.replace("import exp", "import welford_squares")
+    .replace("exp(x)", "welford_squares(x, 'n') * x")
+    .format(
+        "Op(own, X, Y, scaling={'x': 1, 'y': 2})"
+    ): "own: scaling: welford_squares, which kernels may form in any way",
     OWN.format("Op(own, X, Y, flips=(Flip(('x',), ('y',)),))"): "own: flips: with x negated y is another number",
     OWN.format("Op(own, X, Y + (Operand('z', '...'),))"): "own: its formula returns y, and no 'z'",
     OWN.format("Op(own, (Operand('x', '... n', values='odd'),), Y)"): "own: x: values 'odd' is not one of any,",
