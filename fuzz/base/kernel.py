@@ -14,7 +14,8 @@ from fuzz.base.capability import Capabilities, Capability, DeclarationError, one
 from fuzz.base.case import FLOATS
 from fuzz.base.outcome import CHANGES
 from fuzz.base.text import printable
-from oracles.formula.contract import Contract
+from oracles.dtypes import FORMATS
+from oracles.formula.contract import INPUT, Contract
 from oracles.formula.trace import trace
 from oracles.numerics import BY_HAND, Numerics, Promises
 from oracles.op import Op
@@ -137,6 +138,8 @@ def _check_names(contract: Contract, op: Op) -> None:
     for field, names in (("sums", (*known, *dims)), ("dtypes", known), ("points", known)):
         for name in getattr(contract, field):
             one_of(f"numerics.{field}", name, names)
+    for word in sorted(contract.words):
+        one_of("numerics: dtype", word, (*FORMATS, INPUT, *(operand.name for operand in op.operands)))
     for name, chosen in contract.algorithm.items():
         one_of("numerics.algorithm", name, tuple(op.algorithms))
         for each in (chosen,) if isinstance(chosen, str) else chosen:
@@ -152,7 +155,8 @@ def _locals(op: Op) -> tuple[str, ...]:
             graph = trace(op.formula, {each.name: each.axes for each in inputs}, [each.name for each in op.parameters])
         except Exception as error:
             raise DeclarationError(f"op: {op.name}: its formula: {type(error).__name__}: {error}") from error
-        found.update((name, None) for name, node in graph.locals.items() if node.args)
+        rounded = {arg for node in graph.nodes if node.kind == "point" for arg in node.args}
+        found.update((name, None) for name, node in graph.locals.items() if node.args or node in rounded)
     for ways in op.algorithms.values():
         found.update((name, None) for way in ways.values() for name in way.__code__.co_varnames)
     return tuple(found)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from fuzz.base.case import Case
 from fuzz.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
-from oracles.dtypes import form
+from oracles.dtypes import FORMATS, form
 from oracles.formula.contract import Contract
 from oracles.numerics import Promises
 from oracles.op import AXIS
@@ -74,8 +74,8 @@ def coarse(numerics: Promises, dtype: str) -> bool:
 def _sum(numerics: Promises, dtype: str) -> tuple[str, Summation]:
     """The dtype and the order of the sums along rows; of several kinds of them the first that is named."""
     if isinstance(numerics, Contract):
-        settled = numerics.settled(dtype)
-        return settled.compute, next(iter(settled.sums.values()), Sequential())
+        compute = numerics.compute if numerics.compute in FORMATS else dtype
+        return compute, next(iter(numerics.sums.values()), Sequential())
     known = numerics.settled(dtype)
     return known.accumulate, known.summation
 

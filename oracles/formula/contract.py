@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from oracles.dtypes import form
+from oracles.dtypes import FORMATS, form
 from oracles.formula.trace import FUNCTIONS
 from oracles.lazy import lazy
 from oracles.summation import NumericsError, Sequential, Summation, VectorLanes
@@ -28,7 +28,8 @@ INPUT = "input"
 class Contract:
     """The numeric contract of one kernel. Defaults are those of a plain float32 CPU kernel.
 
-    Names are those of the formula's locals. Any dtype may be "input": that of the first input.
+    Names are those of the formula's locals. Any dtype may be "input", that of the first input, or the name of an
+    operand, whose dtype it is.
     """
 
     compute: str = "f32"
@@ -64,7 +65,7 @@ class Contract:
             if (value := getattr(self, name)) not in options:
                 raise NumericsError(f"{name}: {value!r} is not one of {', '.join(map(repr, options))}")
         for name, dtype in [("compute", self.compute), *self.dtypes.items(), *self.points.items()]:
-            if dtype != INPUT and form(dtype, name).itemsize == 1 and name not in self.points:
+            if dtype in FORMATS and FORMATS[dtype].itemsize == 1 and name not in self.points:
                 raise NumericsError(f"{name}: {dtype} is a storage format, not one to calculate in")
         for name, ulp in self.accuracy.items():
             if name not in USUAL:
@@ -90,9 +91,22 @@ class Contract:
         orders = {n: o.at(vector_bits) if isinstance(o, VectorLanes) else o for n, o in self.sums.items()}
         return replace(self, sums=orders)
 
-    def settled(self, dtype: str) -> Contract:
-        """The same contract for a first input of `dtype`. Raises `NumericsError` where one cannot calculate in it."""
-        return _settled(self, dtype) if INPUT in (self.compute, *self.dtypes.values(), *self.points.values()) else self
+    @lazy
+    def words(self) -> frozenset[str]:
+        """What stands in the place of dtypes."""
+        return frozenset((self.compute, *self.dtypes.values(), *self.points.values())) - {*FORMATS}
+
+    def settled(self, dtypes: Mapping[str, str]) -> Contract:
+        """The same contract for operands of these dtypes, by name; the first of them is the first input.
+
+        Raises `NumericsError` where one cannot calculate in such a dtype, and for a word that is neither.
+        """
+        if not self.words:
+            return self
+        known = {INPUT: next(iter(dtypes.values())), **dtypes}
+        for word in self.words - {*known}:
+            form(word, "contract")
+        return _settled(self, tuple((word, known[word]) for word in sorted(self.words)))
 
     @lazy
     def algorithms(self) -> Sequence[Mapping[str, str]]:
@@ -120,11 +134,13 @@ class Contract:
 
 
 @lru_cache(maxsize=4096)
-def _settled(contract: Contract, dtype: str) -> Contract:
-    def of(dtypes: Mapping[str, str]) -> Mapping[str, str]:
-        return {name: dtype if each == INPUT else each for name, each in dtypes.items()}
+def _settled(contract: Contract, words: tuple[tuple[str, str], ...]) -> Contract:
+    meant = dict(words)
 
-    compute = dtype if contract.compute == INPUT else contract.compute
+    def of(dtypes: Mapping[str, str]) -> Mapping[str, str]:
+        return {name: meant.get(each, each) for name, each in dtypes.items()}
+
+    compute = meant.get(contract.compute, contract.compute)
     return replace(contract, compute=compute, dtypes=of(contract.dtypes), points=of(contract.points))
 
 

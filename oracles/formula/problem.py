@@ -127,8 +127,18 @@ class FormulaProblem:
         return all(each.joins_orders for each in self.read(contract))
 
     def settled(self, contract: Contract) -> Contract:
-        """The contract for the dtype of the first input."""
-        return contract.settled(NAMES[self.problem.main.dtype])
+        """The contract for the dtypes of the operands."""
+        return contract.settled(self._dtypes) if contract.words else contract
+
+    @lazy
+    def _dtypes(self) -> Mapping[str, str]:
+        """Those of all operands, the first input first; what is absent has its usual one."""
+        known = {name: NAMES[array.dtype] for name, array in self.problem.inputs.items()} | {**self.problem.outputs}
+        main, found = NAMES[self.problem.main.dtype], dict[str, str]()
+        for each in self.of_op.operands:
+            usual = found.get(each.dtype, each.dtype) or main
+            found[each.name] = known.get(each.name, usual)
+        return found
 
     def shape(self, output: str) -> tuple[int, ...]:
         """Shape of an output as the kernel returns it."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from oracles.formula.trace import Node, Outputs, avg, rsqrt
+from oracles.formula.trace import Node, Outputs, point
 from oracles.op import Flip, Op, Operand
-from oracles.ops.rms_norm import EPS, RSTD, WEIGHT_OFFSET, WEIGHTS, X, scaled
+from oracles.ops.rms_norm import EPS, RSTD, WEIGHT_OFFSET, WEIGHTS, X, rms_norm
 
 
 def fused_add_rms_norm(
@@ -12,8 +12,7 @@ def fused_add_rms_norm(
 ) -> Outputs:
     """sum = x + residual, y = sum rstd (weight_offset + weight), rstd = 1/sqrt(mean(sum^2) + eps)."""
     added = x + residual
-    rstd = rsqrt(avg(added * added, "n") + eps)
-    return {"y": scaled(added * rstd, weight, weight_offset), "sum": added, "rstd": rstd}
+    return {**rms_norm(point(added), weight, eps=eps, weight_offset=weight_offset), "sum": added}
 
 
 OP = Op(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from oracles.formula.trace import Node, Outputs, avg, rsqrt
+from oracles.formula.trace import Node, Outputs
 from oracles.op import Flip, Op, Operand
-from oracles.ops.rms_norm import EPS, WEIGHT_OFFSET, X
+from oracles.ops.rms_norm import EPS, WEIGHT_OFFSET, X, root
 from oracles.ops.rms_norm_backward import ALONG, DW, DX, DY_ALONG, GIVEN_RSTD, WEIGHT, rms_norm_backward, rstd3
 
 
@@ -20,7 +20,7 @@ def fused_add_rms_norm_backward(
 ) -> Outputs:
     """Gradients by x, the sum that was normalised: those of `rms_norm` plus dsum, its own; dresidual is dx."""
     if rstd is None:
-        rstd = rsqrt(avg(x * x, "n") + eps)
+        rstd = root(x, eps)
     found = rms_norm_backward(x, dy, weight, rstd, eps=eps, weight_offset=weight_offset)
     dsummed = found["dx"] if dsum is None else found["dx"] + dsum
     return {"dx": dsummed, "dresidual": dsummed, "dw": found["dw"]}

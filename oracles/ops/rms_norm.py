@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oracles.formula.trace import Node, Outputs, avg, rsqrt
+from oracles.formula.trace import Node, Outputs, avg, point, rsqrt
 from oracles.op import Flip, Op, Operand, Parameter
 
 EPS = Parameter(
@@ -16,13 +16,17 @@ RSTD = Operand("rstd", "...", optional=True, dtype="f32")
 
 def rms_norm(x: Node, weight: Node | None = None, *, eps: Node, weight_offset: Node | float = 0.0) -> Outputs:
     """y = x rstd (weight_offset + weight), rstd = 1/sqrt(mean(x^2) + eps). Without a weight y = x rstd."""
-    rstd = rsqrt(avg(x * x, "n") + eps)
-    return {"y": scaled(x * rstd, weight, weight_offset), "rstd": rstd}
+    rstd = root(x, eps)
+    h = x * rstd
+    if weight is None:
+        return {"y": h, "rstd": rstd}
+    w = weight_offset + weight
+    return {"y": point(h) * w, "rstd": rstd}
 
 
-def scaled(value: Node, weight: Node | None, offset: Node | float) -> Node:
-    """The value times offset + weight, where there is a weight."""
-    return value if weight is None else value * (offset + weight)
+def root(x: Node, eps: Node) -> Node:
+    """The reciprocal root of the mean squares of rows; eps may be rounded before it is added."""
+    return rsqrt(avg(x * x, "n") + point(eps))
 
 
 OP = Op(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from oracles.formula.trace import Node, Outputs, avg, rsqrt, total
+from oracles.formula.trace import Node, Outputs, avg, total
 from oracles.op import Flip, Op, Operand
-from oracles.ops.rms_norm import EPS, RSTD, WEIGHT_OFFSET, WEIGHTS, X, scaled
+from oracles.ops.rms_norm import EPS, RSTD, WEIGHT_OFFSET, WEIGHTS, X, root
 
 DY = Operand("dy", "... n", values="gradient")
 DY_ALONG = replace(DY, values="gradient along")
@@ -31,8 +31,11 @@ def rms_norm_backward(
     rstd is taken as it is given, or formed from x and eps.
     """
     if rstd is None:
-        rstd = rsqrt(avg(x * x, "n") + eps)
-    h, m = x * rstd, scaled(dy, weight, weight_offset)
+        rstd = root(x, eps)
+    h, m = x * rstd, dy
+    if weight is not None:
+        w = weight_offset + weight
+        m = dy * w
     dx = rstd * (m - h * avg(h * m, "n"))
     return {"dx": dx, "dw": total(dy * h, "...")}
 

@@ -338,10 +338,10 @@ def test_contracts_that_contradict_themselves_are_refused() -> None:
 
 def test_a_contract_is_settled_for_the_input_and_for_the_hardware() -> None:
     contract = Contract("input", dtypes={"rstd": "f32", "h": "input"}, points={"p": "input"})
-    assert contract.settled("f16") == Contract("f16", dtypes={"rstd": "f32", "h": "f16"}, points={"p": "f16"})
-    assert contract.settled("f16") is contract.settled("f16")
+    assert contract.settled({"x": "f16"}) == Contract("f16", dtypes={"rstd": "f32", "h": "f16"}, points={"p": "f16"})
+    assert contract.settled({"x": "f16"}) is contract.settled({"x": "f16"})
     with pytest.raises(NumericsError, match="compute: e4m3 is a storage format"):
-        contract.settled("e4m3")
+        contract.settled({"x": "e4m3"})
     scalable = Contract(sums={"n": VectorLanes(2, "predicated"), "var": Tiles(4)})
     assert scalable.at(512) == Contract(sums={"n": Lanes(16, 2, "predicated"), "var": Tiles(4)})
     assert scalable.at(None) is scalable
