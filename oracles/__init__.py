@@ -4,14 +4,14 @@ Importing the package loads neither NumPy nor mpmath; `oracles.truth` does.
 """
 
 from oracles.dtypes import DtypeError
-from oracles.numerics import Numerics
+from oracles.formula.contract import Contract
 from oracles.summation import Any, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
 
 __all__ = [
     "Any",
+    "Contract",
     "DtypeError",
     "Lanes",
-    "Numerics",
     "NumericsError",
     "Pairwise",
     "Sequential",

@@ -8,7 +8,7 @@ Inside the inner ends is a pass, outside the outer ends a failure, and between t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, Real, head
 from oracles.dtypes import Format
-from oracles.rounding import half_gap, half_gap_of, round_to
+from oracles.rounding import half_gap, half_gap_of
 
 FORBIDDEN, ALLOWED, REQUIRED = 0, 1, 2
 """These say whether an element may be NaN."""
@@ -94,36 +94,6 @@ class Worst:
     centre: float | None = field(default=None, compare=False)
     width: float | None = field(default=None, compare=False)
     """What the fast tier has for it, where it says so: the precise tier must have the same."""
-
-
-def rounded(form: Format, stack: Real, saturate: bool = False, negative: Mask | None = None) -> Enclosure:
-    """Enclosure from a stack (5, ...), ordered as in `oracles.rows`, of real numbers before the last rounding point."""
-    ends = round_to(stack[1:], form)
-    nan = None
-    if saturate:
-        ends = np.clip(ends, -form.max, form.max)
-    elif not form.infinities and np.isinf(ends).any():
-        # Where a format has no infinity, NaN is what an overflow leaves.
-        nan = np.where(np.isinf(ends[3]), ALLOWED, FORBIDDEN).astype(np.int8)
-    return Enclosure(
-        form,
-        stack[0],
-        np.maximum(head(stack[0] - stack[1]), 0.0),
-        np.maximum(head(stack[4] - stack[0]), 0.0),
-        (ends[1], ends[2]),
-        (ends[0], ends[3]),
-        negative=negative,
-        nan=nan,
-        unsure=None if nan is None else np.isinf(ends[3]) != np.isinf(ends[2]),
-    )
-
-
-def doubtful(enclosure: Enclosure) -> Enclosure:
-    """The enclosure with elements unsure whose ends are NaN: a budget beyond the arithmetic's range, not a verdict."""
-    lost = np.isnan(enclosure.outer[0]) | np.isnan(enclosure.outer[1])
-    if not lost.any():
-        return enclosure
-    return replace(enclosure, unsure=lost if enclosure.unsure is None else lost | enclosure.unsure)
 
 
 def passes(enclosure: Enclosure, got: F64) -> bool:
@@ -223,12 +193,6 @@ def _ratios(enclosure: Enclosure, got: F64, inside: Mask, failing: Mask) -> F64:
     ratio = err_over_budget(enclosure, got)
     ratio = np.where(np.isfinite(got) & ~np.isnan(ratio), ratio, np.where(inside, 0.0, np.inf))
     return np.where(failing, np.maximum(ratio, ABOVE_ONE), np.minimum(ratio, 1.0))
-
-
-def any_of(mask: Mask) -> Mask:
-    """(rows,) whether any element of a row (rows, n) is set."""
-    found: Mask = np.logical_or.reduce(mask, axis=1)
-    return found
 
 
 def canonical(array: NDArray[Any], axis: int) -> NDArray[Any]:

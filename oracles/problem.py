@@ -13,9 +13,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.dtypes import Format, form
+from oracles.dtypes import form
+from oracles.formula.contract import Contract
 from oracles.lazy import lazy
-from oracles.numerics import Promises
 from oracles.op import AXIS, Op
 from oracles.ops import OPS
 from oracles.rounding import NAMES
@@ -78,10 +78,6 @@ class Problem:
         except KeyError:
             raise ProblemError(f"inputs.{name}: {self.op} needs it") from None
 
-    def form_of(self, name: str) -> Format:
-        """Format of the input called `name`."""
-        return form(NAMES[self.input(name).dtype])
-
     @lazy
     def of_op(self) -> Op:
         """The op. Raises `ProblemError` for one that nobody knows."""
@@ -104,16 +100,11 @@ class Problem:
             raise ProblemError(f"params.axis: {axis} is not an axis of a tensor of rank {rank}")
         return axis % rank
 
-    @property
-    def eps(self) -> float:
-        """Exact eps as given, before any rounding that a contract declares."""
-        return float(self.params.get("eps", 0.0))
-
 
 @lru_cache(maxsize=4096)
-def lots(outputs: tuple[str, ...], numerics: Promises) -> tuple[int, ...]:
+def lots(outputs: tuple[str, ...], contract: Contract) -> tuple[int, ...]:
     """For each output 32 bits that differ by contract; its text takes longer to write than many an output to judge."""
-    return tuple(crc32(f"{output} {numerics}".encode()) for output in outputs)
+    return tuple(crc32(f"{output} {contract}".encode()) for output in outputs)
 
 
 def index_of(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,20 +10,17 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.batch import Answer, Asked, Query, certain
 from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, head
 from oracles.enclosure import Comparison, Enclosure, Mask, Worst, canonical, compare, is_blunt, passes, worst_pass
 from oracles.formula import joined
 from oracles.formula.contract import Contract
+from oracles.formula.joined import Answer, Query, Received
 from oracles.formula.problem import FormulaProblem
 from oracles.lazy import lazy
-from oracles.numerics import NumericsError, Promises
-from oracles.op_problem import OpProblem, load
 from oracles.precise import START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError, index_of, lots
 from oracles.rounding import STORAGE
-from oracles.screen import Received, Screens
 
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 
@@ -69,26 +65,20 @@ class OutputCheck:
 class Truth:
     """Judges outputs for one problem. Enclosures are made once per contract and shared by its kernels."""
 
-    def __init__(self, problem: Problem, contracts: Iterable[Promises] = ()) -> None:
+    def __init__(self, problem: Problem, contracts: Iterable[Contract] = ()) -> None:
         """`contracts` will be asked about, others may be: what is known of all of them beforehand takes less time.
 
         Raises `ProblemError` where inputs, params and outputs do not fit the op or each other.
         """
         self.problem = problem
         self._contracts = tuple(contracts)
-        self.op: OpProblem[Any] = load(problem)
-        self._enclosures: dict[tuple[Promises, bool], Mapping[str, Enclosure]] = {}
-        self._screens: dict[Promises, Screens] = {}
+        self.op = FormulaProblem(problem)
+        self._enclosures: dict[tuple[Contract, bool], Mapping[str, Enclosure]] = {}
 
     @property
     def keeps(self) -> bool:
         """Whether what is known of contracts and of outputs is small enough to be kept for later."""
         return self.problem.main.size <= _KEEP_ELEMENTS
-
-    @property
-    def is_joined(self) -> bool:
-        """Whether a batch judges it by its formula, together with others."""
-        return isinstance(self.op, FormulaProblem) and self.keeps
 
     def receive(self, outputs: Mapping[str, NDArray[Any]]) -> Received:
         """Outputs to be judged under several contracts: logical values in the storage dtype of the problem's outputs.
@@ -97,45 +87,45 @@ class Truth:
         """
         return Received({name: self._canonical(name, outputs) for name in self.problem.outputs})
 
-    def check(self, numerics: Promises, outputs: Mapping[str, NDArray[Any]] | Received) -> tuple[OutputCheck, ...]:
-        """Judge all outputs of one kernel that promises `numerics`; one check per output of the problem, in its order.
+    def check(self, contract: Contract, outputs: Mapping[str, NDArray[Any]] | Received) -> tuple[OutputCheck, ...]:
+        """Judge all outputs of one kernel that promises `contract`; one check per output of the problem, in its order.
 
         Raises `ProblemError` as `receive`; `NumericsError` for a contract that this problem contradicts;
         `OracleDisagreement` where the tiers contradict each other.
         """
         received = outputs if isinstance(outputs, Received) else self.receive(outputs)
-        return tuple(self._check(name, numerics, received) for name in self.problem.outputs)
+        return tuple(self._check(name, contract, received) for name in self.problem.outputs)
 
-    def explain(self, numerics: Promises, output: str, index: tuple[int, ...], got: float | None = None) -> Breakdown:
+    def explain(self, contract: Contract, output: str, index: tuple[int, ...], got: float | None = None) -> Breakdown:
         """The judgement of one element in full, from the precise tier.
 
         `index` is into the output as returned, `got` a value of its dtype; None explains the budget of the expected
         value. Raises `GaveUp` where the precise tier is not stable, `ProblemError` for an unknown output or index.
         """
         place, structured = self.canonical_index(output, index), self.problem.structured
-        bounds = self.bounds(numerics, output, place, structured)
+        bounds = self.bounds(contract, output, place, structured)
         if bounds is None:
             raise GaveUp(f"{output}{list(index)}: not stable at {START} and {2 * START} bits")
         with mpmath.workprec(2 * START), np.errstate(all="ignore"):
-            terms = self.op.terms(output, place, numerics, structured)
-            facts = self.op.facts(output, place, numerics, structured)
+            terms = self.op.terms(output, place, contract, structured)
+            facts = self.op.facts(output, place, contract, structured)
             return breakdown(output, index, bounds, None if got is None else float(got), terms, facts)
 
-    def enclosures(self, numerics: Promises, structured: bool) -> Mapping[str, Enclosure]:
+    def enclosures(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
         """The fast tier's conformance sets."""
-        key = numerics, structured
+        key = contract, structured
         if key not in self._enclosures:
             if not self.keeps:
                 self._enclosures.clear()
             # NaN, inf, overflow and division by zero are ordinary values here.
             with np.errstate(all="ignore"):
-                self._enclosures[key] = self.op.enclose(numerics, structured)
+                self._enclosures[key] = self.op.enclose(contract, structured)
         return self._enclosures[key]
 
-    def bounds(self, numerics: Promises, output: str, index: tuple[int, ...], structured: bool) -> Bounds | None:
+    def bounds(self, contract: Contract, output: str, index: tuple[int, ...], structured: bool) -> Bounds | None:
         """The precise tier's conformance set of one element (canonical index), or None where it gives up."""
         with np.errstate(all="ignore"):
-            return stable(lambda: self.op.bounds(output, index, numerics, structured))
+            return stable(lambda: self.op.bounds(output, index, contract, structured))
 
     def canonical_index(self, output: str, index: tuple[int, ...]) -> tuple[int, ...]:
         """Index into the output's canonical array, from one into the output as returned."""
@@ -166,31 +156,29 @@ class Truth:
             raise ProblemError(f"outputs.{name}: dtype {array.dtype}, expected {self.problem.outputs[name]}")
         return self._arranged(name, array).astype(np.float64)
 
-    def _check(self, name: str, numerics: Promises, received: Received) -> OutputCheck:
+    def _check(self, name: str, contract: Contract, received: Received) -> OutputCheck:
         got = received.values[name]
         if got.size == 0:
             return OutputCheck(name, "pass", None, 0.0)
-        worst = self._screened(name, numerics, received)
-        if worst is None:
-            enclosure = self.enclosures(numerics, self.problem.structured)[name]
-            if not passes(enclosure, got):
-                return self._check_closely(name, numerics, enclosure, got)
-            worst = worst_pass(enclosure, got)
-        if (self.problem.lot ^ lots((name,), numerics)[0]) % self._one_in[name] == 0:
-            self._confirm_pass(name, numerics, worst, got)
+        enclosure = self.enclosures(contract, self.problem.structured)[name]
+        if not passes(enclosure, got):
+            return self._check_closely(name, contract, enclosure, got)
+        worst = worst_pass(enclosure, got)
+        if (self.problem.lot ^ lots((name,), contract)[0]) % self._one_in[name] == 0:
+            self._confirm_pass(name, contract, worst, got)
         return self._passed(name, worst, got)
 
     def settled(self, query: Query, worst: Answer) -> OutputCheck | OracleDisagreement | None:
         """See `settle`; `worst` are the worst elements of all outputs, which certainly conform."""
         if worst is None:
             return None
-        numerics, received = query
+        contract, received = query
         decisive, of_decisive = "", worst[0]
-        drawn = zip(self._one_in.items(), lots(self._outputs, numerics), worst, strict=True)
+        drawn = zip(self._one_in.items(), lots(self._outputs, contract), worst, strict=True)
         for (name, one_in), lot, each in drawn:
             if (self.problem.lot ^ lot) % one_in == 0:
                 try:
-                    self._confirm_pass(name, numerics, each, received.values[name])
+                    self._confirm_pass(name, contract, each, received.values[name])
                 except OracleDisagreement as error:
                     return error
             if not decisive or each.ratio > of_decisive.ratio:
@@ -206,37 +194,23 @@ class Truth:
         """Of how many passes of an output one is confirmed by the precise tier."""
         return {name: SAMPLE + self.op.cost(name) for name in self.problem.outputs}
 
-    def _confirm_pass(self, name: str, numerics: Promises, worst: Worst, got: F64) -> None:
+    def _confirm_pass(self, name: str, contract: Contract, worst: Worst, got: F64) -> None:
         index = index_of(worst.flat, got.shape)
-        bounds = self._confirm(name, numerics, index, float(got[index]), passing=True)
-        if bounds is not None and isinstance(self.op, FormulaProblem) and isinstance(numerics, Contract):
+        bounds = self._confirm(name, contract, index, float(got[index]), passing=True)
+        if bounds is not None:
             # A verdict may be right by luck: the numbers that it comes from must be so too.
-            why = self.op.contradiction(name, index, numerics, self.problem.structured, worst, bounds)
+            why = self.op.contradiction(name, index, contract, self.problem.structured, worst, bounds)
             if why:
-                at = f"{self.problem.op} {self.problem.digest[:16]}, {numerics}, {name}{list(index)}"
+                at = f"{self.problem.op} {self.problem.digest[:16]}, {contract}, {name}{list(index)}"
                 raise OracleDisagreement(f"{at}: {why}")
 
     def _passed(self, name: str, worst: Worst, got: F64) -> OutputCheck:
         return OutputCheck(name, "pass", self._unravel(name, worst.flat, got.shape), worst.ratio, blunt=worst.blunt)
 
-    def _screened(self, name: str, numerics: Promises, received: Received) -> Worst | None:
-        """The worst element of an output that certainly passes; None where only the enclosures can tell."""
-        if not self.keeps:
-            return None
-        # NaN, inf, overflow and division by zero are ordinary values here.
-        with np.errstate(all="ignore"):
-            if numerics not in self._screens:
-                missing = [each for each in dict.fromkeys((numerics, *self._contracts)) if each not in self._screens]
-                self._screens.update(dict.fromkeys(missing, (0, {})))
-                with suppress(NumericsError):  # one that the problem contradicts; the others have their enclosures
-                    self._screens.update(self.op.screens(missing, self.problem.structured))
-            place, screens = self._screens[numerics]
-            return screens[name].worst(name, received, place) if name in screens else None
-
-    def _check_closely(self, name: str, numerics: Promises, enclosure: Enclosure, got: F64) -> OutputCheck:
+    def _check_closely(self, name: str, contract: Contract, enclosure: Enclosure, got: F64) -> OutputCheck:
         """Some element is not certainly right: settle every element, the unsure ones in the precise tier."""
         comparison = compare(enclosure, got)
-        failing, ratio, gave_up = self._settle(name, numerics, comparison, got)
+        failing, ratio, gave_up = self._settle(name, contract, comparison, got)
         flat = int(ratio.argmax())
         index = index_of(flat, got.shape)
         escalated = int(comparison.unsure.sum())
@@ -246,9 +220,9 @@ class Truth:
             blunt = is_blunt(enclosure, got, flat)
             return OutputCheck(name, result, worst, float(ratio.flat[flat]), escalated=escalated, blunt=blunt)
         value = float(got[index])
-        if self._confirm(name, numerics, index, value, passing=False) is None:
+        if self._confirm(name, contract, index, value, passing=False) is None:
             return OutputCheck(name, "gave_up", worst, float(ratio.flat[flat]), escalated=escalated)
-        certain = self.bounds(numerics, name, index, True)
+        certain = self.bounds(contract, name, index, True)
         proven = certain is not None and not conforms(certain, value)
         result = "nonfinite" if not np.isfinite(value) or np.isnan(head(enclosure.centre)[index]) else "numeric"
         mask = np.zeros(int(np.prod(self.op.shape(name))), bool)
@@ -258,11 +232,11 @@ class Truth:
             name, result, worst, float(ratio.flat[flat]), int(failing.sum()), proven, escalated, mask=mask
         )
 
-    def _settle(self, name: str, numerics: Promises, comparison: Comparison, got: F64) -> tuple[Mask, F64, int]:
+    def _settle(self, name: str, contract: Contract, comparison: Comparison, got: F64) -> tuple[Mask, F64, int]:
         failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0
         for place in np.argwhere(comparison.unsure):
             index = tuple(int(i) for i in place)
-            bounds = self.bounds(numerics, name, index, self.problem.structured)
+            bounds = self.bounds(contract, name, index, self.problem.structured)
             if bounds is None:
                 gave_up += 1
             elif not conforms(bounds, float(got[index])):
@@ -273,13 +247,13 @@ class Truth:
         return failing, ratio, gave_up
 
     def _confirm(
-        self, name: str, numerics: Promises, index: tuple[int, ...], got: float, passing: bool
+        self, name: str, contract: Contract, index: tuple[int, ...], got: float, passing: bool
     ) -> Bounds | None:
         """Ask the precise tier about one element that the fast tier decided. None where it gives up."""
-        bounds = self.bounds(numerics, name, index, self.problem.structured)
+        bounds = self.bounds(contract, name, index, self.problem.structured)
         if bounds is not None and conforms(bounds, got) != passing:
             raise OracleDisagreement(
-                f"{self.problem.op} {self.problem.digest[:16]}, {numerics}, {name}{list(index)} = {got!r}: "
+                f"{self.problem.op} {self.problem.digest[:16]}, {contract}, {name}{list(index)} = {got!r}: "
                 f"{'passes' if passing else 'fails'} in the fast tier, conformance set {bounds.decision}"
             )
         return bounds
@@ -300,21 +274,8 @@ def settle(asked: Sequence[tuple[Truth, Sequence[Query]]]) -> list[list[OutputCh
     For each query what `Truth.check` says of the output with the largest err/budget, or the error that it raises. None
     decides nothing: then it must be asked.
     """
-    about = [
-        None
-        if truth.op.screened is None or not truth.keeps
-        else Asked(truth.op.screened, truth.problem.structured, queries)
-        for truth, queries in asked
+    small = [(truth.op, truth.problem.structured, queries if truth.keeps else ()) for truth, queries in asked]
+    return [
+        list(map(truth.settled, queries, known)) if truth.keeps else [None] * len(queries)
+        for (truth, queries), known in zip(asked, joined.certain(small), strict=True)
     ]
-    answers = iter(certain([each for each in about if each is not None]))
-    by_formula = iter(joined.certain([_joined(truth, queries) for truth, queries in asked if truth.is_joined]))
-    found = list[list[OutputCheck | OracleDisagreement | None]]()
-    for (truth, queries), each in zip(asked, about, strict=True):
-        known = next(answers) if each is not None else next(by_formula) if truth.is_joined else None
-        found.append([None] * len(queries) if known is None else list(map(truth.settled, queries, known)))
-    return found
-
-
-def _joined(truth: Truth, queries: Sequence[Query]) -> joined.Asked:
-    assert isinstance(truth.op, FormulaProblem)
-    return truth.op, truth.problem.structured, queries

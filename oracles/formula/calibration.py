@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.calibration import RECIPES, STRUCTURED, values
 from oracles.dtypes import FORMATS
 from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
@@ -27,6 +26,8 @@ from oracles.summation import Lanes, Pairwise, Sequential, Tiles
 from oracles.truth import Truth
 
 _DTYPES = ("f32", "f16", "bf16")
+RECIPES = ("normal", "uniform", "lognormal", "integers", "constant", "rising", "falling", "powers")
+STRUCTURED = {"constant", "rising", "falling", "powers"}
 _ROWS = 4
 _LENGTHS = (1, 2, 7, 33)
 _SHIFTS = (0.0, 0.0, 100.0)
@@ -132,6 +133,26 @@ def problem(op: Op, rng: np.random.Generator) -> Problem:
     }
     params = {each.name: float(rng.choice(each.values)) for each in op.parameters}
     return Problem(op.name, params, inputs, outputs, structured=recipe in STRUCTURED or bool(rng.integers(2)))
+
+
+def values(recipe: str, rows: int, n: int, dtype: str, rng: np.random.Generator) -> NDArray[Any]:
+    """(rows, n) of one recipe, in storage dtype."""
+    x: NDArray[Any]
+    if recipe == "uniform":
+        x = rng.uniform(0, 1, (rows, n))
+    elif recipe == "lognormal":
+        x = rng.lognormal(size=(rows, n))
+    elif recipe == "integers":
+        x = rng.integers(-10, 11, (rows, n)).astype(np.float64)
+    elif recipe == "constant":
+        x = np.repeat(rng.uniform(0.5, 2, (rows, 1)), n, axis=1)
+    elif recipe in ("rising", "falling"):
+        x = np.sort(rng.uniform(0, 1, (rows, n)), axis=1)[:, :: 1 if recipe == "rising" else -1]
+    elif recipe == "powers":
+        x = 2.0 ** rng.integers(-8, 2, (rows, n))
+    else:
+        x = rng.standard_normal((rows, n))
+    return x.astype(STORAGE[dtype])
 
 
 def returned(

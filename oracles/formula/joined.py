@@ -13,13 +13,29 @@ from typing import Any
 
 import numpy as np
 
-from oracles.batch import JOINED_ELEMENTS, Answer, Query
 from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, Worst, compare, worst_of
 from oracles.formula.contract import Contract
 from oracles.formula.problem import FormulaProblem
 from oracles.summation import NumericsError
 
+JOINED_ELEMENTS = 1 << 15
+"""Outputs of about so many elements are joined, so that what is made of them fits into a processor's own cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """The outputs of one kernel. Made by `Truth.receive`."""
+
+    values: Mapping[str, F64]
+    """The outputs are float64, in canonical shape."""
+
+
+Query = tuple[Contract, Received]
+"""A contract, and all outputs of a kernel that promises it."""
+Answer = Sequence[Worst] | None
+"""The worst element of each output of a kernel, where all elements of all of them certainly conform; None decides
+nothing."""
 Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 """A problem, whether it is structured, and what is asked about it."""
 

@@ -31,7 +31,6 @@ from oracles.op import OUTER, Op
 from oracles.precise import Bounds
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import NAMES
-from oracles.screen import Screens
 
 _CHUNK = 1 << 15
 """So many elements of the grid are enclosed at once, so that what is made of them fits into a processor's caches."""
@@ -81,8 +80,6 @@ def _is_separate(op: Op, graph: Trace) -> bool:
 
 class FormulaProblem:
     """One problem of an op. What does not depend on a contract is computed once and shared by all kernels."""
-
-    screened = None
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.of_op, self.axis = problem, problem.of_op, problem.axis
@@ -151,10 +148,6 @@ class FormulaProblem:
     def cost(self, output: str) -> int:
         """Elements that the precise tier reads to judge one element of `output`."""
         return self.length * (1 if self.plain.separate else self.rows)
-
-    def screens(self, contracts: Sequence[Contract], structured: bool) -> Mapping[Contract, Screens]:
-        """None: what is allowed to a formula's values is in no proportion to them."""
-        return {}
 
     def enclose(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
         """Fast tier: enclosures of all outputs."""

@@ -55,7 +55,7 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     axis, n, dtype = here.inputs.axis(node.label), here.inputs.extents[node.label], here.dtype(node)
     sizes = _summed(terms.size, axis, n)
     reach = sizes if np.isfinite(sizes).all() else _summed(np.where(np.isinf(terms.centre), 0.0, terms.size), axis, n)
-    # Terms of fewer bits are whole numbers of a coarse unit, see `oracles.budget.row_budget`.
+    # Terms of fewer bits are whole numbers of a coarse unit, see `sum_budget`.
     theta, worst, statistical = here.sum_errors(node, here.structured or terms.bits < dtype.precision)
     allowed = np.where(_are_alike(terms.centre, axis, dtype), worst, theta) if statistical else theta
     parts, rest = dict[Symbol, F64](), None if terms.rest is None else _summed(terms.rest, axis, n)

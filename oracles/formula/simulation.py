@@ -16,10 +16,10 @@ from oracles.dtypes import Format, form
 from oracles.formula.arithmetic import Float64
 from oracles.formula.centre import Inputs, step
 from oracles.formula.contract import Contract
+from oracles.formula.orders import total
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
 from oracles.lazy import lazy
 from oracles.rounding import NAMES, STORAGE, round_to
-from oracles.simulation import total
 from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
 
 Order = Literal["declared", "reversed", "permuted", "lanes", "tree"]
