@@ -4,13 +4,13 @@ Algorithms and bounds: Joldes, Muller, Popescu, "Tight and rigorous error bounds
 double-word arithmetic", ACM TOMS 44 (2017). Addition is their AccurateDWPlusDW (3u^2), multiplication DWTimesDW1
 (5u^2), with a float64 number DWPlusFP (2u^2) and DWTimesFP2 (3u^2), division DWDivDW1 (10u^2), square root one Newton
 step from the float64 root. All are within `ULP`, as long as no product of two low parts underflows and no `SPLITTER`
-product overflows; callers keep magnitudes inside `SAFE`, or add what underflow costs: at most `LOST` for a product.
+product overflows; callers keep magnitudes far from that, or add what underflow costs: at most `LOST` for a product.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ F64 = NDArray[np.float64]
 
 ULP = 2.0**-101
 """The relative error bound of every operation."""
-
-SAFE = (2.0**-400, 2.0**480)
-"""The magnitudes (zero apart) for which squares and their low parts neither underflow nor overflow."""
 
 LOST = 2.0**-1070
 """The absolute error that underflow adds to a product: five partial products, each within half of 2^-1074. Sums have
@@ -102,52 +99,23 @@ def head(value: Real) -> F64:
     return value.high if isinstance(value, DoubleDouble) else value
 
 
-@overload
-def root(value: DoubleDouble) -> DoubleDouble: ...
-@overload
-def root(value: Real) -> Real: ...
-def root(value: Real) -> Real:
+def root(value: DoubleDouble) -> DoubleDouble:
     """Square root."""
-    return _root(value) if isinstance(value, DoubleDouble) else np.sqrt(value)
+    first = np.sqrt(value.high)
+    rest = value - two_product(first, first)
+    correction = np.divide(rest.high, 2 * first, out=np.zeros_like(first), where=first > 0)
+    return _quick_sum(first, correction)
 
 
-@overload
-def absolute(value: DoubleDouble) -> DoubleDouble: ...
-@overload
-def absolute(value: Real) -> Real: ...
-def absolute(value: Real) -> Real:
+def absolute(value: DoubleDouble) -> DoubleDouble:
     """Magnitude."""
-    if isinstance(value, DoubleDouble):
-        sign = np.where(value.high < 0, -1.0, 1.0)
-        return DoubleDouble(sign * value.high, sign * value.low)
-    return np.abs(value)
+    sign = np.where(value.high < 0, -1.0, 1.0)
+    return DoubleDouble(sign * value.high, sign * value.low)
 
 
-def not_negative(value: Real) -> Real:
-    """The larger of the value and zero; NaN stays."""
-    if isinstance(value, DoubleDouble):
-        negative = value.high < 0
-        return DoubleDouble(np.where(negative, 0.0, value.high), np.where(negative, 0.0, value.low))
-    return np.maximum(value, 0.0)
-
-
-@overload
-def chosen(mask: NDArray[np.bool_], value: DoubleDouble, other: DoubleDouble) -> DoubleDouble: ...
-@overload
-def chosen(mask: NDArray[np.bool_], value: Real, other: Real) -> Real: ...
-def chosen(mask: NDArray[np.bool_], value: Real, other: Real) -> Real:
+def chosen(mask: NDArray[np.bool_], value: DoubleDouble, other: DoubleDouble) -> DoubleDouble:
     """`value` where `mask` is set, else `other`; all of one shape."""
-    if isinstance(value, DoubleDouble) and isinstance(other, DoubleDouble):
-        return DoubleDouble(np.where(mask, value.high, other.high), np.where(mask, value.low, other.low))
-    return np.where(mask, head(value), head(other))
-
-
-def stacked(values: Sequence[Real]) -> Real:
-    """Values of one shape and arithmetic along a new first axis."""
-    if isinstance(values[0], DoubleDouble):
-        doubled = [value for value in values if isinstance(value, DoubleDouble)]
-        return DoubleDouble(np.stack([value.high for value in doubled]), np.stack([value.low for value in doubled]))
-    return np.stack([head(value) for value in values])
+    return DoubleDouble(np.where(mask, value.high, other.high), np.where(mask, value.low, other.low))
 
 
 def end_to_end(values: Sequence[Real]) -> Real:
@@ -156,28 +124,6 @@ def end_to_end(values: Sequence[Real]) -> Real:
         doubled = [value for value in values if isinstance(value, DoubleDouble)]
         return DoubleDouble(np.concatenate([v.high for v in doubled]), np.concatenate([v.low for v in doubled]))
     return np.concatenate([head(value) for value in values])
-
-
-def shifted(value: Real, by: NDArray[np.int64]) -> Real:
-    """The value times 2^by (broadcast): exact, but for what falls below 2^-1074."""
-    if isinstance(value, DoubleDouble):
-        return DoubleDouble(np.ldexp(value.high, by), np.ldexp(value.low, by))
-    return np.ldexp(value, by)
-
-
-def exponents(values: F64, axis: int) -> NDArray[np.int64]:
-    """Along `axis`, e of the largest finite magnitude, which lies in [2^(e-1), 2^e); 0 where all are zero."""
-    size = np.abs(values)
-    largest = np.maximum.reduce(size, axis=axis, initial=0.0, where=size < np.inf)
-    found: NDArray[np.int64] = np.frexp(largest)[1].astype(np.int64)
-    return found
-
-
-def zeroed(value: Real, mask: NDArray[np.bool_]) -> Real:
-    """The value with zeros where `mask` (broadcast) is set."""
-    if isinstance(value, DoubleDouble):
-        return DoubleDouble(np.where(mask, 0.0, value.high), np.where(mask, 0.0, value.low))
-    return np.where(mask, 0.0, value)
 
 
 def sticky(value: DoubleDouble) -> F64:
@@ -261,10 +207,3 @@ def _divide(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     rest = a - b * first
     second = rest.high / b.high
     return _finished(first, second)
-
-
-def _root(a: DoubleDouble) -> DoubleDouble:
-    first = np.sqrt(a.high)
-    rest = a - two_product(first, first)
-    correction = np.divide(rest.high, 2 * first, out=np.zeros_like(first), where=first > 0)
-    return _quick_sum(first, correction)

@@ -135,6 +135,8 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
         inside |= enclosure.unjudged
     failing = ~(inside | possible)
     ratio = _ratios(enclosure, got, inside, failing)
+    if enclosure.unjudged is not None:
+        ratio = np.where(enclosure.unjudged, 0.0, ratio)
     if enclosure.zero is not None:
         # The sum may overflow, and then 0 is the right answer, not a distant one.
         ratio = np.where(inside & enclosure.zero & (values == 0), 0.0, ratio)

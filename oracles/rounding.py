@@ -14,7 +14,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, DoubleDouble, Real, sticky, two_sum
+from oracles.doubledouble import F64, DoubleDouble, Real, sticky
 from oracles.dtypes import Format
 
 STORAGE: dict[str, np.dtype[Any]] = {
@@ -56,12 +56,6 @@ def round_to(values: Real, form: Format) -> F64:
     return _round_generic(values, form)
 
 
-def add_rounded(a: F64, b: F64 | float, form: Format) -> F64:
-    """a + b rounded once to nearest even in `form`; float64 alone would round twice."""
-    exact = two_sum(a, np.asarray(b, dtype=np.float64))
-    return np.where(np.isfinite(exact.high), round_to(exact, form), exact.high)
-
-
 def _round_generic(values: F64, form: Format) -> F64:
     _, exponent = np.frexp(values)
     quantum = np.maximum(exponent - form.precision, form.emin - form.precision + 1)
@@ -80,17 +74,6 @@ def half_gap(values: F64, form: Format, upward: NDArray[np.bool_]) -> F64:
     dense = (np.abs(values) == binade) & (upward == (values < 0)) & (binade > form.tiny)
     gap: F64 = binade * form.u
     return np.where(dense, gap / 2, gap)
-
-
-def half_gaps(sizes: F64, tiny: F64, u: F64, low: NDArray[np.bool_]) -> F64:
-    """The same for magnitudes of formats that have these smallest normal numbers and unit roundoffs: upwards where
-    `low`, towards zero elsewhere. Few magnitudes are powers of two: these alone are looked at closely."""
-    binade = (sizes.view(np.int64) & _EXPONENT).view(np.float64)
-    powers = np.flatnonzero(sizes == binade)
-    gaps = np.maximum(binade, tiny)
-    gaps *= u
-    gaps[powers[~low[powers] & (sizes[powers] > tiny[powers])]] /= 2
-    return gaps
 
 
 def half_gap_of(value: float, form: Format) -> float:

@@ -24,6 +24,7 @@ from oracles.tests.common.ops import LAYER_NORM, LAYER_NORM_BACKWARD
 from oracles.truth import OutputCheck, Truth
 
 X = Operand("x", "... n")
+PLAIN = Contract()
 
 
 def toy_gelu(x: Node, residual: Node, bias: Node | None = None, *, scale: Node) -> Outputs:
@@ -107,6 +108,16 @@ def returned(of: Problem, simulated: Simulated) -> Mapping[str, NDArray[Any]]:
         with np.errstate(over="ignore"):
             found[name] = np.ascontiguousarray(values.reshape(shape)).astype(STORAGE[dtype])
     return found
+
+
+def simulated(of: Problem, contract: Contract = PLAIN, seed: int = 0) -> dict[str, NDArray[Any]]:
+    """The outputs of a simulated kernel, which forms its sums in the order declared."""
+    return dict(returned(of, kernel(of, contract, np.random.default_rng(seed))))
+
+
+def results(of: Problem, contract: Contract, outputs: Mapping[str, NDArray[Any]]) -> list[str]:
+    """What is said of each output under a contract."""
+    return [check.result for check in Truth(of).check(contract, outputs)]
 
 
 def judged(of: Problem, contract: Contract, simulated: Simulated) -> tuple[OutputCheck, ...]:

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from oracles import Any, Lanes, Numerics, Pairwise, Tiles
+from oracles import Any, Contract, Lanes, Pairwise, Tiles
 from oracles.problem import Problem
 from oracles.tests.common.adversary import row, store
 
-CONTRACTS: dict[str, Numerics] = {
-    "plain": Numerics(),
-    "simd": Numerics(summation=Lanes(16, 4, "scalar"), mean="reciprocal", rsqrt_ulp=2.0),
-    "exact range": Numerics(sum_range="exact", summation=Pairwise(8)),
-    "f64 sums": Numerics(summation=Lanes(4, 4, "predicated"), accumulate="f64", multiply="f32"),
-    "llama": Numerics(cast="llama", summation=Tiles(8)),
-    "none": Numerics(accumulate="input", cast="none"),
-    "input sums": Numerics(accumulate="input", eps="input"),
-    "unrounded": Numerics(residual="unrounded", offset="weight"),
-    "flush": Numerics(denormals="flush", summation=Any()),
-    "fast math": Numerics(nonfinite="unspecified", saturate=True, dx="rstd3"),
-    "dw 16 bit": Numerics(dw_accumulate="input", cast="llama", mean="reciprocal"),
+MULTIPLIED: Mapping[str, str] = dict.fromkeys(("h", "m", "w", "y", "dx", "dsummed"), "f32")
+CONTRACTS: Mapping[str, Contract] = {
+    "plain": Contract(),
+    "simd": Contract(sums={"n": Lanes(16, 4, "scalar")}, mean="reciprocal", accuracy={"rsqrt": 2.0}),
+    "f64 sums": Contract("f64", dtypes=MULTIPLIED, sums={"n": Lanes(4, 4, "predicated")}, fused=False),
+    "llama": Contract(points={"h": "input"}, sums={"n": Tiles(8)}),
+    "input": Contract("input", sums={"...": Pairwise(2)}),
+    "input sums": Contract("input", points={"eps": "input"}, zeros="any"),
+    "weight": Contract(dtypes={"w": "weight"}, sums={"n": Pairwise(8)}),
+    "flush": Contract(denormals="flush", sums={"n": Any()}),
+    "flush results": Contract(denormals="flush results"),
+    "fast math": Contract(nonfinite="unspecified", saturate=True),
+    "dw 16 bit": Contract(dtypes={"dw": "input"}, points={"h": "input"}, mean="reciprocal"),
 }
+"""For the ops of RMSNorm."""
+
+
+def contract_of(op: str, name: str) -> Contract:
+    """The contract of that name for an op, with what it has alone: a rounded residual, a cube of rstd."""
+    contract = CONTRACTS[name]
+    if op == "fused_add_rms_norm" and name != "weight":
+        return replace(contract, points={**contract.points, "added": "sum"})
+    if op.endswith("backward") and name == "fast math":
+        return replace(contract, algorithm={"dx": "rstd3"})
+    return contract
+
 
 EPS = (0.0, 1e-5, 1e-12, 100.0)
 

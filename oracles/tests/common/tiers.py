@@ -10,25 +10,24 @@ import numpy as np
 
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
-from oracles.numerics import Promises
 from oracles.op import Op
 from oracles.precise import conforms
 from oracles.problem import Problem
 from oracles.tests.common import judged
 from oracles.tests.common.adversary import probes
 from oracles.tests.common.formulas import HARD
-from oracles.tests.common.problems import CONTRACTS, backward, forward
+from oracles.tests.common.problems import CONTRACTS, backward, contract_of, forward
 from oracles.truth import Truth
 
 
-def disagreements(problem: Problem, numerics: Promises, rng: np.random.Generator) -> tuple[int, int, list[str]]:
+def disagreements(problem: Problem, contract: Contract, rng: np.random.Generator) -> tuple[int, int, list[str]]:
     """Elements compared, elements that the fast tier left open, and contradictions."""
     truth = Truth(problem)
     compared = unsure = 0
     wrong = []
-    for name, enclosure in truth.enclosures(numerics, problem.structured).items():
+    for name, enclosure in truth.enclosures(contract, problem.structured).items():
         shape = enclosure.inner[0].shape
-        bounds = {index: truth.bounds(numerics, name, index, problem.structured) for index in np.ndindex(shape)}
+        bounds = {index: truth.bounds(contract, name, index, problem.structured) for index in np.ndindex(shape)}
         for got in probes(enclosure, rng):
             comparison = compare(enclosure, got)
             for index, expected in bounds.items():
@@ -55,7 +54,7 @@ def tiers_agree(op: str, recipe: str, dtype: str, count: int, first: int = 0) ->
         (backward if gradient else forward)(op, recipe, dtype, count, 6 if gradient else 7)
     ):
         name = names[(number + first) % len(names)]
-        _, _, wrong = disagreements(problem, CONTRACTS[name], rng)
+        _, _, wrong = disagreements(problem, contract_of(op, name), rng)
         assert not wrong, f"{name}: {wrong[0]}"
 
 

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from oracles import Lanes, Numerics
-from oracles.calibration import RECIPES, values
+from oracles import Contract, Lanes
+from oracles.ops import OPS
 from oracles.problem import Problem
-from oracles.simulation import rms_norm
+from oracles.tests.common.formulas import HARD
+from oracles.tests.common.judged import problem, simulated
 from oracles.truth import Truth
 
 
-def test_hardly_any_element_is_escalated() -> None:
-    rng = np.random.default_rng(0)
-    numerics = Numerics(summation=Lanes(16, 4, "scalar"))
-    elements = escalated = 0
+@pytest.mark.parametrize("op", ["rms_norm", "rms_norm_backward"])
+def test_hardly_any_element_is_escalated(op: str) -> None:
+    rng, elements, escalated = np.random.default_rng(0), 0, 0
+    contract = Contract(sums={"n": Lanes(16, 4, "scalar")}, fused=False)
     for dtype in ("f32", "f16", "bf16"):
-        for recipe in RECIPES:
-            x = values(recipe, 8, 512, dtype, rng)
-            y, root = rms_norm(x, numerics, 2.0**-17, dtype)
-            problem = Problem("rms_norm", {"eps": 2.0**-17}, {"x": x}, {"y": dtype, "rstd": "f32"}, structured=True)
-            checks = Truth(problem).check(numerics, {"y": y, "rstd": root})
-            assert [check.result for check in checks] == ["pass", "pass"]
+        for kind in HARD:
+            of = problem(OPS[op], kind, dtype, (4, 512), rng)
+            got = simulated(of, contract)
+            checks = Truth(of).check(contract, got)
+            assert {check.result for check in checks} == {"pass"}, (kind, dtype)
             escalated += sum(check.escalated for check in checks)
-            elements += y.size + root.size
+            elements += sum(each.size for each in got.values())
     assert escalated / elements < 1e-3
 
 
@@ -35,10 +36,9 @@ def test_what_is_added_in_float64_is_decided_by_the_fast_tier() -> None:
         "x": x,
         "dy": (x * np.float32(1.5) + rng.standard_normal(x.shape).astype(np.float32) * 1e-6).astype("<f4"),
     }
-    numerics = Numerics(accumulate="f64", multiply="f64")
-    problem = Problem("rms_norm_backward", {"eps": 0.0}, inputs, {"dx": "f32"}, structured=True)
+    of = Problem("rms_norm_backward", {"eps": 0.0}, inputs, {"dx": "f32"}, structured=True)
     values, dy = x.astype(np.float64), inputs["dy"].astype(np.float64)
     r = 1.0 / np.sqrt((values * values).mean(1, keepdims=True))
     dx = r * (dy - values * r * (values * r * dy).mean(1, keepdims=True))
-    (check,) = Truth(problem).check(numerics, {"dx": dx.astype(np.float32)})
+    (check,) = Truth(of).check(Contract("f64"), {"dx": dx.astype(np.float32)})
     assert (check.result, check.escalated) == ("pass", 0)

@@ -5,88 +5,91 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oracles import Numerics
+from oracles import Contract
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
-from oracles.simulation import rms_norm, rms_norm_backward, rstd
-from oracles.truth import OutputCheck, Truth
-
-WIDE = pytest.mark.parametrize("dtype", ["f64", "f32"])
+from oracles.tests.common.judged import results, simulated
+from oracles.truth import Truth
 
 
-def checks(problem: Problem, numerics: Numerics, **outputs: np.ndarray) -> list[OutputCheck]:
-    return list(Truth(problem).check(numerics, outputs))
-
-
-@WIDE
-def test_rows_whose_sum_of_squares_overflows_are_not_judged(dtype: str) -> None:
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+def test_a_row_whose_sum_of_squares_overflows_leaves_the_others_to_be_judged(dtype: str) -> None:
     """rstd, which the kernel forms, is 0 there, and so is dx; it is not NaN, as a careless reference has it."""
     rng = np.random.default_rng(0)
-    largest = {"f64": 1e200, "f32": 1e30}[dtype]
     x, dy = (rng.standard_normal((3, 20)).astype(STORAGE[dtype]) for _ in range(2))
-    x[1] *= STORAGE[dtype].type(largest)
-    numerics = Numerics(accumulate=dtype, dw_accumulate=dtype)
-    with np.errstate(over="ignore"):
-        root = rstd(x, numerics, 1e-5)
-    dx, dw = rms_norm_backward(x, dy, numerics, root)
-    assert root[1] == 0
-    assert (dx[1] == 0).all()
-    problem = Problem("rms_norm_backward", {"eps": 1e-5}, {"x": x, "dy": dy}, {"dx": dtype, "dw": dtype})
-    assert [check.result for check in checks(problem, numerics, dx=dx, dw=dw)] == ["pass", "pass"]
-    # The other rows are judged, and so are the columns: the row adds nothing to them.
-    dx[2, 3] *= STORAGE[dtype].type(1.01)
-    wrong, _ = checks(problem, numerics, dx=dx, dw=dw)
+    x[1] *= STORAGE[dtype].type({"f64": 1e200, "f32": 1e30}[dtype])
+    of = Problem("rms_norm_backward", {"eps": 1e-5}, {"x": x, "dy": dy}, {"dx": dtype, "dw": dtype})
+    contract = Contract(dtype)
+    got = simulated(of, contract)
+    assert (got["dx"][1] == 0).all()
+    assert results(of, contract, got) == ["pass", "pass"]
+    got["dx"][2, 3] *= STORAGE[dtype].type(1.01)
+    wrong, columns = Truth(of).check(contract, got)
     assert (wrong.result, wrong.worst_index, wrong.failing) == ("numeric", (2, 3), 1)
+    assert columns.result == "pass", "the row adds nothing to them"
 
 
 def test_a_nan_that_must_be_is_no_error() -> None:
-    """Where the precise tier has to decide, too."""
     x = np.full((2, 4), 1.0, np.float32)
     x[1, 2] = np.inf
     weight = np.array([1.0, np.inf, 2.0, 3.0], np.float32)
-    with np.errstate(invalid="ignore"):
-        y, _ = rms_norm(x, Numerics(), 1e-5, "f32", weight)
-    assert np.isnan(y).any()
-    problem = Problem("rms_norm", {"eps": 1e-5}, {"x": x, "weight": weight}, {"y": "f32"}, structured=True)
-    (check,) = checks(problem, Numerics(), y=y)
-    assert (check.result, check.escalated > 0) == ("pass", True)
+    of = Problem("rms_norm", {"eps": 1e-5}, {"x": x, "weight": weight}, {"y": "f32"}, structured=True)
+    got = simulated(of)
+    assert np.isnan(got["y"]).any()
+    (check,) = Truth(of).check(Contract(), got)
+    assert check.result == "pass"
     assert check.worst_ratio < 1
 
 
-def test_dw_is_not_judged_where_x_times_rstd_may_overflow() -> None:
+def test_dw_is_judged_as_it_must_be_where_x_times_rstd_overflows() -> None:
     """x r is formed first: infinite for a given rstd, though its product with dy would be a number."""
     x = np.array([[1e30, 1.0], [2.0, 1.0]], np.float32)
     dy = np.array([[1e-30, 1.0], [1.0, 1.0]], np.float32)
     root = np.array([1e20, 0.5], np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):
-        _, dw = rms_norm_backward(x, dy, Numerics(), root)
-    assert np.isinf(dw[0])
-    problem = Problem("rms_norm_backward", {"eps": 0.0}, {"x": x, "dy": dy, "rstd": root}, {"dw": "f32"})
-    assert checks(problem, Numerics(), dw=dw)[0].result == "pass"
-    dw[1] *= np.float32(1.01)
-    (wrong,) = checks(problem, Numerics(), dw=dw)
+    of = Problem("rms_norm_backward", {"eps": 0.0}, {"x": x, "dy": dy, "rstd": root}, {"dw": "f32"})
+    got = simulated(of)
+    assert np.isinf(got["dw"][0])
+    assert results(of, Contract(), got) == ["pass"]
+    got["dw"][1] *= np.float32(1.01)
+    (wrong,) = Truth(of).check(Contract(), got)
     assert (wrong.result, wrong.worst_index, wrong.failing) == ("numeric", (1,), 1)
 
 
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
-def test_llama_without_a_weight_still_rounds_x_hat(dtype: str) -> None:
-    """y is wider than x, so that the rounding shows: it is promised, and not to round is another contract."""
-    x = np.random.default_rng(1).standard_normal((4, 200)).astype(STORAGE[dtype])
-    problem = Problem("rms_norm", {"eps": 1e-5}, {"x": x}, {"y": "f32"})
-    for promised in ("llama", "gemma"):
-        for done in ("llama", "gemma"):
-            y, _ = rms_norm(x, Numerics(cast=done), 1e-5, "f32")
-            (check,) = checks(problem, Numerics(cast=promised), y=y)
-            assert (check.result == "pass") == (promised == done), (promised, done)
-
-
 def test_dw_of_f16_is_judged_beyond_the_range_of_f16() -> None:
-    """Summed in f32 and stored in f32, it is an ordinary number; rounded to f16 on the way, it may be infinite."""
+    """Summed in f32 and stored in f32, it is an ordinary number; summed in f16 it is infinite."""
     x = np.full((64, 4), 100.0, np.float16)
-    root = np.full(64, 1.0, np.float32)
-    given: dict[str, np.ndarray] = {"x": x, "dy": x, "rstd": root}
-    problem = Problem("rms_norm_backward", {"eps": 0.0}, given, {"dw": "f32"}, structured=True)
+    given = {"x": x, "dy": x, "rstd": np.full(64, 1.0, np.float32)}
+    of = Problem("rms_norm_backward", {"eps": 0.0}, given, {"dw": "f32"}, structured=True)
     dw = np.full(4, 640000.0, np.float32)
-    assert checks(problem, Numerics(), dw=dw)[0].result == "pass"
-    assert checks(problem, Numerics(), dw=dw * np.float32(1.01))[0].result == "numeric"
-    assert checks(problem, Numerics(cast="llama"), dw=dw * np.float32(np.inf))[0].result == "pass"
+    assert results(of, Contract(), {"dw": dw}) == ["pass"]
+    assert results(of, Contract(), {"dw": dw * np.float32(1.01)}) == ["numeric"]
+    for infinite in (dw * np.float32(np.inf), dw):
+        same = infinite[0] != dw[0]
+        assert (results(of, Contract(dtypes={"dw": "input"}), {"dw": infinite}) == ["pass"]) == same
+
+
+def test_a_sum_that_may_overflow_allows_both_answers_at_no_distance() -> None:
+    x = np.full((1, 4096), np.sqrt(2.0**128 / 4096), np.float32)
+    truth = Truth(Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"}, structured=True))
+    for y in (np.zeros_like(x), np.ones_like(x)):
+        (check,) = truth.check(Contract(), {"y": y})
+        assert (check.result, check.worst_ratio) == ("pass", 0.0)
+        assert truth.explain(Contract(), "y", (0, 0), float(y[0, 0])).ratio == 0.0
+
+
+def test_infinities_in_their_right_place_pass() -> None:
+    """An overflow of the last cast, and an infinite sum, are values like any other; no warning escapes."""
+    x = np.array([[1.0, 2.0, -3.0]], np.float16)
+    of = Problem("rms_norm", {"eps": 1e-5}, {"x": x, "weight": np.full(3, 60000.0, np.float16)}, {"y": "f16"})
+    got = simulated(of)
+    assert np.isinf(got["y"]).any()
+    assert results(of, Contract(), got) == ["pass"]
+    assert results(of, Contract(), {"y": -got["y"]}) == ["nonfinite"]
+    big = np.full((1, 2), 60000.0, np.float16)
+    sums = Problem("fused_add_rms_norm", {"eps": 1e-5}, {"x": big, "residual": big}, {"y": "f16", "sum": "f16"})
+    infinite, nan, ones = (np.full((1, 2), value, np.float16) for value in (np.inf, np.nan, 1.0))
+    rounded = Contract(points={"added": "sum"})
+    assert results(sums, rounded, {"y": nan, "sum": infinite}) == ["pass", "pass"]
+    assert results(sums, rounded, {"y": ones, "sum": infinite}) == ["nonfinite", "pass"]
+    # Unrounded, the sum is finite where it is normalised.
+    assert results(sums, Contract(), {"y": ones, "sum": infinite}) == ["pass", "pass"]

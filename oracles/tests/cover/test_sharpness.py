@@ -14,18 +14,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oracles import Lanes, Numerics
+from oracles import Contract, Lanes
+from oracles.formula.orders import total
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
-from oracles.simulation import rms_norm, rms_norm_backward, rstd, total
 from oracles.tests.common.adversary import store
+from oracles.tests.common.judged import simulated
 from oracles.truth import Truth
 
 Array = NDArray[Any]
 EPS = 2.0**-17
 """near 1e-5, and exact in every dtype."""
 
-SIMD = Numerics(summation=Lanes(16, 4, "scalar"))
+ORDER = Lanes(16, 4, "scalar")
+SIMD = Contract(sums={"n": ORDER}, fused=False)
 DTYPES = ("f32", "f16", "bf16")
 
 
@@ -47,7 +49,7 @@ def root_of(square: Array, n: float, eps: float = EPS) -> Array:
 
 def sum_of(x: Array) -> Array:
     wide = x.astype(np.float32)
-    return total(wide * wide, SIMD.summation)
+    return total(wide * wide, ORDER)
 
 
 def bf16_partials(x: Array) -> Array:
@@ -56,7 +58,7 @@ def bf16_partials(x: Array) -> Array:
     squares = (wide * wide).astype(STORAGE["bf16"])
     padded = np.concatenate([squares, np.zeros((len(x), -x.shape[1] % 8), squares.dtype)], axis=1)
     partial = np.add.accumulate(padded.reshape(len(x), -1, 8), axis=2)[..., -1]
-    return total(partial.astype(np.float32), SIMD.summation)
+    return total(partial.astype(np.float32), ORDER)
 
 
 FORWARD: dict[str, Callable[[Array], Array]] = {
@@ -80,8 +82,8 @@ def judged(wrong: Callable[[Array], Array], n: int, dtype: str, scale: float) ->
     x = rows(n, dtype, scale)
     problem = Problem("rms_norm", {"eps": EPS}, {"x": x}, {"y": dtype, "rstd": "f32"})
     truth = Truth(problem)
-    y, root = rms_norm(x, SIMD, EPS, dtype)
-    assert [check.result for check in truth.check(SIMD, {"y": y, "rstd": root})] == ["pass", "pass"]
+    right = finish(x, root_of(sum_of(x), n), dtype)
+    assert [check.result for check in truth.check(SIMD, right)] == ["pass", "pass"]
     first, second = truth.check(SIMD, finish(x, wrong(x), dtype))
     return first.result, second.result
 
@@ -103,7 +105,7 @@ def test_wrong_forward_is_rejected(name: str, dtype: str) -> None:
 
 def test_limit_of_divide_by_n_plus_1_in_long_sequential_sums() -> None:
     """A sequential f32 sum of 32768 terms may itself stray by more than 1/n: there nothing can tell the two apart."""
-    sequential = Numerics()
+    sequential = Contract()
     for n, seen in ((4096, True), (16384, True), (32768, False)):
         x = rows(n, "f32", 1.0)
         problem = Problem("rms_norm", {"eps": EPS}, {"x": x}, {"y": "f32", "rstd": "f32"})
@@ -119,21 +121,22 @@ def test_wrong_weight_is_rejected(mutant: str, dtype: str) -> None:
         x, weight = rows(n, dtype, 1.0), store(np.random.default_rng(n).standard_normal(n) * 2, dtype)
         problem = Problem("rms_norm", {"eps": EPS, "weight_offset": 1.0}, {"x": x, "weight": weight}, {"y": dtype})
         truth = Truth(problem)
-        assert truth.check(SIMD, {"y": rms_norm(x, SIMD, EPS, dtype, weight, 1.0)[0]})[0].result == "pass"
-        wrong = {
-            "w[0] everywhere": lambda w: (np.full_like(w, w[0]), 1.0),
-            "w shifted": lambda w: (np.roll(w, 1), 1.0),
-            "offset left out": lambda w: (w, 0.0),
-            "offset twice": lambda w: (w, 2.0),
-        }[mutant](weight)
-        assert truth.check(SIMD, {"y": rms_norm(x, SIMD, EPS, dtype, *wrong)[0]})[0].result != "pass"
+        assert truth.check(SIMD, simulated(problem, SIMD))[0].result == "pass"
+        values, offset = {
+            "w[0] everywhere": (np.full_like(weight, weight[0]), 1.0),
+            "w shifted": (np.roll(weight, 1), 1.0),
+            "offset left out": (weight, 0.0),
+            "offset twice": (weight, 2.0),
+        }[mutant]
+        other = replace(problem, params={"eps": EPS, "weight_offset": offset}, inputs={"x": x, "weight": values})
+        assert truth.check(SIMD, simulated(other, SIMD))[0].result != "pass"
 
 
 def gradients(n: int, dtype: str, **inputs: Array) -> tuple[Problem, Array, Array, Array]:
     """A backward problem of eight rows, and x, dy and rstd."""
     rng = np.random.default_rng(n)
     x, dy = (store(rng.standard_normal((8, n)), dtype) for _ in range(2))
-    root = rstd(x, SIMD, EPS)
+    root = root_of(sum_of(x), n)
     given = {"x": x, "dy": dy, "rstd": root, **inputs}
     return Problem("fused_add_rms_norm_backward", {"eps": EPS}, given, {"dx": dtype, "dw": "f32"}), x, dy, root
 
@@ -149,8 +152,8 @@ def test_wrong_projection_is_rejected(mutant: str, dtype: str) -> None:
         weight = store(np.random.default_rng(n + 1).uniform(0.5, 4, n), dtype)
         problem, x, dy, root = gradients(n, dtype, weight=weight)
         truth = Truth(problem)
-        dx, dw = rms_norm_backward(x, dy, SIMD, root, weight)
-        assert [check.result for check in truth.check(SIMD, {"dx": dx, "dw": dw})] == ["pass", "pass"]
+        right = simulated(problem, SIMD)
+        assert [check.result for check in truth.check(SIMD, right)] == ["pass", "pass"]
         h, m = x.astype(np.float64) * root[:, None], dy.astype(np.float64) * weight.astype(np.float64)
         projection = h * np.mean(h * m, axis=1, keepdims=True)
         factor = PROJECTION[mutant]
@@ -158,7 +161,7 @@ def test_wrong_projection_is_rejected(mutant: str, dtype: str) -> None:
             projection = projection * weight.astype(np.float64)
         changed = n / (n + 1) if factor is None else factor
         wrong = store((m - projection * (changed if mutant != "times w once more" else 1.0)) * root[:, None], dtype)
-        assert truth.check(SIMD, {"dx": wrong, "dw": dw})[0].result != "pass", n
+        assert truth.check(SIMD, {**right, "dx": wrong})[0].result != "pass", n
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -168,14 +171,19 @@ def test_wrong_gradient_sums_are_rejected(dtype: str) -> None:
     dsum = store(np.random.default_rng(9).standard_normal((8, n)), dtype)
     problem, x, dy, root = gradients(n, dtype, dsum=dsum)
     truth = Truth(problem)
-    dx, dw = rms_norm_backward(x, dy, SIMD, root, dsum=dsum)
-    assert [check.result for check in truth.check(SIMD, {"dx": dx, "dw": dw})] == ["pass", "pass"]
-    short = rms_norm_backward(x[:-1], dy[:-1], SIMD, root[:-1])[1]
-    half = rms_norm_backward(x, dy, replace(SIMD, dw_accumulate="bf16"), root)[1].astype(np.float32)
-    without = rms_norm_backward(x, dy, SIMD, root)[0]
-    twice = rms_norm_backward(x, dy, SIMD, root, dsum=store(2 * dsum.astype(np.float64), dtype))[0]
-    before = rms_norm_backward(x, store(dy.astype(np.float64) + dsum.astype(np.float64), dtype), SIMD, root)[0]
+    right = simulated(problem, SIMD)
+    assert [check.result for check in truth.check(SIMD, right)] == ["pass", "pass"]
+
+    def of(contract: Contract = SIMD, **inputs: Array) -> dict[str, Array]:
+        known = {**problem.inputs, **inputs}
+        return simulated(replace(problem, inputs=known), contract)
+
+    short = of(x=x[:-1], dy=dy[:-1], rstd=root[:-1], dsum=dsum[:-1])["dw"]
+    half = of(replace(SIMD, dtypes={"dw": "bf16"}))["dw"]
+    zero = np.zeros_like(dsum)
+    twice = of(dsum=store(2 * dsum.astype(np.float64), dtype))["dx"]
+    before = of(dy=store(dy.astype(np.float64) + dsum.astype(np.float64), dtype), dsum=zero)["dx"]
     for wrong in (short, half):
-        assert truth.check(SIMD, {"dx": dx, "dw": wrong})[1].result != "pass"
-    for wrong in (without, twice, before):
-        assert truth.check(SIMD, {"dx": wrong, "dw": dw})[0].result != "pass"
+        assert truth.check(SIMD, {**right, "dw": wrong})[1].result != "pass"
+    for wrong in (of(dsum=zero)["dx"], twice, before):
+        assert truth.check(SIMD, {**right, "dx": wrong})[0].result != "pass"

@@ -9,7 +9,7 @@ from oracles.formula.contract import Contract
 from oracles.summation import Lanes
 from oracles.tests.common.adversary import RECIPES
 from oracles.tests.common.judged import TOYS, known
-from oracles.tests.common.problems import CONTRACTS, backward, forward
+from oracles.tests.common.problems import CONTRACTS, backward, contract_of, forward
 from oracles.tests.common.tiers import (
     BACKWARD,
     FORWARD,
@@ -30,8 +30,8 @@ def test_tiers_agree_on_many_elements(dtype: str) -> None:
             for generate, name in ((forward, op), (backward, f"{op}_backward")):
                 for number, problem in enumerate(generate(name, f"{recipe}", dtype, 22, 16)):
                     # Shifted against the short tests, so that contracts meet other problems.
-                    numerics = list(CONTRACTS.values())[(number + 4) % len(CONTRACTS)]
-                    count, _, wrong = disagreements(problem, numerics, rng)
+                    contract = contract_of(name, list(CONTRACTS)[(number + 4) % len(CONTRACTS)])
+                    count, _, wrong = disagreements(problem, contract, rng)
                     compared += count
                     assert not wrong, wrong[0]
     assert compared >= 200_000
