@@ -135,8 +135,6 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
         inside |= enclosure.unjudged
     failing = ~(inside | possible)
     ratio = _ratios(enclosure, got, inside, failing)
-    if enclosure.unjudged is not None:
-        ratio = np.where(enclosure.unjudged, 0.0, ratio)
     if enclosure.zero is not None:
         # The sum may overflow, and then 0 is the right answer, not a distant one.
         ratio = np.where(inside & enclosure.zero & (values == 0), 0.0, ratio)
@@ -171,7 +169,8 @@ def is_blunt(enclosure: Enclosure, got: F64, flat: int) -> bool:
 
 
 def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
-    """How far the value before the last rounding must have strayed, over how far it may: 0 for correct rounding.
+    """How far the value before the last rounding must have strayed, over how far it may: 0 for correct rounding, and
+    of what is not judged.
 
     (|got - centre| - half of got's rounding cell towards the centre) / width of the real interval on got's side. At
     most 1 exactly where the cell of `got` meets the interval, that is where `got` conforms; on the edge of a cell (a
@@ -188,7 +187,7 @@ def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
         if not strayed.any():  # as most outputs of 16 bits
             return strayed
         ratio: F64 = np.where(strayed == 0, 0.0, strayed / np.where(upward, enclosure.below, enclosure.above))
-    return ratio
+    return ratio if enclosure.unjudged is None else np.where(enclosure.unjudged, 0.0, ratio)
 
 
 def _ratios(enclosure: Enclosure, got: F64, inside: Mask, failing: Mask) -> F64:

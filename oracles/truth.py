@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 
 from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, head
-from oracles.enclosure import Comparison, Enclosure, Mask, Worst, canonical, compare, is_blunt, passes, worst_pass
+from oracles.enclosure import (
+    Comparison,
+    Enclosure,
+    Mask,
+    Worst,
+    canonical,
+    compare,
+    is_blunt,
+    passes,
+    worst_of,
+    worst_pass,
+)
 from oracles.formula import joined
 from oracles.formula.contract import Contract
 from oracles.formula.joined import Answer, Query, Received
@@ -161,9 +172,13 @@ class Truth:
         if got.size == 0:
             return OutputCheck(name, "pass", None, 0.0)
         enclosure = self.enclosures(contract, self.problem.structured)[name]
-        if not passes(enclosure, got):
-            return self._check_closely(name, contract, enclosure, got)
-        worst = worst_pass(enclosure, got)
+        if passes(enclosure, got):
+            worst = worst_pass(enclosure, got)
+        else:
+            comparison = compare(enclosure, got)
+            if comparison.failing.any() or comparison.unsure.any():
+                return self._check_closely(name, contract, enclosure, comparison, got)
+            worst = worst_of(comparison.ratio, enclosure, got)
         if (self.problem.lot ^ lots((name,), contract)[0]) % self._one_in[name] == 0:
             self._confirm_pass(name, contract, worst, got)
         return self._passed(name, worst, got)
@@ -207,9 +222,10 @@ class Truth:
     def _passed(self, name: str, worst: Worst, got: F64) -> OutputCheck:
         return OutputCheck(name, "pass", self._unravel(name, worst.flat, got.shape), worst.ratio, blunt=worst.blunt)
 
-    def _check_closely(self, name: str, contract: Contract, enclosure: Enclosure, got: F64) -> OutputCheck:
+    def _check_closely(
+        self, name: str, contract: Contract, enclosure: Enclosure, comparison: Comparison, got: F64
+    ) -> OutputCheck:
         """Some element is not certainly right: settle every element, the unsure ones in the precise tier."""
-        comparison = compare(enclosure, got)
         failing, ratio, gave_up = self._settle(name, contract, comparison, got)
         flat = int(ratio.argmax())
         index = index_of(flat, got.shape)

@@ -51,6 +51,7 @@ def test_gradients_where_dy_follows_x(order: Sequential | Lanes, dx: str) -> Non
     for seed in range(2):
         x = _small_whole(np.random.default_rng(seed), (2, LONG), 2.0**-8).astype(np.float16)
         for tensor in (x, np.ascontiguousarray(x.T)):
-            given = {"x": tensor, "dy": tensor, "rstd": np.ones(len(tensor), np.float32)}
+            root = np.ones(len(tensor), np.float32)
+            given: dict[str, np.ndarray] = {"x": tensor, "dy": tensor, "rstd": root}
             problem = Problem("rms_norm_backward", {"eps": 0.0}, given, {"dx": "f32", "dw": "f32"})
             assert results(problem, contract, simulated(problem, contract)) == ["pass", "pass"]

@@ -1,4 +1,4 @@
-"""Budgets from formulas: as wide as those written by hand, never too narrow for a correct kernel, narrow enough."""
+"""Budgets from formulas: never too narrow for a correct kernel, narrow enough."""
 
 from __future__ import annotations
 
@@ -17,38 +17,13 @@ from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
 from oracles.formula.simulation import Simulated
 from oracles.formula.trace import Node, Outputs, avg, rsqrt, total, trace, where
-from oracles.numerics import Numerics
-from oracles.problem import Problem
 from oracles.summation import Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
 from oracles.tests.common.formulas import EPS, FORMULAS, HARD, traced
 from oracles.tests.common.ops import LAYER_NORM, SOFTMAX
-from oracles.tests.common.simulated import allowed, of_shape, simulated
+from oracles.tests.common.simulated import allowed, simulated
 from oracles.tests.common.supremum import supremum
-from oracles.truth import Truth
 
 F16 = Contract("f16")
-
-
-@pytest.mark.parametrize("structured", [True, False])
-@pytest.mark.parametrize("n", [4, 64, 1000])
-@pytest.mark.parametrize(("dtype", "least"), [(np.float32, 1.0), (np.float16, 0.9)])
-def test_it_is_as_wide_as_the_budget_of_rms_norm_written_by_hand(
-    dtype: type[Any], least: float, n: int, structured: bool
-) -> None:
-    """Products of 16-bit numbers are exact in f32, of which the one by hand makes no use."""
-    random = np.random.default_rng(n)
-    tensors = {"x": random.normal(size=(3, n)).astype(dtype), "weight": random.normal(size=n).astype(dtype)}
-    outputs = {"y": "f32" if dtype is np.float32 else "f16", "rstd": "f32"}
-    by_hand = Truth(Problem("rms_norm", {"eps": EPS}, tensors, outputs, structured)).enclosures(Numerics(), structured)
-    budget = Budget(Inputs(traced("rms_norm"), tensors, {"eps": EPS}), Contract(), structured)
-    for name, dtype_name in outputs.items():
-        width = of_shape(budget, name, budget.half_width(budget.output(name, dtype_name)))
-        ratio = width / np.maximum(by_hand[name].below, by_hand[name].above)
-        # A chain of one rounding more or less is what statistics may differ in.
-        assert least * 0.99 <= ratio.min() <= ratio.max() <= (1.0001 if structured else 1.08), (
-            name,
-            ratio,
-        )
 
 
 @pytest.mark.parametrize("name", FORMULAS)

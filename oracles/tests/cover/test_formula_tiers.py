@@ -14,8 +14,8 @@ from oracles.formula import joined
 from oracles.formula.arithmetic import Float64
 from oracles.formula.conformance import Conformance, Exact
 from oracles.formula.contract import Contract
+from oracles.formula.joined import Received
 from oracles.op import Op
-from oracles.screen import Received
 from oracles.summation import Lanes
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import GELU, SOFTMAX, TOYS, kernel, known, problem, returned

@@ -58,7 +58,7 @@ def test_dw_is_judged_as_it_must_be_where_x_times_rstd_overflows() -> None:
 def test_dw_of_f16_is_judged_beyond_the_range_of_f16() -> None:
     """Summed in f32 and stored in f32, it is an ordinary number; summed in f16 it is infinite."""
     x = np.full((64, 4), 100.0, np.float16)
-    given = {"x": x, "dy": x, "rstd": np.full(64, 1.0, np.float32)}
+    given: dict[str, np.ndarray] = {"x": x, "dy": x, "rstd": np.full(64, 1.0, np.float32)}
     of = Problem("rms_norm_backward", {"eps": 0.0}, given, {"dw": "f32"}, structured=True)
     dw = np.full(4, 640000.0, np.float32)
     assert results(of, Contract(), {"dw": dw}) == ["pass"]
