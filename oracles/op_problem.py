@@ -15,12 +15,7 @@ from oracles.precise import Bounds
 from oracles.problem import Problem
 from oracles.screen import Screens
 
-MODULES: Mapping[str, tuple[str, str]] = {
-    "rms_norm": ("oracles.rms_norm", "RmsNorm"),
-    "fused_add_rms_norm": ("oracles.fused_add_rms_norm", "FusedAddRmsNorm"),
-    "rms_norm_backward": ("oracles.rms_norm_backward", "RmsNormBackward"),
-    "fused_add_rms_norm_backward": ("oracles.rms_norm_backward", "FusedAddRmsNormBackward"),
-}
+MODULES: Mapping[str, tuple[str, str]] = {}
 """The module and class of each op whose oracle is written by hand."""
 assert {*MODULES} == {*BY_HAND}
 _BY_FORMULA = ("oracles.formula.problem", "FormulaProblem")
