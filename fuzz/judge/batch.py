@@ -17,7 +17,7 @@ def settle(asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
     fit: dict[CaseOracle, tuple[truth.Truth, list[batch.Query]]] = {}
     for oracle, queries in asked.items():
         try:
-            fit[oracle] = oracle.truth, [(numerics, oracle.receive(bits)) for numerics, bits in queries]
+            fit[oracle] = oracle.truth, [(contract, oracle.receive(bits)) for contract, bits in queries]
         except ProblemError:  # the same comes of judging one of its outcomes, and is said about that one
             continue
     for oracle, found in zip(fit, truth.settle(list(fit.values())), strict=True):
