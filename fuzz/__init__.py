@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from fuzz.base.capability import Capabilities
     from fuzz.base.kernel import Mutant
     from fuzz.uses.check.check import CheckError, CheckFailed, check
-    from oracles.numerics import Any, Contract, Lanes, Numerics, Pairwise, Sequential, Tiles, VectorLanes
+    from oracles.formula.contract import Contract
     from oracles.op import Flip, Op, Operand, Parameter
     from oracles.ops import register
+    from oracles.summation import Any, Lanes, Pairwise, Sequential, Tiles, VectorLanes
 
 __all__ = [
     "Any",
@@ -31,7 +32,6 @@ __all__ = [
     "Flip",
     "Lanes",
     "Mutant",
-    "Numerics",
     "Op",
     "Operand",
     "Pairwise",
@@ -49,19 +49,22 @@ _HOME = {
     "CKernel": "fuzz.adapters.c",
     "Capabilities": "fuzz.base.capability",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
+    "Contract": "oracles.formula.contract",
     "Mutant": "fuzz.base.kernel",
     "PythonKernel": "fuzz.adapters.python_kernel",
     **dict.fromkeys(("Flip", "Op", "Operand", "Parameter"), "oracles.op"),
     "register": "oracles.ops",
 }
-"""The module of each name. A name that is not here is in the module of the oracle's declarations."""
+"""The module of each name. A name that is not here is the order of a sum."""
 
 
 def __getattr__(name: str) -> object:
+    if name == "Numerics":
+        raise ImportError(import_module("fuzz.base.kernel").RENAMED)
     if name not in __all__:
         raise AttributeError(f"module 'fuzz' has no attribute {name!r}")
     if name == "formula":
         return import_module("fuzz.formula")
-    found: object = getattr(import_module(_HOME.get(name, "oracles.numerics")), name)
+    found: object = getattr(import_module(_HOME.get(name, "oracles.summation")), name)
     globals()[name] = found
     return found

@@ -29,7 +29,7 @@ from fuzz.transport.child import CompiledWorker
 from fuzz.transport.frames import MISREADS
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import Process
-from oracles.numerics import Promises
+from oracles.formula.contract import Contract
 from oracles.ops import OPS
 
 OPTS = ("O0", "O2")
@@ -50,7 +50,7 @@ class CKernel(Kernel):
     isa: str = "any"
     """The instruction set that the source needs, as `fuzz/adapters/isa.py` names it; 'any' is portable C; 'runtime'
     picks one when it runs, so that it is tried on every architecture."""
-    numerics: Promises = PLAIN
+    contract: Contract = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
     flags: tuple[str, ...] = ()
     """The compiler flags that the kernel is shipped with; they follow those of the target."""
@@ -93,7 +93,7 @@ class CAdapter(Adapter):
         ]
         return Target(
             TargetId("c", kernel.name, "native" if emulator is None else emulator.place, tuple(settings), family, opt),
-            kernel, self, kernel.numerics.at(bits), tuple(traits), _CASE_LIMIT_S, _size_limit(emulator, opt),
+            kernel, self, kernel.contract.at(bits), tuple(traits), _CASE_LIMIT_S, _size_limit(emulator, opt),
             arch=arch, emulator=emulator, vector_bits=bits, host=host,
             flags=(f"-{opt}", *row.flags.get(family, ()), *kernel.flags),
         )  # fmt: skip

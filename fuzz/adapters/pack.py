@@ -19,9 +19,9 @@ from fuzz.generate.menus import check_menus
 from fuzz.laws.registry import LAWS
 from fuzz.laws.symmetry import check_symmetries
 from oracles.formula.check import check
-from oracles.numerics import NumericsError
 from oracles.op import Op, OpError
 from oracles.ops import OPS, register
+from oracles.summation import NumericsError
 
 
 class PackError(UsageError):

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, signature_in
 from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, DeclarationError, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
-from oracles.numerics import Promises
+from oracles.formula.contract import Contract
 from oracles.ops import OPS
 
 INSTALL = "pip install 'kernelfuzz[torch]'"
@@ -80,7 +80,7 @@ class PythonKernel(Kernel):
     source: Path
     framework: str
     """The framework is 'triton', 'torch' or 'numpy'."""
-    numerics: Promises = PLAIN
+    contract: Contract = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
     entry: str = ""
     """The name of the function; by default that of the op."""

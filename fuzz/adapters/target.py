@@ -18,7 +18,7 @@ from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Kernel
 from fuzz.base.text import printable
 from fuzz.transport.process import Process
-from oracles.numerics import Promises
+from oracles.formula.contract import Contract
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Target:
     name: TargetId
     kernel: Kernel
     adapter: Adapter = field(repr=False)
-    numerics: Promises
-    """The kernel's numerics at this vector length."""
+    contract: Contract
+    """The kernel's contract at this vector length."""
     traits: tuple[tuple[str, str | int], ...]
     """What may be said of it, in the words in which a rule of failing is stated."""
     case_limit: float

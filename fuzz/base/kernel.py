@@ -17,13 +17,14 @@ from fuzz.base.text import printable
 from oracles.dtypes import FORMATS
 from oracles.formula.contract import INPUT, Contract
 from oracles.formula.trace import trace
-from oracles.numerics import BY_HAND, Numerics, Promises
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.summation import Summation
 
-PLAIN = Numerics()
-"""The promises of a plain float32 CPU kernel. One that says nothing has them in the words of its op."""
+PLAIN = Contract()
+"""What a kernel promises that says nothing: a plain float32 CPU kernel."""
+RENAMED = "numerics is now contract: write contract=Contract(...), see fuzz/docs/adding-a-kernel.md"
+"""What a pack is told that was written for an older version."""
 
 
 class Kernel:
@@ -35,7 +36,7 @@ class Kernel:
     name: str
     op: str
     source: Path
-    numerics: Promises
+    contract: Contract
     capabilities: Capabilities
     edits: tuple[tuple[str, str], ...]
     """These (old, new) replacements are made in the source before it is built. Mutants are made by them."""
@@ -60,6 +61,12 @@ class Kernel:
         """The texts of its files as they were when each was first read. What is saved while a run goes on is of the
         next run: workers that are started later run the same code as the first."""
         return {}
+
+    def __new__(cls, *_: object, **declared: object) -> Kernel:
+        """Raise DeclarationError for the words of an older version."""
+        if "numerics" in declared:
+            raise DeclarationError(RENAMED)
+        return super().__new__(cls)
 
     @property
     def kind(self) -> str:
@@ -98,8 +105,8 @@ class Kernel:
             raise DeclarationError(f"source: write a path, Path(__file__).parent / {str(self.source)!r}")
         for kind in self.keeps:
             one_of("keeps", kind, CHANGES)
-        if self.numerics is PLAIN and self.op not in BY_HAND:
-            object.__setattr__(self, "numerics", Contract())
+        if not isinstance(self.contract, Contract):
+            raise DeclarationError(f"contract: {self.contract!r} is no Contract(...)")
         object.__setattr__(self, "summary", printable(self.summary))
         if self.op in OPS:
             self.check_op()
@@ -108,7 +115,7 @@ class Kernel:
         """Raise DeclarationError for an op that nobody knows, and for what does not fit it. A pack may declare its ops
         after its kernels, so this is asked again once it is loaded."""
         one_of("op", self.op, tuple(OPS))
-        _check_numerics(self.numerics, self.op)
+        _check_contract(self.contract, OPS[self.op])
         _check_tensors(self.capabilities, OPS[self.op])
 
 
@@ -117,33 +124,22 @@ def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...
     return tuple(dict.fromkeys(kernel.capability for kernel in kernels if kernel.op == op))
 
 
-def _check_numerics(numerics: Promises, op: str) -> None:
-    """Raise DeclarationError for promises in the words of other ops, and for a sum in no order."""
-    wanted = Numerics if op in BY_HAND else Contract
-    if not isinstance(numerics, wanted):
-        given = type(numerics).__name__
-        raise DeclarationError(f"numerics: kernels of {op} promise {wanted.__name__}(...), not {given}(...)")
-    sums = {"summation": numerics.summation} if isinstance(numerics, Numerics) else numerics.sums
-    for name, summation in sums.items():
-        if not isinstance(summation, get_args(Summation)):
-            field = "summation" if isinstance(numerics, Numerics) else f"sums: {name}"
-            raise DeclarationError(f"numerics.{field}: {summation!r} is not a summation structure")
-    if isinstance(numerics, Contract):
-        _check_names(numerics, OPS[op])
-
-
-def _check_names(contract: Contract, op: Op) -> None:
-    """Raise DeclarationError for a local that the op's formula does not have: misspelt, it would promise nothing."""
+def _check_contract(contract: Contract, op: Op) -> None:
+    """Raise DeclarationError for a sum in no order, and for a local that the op's formula does not have: misspelt, it
+    would promise nothing."""
+    for name, order in contract.sums.items():
+        if not isinstance(order, get_args(Summation)):
+            raise DeclarationError(f"contract.sums: {name}: {order!r} is not a summation structure")
     known, dims = _locals(op), tuple(dict.fromkeys(dim for operand in op.operands for dim in operand.axes))
     for field, names in (("sums", (*known, *dims)), ("dtypes", known), ("points", known)):
         for name in getattr(contract, field):
-            one_of(f"numerics.{field}", name, names)
+            one_of(f"contract.{field}", name, names)
     for word in sorted(contract.words):
-        one_of("numerics: dtype", word, (*FORMATS, INPUT, *(operand.name for operand in op.operands)))
+        one_of("contract: dtype", word, (*FORMATS, INPUT, *(operand.name for operand in op.operands)))
     for name, chosen in contract.algorithm.items():
-        one_of("numerics.algorithm", name, tuple(op.algorithms))
+        one_of("contract.algorithm", name, tuple(op.algorithms))
         for each in (chosen,) if isinstance(chosen, str) else chosen:
-            one_of(f"numerics.algorithm: {name}", each, ("formula", *op.algorithms[name]))
+            one_of(f"contract.algorithm: {name}", each, ("formula", *op.algorithms[name]))
 
 
 def _locals(op: Op) -> tuple[str, ...]:

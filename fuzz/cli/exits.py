@@ -68,8 +68,8 @@ def describe(error: Exception) -> tuple[str, Exit]:
     from fuzz.base.errors import InternalError, UsageError
     from fuzz.base.text import printable_lines
     from oracles.formula.trace import FormulaError
-    from oracles.numerics import NumericsError
     from oracles.op import OpError
+    from oracles.summation import NumericsError
     from oracles.truth import OracleDisagreement
 
     if hasattr(error, "format_message"):  # a usage error; typer has its own copy of click's classes, which is private

@@ -50,7 +50,7 @@ def explain_budget(options: BudgetOptions) -> Exit:
     target = next((each for each in targets if each.kernel.capability.accepts(case)), None)
     if target is None:
         raise SelectionError("no chosen kernel accepts this case; name another with --target")
-    explanation = Truth(problem_of(case)).explain(target.numerics, output, index)
+    explanation = Truth(problem_of(case)).explain(target.contract, output, index)
     print(f"{output}[{', '.join(map(str, index))}] under the contract of {target.id}")
     print(f"  expected      {explanation.expected}")
     print("\n".join(allowance_lines(explanation)))

@@ -48,7 +48,7 @@ def repro(options: ReproOptions) -> Exit:
     from fuzz.adapters.pack import PackError
     from fuzz.base.selection import SelectionError
     from fuzz.report import console
-    from oracles.numerics import NumericsError
+    from oracles.summation import NumericsError
 
     try:
         return _replayed(options)

@@ -11,7 +11,6 @@ from fuzz.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
 from oracles.dtypes import FORMATS, form
 from oracles.formula.contract import Contract
-from oracles.numerics import Promises
 from oracles.op import AXIS
 from oracles.ops import OPS
 from oracles.summation import Sequential, Summation
@@ -54,39 +53,36 @@ def whereabouts(case: Case) -> str:
     return f"{shape} {case.origin.recipe}"
 
 
-def accuracy_of(case: Case, judgement: Judgement, numerics: Promises) -> tuple[Point, WorstRun] | None:
+def accuracy_of(case: Case, judgement: Judgement, contract: Contract) -> tuple[Point, WorstRun] | None:
     """Where a passing run belongs; None where no value was compared, or there is no row."""
     main = case.inputs[OPS[case.op].main]
     n = main.layout.shape[int(case.params[AXIS])] if main.layout.shape else 1
     if judgement.worst is None or n == 0:
         return None
-    worst_case = case.structured or coarse(numerics, main.dtype)
+    worst_case = case.structured or coarse(contract, main.dtype)
     point = Point(judgement.target, main.dtype, math.floor(BINS_PER_OCTAVE * math.log2(n)), worst_case)
-    return point, WorstRun(n, judgement.ratio, climb(numerics, n, main.dtype), whereabouts(case))
+    return point, WorstRun(n, judgement.ratio, climb(contract, n, main.dtype), whereabouts(case))
 
 
 @lru_cache(maxsize=4096)
-def coarse(numerics: Promises, dtype: str) -> bool:
+def coarse(contract: Contract, dtype: str) -> bool:
     """Inputs of fewer bits than the accumulator, which always get the worst case."""
-    return form(dtype).precision < form(_sum(numerics, dtype)[0]).precision
+    return form(dtype).precision < form(_sum(contract, dtype)[0]).precision
 
 
-def _sum(numerics: Promises, dtype: str) -> tuple[str, Summation]:
+def _sum(contract: Contract, dtype: str) -> tuple[str, Summation]:
     """The dtype and the order of the sums along rows; of several kinds of them the first that is named."""
-    if isinstance(numerics, Contract):
-        compute = numerics.compute if numerics.compute in FORMATS else dtype
-        return compute, next(iter(numerics.sums.values()), Sequential())
-    known = numerics.settled(dtype)
-    return known.accumulate, known.summation
+    compute = contract.compute if contract.compute in FORMATS else dtype
+    return compute, next(iter(contract.sums.values()), Sequential())
 
 
 @lru_cache(maxsize=65536)
-def climb(numerics: Promises, n: int, dtype: str) -> float:
+def climb(contract: Contract, n: int, dtype: str) -> float:
     """The worst-case budget over the sqrt(n) budget of a row's reciprocal root; at least 1.
 
     For the chart only: it scales results judged by one budget onto the axis of the other.
     """
-    accumulate, summation = _sum(numerics, dtype)
+    accumulate, summation = _sum(contract, dtype)
     u = form(accumulate).u
     chain = summation.chain(n) + 1
     worst = math.expm1(min(chain * math.log1p(u), 700.0))

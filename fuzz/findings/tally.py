@@ -138,7 +138,7 @@ class Tally:
             if judgement.law is not None and judgement.law.name in target.kernel.laws:
                 line.twins[judgement.law.name] += 1
             if self.accuracy is not None and judgement.verdict is Verdict.PASS:
-                self._note_accuracy(accuracy_of(case, judgement, target.numerics))
+                self._note_accuracy(accuracy_of(case, judgement, target.contract))
         if ran:
             self.visits.setdefault(case.op, Counter()).update((*case.origin.labels, *ran))
 

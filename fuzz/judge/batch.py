@@ -7,17 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from fuzz.adapters.target import Target
 from fuzz.judge.judge import EntryJudge
 from fuzz.judge.values import CaseOracle, Query
-from oracles import batch, truth
+from oracles import truth
+from oracles.formula import joined
 from oracles.problem import ProblemError
 
 
 def settle(asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
     """Let oracles know the answers to those of their queries that certainly pass. It only saves time: they find the
     others by themselves when they are asked, and would have found these."""
-    fit: dict[CaseOracle, tuple[truth.Truth, list[batch.Query]]] = {}
+    fit: dict[CaseOracle, tuple[truth.Truth, list[joined.Query]]] = {}
     for oracle, queries in asked.items():
         try:
-            fit[oracle] = oracle.truth, [(numerics, oracle.receive(bits)) for numerics, bits in queries]
+            fit[oracle] = oracle.truth, [(contract, oracle.receive(bits)) for contract, bits in queries]
         except ProblemError:  # the same comes of judging one of its outcomes, and is said about that one
             continue
     for oracle, found in zip(fit, truth.settle(list(fit.values())), strict=True):

@@ -14,7 +14,8 @@ from fuzz.base.verdict import Verdict
 from fuzz.judge.values import Bits, CaseOracle, Query, values_of
 from fuzz.laws.law import Difference, LawCheck, first_difference
 from fuzz.laws.registry import Entry
-from oracles.numerics import NumericsError, Promises
+from oracles.formula.contract import Contract
+from oracles.summation import NumericsError
 from oracles.truth import OutputCheck
 
 _BY_CHECK: Mapping[str, Verdict] = {
@@ -71,40 +72,40 @@ class Judgement:
 class Judge:
     """Judges all targets of one case."""
 
-    def __init__(self, case: Case, contracts: Iterable[Promises] = ()) -> None:
+    def __init__(self, case: Case, contracts: Iterable[Contract] = ()) -> None:
         """`contracts` are those of the targets that will be judged, as far as they are known beforehand."""
         self.case = case
         self.oracle = CaseOracle(values_of(case), contracts)
-        self._passed: dict[tuple[int, int], tuple[Promises, Mapping[str, bytes], OutputCheck]] = {}
+        self._passed: dict[tuple[int, int], tuple[Contract, Mapping[str, bytes], OutputCheck]] = {}
         """What passed, by the identities of contract and outputs, which are held here: those of many targets are the
         same objects."""
 
-    def judge(self, outcome: Outcome, numerics: Promises) -> Judgement:
+    def judge(self, outcome: Outcome, contract: Contract) -> Judgement:
         """The verdict on one target's outcome under the contract that it declared."""
         verdict, reason = self._apart_from_values(outcome)
         if verdict is not None:
             return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=outcome)
-        key = id(numerics), id(outcome.outputs)
+        key = id(contract), id(outcome.outputs)
         if not outcome.changes and key in self._passed:
             _, _, worst = self._passed[key]
             return Judgement(outcome.target, self.case, Verdict.PASS, worst.worst_ratio, worst)
         try:
-            worst = self.oracle.check((numerics, self._bits(outcome)))
+            worst = self.oracle.check((contract, self._bits(outcome)))
         except NumericsError as error:
             reason = f"what its kernel declares contradicts the case: {error}"
             return Judgement(outcome.target, self.case, Verdict.NOT_RUN, reason=reason, outcome=outcome)
         verdict, ratio = _BY_CHECK[worst.result], worst.worst_ratio
         if verdict is Verdict.PASS:
-            self._passed[key] = numerics, outcome.outputs, worst
+            self._passed[key] = contract, outcome.outputs, worst
         if verdict is Verdict.PASS and outcome.changes:
             verdict, reason = Verdict.FAIL_PROCESS, _changes_text(outcome.changes)
         shown = None if verdict is Verdict.FAIL_PROCESS else worst
         kept = outcome if verdict is not Verdict.PASS else None
         return Judgement(outcome.target, self.case, verdict, ratio, shown, reason, outcome=kept)
 
-    def query(self, outcome: Outcome, numerics: Promises) -> Query | None:
+    def query(self, outcome: Outcome, contract: Contract) -> Query | None:
         """What `judge` will ask the oracle; None where no value is compared."""
-        return (numerics, self._bits(outcome)) if self._apart_from_values(outcome)[0] is None else None
+        return (contract, self._bits(outcome)) if self._apart_from_values(outcome)[0] is None else None
 
     def judge_invalid(self, outcome: Outcome, why: str) -> Judgement:
         """The verdict on a kernel that was given what it must reject, because of `why`."""
@@ -149,7 +150,7 @@ class EntryJudge:
         entry: Entry,
         outcomes: Mapping[str, Outcome],
         before: EntryJudge | None = None,
-        contracts: Iterable[Promises] = (),
+        contracts: Iterable[Contract] = (),
     ) -> None:
         self.entry = entry
         self.outcomes = outcomes
@@ -173,7 +174,7 @@ class EntryJudge:
         outcome, invalid = self.outcomes[target.id], self._refusal(target.kernel)
         if invalid is not None:
             return self._judge.judge_invalid(outcome, invalid)
-        judgement = self._judge.judge(outcome, target.numerics)
+        judgement = self._judge.judge(outcome, target.contract)
         check, before = self.entry.check, self._before
         if check is None or before is None:
             return judgement
@@ -191,9 +192,9 @@ class EntryJudge:
         for target in targets:
             if self._refusal(target.kernel) is None:
                 outcome = self.outcomes[target.id]
-                key = id(target.numerics), id(outcome.outputs)
+                key = id(target.contract), id(outcome.outputs)
                 if key not in found:
-                    found[key] = self._judge.query(outcome, target.numerics)
+                    found[key] = self._judge.query(outcome, target.contract)
         return [query for query in found.values() if query is not None]
 
     def _refusal(self, kernel: Kernel) -> str | None:

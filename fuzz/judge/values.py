@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from fuzz.base.case import Case
 from fuzz.base.dtypes import from_bits
+from oracles.formula.contract import Contract
+from oracles.formula.joined import Received
 from oracles.lazy import lazy
-from oracles.numerics import Promises
 from oracles.problem import Problem
-from oracles.screen import Received
 from oracles.truth import OracleDisagreement, OutputCheck, Result, Truth
 
 Bits = tuple[bytes, ...]
 """The outputs of one kernel, in the order of the case's: logical elements in C order, little-endian."""
-Query = tuple[Promises, Bits]
+Query = tuple[Contract, Bits]
 """Outputs that are to be judged, and the contract to judge them by."""
 _SEVERITY: tuple[Result, ...] = ("pass", "gave_up", "numeric", "nonfinite")
 """Results by their severity, the least severe first: that of its worst output is said of a kernel."""
@@ -83,7 +83,7 @@ def problem_of(case: Case) -> Problem:
 class CaseOracle:
     """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
-    def __init__(self, values: Values, contracts: Iterable[Promises] = ()) -> None:
+    def __init__(self, values: Values, contracts: Iterable[Contract] = ()) -> None:
         """`contracts` are those that queries will name, as far as they are known beforehand."""
         self.values = values
         self._contracts = contracts
@@ -100,8 +100,8 @@ class CaseOracle:
         """The output that decides about a kernel: the worst of those with the severest result."""
         found = self.known.get(query)
         if found is None:
-            numerics, bits = query
-            checks = self.truth.check(numerics, self.receive(bits))
+            contract, bits = query
+            checks = self.truth.check(contract, self.receive(bits))
             found = max(checks, key=lambda check: (_SEVERITY.index(check.result), check.worst_ratio))
             self.known[query] = found
         if isinstance(found, OracleDisagreement):

@@ -21,11 +21,11 @@ from fuzz.generate.recipes import RowSpec
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
-from oracles.numerics import Numerics
+from oracles.formula.calibration import returned
+from oracles.formula.contract import Contract
 from oracles.precise import conforms
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
-from oracles.simulation import rms_norm
 from oracles.summation import Lanes
 from oracles.truth import Truth
 
@@ -101,15 +101,14 @@ def oracle(options: OracleOptions) -> Exit:
 
 def escalations(dtype: str, seed: int) -> Iterator[Escalation]:
     """For each recipe: outputs of a simulated correct kernel, judged."""
-    numerics = Numerics(summation=Lanes(16, 4, "scalar"), accumulate="f64" if dtype == "f64" else "f32")
+    contract = Contract("f64" if dtype == "f64" else "f32", sums={"n": Lanes(16, 4, "scalar")})
     for recipe in recipes().values():
         elements = escalated = 0
         for n in _LENGTHS:
             x = recipe.draw(RowSpec(_ROWS, n, dtype, _EPS), Stream(seed).child(f"{recipe.name} {n}"))
-            with np.errstate(all="ignore"):
-                y, _ = rms_norm(x, numerics, _EPS, dtype)
             problem = Problem("rms_norm", {"eps": _EPS}, {"x": x}, {"y": dtype}, recipe.structured)
-            (check,) = Truth(problem).check(numerics, {"y": y})
+            y = _right(problem, contract)
+            (check,) = Truth(problem).check(contract, {"y": y})
             assert check.result == "pass", f"{recipe.name}: the simulated kernel is correct"
             elements, escalated = elements + x.size, escalated + check.escalated
         yield Escalation(recipe.name, elements, escalated)
@@ -117,33 +116,38 @@ def escalations(dtype: str, seed: int) -> Iterator[Escalation]:
 
 def tiers(lengths: Sequence[int] = LENGTHS, dtype: str = "f32", seed: int = 1) -> Iterator[TierTimes]:
     """Time both tiers on a normal row of each length, judged in full by each."""
-    numerics = Numerics(summation=Lanes(16, 4, "scalar"))
+    contract = Contract(sums={"n": Lanes(16, 4, "scalar")})
     rng = np.random.default_rng(seed)
     for n in lengths:
         x = rng.standard_normal((1, n)).astype(np.float32)
         problem = Problem("rms_norm", {"eps": _EPS}, {"x": x}, {"y": dtype})
-        y, _ = rms_norm(x, numerics, problem.eps, dtype)
+        y = _right(problem, contract)
         truth = Truth(problem)
-        fast = min(_seconds(partial(afresh, problem, numerics, y)) for _ in range(7))
-        again = min(_seconds(partial(truth.check, numerics, {"y": y})) for _ in range(7))
-        escalated = sum(check.escalated for check in truth.check(numerics, {"y": y})) / n
+        fast = min(_seconds(partial(afresh, problem, contract, y)) for _ in range(7))
+        again = min(_seconds(partial(truth.check, contract, {"y": y})) for _ in range(7))
+        escalated = sum(check.escalated for check in truth.check(contract, {"y": y})) / n
         fresh = Truth(problem)
-        precise = _seconds(partial(precisely, fresh, numerics, y))
+        precise = _seconds(partial(precisely, fresh, contract, y))
         yield TierTimes(n, dtype, fast, again, precise, escalated)
 
 
-def afresh(problem: Problem, numerics: Numerics, y: NDArray[Any]) -> bool:
+def afresh(problem: Problem, contract: Contract, y: NDArray[Any]) -> bool:
     """Judge `y` in the fast tier, with nothing computed beforehand."""
-    return Truth(problem).check(numerics, {"y": y})[0].result == "pass"
+    return Truth(problem).check(contract, {"y": y})[0].result == "pass"
 
 
-def precisely(truth: Truth, numerics: Numerics, y: NDArray[Any]) -> bool:
+def precisely(truth: Truth, contract: Contract, y: NDArray[Any]) -> bool:
     """Judge every element of `y` (one row) in the precise tier."""
     verdicts = []
     for index in np.ndindex(y.shape):
-        bounds = truth.bounds(numerics, "y", index, truth.problem.structured)
+        bounds = truth.bounds(contract, "y", index, truth.problem.structured)
         verdicts.append(bounds is not None and conforms(bounds, float(y[index])))
     return all(verdicts)
+
+
+def _right(problem: Problem, contract: Contract) -> NDArray[Any]:
+    """The y of a simulated correct kernel."""
+    return returned(problem, contract, np.random.default_rng(0), "declared", fused=False)["y"]
 
 
 def _seconds(call: Callable[[], object]) -> float:

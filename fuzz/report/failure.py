@@ -180,7 +180,7 @@ def explained(case: Case, check: OutputCheck, outcome: Outcome, target: Target) 
     output, index = case.outputs[check.output], check.worst_index
     assert index is not None
     got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
-    return Truth(problem_of(case)).explain(target.numerics, check.output, index, float(got[index]))
+    return Truth(problem_of(case)).explain(target.contract, check.output, index, float(got[index]))
 
 
 def breakdown_lines(breakdown: Breakdown) -> Iterator[str]:

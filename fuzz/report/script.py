@@ -16,7 +16,7 @@ from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck, unchanged
 from oracles.enclosure import ALLOWED, REQUIRED
-from oracles.numerics import Promises
+from oracles.formula.contract import Contract
 from oracles.precise import Bounds
 from oracles.truth import Truth
 
@@ -40,7 +40,7 @@ def script_of(
     if broken is not None:
         return _by_law(cases, broken)
     invalid = target.kernel.capability.refusal(case)
-    allowed = {} if invalid else _expectations(case, target.numerics, judgement)
+    allowed = {} if invalid else _expectations(case, target.contract, judgement)
     return Script(cases, allowed, bool(invalid))
 
 
@@ -73,17 +73,17 @@ def _origins(case: Case, name: str, law: LawCheck) -> list[int]:
     return picked
 
 
-def _expectations(case: Case, numerics: Promises, judgement: Judgement | None) -> dict[str, list[Allowed]]:
+def _expectations(case: Case, contract: Contract, judgement: Judgement | None) -> dict[str, list[Allowed]]:
     """By output, for as many elements as are worth the time; an element on which the oracle gives up is left out."""
     truth = Truth(problem_of(case))
-    return {name: list(_allowed(truth, case, name, numerics, judgement)) for name in case.outputs}
+    return {name: list(_allowed(truth, case, name, contract, judgement)) for name in case.outputs}
 
 
-def _allowed(truth: Truth, case: Case, name: str, numerics: Promises, judgement: Judgement | None) -> Iterator[Allowed]:
+def _allowed(truth: Truth, case: Case, name: str, contract: Contract, judgement: Judgement | None) -> Iterator[Allowed]:
     shape = case.outputs[name].layout.shape
     for flat in _chosen(case, name, judgement):
         place = truth.canonical_index(name, tuple(int(i) for i in np.unravel_index(flat, shape)))
-        bounds = truth.bounds(numerics, name, place, case.structured)
+        bounds = truth.bounds(contract, name, place, case.structured)
         if bounds is not None:
             low, high = bounds.ends
             yield Allowed(flat, float(low), float(high), _rule(bounds))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Capabilities, Numerics, Pairwise, PythonKernel, Sequential
+from fuzz import Capabilities, Contract, Pairwise, PythonKernel
 
 __all__ = ["KERNELS"]
 
@@ -15,7 +15,7 @@ _TORCH = Path(__file__).resolve().parent / "torch"
 # A thread adds up to 16 (32) elements of a row that registers hold, one after the other, and then a tree adds threads;
 # the interpreter adds blocks of 128 with eight accumulators, then a tree. Where a row is read in tiles, every tile adds
 # one more to the chain: up to 32 of them in the longest row that is declared.
-_SHORT, _ROW, _TILED = (Numerics(summation=Pairwise(block), dw_summation=Sequential()) for block in (16, 32, 64))
+_SHORT, _ROW, _TILED = (Contract(sums={"n": Pairwise(block)}) for block in (16, 32, 64))
 
 # Which way a row goes depends on its length alone, and the order in which it is added on the program that it is given:
 # the compiler lays rows out over the threads by how wide it may load. rows.py sees to it that a subset of rows has the
@@ -48,26 +48,26 @@ _ADD_BACKWARD = replace(
 )  # fmt: skip
 
 
-def _dual(name: str, path: str, numerics: Numerics, laws: tuple[str, ...], summary: str, **able: int) -> PythonKernel:
+def _dual(name: str, path: str, contract: Contract, laws: tuple[str, ...], summary: str, **able: int) -> PythonKernel:
     return PythonKernel(
-        name, "rms_norm", _TRITON / "rms_norm.py", "triton", numerics, replace(_FORWARD, **able),
+        name, "rms_norm", _TRITON / "rms_norm.py", "triton", contract, replace(_FORWARD, **able),
         options=(("path", path),), laws=laws, summary=summary,
     )  # fmt: skip
 
 
-def _mode(name: str, mode: str, numerics: Numerics, laws: tuple[str, ...], longest: int, summary: str) -> PythonKernel:
+def _mode(name: str, mode: str, contract: Contract, laws: tuple[str, ...], longest: int, summary: str) -> PythonKernel:
     return PythonKernel(
-        name, "rms_norm", _TRITON / "rms_norm_modes.py", "triton", numerics, replace(_FORWARD, max_n=longest),
+        name, "rms_norm", _TRITON / "rms_norm_modes.py", "triton", contract, replace(_FORWARD, max_n=longest),
         options=(("mode", mode),), laws=laws, summary=summary,
     )  # fmt: skip
 
 
-def _add(name: str, path: str, cast: str, numerics: Numerics, summary: str) -> PythonKernel:
+def _add(name: str, path: str, cast: str, contract: Contract, summary: str) -> PythonKernel:
     able, longest = (_NONE, _LONGEST_F16) if cast == "none" else (_ADD, _LONGEST)
     # In f16 a scaled mean of squares soon has fewer bits, or none.
     laws = tuple(law for law in _ROWS if cast != "none" or law != "scaling")
     return PythonKernel(
-        name, "fused_add_rms_norm", _TRITON / "fused_add_rms_norm.py", "triton", numerics,
+        name, "fused_add_rms_norm", _TRITON / "fused_add_rms_norm.py", "triton", contract,
         able if path == "whole_row" else replace(able, max_n=longest),
         options=(("path", path), ("cast", cast)), laws=laws, summary=summary,
     )  # fmt: skip
@@ -80,9 +80,15 @@ def _backward(name: str, op: str, design: str, summary: str) -> PythonKernel:
     )  # fmt: skip
 
 
-_LLAMA = replace(_ROW, cast="llama")
-_UNROUNDED = replace(_ROW, residual="unrounded")
-_INPUT = replace(_ROW, cast="none", accumulate="input")
+_ROUNDED = {"added": "sum"}
+_GEMMA = replace(_ROW, points=_ROUNDED)
+_LLAMA = replace(_ROW, points={**_ROUNDED, "h": "input"})
+_INPUT = replace(_ROW, points=_ROUNDED, compute="input")
+
+
+def _tiled(contract: Contract) -> Contract:
+    return replace(contract, sums=_TILED.sums)
+
 
 _TRITON_KERNELS = (
     _dual("small", "small", _SHORT, _ROWS, "dual path: short rows, several to a program", max_n=2048),
@@ -93,22 +99,17 @@ _TRITON_KERNELS = (
     _mode("multi-wave-reload", "multi_wave_reload", _TILED, _ROWS, _LONGEST, "modes: a row in tiles, read twice"),
     _mode("multi-wave-cached", "multi_wave_cached", _ROW, _ROWS, _KEPT, "modes: a row in registers"),
     _mode("modes", "", _TILED, _AUTO, _LONGEST, "modes: the one that the shape picks"),
-    _add("add-whole-row", "whole_row", "gemma", _ROW, "rows in registers; one cast, at the end"),
+    _add("add-whole-row", "whole_row", "gemma", _GEMMA, "rows in registers; one cast, at the end"),
     _add("add-whole-row-llama", "whole_row", "llama", _LLAMA, "rows in registers; cast before the weight"),
     _add("add-whole-row-none", "whole_row", "none", _INPUT, "rows in registers; everything in the dtype of x"),
     replace(
-        _add("add-whole-row-unrounded", "whole_row", "gemma", _UNROUNDED, "normalises the sum as it was calculated"),
+        _add("add-whole-row-unrounded", "whole_row", "gemma", _ROW, "normalises the sum as it was calculated"),
         options=(("path", "whole_row"), ("unrounded", True)),
     ),
-    _add("add-chunked", "column_chunked", "gemma", _TILED, "chunks of columns, two passes; one cast, at the end"),
-    _add(
-        "add-chunked-llama", "column_chunked", "llama", replace(_TILED, cast="llama"), "chunks; cast before the weight"
-    ),
-    _add(
-        "add-chunked-none", "column_chunked", "none", replace(_TILED, cast="none", accumulate="input"),
-        "chunks; everything in the dtype of x",
-    ),
-    _add("add-auto", "", "gemma", _TILED, "the way that the row's length picks"),
+    _add("add-chunked", "column_chunked", "gemma", _tiled(_GEMMA), "chunks of columns, two passes; one cast, the last"),
+    _add("add-chunked-llama", "column_chunked", "llama", _tiled(_LLAMA), "chunks; cast before the weight"),
+    _add("add-chunked-none", "column_chunked", "none", _tiled(_INPUT), "chunks; everything in the dtype of x"),
+    _add("add-auto", "", "gemma", _tiled(_GEMMA), "the way that the row's length picks"),
     _backward("backward-persistent", "rms_norm_backward", "persistent", "programs stay; dw in registers until the end"),
     _backward("backward-row-temporary", "rms_norm_backward", "row_temporary", "a row per program; dw through memory"),
     _backward("add-backward-persistent", "fused_add_rms_norm_backward", "persistent", "with the sum's gradient"),
@@ -116,9 +117,11 @@ _TRITON_KERNELS = (
 )  # fmt: skip
 
 # torch adds in an order that depends on device, layout and, for one row of 32768 elements or more, thread count.
-_FREE = Numerics(summation=Sequential(), dw_summation=Sequential(), mean="reciprocal")
+_FREE = Contract(mean="reciprocal")
+# It is no correctly rounded root.
+_ESTIMATE = replace(_FREE, accuracy={"rsqrt": 2.0})
 # From float64 torch rounds to 16 bits by way of float32.
-_DOUBLE = replace(_FREE, accumulate="f64", multiply="f32", dw_accumulate="f64", dx="rstd3")
+_DOUBLE = replace(_FREE, compute="f64", algorithm={"dx": "rstd3"}, points={"dx": "f32", "dw": "f32"})
 _TORCH_FORWARD = replace(_FORWARD, axis="any", strides="any", max_n=None, mixed=(_WEIGHT, ("y", ("x", "f32"))))
 _TORCH_ADD = replace(_TORCH_FORWARD, takes=("weight", "sum", "rstd"), mixed=(_WEIGHT,), aliases=_ADD.aliases)
 _TORCH_BACKWARD = replace(
@@ -130,29 +133,33 @@ _SOURCE = _TORCH / "rms_norm.py"
 _TORCH_KERNELS = (
     PythonKernel("eager", "rms_norm", _SOURCE, "torch", _FREE, _TORCH_FORWARD, summary="four operations"),
     PythonKernel(
-        "functional", "rms_norm", _SOURCE, "torch", replace(_FREE, rsqrt_ulp=2.0), _FUNCTIONAL, entry="functional",
+        "functional", "rms_norm", _SOURCE, "torch", _ESTIMATE, _FUNCTIONAL, entry="functional",
         devices=("cpu",), summary="torch.nn.functional.rms_norm",
     ),
     PythonKernel(
         # corpora/historical, torch-infinity: inf - inf in its running mean makes NaN of a row with an infinity.
         "functional-running-mean", "rms_norm", _SOURCE, "torch",
-        replace(_FREE, rsqrt_ulp=2.0, nonfinite="unspecified"), _FUNCTIONAL, entry="functional",
+        replace(_ESTIMATE, nonfinite="unspecified"), _FUNCTIONAL, entry="functional",
         devices=("cuda",), summary="the same, as it is on a GPU",
     ),
     PythonKernel(
         # Only elementwise operations, each rounded correctly: nothing about a row depends on anything but the row.
-        "fixed-order", "rms_norm", _SOURCE, "torch", Numerics(summation=Pairwise()), _TORCH_FORWARD,
+        "fixed-order", "rms_norm", _SOURCE, "torch", Contract(sums={"n": Pairwise()}), _TORCH_FORWARD,
         laws=(*_ROWS, "batch_subset", "layout", "in_place", "alignment", "threads"), devices=("cpu",),
         entry="fixed_order", summary="squares added in an order that the length alone decides",
     ),
     PythonKernel(
-        "compiled", "rms_norm", _SOURCE, "torch", replace(_FREE, rsqrt_ulp=2.0), _TORCH_FORWARD,
+        "compiled", "rms_norm", _SOURCE, "torch", _ESTIMATE, _TORCH_FORWARD,
         options=(("compiled", True),), slow=True, programs=("g++",), summary="torch.compile of the composition",
     ),
-    PythonKernel("add-eager", "fused_add_rms_norm", _SOURCE, "torch", _FREE, _TORCH_ADD, summary="the sum, then it"),
+    PythonKernel(
+        "add-eager", "fused_add_rms_norm", _SOURCE, "torch", replace(_FREE, points=_ROUNDED), _TORCH_ADD,
+        summary="the sum, then it",
+    ),
     PythonKernel("autograd", "rms_norm_backward", _SOURCE, "torch", _DOUBLE, _TORCH_BACKWARD, summary="by autograd"),
     PythonKernel(
-        "add-autograd", "fused_add_rms_norm_backward", _SOURCE, "torch", _DOUBLE,
+        "add-autograd", "fused_add_rms_norm_backward", _SOURCE, "torch",
+        replace(_DOUBLE, points={"dsummed": "f32", "dw": "f32"}),
         replace(_TORCH_BACKWARD, takes=("dsum", "weight", "dresidual", "dw"), aliases=_ADD_BACKWARD.aliases),
         summary="by autograd, with the sum's gradient",
     ),

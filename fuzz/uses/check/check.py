@@ -30,7 +30,7 @@ from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, repo
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.search.runner import MOST_HANGS, Limits, Runner
 from fuzz.uses.search.schedule import EndsSoonAfter
-from oracles.numerics import Promises
+from oracles.formula.contract import Contract
 from oracles.op import Op, OpError
 from oracles.ops import OPS
 
@@ -47,7 +47,7 @@ def check(
     kernel: Kernel | Callable[..., Any],
     *,
     op: Op | str | None = None,
-    numerics: Promises | None = None,
+    contract: Contract | None = None,
     capabilities: Capabilities | None = None,
     laws: tuple[str, ...] = ("rerun",),
     returns: Sequence[str] = (),
@@ -83,7 +83,7 @@ def check(
         return
     if op is None or op not in OPS:
         raise CheckError(f"op={op!r}: name the op that it is a kernel of: {', '.join(OPS)}")
-    declaration, function = declared(kernel, op, numerics, capabilities, laws, tuple(returns), arrays, device, name)
+    declaration, function = declared(kernel, op, contract, capabilities, laws, tuple(returns), arrays, device, name)
     [target] = _chosen(declaration, targets)
     here = OwnProcess(target, function)
     _judged(here, [target], Plans(max_cases, max_time, seed), cases, (), lambda targets, limit: nullcontext(here))

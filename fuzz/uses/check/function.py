@@ -31,7 +31,7 @@ from fuzz.transport.python.attempt import Answer, Runs, respond
 from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, by_names_of, is_rejection
 from fuzz.transport.python.memory import DeviceMemory, FreshMemory
 from fuzz.uses.check.results import CheckError, told
-from oracles import numerics as forms
+from oracles import summation
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
@@ -39,16 +39,13 @@ from oracles.ops import OPS
 __tracebackhide__ = told
 Arrays = Literal["torch", "numpy"]
 
-ANY_ORDER = forms.Numerics(summation=forms.Any(), rsqrt_ulp=2.0)
-"""This is what a library's reductions promise: the sum in any order, and a root that is not the correctly rounded
-one."""
 _WORDS_LIMIT = 1500
 
 
-def _any_order(op: Op) -> Contract:
-    """The same of any op."""
+def any_order(op: Op) -> Contract:
+    """What a library's reductions promise: sums in any order, and a root that is not the correctly rounded one."""
     dims = dict.fromkeys(dim for operand in op.operands for dim in operand.axes)
-    return Contract(sums=dict.fromkeys(dims, forms.Any()), accuracy={"rsqrt": 2.0})
+    return Contract(sums=dict.fromkeys(dims, summation.Any()), accuracy={"rsqrt": 2.0})
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ def _words(error: Exception) -> str:
 def declared(
     function: Callable[..., Any],
     op: str,
-    numerics: forms.Promises | None,
+    contract: Contract | None,
     capabilities: Capabilities | None,
     laws: tuple[str, ...],
     returns: Sequence[str],
@@ -124,7 +121,7 @@ def declared(
         op=op,
         source=_source(function),
         framework=arrays,
-        numerics=numerics or (ANY_ORDER if op in forms.BY_HAND else _any_order(of_op)),
+        contract=contract or any_order(of_op),
         capabilities=able,
         entry=getattr(function, "__name__", op),
         devices=(device,),

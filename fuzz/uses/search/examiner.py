@@ -15,7 +15,7 @@ from fuzz.findings.tally import Sighting, Tally
 from fuzz.judge.batch import asked_of, settle
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
-from oracles.numerics import Promises
+from oracles.formula.contract import Contract
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Examiner:
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._accuracy = accuracy
         self._told = told
-        self._contracts_of: dict[tuple[str, ...], Sequence[Promises]] = {}
+        self._contracts_of: dict[tuple[str, ...], Sequence[Contract]] = {}
 
     def submit(self, entries: Sequence[Entry], without: Collection[str] = ()) -> Batch:
         """Send the entries to all targets that take them, but for those in `without`; at once. A twin follows its case
@@ -86,10 +86,10 @@ class Examiner:
             before = EntryJudge(entry, ran, before, self._contracts(tuple(ran)))
             yield before
 
-    def _contracts(self, targets: tuple[str, ...]) -> Sequence[Promises]:
+    def _contracts(self, targets: tuple[str, ...]) -> Sequence[Contract]:
         """Those of these targets, once each."""
         if targets not in self._contracts_of:
-            self._contracts_of[targets] = tuple(dict.fromkeys(self.targets[target].numerics for target in targets))
+            self._contracts_of[targets] = tuple(dict.fromkeys(self.targets[target].contract for target in targets))
         return self._contracts_of[targets]
 
     def _judgement(self, judge: EntryJudge, target: Target, found: Examined) -> Judgement:

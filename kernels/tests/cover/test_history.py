@@ -46,7 +46,7 @@ def test_a_call_passes_alone_and_fails_after_one_that_differs_in_one_thing(name:
         for calls in ([case, case], [before, case]):
             pool.renew()
             outcomes = pool.submit(calls).outcomes()
-            verdicts.append(Judge(case).judge(outcomes[-1][target.id], target.numerics).verdict)
+            verdicts.append(Judge(case).judge(outcomes[-1][target.id], target.contract).verdict)
     assert verdicts[0] is Verdict.PASS
     assert verdicts[1].value in mutant.caught_as
 

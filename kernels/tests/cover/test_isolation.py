@@ -94,7 +94,7 @@ PLAIN = {"backward-projection-dropped", "backward-projection-halved", "backward-
 
 def _judged(case: Case, outcome: Outcome, target: Target) -> str:
     why, judge = target.kernel.capability.refusal(case), Judge(case)
-    judgement = judge.judge(outcome, target.numerics) if why is None else judge.judge_invalid(outcome, why)
+    judgement = judge.judge(outcome, target.contract) if why is None else judge.judge_invalid(outcome, why)
     return judgement.verdict.value
 
 

@@ -49,7 +49,7 @@ def judged(kernel: CKernel, cases: list[Case]) -> None:
         assert outcomes
         judge = Judge(case)
         for name, outcome in outcomes.items():
-            judgement = judge.judge(outcome, targets[name].numerics)
+            judgement = judge.judge(outcome, targets[name].contract)
             assert judgement.verdict is Verdict.PASS, (name, judgement.reason, judgement.worst, case)
 
 

@@ -17,14 +17,15 @@ from fuzz.base.kernel import PLAIN
 from fuzz.base.selection import globs, matches_any
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import a_case, c_target
-from oracles.numerics import Lanes, Numerics, VectorLanes
+from oracles.formula.contract import Contract
+from oracles.summation import Lanes, VectorLanes
 
 X86 = Host("x86_64", frozenset({"avx2", "fma", "f16c", "avx512f"}))
 ARM = Host("aarch64", frozenset({"neon", "sve"}), vector_bits=256)
 
 
-def _kernel(isa: str, numerics: Numerics = PLAIN, source: Path = Path("k.c")) -> CKernel:
-    return CKernel("k", "rms_norm", source, isa, numerics)
+def _kernel(isa: str, contract: Contract = PLAIN, source: Path = Path("k.c")) -> CKernel:
+    return CKernel("k", "rms_norm", source, isa, contract)
 
 
 def _ids(isa: str, host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -65,11 +66,9 @@ def test_every_optimisation_level_and_compiler_is_there(monkeypatch: pytest.Monk
     assert ids == [f"c-k@native:{family}-{opt}" for family in ("gcc", "clang") for opt in ("O0", "O2")]
 
 
-def test_numerics_are_resolved_at_the_vector_length() -> None:
-    targets = expand([_kernel("sve", Numerics(summation=VectorLanes(4, "predicated")))], X86)
-    assert {each.numerics.summation for each in targets if isinstance(each.numerics, Numerics)} == {
-        Lanes(bits // 32, 4, "predicated") for bits in SVE_LENGTHS
-    }
+def test_a_contract_is_resolved_at_the_vector_length() -> None:
+    targets = expand([_kernel("sve", Contract(sums={"n": VectorLanes(4, "predicated")}))], X86)
+    assert {each.contract.sums["n"] for each in targets} == {Lanes(bits // 32, 4, "predicated") for bits in SVE_LENGTHS}
 
 
 def test_what_cannot_run_says_why_and_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

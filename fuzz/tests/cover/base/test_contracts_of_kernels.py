@@ -14,9 +14,8 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import Host
 from fuzz.base.capability import DeclarationError
 from fuzz.base.kernel import PLAIN
-from oracles import Lanes, Numerics, Tiles, VectorLanes
 from oracles.formula.contract import Contract
-from oracles.numerics import Promises
+from oracles.summation import Lanes, Tiles, VectorLanes
 from oracles.tests.common.judged import TOYS, known
 
 
@@ -29,26 +28,25 @@ def _toys() -> Iterator[None]:
 HOST = Host("x86_64", frozenset({"avx2", "fma"}))
 
 
-def _kernel(op: str, numerics: Promises = PLAIN, isa: str = "any") -> CKernel:
-    return CKernel("k", op, Path("k.c"), isa, numerics=numerics)
+def _kernel(op: str, contract: Contract = PLAIN, isa: str = "any") -> CKernel:
+    return CKernel("k", op, Path("k.c"), isa, contract=contract)
 
 
-def test_a_kernel_that_says_nothing_is_plain_in_the_words_of_its_op() -> None:
-    assert _kernel("rms_norm").numerics == Numerics()
-    assert _kernel("layer_norm").numerics == Contract()
+def test_a_kernel_that_says_nothing_is_plain() -> None:
+    assert _kernel("rms_norm").contract == _kernel("layer_norm").contract == Contract()
 
 
-WRONG: Mapping[str, tuple[str, Promises]] = {
-    "kernels of rms_norm promise Numerics(...), not Contract(...)": ("rms_norm", Contract()),
-    "kernels of layer_norm promise Contract(...), not Numerics(...)": ("layer_norm", Numerics()),
-    "numerics.sums: 'k' is not one of mean, centred, var,": ("layer_norm", Contract(sums={"k": Tiles(4)})),
-    "numerics.dtypes: 'vra' is not one of mean,": ("layer_norm", Contract(dtypes={"vra": "f16"})),
-    "numerics.algorithm: 'rstd' is not one of var": ("layer_norm", Contract(algorithm={"rstd": "newton"})),
-    "numerics.algorithm: var: 'moment' is not one of formula, moments": (
+WRONG: Mapping[str, tuple[str, Contract]] = {
+    "contract: 'f16' is no Contract(...)": ("rms_norm", "f16"),  # type: ignore[dict-item]
+    "contract.points: 'total' is not one of": ("fused_add_rms_norm", Contract(points={"total": "sum"})),
+    "contract.sums: 'k' is not one of mean, centred, var,": ("layer_norm", Contract(sums={"k": Tiles(4)})),
+    "contract.dtypes: 'vra' is not one of mean,": ("layer_norm", Contract(dtypes={"vra": "f16"})),
+    "contract.algorithm: 'rstd' is not one of var": ("layer_norm", Contract(algorithm={"rstd": "newton"})),
+    "contract.algorithm: var: 'moment' is not one of formula, moments": (
         "layer_norm",
         Contract(algorithm={"var": "moment"}),
     ),
-    "numerics.sums: n: 'any' is not a summation structure": ("layer_norm", Contract(sums={"n": "any"})),  # type: ignore[dict-item]
+    "contract.sums: n: 'any' is not a summation structure": ("layer_norm", Contract(sums={"n": "any"})),  # type: ignore[dict-item]
 }
 
 
@@ -67,7 +65,7 @@ def test_names_that_only_some_operands_or_an_algorithm_bring_are_known() -> None
 
 def test_the_order_of_a_sum_is_resolved_at_the_vector_length() -> None:
     targets = expand([_kernel("layer_norm", Contract(sums={"n": VectorLanes(2, "predicated")}), "sve")], HOST)
-    found = {target.numerics.sums["n"] for target in targets if isinstance(target.numerics, Contract)}
+    found = {target.contract.sums["n"] for target in targets}
     assert Lanes(16, 2, "predicated") in found
     assert len(found) > 3
 

@@ -35,8 +35,12 @@ MISTAKES = {
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE.with_name('no.c')),)": "does not exist",
     "KERNELS = (CKernel('my kernel@*/', 'rms_norm', SOURCE),)": "name: 'my kernel@*/'",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, 'avx3'),)": "isa: 'avx3' is not one of any,",
-    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, numerics=Numerics(summation='pairwise')),)": "summation",
-    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, numerics=Numerics(accumulate='f99')),)": "accumulate",
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(sums={'n': 'pairwise'})),)": "summation",
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(compute='f99')),)": "contract: dtype: 'f99'",
+    "from fuzz import Numerics": "line 5: ImportError: numerics is now contract: write contract=Contract(...), see ",
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, numerics=Contract()),)": (
+        "pack.py: numerics is now contract: write contract=Contract(...), see fuzz/docs/adding-a-kernel.md"
+    ),
     "Capabilities(strides='pitch')": "capabilities.strides: 'pitch' is not one of contiguous, pitched, rows, any",
     "Capabilities(dtypes=('f8',))": "capabilities.dtypes: 'f8'",
     "Capabilities(dtypes='f32')": "capabilities.dtypes: write a tuple",

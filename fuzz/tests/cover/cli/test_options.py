@@ -17,7 +17,7 @@ from fuzz.cli.exits import Exit, describe, leave
 from fuzz.cli.options import seconds, written
 from fuzz.quality.__main__ import app as quality
 from fuzz.tests.conftest import Cli
-from oracles.numerics import NumericsError
+from oracles.summation import NumericsError
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def test_what_measures_ourselves_has_the_same_errors(cli_here: Cli, arguments: l
     ("error", "code", "words"),
     [
         (SelectionError("no such thing"), 4, "kernelfuzz: no such thing"),
-        (NumericsError("accumulate: what is that?"), 4, "kernelfuzz: accumulate: what is that?"),
+        (NumericsError("compute: what is that?"), 4, "kernelfuzz: compute: what is that?"),
         (AttestationError("a stranger"), 3, "kernelfuzz: internal error: a stranger"),
         (OSError(28, "No space left", "/full"), 3, "kernelfuzz: /full: No space left"),
         (ZeroDivisionError("oops"), 3, "please report the text above"),

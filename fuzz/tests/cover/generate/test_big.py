@@ -68,7 +68,7 @@ def test_correct_kernels_pass_them(op: str) -> None:
         assert any(capability.refusal(case) is None for capability in capabilities)
         judge = Judge(case)
         for name, outcome in outcomes.items():
-            judgement = judge.judge(outcome, targets[name].numerics)
+            judgement = judge.judge(outcome, targets[name].contract)
             assert judgement.verdict is Verdict.PASS, (name, case.origin.layout, judgement.reason)
 
 

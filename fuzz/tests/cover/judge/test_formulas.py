@@ -64,7 +64,7 @@ def test_explain_budget_prints_terms_by_the_names_of_the_formula(cli_here: Cli, 
 
 
 def test_a_batch_settles_what_passes_and_leaves_what_does_not() -> None:
-    [target] = expand([PythonKernel("k", "toy_softmax", Path("k.py"), "numpy", numerics=Contract())])
+    [target] = expand([PythonKernel("k", "toy_softmax", Path("k.py"), "numpy", contract=Contract())])
     x = np.random.default_rng(2).normal(size=(2, 5)).astype("<f4")
     e = np.exp(x - x.max(1, keepdims=True))
     right = e / e.sum(1, keepdims=True)

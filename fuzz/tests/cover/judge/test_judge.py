@@ -13,7 +13,7 @@ from fuzz.base.outcome import Damage, Fault, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judge, Judgement
 from fuzz.tests.common.examples import plain
-from oracles.numerics import Numerics
+from oracles.formula.contract import Contract
 
 TARGET = "c-test@native:gcc-O2"
 
@@ -29,7 +29,7 @@ def _correct(case: Case) -> NDArray[np.float32]:
 
 
 def _judge(case: Case, y: NDArray[np.float32]) -> Judgement:
-    return Judge(case).judge(Outcome(TARGET, Status.RAN, {"y": y.tobytes()}), Numerics())
+    return Judge(case).judge(Outcome(TARGET, Status.RAN, {"y": y.tobytes()}), Contract())
 
 
 def test_a_correct_output_passes_and_its_bytes_are_not_kept() -> None:
@@ -106,7 +106,7 @@ def test_all_zeros_never_pass() -> None:
     ],
 )
 def test_what_is_wrong_apart_from_values(outcome: Outcome, verdict: Verdict, words: str) -> None:
-    judgement = Judge(_case()).judge(outcome, Numerics())
+    judgement = Judge(_case()).judge(outcome, Contract())
     assert judgement.verdict is verdict
     assert words in judgement.reason
 
@@ -116,8 +116,8 @@ def test_memory_damage_is_found_even_when_all_values_are_right() -> None:
     outcome = Outcome(TARGET, Status.RAN, {"y": _correct(case).tobytes()})
     damaged = replace(outcome, damage=(Damage("y", "gap", 2, 0, "after", 4),))
     judge = Judge(case)
-    assert judge.judge(outcome, Numerics()).verdict is Verdict.PASS
-    assert judge.judge(damaged, Numerics()).verdict is Verdict.FAIL_MEMORY
+    assert judge.judge(outcome, Contract()).verdict is Verdict.PASS
+    assert judge.judge(damaged, Contract()).verdict is Verdict.FAIL_MEMORY
 
 
 def test_only_pass_gave_up_and_not_run_are_no_findings() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz import Any, Numerics, PythonKernel
+from fuzz import Any, Contract, PythonKernel
 from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
@@ -189,9 +189,9 @@ def rms_norm(x, *, eps, y):
 def test_a_python_program_calls_the_kernel_as_its_worker_does(tmp_path: Path) -> None:
     """With its environment; and what a library raises is no rejection, nor a returned tensor an output."""
     (tmp_path / "scaled.py").write_text(_SCALED)
-    numerics = Numerics(summation=Any(), mean="reciprocal", rsqrt_ulp=2.0)
+    contract = Contract(sums={"n": Any()}, mean="reciprocal", accuracy={"rsqrt": 2.0})
     kernel = PythonKernel(
-        "scaled", "rms_norm", tmp_path / "scaled.py", "torch", numerics,
+        "scaled", "rms_norm", tmp_path / "scaled.py", "torch", contract,
         devices=("cpu",), environment={"FACTOR": "1"},
     )  # fmt: skip
     target = target_on(kernel, "@cpu")

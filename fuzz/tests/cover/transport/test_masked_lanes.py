@@ -183,9 +183,9 @@ def pack_of(folder: Path, source: str = AVX2) -> None:
     (folder / "masked.c").write_text(source.replace("PLANTED", ""))
     (folder / "pack.py").write_text(
         "from pathlib import Path\n"
-        "from fuzz import CKernel, Lanes, Numerics\n"
+        "from fuzz import CKernel, Contract, Lanes\n"
         "KERNELS = (CKernel('masked', 'rms_norm', Path(__file__).parent / 'masked.c', 'avx2',\n"
-        "    numerics=Numerics(summation=Lanes(8, 1, 'predicated'))),)\n"
+        "    contract=Contract(sums={'n': Lanes(8, 1, 'predicated')})),)\n"
     )
 
 

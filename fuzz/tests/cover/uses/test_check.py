@@ -131,7 +131,7 @@ def test_a_check_that_cannot_be_made_says_what_to_do(
     assert expected in str(error.value)
 
 
-_WIDE = fuzz.Numerics(accumulate="f64", summation=fuzz.Any())
+_WIDE = fuzz.Contract(compute="f64", sums={"n": fuzz.Any()})
 
 
 def _normalised(x: Any, eps: float) -> Any:
@@ -149,7 +149,7 @@ def test_a_function_may_return_what_it_wrote_and_nothing_else(
         y[...] = _normalised(x, eps)
         return y
 
-    asked = {"op": "rms_norm", "arrays": "numpy", "capabilities": able, "numerics": _WIDE, "max_cases": 40}
+    asked = {"op": "rms_norm", "arrays": "numpy", "capabilities": able, "contract": _WIDE, "max_cases": 40}
     fuzz.check(writes, **asked)  # type: ignore[arg-type]
     with pytest.raises(fuzz.CheckFailed, match=r"CRASH .*\n.*it takes y and also returned a tensor for it: "):
         fuzz.check(lambda x, eps, y: writes(x, eps, y) + 1, **asked)  # type: ignore[arg-type]
@@ -173,7 +173,7 @@ def test_a_check_in_no_test_says_at_once_and_once_what_it_did_not_exercise(
     monkeypatch.setattr(GIVEN, "undeclared", {})
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     for _ in range(2):
-        fuzz.check(_normalised, op="rms_norm", arrays="numpy", numerics=_WIDE, max_cases=3)
+        fuzz.check(_normalised, op="rms_norm", arrays="numpy", contract=_WIDE, max_cases=3)
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith(

@@ -178,18 +178,18 @@ def test_a_contract_that_cannot_hold_a_row_length_says_so_of_these_cases(cli_her
     pack.mkdir()
     (pack / "half.py").write_text("def rms_norm(x, y, eps, axis):\n    y.copy_(x)\n")
     (pack / "pack.py").write_text(
-        "from pathlib import Path\nfrom fuzz import Capabilities, Numerics, PythonKernel\n"
+        "from pathlib import Path\nfrom fuzz import Capabilities, Contract, PythonKernel\n"
         "SOURCE, TAKES = Path(__file__).parent / 'half.py', Capabilities(dtypes=('f16',))\n"
-        "CONTRACTS = (('half', Numerics(accumulate='input')), ('wide', Numerics()))\n"
+        "CONTRACTS = (('half', Contract(compute='input')), ('wide', Contract()))\n"
         "KERNELS = tuple(\n"
-        "    PythonKernel(name, 'rms_norm', SOURCE, 'torch', numerics, TAKES, devices=('cpu',))\n"
-        "    for name, numerics in CONTRACTS\n"
+        "    PythonKernel(name, 'rms_norm', SOURCE, 'torch', contract, TAKES, devices=('cpu',))\n"
+        "    for name, contract in CONTRACTS\n"
         ")\n"
     )
     case = _long_case(tmp_path)
     done = cli_here("corpus", "verify", "--run", "--pack", "pack", "--corpora", str(case.parent))
     assert done.returncode in (0, 1), done.stderr
-    assert "torch-half@cpu: what its kernel declares contradicts the case: accumulate: f16 cannot hold" in done.stdout
+    assert "torch-half@cpu: what its kernel declares contradicts the case: compute: f16 cannot hold" in done.stdout
     assert "1 judged runs, " in done.stdout
 
 

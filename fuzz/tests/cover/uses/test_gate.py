@@ -25,7 +25,7 @@ from fuzz.uses.corpus.folder import built_in
 Cli = Callable[..., CompletedProcess[str]]
 
 _PACK = """from pathlib import Path
-from fuzz import Capabilities, CKernel, Numerics
+from fuzz import Capabilities, CKernel
 HERE = Path(__file__).parent
 KERNELS = tuple(
     CKernel(name, "rms_norm", HERE / f"{name}.c", flags=("-ffp-contract=off",),

@@ -16,8 +16,8 @@ from fuzz.tests.common.running import Running, read_until
 from fuzz.uses.nightly.opening import Turn, next_turn, searching_time, slice_seed
 from fuzz.uses.search import stopping as stopping_module
 from fuzz.uses.search.stopping import OutOfTime, Stopping
-from oracles.numerics import Numerics
-from oracles.summation import Lanes, Sequential
+from oracles.formula.contract import Contract
+from oracles.summation import Lanes
 
 
 def test_every_op_gets_its_turn_and_in_the_end_the_same_time() -> None:
@@ -105,7 +105,7 @@ def test_a_second_signal_cuts_off_at_once_and_only_what_is_running(monkeypatch: 
 
 
 def test_the_worst_case_climbs_away_from_the_budget_as_n_grows() -> None:
-    sequential, lanes = Numerics(summation=Sequential()), Numerics(summation=Lanes(16, 4, "scalar"))
+    sequential, lanes = Contract(), Contract(sums={"n": Lanes(16, 4, "scalar")})
     assert climb(sequential, 1, "f32") == 1
     assert climb(sequential, 64, "f32") < climb(sequential, 4096, "f32") < climb(sequential, 32768, "f32")
     assert climb(lanes, 4096, "f32") < climb(sequential, 4096, "f32")

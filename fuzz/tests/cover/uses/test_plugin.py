@@ -39,11 +39,11 @@ def test_closure_and_tuple():
     fuzz.check(fused, op="fused_add_rms_norm", returns=("y", "sum"))
 
 def test_numpy():
-    exact = fuzz.Numerics(accumulate="f64", summation=fuzz.Any())
+    exact = fuzz.Contract(compute="f64", sums={"n": fuzz.Any()})
     def of_arrays(x, eps):
         wide = x.astype("f8")
         return (wide / numpy.sqrt((wide * wide).mean(-1, keepdims=True) + eps)).astype(x.dtype)
-    fuzz.check(of_arrays, op="rms_norm", arrays="numpy", numerics=exact)
+    fuzz.check(of_arrays, op="rms_norm", arrays="numpy", contract=exact)
 
 def test_wrong():
     fuzz.check(lambda x, weight=None, *, eps: norm(x, None, eps=eps), op="rms_norm")

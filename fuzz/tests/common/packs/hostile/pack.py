@@ -7,7 +7,7 @@ happens, and which verdicts blame the kernel rightly. NEVER run these outside of
 import json
 from pathlib import Path
 
-from fuzz import Any, Capabilities, CKernel, Numerics, PythonKernel, Sequential
+from fuzz import Any, Capabilities, CKernel, Contract, PythonKernel
 
 HERE = Path(__file__).resolve().parent
 EXPECTED = json.loads((HERE / "expected.json").read_text())
@@ -21,7 +21,7 @@ def _c(source: Path) -> CKernel:
         op="rms_norm",
         source=source,
         flags=("-D_GNU_SOURCE", "-ffp-contract=off", "-pthread"),
-        numerics=Numerics(summation=Sequential(), mean="reciprocal" if name == "honest-table" else "divide"),
+        contract=Contract(mean="reciprocal" if name == "honest-table" else "divide"),
         capabilities=PLAIN_F32,
         summary=EXPECTED[name]["does"],
     )
@@ -35,7 +35,7 @@ def _python(source: Path) -> PythonKernel:
         source=source,
         framework="torch",
         entry="rms_norm",
-        numerics=Numerics(summation=Any(), mean="reciprocal", rsqrt_ulp=2.0),
+        contract=Contract(sums={"n": Any()}, mean="reciprocal", accuracy={"rsqrt": 2.0}),
         capabilities=PLAIN_F32,
         devices=("cpu",),
         summary=EXPECTED[name]["does"],
