@@ -13,84 +13,20 @@ Values have named dimensions. An operation on two of them has the dimensions of 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, Literal
+from typing import Any
 
+from oracles.formula.node import FUNCTIONS, REDUCTIONS, FormulaError, Kind, Node, Operand, lifted, ordered
 from oracles.lazy import lazy
 
-Kind = Literal[
-    "tensor", "parameter", "constant", "extent", "position",
-    "add", "subtract", "multiply", "divide", "negate", "absolute",
-    "exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt",
-    "sum", "max", "dot", "welford_mean", "welford_squares", "online",
-    "where", "at_most", "less", "point", "take",
+__all__ = [
+    "FUNCTIONS", "REDUCTIONS", "Formula", "FormulaError", "Kind", "Node", "Operand", "Outputs", "Trace", "avg", "cos",
+    "dot", "erf", "exp", "extent", "greatest", "lifted", "log", "online_total", "ordered", "point", "position", "rsqrt",
+    "run", "sigmoid", "sin", "sqrt", "take", "tanh", "total", "trace", "welford_mean", "welford_squares", "where",
 ]  # fmt: skip
-FUNCTIONS: tuple[Kind, ...] = ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt")
-"""Elementwise functions whose accuracy a contract states."""
-REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot", "welford_mean", "welford_squares", "online")
 
-
-class FormulaError(ValueError):
-    """A formula that cannot be read. The message says which part of it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Node:
-    """One value of a formula. Nodes are told apart by identity."""
-
-    kind: Kind
-    args: tuple[Node, ...] = ()
-    dims: frozenset[str] = frozenset()
-    label: str = ""
-    """The name of a tensor or parameter; the dimension of a reduction, an extent or a position."""
-    value: float = 0.0
-    """Of a constant."""
-    low: float = 0.0
-    """What a constant is more than that, where float64 does not hold it."""
-
-    def __add__(self, other: Operand) -> Node:
-        return _of_two("add", self, other)
-
-    def __radd__(self, other: Operand) -> Node:
-        return _of_two("add", other, self)
-
-    def __sub__(self, other: Operand) -> Node:
-        return _of_two("subtract", self, other)
-
-    def __rsub__(self, other: Operand) -> Node:
-        return _of_two("subtract", other, self)
-
-    def __mul__(self, other: Operand) -> Node:
-        return _of_two("multiply", self, other)
-
-    def __rmul__(self, other: Operand) -> Node:
-        return _of_two("multiply", other, self)
-
-    def __truediv__(self, other: Operand) -> Node:
-        return _of_two("divide", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Node:
-        return _of_two("divide", other, self)
-
-    def __neg__(self) -> Node:
-        return Node("negate", (self,), self.dims)
-
-    def __abs__(self) -> Node:
-        return Node("absolute", (self,), self.dims)
-
-    def __le__(self, other: Operand) -> Node:
-        return _of_two("at_most", self, other)
-
-    def __lt__(self, other: Operand) -> Node:
-        return _of_two("less", self, other)
-
-    def __bool__(self) -> bool:
-        raise FormulaError("a formula cannot branch on a value that it calculates: use where(mask, a, b)")
-
-
-Operand = Node | float | int
 Outputs = Mapping[str, Node]
 Formula = Callable[..., Outputs]
 
@@ -204,16 +140,6 @@ def point(value: Node) -> Node:
     return Node("point", (value,), value.dims)
 
 
-def lifted(value: Operand) -> Node:
-    """A number as a node; a node as it is."""
-    return value if isinstance(value, Node) else Node("constant", value=float(value))
-
-
-def _of_two(kind: Kind, a: Operand, b: Operand) -> Node:
-    args = lifted(a), lifted(b)
-    return Node(kind, args, args[0].dims | args[1].dims)
-
-
 def _function(kind: Kind, value: Operand) -> Node:
     arg = lifted(value)
     return Node(kind, (arg,), arg.dims)
@@ -301,6 +227,10 @@ def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Se
     return Trace(order, {name: tuple(dims) for name, dims in tensors.items()}, outputs, called)
 
 
+_OWN = (__name__, Node.__module__)
+"""The modules whose functions have no locals of a formula."""
+
+
 def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, Mapping[str, Node]]:
     """What a function returns, and its locals and those of functions that it calls, its own first: there is no other
     way to learn the names of them."""
@@ -308,7 +238,7 @@ def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, M
     own, called = dict[str, Node](), dict[str, Node]()
 
     def look(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "return" and frame.f_globals is not globals():
+        if event == "return" and frame.f_globals.get("__name__") not in _OWN:
             found = {name: each for name, each in frame.f_locals.items() if isinstance(each, Node)}
             (own if frame.f_code is code else called).update(found)
 
@@ -322,18 +252,3 @@ def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, M
         else:  # that of cProfile is set by an object that can only be enabled again
             before.enable()
     return returned, {**own, **{name: each for name, each in called.items() if name not in own}}
-
-
-def ordered(roots: Iterable[Node]) -> Iterator[Node]:
-    """All that the roots are made of, each once, after what it is made of itself."""
-    seen: set[Node] = set()
-    for root in roots:
-        stack = [(root, False)]
-        while stack:
-            node, ready = stack.pop()
-            if ready:
-                yield node
-            elif node not in seen:
-                seen.add(node)
-                stack.append((node, True))
-                stack.extend((arg, False) for arg in reversed(node.args) if arg not in seen)
