@@ -68,21 +68,20 @@ def breakdown(
     `bounds` must be stable; works at any precision that mpmath is set to.
     """
     form = bounds.form
-    sign = -1 if bounds.negative else 1
-    low, high = sorted((sign * bounds.ends[0], sign * bounds.ends[1]))
-    expected = sign * round_precise(bounds.centre, form) or (-0.0 if bounds.sign < 0 else 0.0)
+    low, high = bounds.ends
+    expected = round_precise(bounds.centre, form) or (-0.0 if bounds.sign < 0 else 0.0)
     got = expected if got is None else got
     ok = conforms(bounds, got)
     return Breakdown(
         output,
         index,
         ok,
-        digits(sign * bounds.centre),
+        digits(bounds.centre),
         _number(low, form),
         _number(high, form),
         _number(got, form),
         _number(expected, form),
-        _ulps(sign * bounds.centre, got, form),
+        _ulps(bounds.centre, got, form),
         err_over_budget(bounds, got, ok),
         (
             *terms,
@@ -106,10 +105,7 @@ def err_over_budget(bounds: Bounds, got: float, ok: bool) -> float:
     """The same quantity as `oracles.enclosure.err_over_budget`, in mpmath; settled by the verdict `ok`."""
     if not mpmath.isfinite(got) or not mpmath.isfinite(bounds.centre):
         return 0.0 if ok else float("inf")
-    if ok and bounds.zero and got == 0:
-        return 0.0
-    value = abs(mpf(got)) if bounds.negative is not None else mpf(got)
-    error = value - bounds.centre
+    error = mpf(got) - bounds.centre
     width = bounds.centre - bounds.low if error < 0 else bounds.high - bounds.centre
     strayed = abs(error) - _half_cell(bounds, got)
     ratio = 0.0 if strayed <= 0 else float(strayed / width) if width > 0 else float("inf")
@@ -121,7 +117,7 @@ def _half_cell(bounds: Bounds, got: float) -> mpf:
     form = bounds.form
     if not mpmath.isfinite(got) or not mpmath.isfinite(bounds.centre):
         return mpf(0)
-    value = abs(mpf(got)) if bounds.negative is not None else mpf(got)
+    value = mpf(got)
     upward = value < bounds.centre
     fraction, exponent = mpmath.frexp(value)
     smallest = form.emin - form.precision + 1

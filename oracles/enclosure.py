@@ -29,10 +29,7 @@ Flags = NDArray[np.int8]
 
 @dataclass(frozen=True)
 class Enclosure:
-    """Conformance sets of one output. All arrays have that output's canonical shape: (rows, columns) or (rows,).
-
-    With `negative` given, the sign of every element is known beforehand and all else is about magnitudes.
-    """
+    """Conformance sets of one output. All arrays have that output's canonical shape: (rows, columns) or (rows,)."""
 
     form: Format
     centre: Real
@@ -43,26 +40,14 @@ class Enclosure:
     rounding."""
     inner: tuple[F64, F64]
     outer: tuple[F64, F64]
-    negative: Mask | None = None
-    """The required sign bit, zeros included; None where the sign of a zero is free."""
     nan: Flags | None = None
     """None: no element may be NaN."""
-    zero: Mask | None = None
-    """The elements that may also be zero, because the sum of squares may overflow. None: there are none."""
-    nonfinite: Mask | None = None
-    """The elements for which any NaN or infinity conforms too, because an intermediate result may overflow.
-    None: there are none."""
     unjudged: Mask | None = None
     """The elements of which the contract says nothing: all conform. None: there are none."""
     unsure: Mask | None = None
     """The elements of which only the precise tier can say anything; their inner ends are NaN."""
     zeros: Flags | None = None
-    """The sign that a zero must have, as 1 or -1; 0 where it is free. None: it is free everywhere, or `negative` says
-    it."""
-
-    def values(self, got: F64) -> F64:
-        """What is compared: `got`, or its magnitude."""
-        return got if self.negative is None else np.abs(got)
+    """The sign that a zero must have, as 1 or -1; 0 where it is free. None: it is free everywhere."""
 
     def wrong_zeros(self, got: F64) -> Mask | None:
         """The zeros of a wrong sign; None where there is none."""
@@ -98,47 +83,28 @@ class Worst:
 
 def passes(enclosure: Enclosure, got: F64) -> bool:
     """Whether every element certainly conforms. The common case, so it is kept short; False decides nothing."""
-    values = enclosure.values(got)
     low, high = enclosure.inner
-    if not ((values >= low) & (values <= high)).all():
-        return False
-    if enclosure.wrong_zeros(got) is not None:
-        return False
-    return enclosure.negative is None or bool((np.signbit(got) == enclosure.negative).all())
+    return bool(((got >= low) & (got <= high)).all()) and enclosure.wrong_zeros(got) is None
 
 
 def compare(enclosure: Enclosure, got: F64) -> Comparison:
     """Judge every element of `got` (float64, canonical shape)."""
-    values = enclosure.values(got)
-    is_nan = np.isnan(got)
-    inside = (values >= enclosure.inner[0]) & (values <= enclosure.inner[1])
-    possible = (values >= enclosure.outer[0]) & (values <= enclosure.outer[1])
-    if enclosure.zero is not None:
-        inside |= enclosure.zero & (values == 0)
-    if enclosure.negative is not None:
-        right_sign = np.signbit(got) == enclosure.negative
-        inside &= right_sign
-        possible &= right_sign
+    inside = (got >= enclosure.inner[0]) & (got <= enclosure.inner[1])
+    possible = (got >= enclosure.outer[0]) & (got <= enclosure.outer[1])
     wrong = enclosure.wrong_zeros(got)
     if wrong is not None:
         inside &= ~wrong
         possible &= ~wrong
     if enclosure.nan is not None:
-        inside = np.where(is_nan, enclosure.nan != FORBIDDEN, inside & (enclosure.nan != REQUIRED))
+        inside = np.where(np.isnan(got), enclosure.nan != FORBIDDEN, inside & (enclosure.nan != REQUIRED))
         possible &= enclosure.nan != REQUIRED
-    if enclosure.nonfinite is not None:
-        inside |= enclosure.nonfinite & ~np.isfinite(got)
     if enclosure.unsure is not None:
         inside &= ~enclosure.unsure
         possible |= enclosure.unsure
     if enclosure.unjudged is not None:
         inside |= enclosure.unjudged
     failing = ~(inside | possible)
-    ratio = _ratios(enclosure, got, inside, failing)
-    if enclosure.zero is not None:
-        # The sum may overflow, and then 0 is the right answer, not a distant one.
-        ratio = np.where(inside & enclosure.zero & (values == 0), 0.0, ratio)
-    return Comparison(failing, possible & ~inside, ratio)
+    return Comparison(failing, possible & ~inside, _ratios(enclosure, got, inside, failing))
 
 
 def worst_pass(enclosure: Enclosure, got: F64) -> Worst:
@@ -165,7 +131,7 @@ def is_blunt(enclosure: Enclosure, got: F64, flat: int) -> bool:
     """
     value = float(got.flat[flat])
     width = max(enclosure.below.flat[flat], enclosure.above.flat[flat])
-    return not half_gap_of(value if enclosure.negative is None else abs(value), enclosure.form) < width
+    return not half_gap_of(value, enclosure.form) < width
 
 
 def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
@@ -178,12 +144,11 @@ def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
     off the error rather than added to the budget: in 16 bits it is a thousand times the rest, and every kernel, right
     or wrong by one bit, would stand between 1 and 2.
     """
-    values = enclosure.values(got)
     # Infinities and NaN take part; whoever asks settles them by the verdict.
     with np.errstate(all="ignore"):
-        error = head(values - enclosure.centre)
+        error = head(got - enclosure.centre)
         upward = error < 0
-        strayed = np.maximum(np.abs(error) - half_gap(values, enclosure.form, upward), 0.0)
+        strayed = np.maximum(np.abs(error) - half_gap(got, enclosure.form, upward), 0.0)
         if not strayed.any():  # as most outputs of 16 bits
             return strayed
         ratio: F64 = np.where(strayed == 0, 0.0, strayed / np.where(upward, enclosure.below, enclosure.above))

@@ -25,28 +25,22 @@ class Bounds:
     centre: mpf
     low: mpf
     high: mpf
-    negative: bool | None
-    """The required sign bit; the interval is then about magnitudes. None: the interval is signed, and the sign of
-    zero is free."""
     nan: int = FORBIDDEN
-    zero: bool = False
     saturate: bool = False
     """True: what overflows in the last rounding becomes the largest finite number."""
-    nonfinite: bool = False
-    """True: any NaN or infinity conforms too, because an intermediate result may overflow."""
     sign: int = 0
-    """The sign that a zero must have, 1 or -1; 0 where it is free, or `negative` says it."""
+    """The sign that a zero must have, 1 or -1; 0 where it is free."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Special rules that apply, in words."""
         rules = {ALLOWED: ("NaN is allowed",), REQUIRED: ("NaN is required",), FORBIDDEN: ()}[self.nan]
         signs = {1: ("a zero must be +0",), -1: ("a zero must be -0",), 0: ()}[self.sign if not self.centre else 0]
-        return rules + signs + (("may also be 0: the sum of squares may overflow",) if self.zero else ())
+        return rules + signs
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The conformance set's ends as output values (magnitudes where the sign is known)."""
+        """The conformance set's ends as output values."""
         low, high = round_precise(self.low, self.form), round_precise(self.high, self.form)
         if self.saturate:
             limit = self.form.max
@@ -54,28 +48,26 @@ class Bounds:
         return low, high
 
     @property
+    def may_be_nan(self) -> bool:
+        """Whether NaN conforms: also where it is what an overflow leaves in a format without infinity."""
+        return self.nan != FORBIDDEN or (not self.form.infinities and max(map(abs, self.ends)) == math.inf)
+
+    @property
     def decision(self) -> tuple[object, ...]:
         """All that a verdict depends on; two precisions must agree on it."""
-        return self.ends, self.negative, self.nan, self.zero, self.nonfinite, self.sign
+        return self.ends, self.nan, self.sign
 
 
 def conforms(bounds: Bounds, got: float) -> bool:
     """Whether `got` (exact, NaN and sign of zero included) is in the conformance set."""
-    if not mpmath.isfinite(got) and bounds.nonfinite:
-        return True
-    low, high = bounds.ends
     if got != got:
-        # Where a format has no infinity, NaN is what an overflow leaves.
-        return bounds.nan != FORBIDDEN or (not bounds.form.infinities and max(abs(low), abs(high)) == mpmath.inf)
+        return bounds.may_be_nan
     if bounds.nan == REQUIRED:
         return False
-    if bounds.negative is not None:
-        if (mpmath.sign(got) < 0 or str(got).startswith("-")) != bounds.negative:
-            return False
-        got = abs(got)
     if not got and bounds.sign and (math.copysign(1.0, got) < 0) != (bounds.sign < 0):
         return False
-    return low <= got <= high or (bounds.zero and got == 0)
+    low, high = bounds.ends
+    return low <= got <= high
 
 
 def stable(evaluate: Callable[[], Bounds]) -> Bounds | None:

@@ -21,9 +21,8 @@ from fuzz.base.validity import check_case
 from oracles.op import AXIS
 from oracles.ops import OPS
 
-MAGNITUDE, NEGATIVE, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO, MAY_BE_NONFINITE = 1, 2, 4, 8, 16, 32
-"""The bits of a rule: the interval is of magnitudes, and the sign must be this one; the others say which special values
-conform."""
+POSITIVE_ZERO, NEGATIVE_ZERO, MAY_BE_NAN, MUST_BE_NAN = 1, 2, 4, 8
+"""The bits of a rule: the sign that a zero must have, and whether NaN conforms."""
 
 
 @dataclass(frozen=True)

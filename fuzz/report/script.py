@@ -15,7 +15,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck, unchanged
-from oracles.enclosure import ALLOWED, REQUIRED
+from oracles.enclosure import REQUIRED
 from oracles.formula.contract import Contract
 from oracles.precise import Bounds
 from oracles.truth import Truth
@@ -100,11 +100,9 @@ def _chosen(case: Case, name: str, judgement: Judgement | None) -> list[int]:
 
 def _rule(bounds: Bounds) -> int:
     bits = {
-        export.MAGNITUDE: bounds.negative is not None,
-        export.NEGATIVE: bounds.negative,
-        export.MAY_BE_NAN: bounds.nan == ALLOWED,
+        export.POSITIVE_ZERO: bounds.sign > 0,
+        export.NEGATIVE_ZERO: bounds.sign < 0,
+        export.MAY_BE_NAN: bounds.may_be_nan,
         export.MUST_BE_NAN: bounds.nan == REQUIRED,
-        export.MAY_BE_ZERO: bounds.zero,
-        export.MAY_BE_NONFINITE: bounds.nonfinite,
     }
     return sum(bit for bit, holds in bits.items() if holds)

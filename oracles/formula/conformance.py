@@ -125,14 +125,14 @@ class Conformance:
         quick, width = float(self.shaped(output, self._kept(output).centre)[at]), float(self.width(output)[at])
         marked, zeros = self._unjudged(output), self._zeros(output)
         if marked is not None and marked[at]:
-            return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, None, ALLOWED)
+            return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)
         if not np.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
             nan = REQUIRED if np.isnan(quick) else FORBIDDEN
-            return Bounds(dtype, quick, quick, quick, None, nan, saturate=self.contract.saturate)
+            return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate)
         dims = [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
         centre = self._exactly(output, dict(zip(dims, at, strict=True)))
         zero = 0 if zeros is None else int(zeros[at])
-        return Bounds(dtype, centre, centre - width, centre + width, None, saturate=self.contract.saturate, sign=zero)
+        return Bounds(dtype, centre, centre - width, centre + width, saturate=self.contract.saturate, sign=zero)
 
     def _exactly(self, output: str, place: Mapping[str, int]) -> mpmath.mpf:
         assert self.exact is not None

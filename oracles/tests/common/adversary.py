@@ -77,15 +77,14 @@ def _values(recipe: str, n: int, target: Format, rng: np.random.Generator) -> F6
 
 def probes(enclosure: Enclosure, rng: np.random.Generator) -> Iterator[F64]:
     """Outputs (float64, representable) on and next to the ends of the conformance sets, and special ones."""
-    sign = 1.0 if enclosure.negative is None else np.where(enclosure.negative, -1.0, 1.0)
     with np.errstate(all="ignore"):
         ends = [*enclosure.inner, *enclosure.outer, round_to(head(enclosure.centre), enclosure.form)]
         for end in ends:
             for steps in (-2, -1, 0, 1, 2):
-                yield sign * step(end, steps, enclosure.form)
+                yield step(end, steps, enclosure.form)
         shape = enclosure.centre.shape
-        yield sign * np.zeros(shape)
-        yield -sign * np.zeros(shape)
+        yield np.zeros(shape)
+        yield -np.zeros(shape)
         specials = np.array([np.nan, np.inf, -np.inf, 0.0, enclosure.form.max, enclosure.form.eta])
         yield rng.choice(specials, shape)
 

@@ -23,7 +23,7 @@ def _small_whole(rng: np.random.Generator, shape: tuple[int, ...], unit: float) 
 def test_long_sums_of_coarse_squares(order: Sequential | Lanes) -> None:
     """f16 subnormals are small whole multiples of 2^-24: their squares round in one direction, not at random."""
     contract = Contract(sums={"n": order}, fused=False)
-    for seed in range(4):
+    for seed in range(2):
         x = _small_whole(np.random.default_rng(seed), (4, LONG), 2.0**-24).astype(np.float16)
         problem = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f16", "rstd": "f32"})
         assert results(problem, contract, simulated(problem, contract)) == ["pass", "pass"]
@@ -35,7 +35,7 @@ def test_long_sums_of_coarse_squares(order: Sequential | Lanes) -> None:
 def test_a_sum_of_two_tensors_that_is_coarser_than_they_are(order: Sequential | Lanes, dtype: str, x: str) -> None:
     """What is normalised is the sum as it was rounded, not x."""
     contract = Contract(sums={"n": order}, points={"added": "sum"}, fused=False)
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         whole = _small_whole(rng, (2, 4, LONG), 2.0**-24 if dtype == "f16" else 1.0)
         tensors = {"x": whole[0].astype(STORAGE[x]), "residual": whole[1].astype(np.float32)}

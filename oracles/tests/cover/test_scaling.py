@@ -64,5 +64,5 @@ def test_rows_of_any_size_are_enclosed(way: str, least: int, spread: int) -> Non
 
 
 def test_rows_whose_squares_are_in_range_are_decided_by_the_fast_tier() -> None:
-    compared, unsure = judged(WAYS["formula"], 8, 30, 40, least=-100)
+    compared, unsure = judged(WAYS["formula"], 8, 15, 40, least=-100)
     assert unsure < compared / 10, f"{unsure} of {compared}"
