@@ -159,7 +159,7 @@ _TORCH_KERNELS = (
     PythonKernel("autograd", "rms_norm_backward", _SOURCE, "torch", _DOUBLE, _TORCH_BACKWARD, summary="by autograd"),
     PythonKernel(
         "add-autograd", "fused_add_rms_norm_backward", _SOURCE, "torch",
-        replace(_DOUBLE, points={"dsummed": "f32", "dw": "f32"}),
+        replace(_DOUBLE, points={"dx": "f32", "dsummed": "f32", "dw": "f32"}),
         replace(_TORCH_BACKWARD, takes=("dsum", "weight", "dresidual", "dw"), aliases=_ADD_BACKWARD.aliases),
         summary="by autograd, with the sum's gradient",
     ),
