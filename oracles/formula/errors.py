@@ -41,9 +41,9 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
             size = np.abs(form.centre) + spread
             # Half of the smallest number of float64 is not one: it is rounded up.
             unit = rounding.underflow * form.dtype.eta or form.dtype.eta
-            lost = np.where(
-                (near < form.dtype.tiny) & (size > 0), np.minimum(size, form.dtype.tiny) if flush else unit, 0
-            )
+            # What is flushed may be off by the function's own units besides.
+            most = np.maximum(np.minimum(size, form.dtype.tiny), unit) if flush else unit
+            lost = np.where((near < form.dtype.tiny) & (size > 0), most, 0)
             errors = lost if errors is None else errors + lost
     if form.least is not None and form.least.any():
         lost = np.abs(form.least) * 2 * rounding.relative + form.dtype.tiny

@@ -164,6 +164,7 @@ class Simulated:
         exponent = np.maximum(np.frexp(exact)[1] - dtype.precision, dtype.emin - dtype.precision + 1)
         steps = self._bias * most if self._bias else self.random.integers(-most, most + 1, exact.shape)
         moved = round_to(rounded + steps * np.ldexp(1.0, exponent), dtype)
+        moved = np.where(np.sign(moved) == np.sign(rounded), moved, np.copysign(0.0, rounded))
         return np.where(np.isfinite(rounded) & (rounded != 0), moved, rounded)
 
     def _summed(self, node: Node, args: list[F64]) -> F64:
