@@ -71,7 +71,8 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
     if not (point or one.all()):
         own = dtype.u * np.maximum(form.size, dtype.tiny)
         sharp &= radius <= own
-        doubt = marked(doubt, ~one & (np.abs(radius - own) <= own * _ALIKE))
+        close = ~one & (np.abs(radius - own) <= own * _ALIKE)
+        doubt = marked(doubt, close if close.any() else None)
     least = None if form.least is None else np.minimum(_in_dtype(form.least, dtype), 0.0 if flush else np.inf)
     if sharp.all():
         found = replace(narrow, centre=middle, parts={}, rest=radius if radius.any() else None, least=least)
