@@ -19,7 +19,7 @@ def rms_norm(x: Node, weight: Node | None = None, *, eps: Node, weight_offset: N
     rstd = root(x, eps)
     h = x * rstd
     if weight is None:
-        return {"y": h, "rstd": rstd}
+        return {"y": point(h), "rstd": rstd}
     w = weight_offset + weight
     return {"y": point(h) * w, "rstd": rstd}
 
