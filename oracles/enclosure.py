@@ -42,6 +42,8 @@ class Enclosure:
     outer: tuple[F64, F64]
     nan: Flags | None = None
     """None: no element may be NaN."""
+    zero: Mask | None = None
+    """The elements that may also be zero. None: there are none."""
     unjudged: Mask | None = None
     """The elements of which the contract says nothing: all conform. None: there are none."""
     unsure: Mask | None = None
@@ -91,6 +93,8 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
     """Judge every element of `got` (float64, canonical shape)."""
     inside = (got >= enclosure.inner[0]) & (got <= enclosure.inner[1])
     possible = (got >= enclosure.outer[0]) & (got <= enclosure.outer[1])
+    if enclosure.zero is not None:
+        inside |= enclosure.zero & (got == 0)
     wrong = enclosure.wrong_zeros(got)
     if wrong is not None:
         inside &= ~wrong
@@ -104,7 +108,11 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
     if enclosure.unjudged is not None:
         inside |= enclosure.unjudged
     failing = ~(inside | possible)
-    return Comparison(failing, possible & ~inside, _ratios(enclosure, got, inside, failing))
+    ratio = _ratios(enclosure, got, inside, failing)
+    if enclosure.zero is not None:
+        # Where it may be zero, that is the right answer, not a distant one.
+        ratio = np.where(inside & enclosure.zero & (got == 0), 0.0, ratio)
+    return Comparison(failing, possible & ~inside, ratio)
 
 
 def worst_pass(enclosure: Enclosure, got: F64) -> Worst:

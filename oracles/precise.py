@@ -26,6 +26,8 @@ class Bounds:
     low: mpf
     high: mpf
     nan: int = FORBIDDEN
+    zero: bool = False
+    """True: zero conforms too."""
     saturate: bool = False
     """True: what overflows in the last rounding becomes the largest finite number."""
     sign: int = 0
@@ -36,7 +38,7 @@ class Bounds:
         """Special rules that apply, in words."""
         rules = {ALLOWED: ("NaN is allowed",), REQUIRED: ("NaN is required",), FORBIDDEN: ()}[self.nan]
         signs = {1: ("a zero must be +0",), -1: ("a zero must be -0",), 0: ()}[self.sign if not self.centre else 0]
-        return rules + signs
+        return rules + signs + (("may also be 0",) if self.zero else ())
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -55,7 +57,7 @@ class Bounds:
     @property
     def decision(self) -> tuple[object, ...]:
         """All that a verdict depends on; two precisions must agree on it."""
-        return self.ends, self.nan, self.sign
+        return self.ends, self.nan, self.zero, self.sign
 
 
 def conforms(bounds: Bounds, got: float) -> bool:
@@ -67,7 +69,7 @@ def conforms(bounds: Bounds, got: float) -> bool:
     if not got and bounds.sign and (math.copysign(1.0, got) < 0) != (bounds.sign < 0):
         return False
     low, high = bounds.ends
-    return low <= got <= high
+    return low <= got <= high or (bounds.zero and got == 0)
 
 
 def stable(evaluate: Callable[[], Bounds]) -> Bounds | None:

@@ -21,8 +21,8 @@ from fuzz.base.validity import check_case
 from oracles.op import AXIS
 from oracles.ops import OPS
 
-POSITIVE_ZERO, NEGATIVE_ZERO, MAY_BE_NAN, MUST_BE_NAN = 1, 2, 4, 8
-"""The bits of a rule: the sign that a zero must have, and whether NaN conforms."""
+POSITIVE_ZERO, NEGATIVE_ZERO, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO = 1, 2, 4, 8, 16
+"""The bits of a rule: the sign that a zero must have, and which special values conform."""
 
 
 @dataclass(frozen=True)

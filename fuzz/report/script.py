@@ -104,5 +104,6 @@ def _rule(bounds: Bounds) -> int:
         export.NEGATIVE_ZERO: bounds.sign < 0,
         export.MAY_BE_NAN: bounds.may_be_nan,
         export.MUST_BE_NAN: bounds.nan == REQUIRED,
+        export.MAY_BE_ZERO: bounds.zero,
     }
     return sum(bit for bit, holds in bits.items() if holds)
