@@ -117,19 +117,16 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
 
 def worst_pass(enclosure: Enclosure, got: F64) -> Worst:
     """The worst element of an output in which every element passes."""
-    return worst_of(err_over_budget(enclosure, got), enclosure, got)
+    everywhere = np.ones(got.shape, bool)
+    return worst_of(_ratios(enclosure, got, everywhere, ~everywhere), enclosure, got)
 
 
 def worst_of(ratio: F64, enclosure: Enclosure, got: F64, part: slice = slice(None)) -> Worst:
     """The same of part of an output, from its err/budget."""
     index = int(ratio.argmax())
-    if not ratio.flat[index] < np.inf:
-        # An infinity in its right place: no distance from anything.
-        ratio = np.where(np.isfinite(ratio), ratio, 0.0)
-        index = int(ratio.argmax())
     flat = index + (part.start or 0) * (got.size // len(got))
     centre, width = float(head(enclosure.centre).flat[flat]), float(enclosure.below.flat[flat])
-    return Worst(index, min(float(ratio.flat[index]), 1.0), is_blunt(enclosure, got, flat), centre, width)
+    return Worst(index, float(ratio.flat[index]), is_blunt(enclosure, got, flat), centre, width)
 
 
 def is_blunt(enclosure: Enclosure, got: F64, flat: int) -> bool:
@@ -165,6 +162,7 @@ def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
 
 def _ratios(enclosure: Enclosure, got: F64, inside: Mask, failing: Mask) -> F64:
     ratio = err_over_budget(enclosure, got)
+    # An infinity in its right place is at no distance from anything.
     ratio = np.where(np.isfinite(got) & ~np.isnan(ratio), ratio, np.where(inside, 0.0, np.inf))
     return np.where(failing, np.maximum(ratio, ABOVE_ONE), np.minimum(ratio, 1.0))
 
