@@ -68,6 +68,9 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
     radius = np.where(one, 0.0, (high - low) / 2)
     middle = np.where(one, low, low + radius)
     sharp = one | np.isfinite(radius)
+    if not middle.all():  # zeros have the sign of what they were, where that is known
+        middle, known = _signed(form, middle, reach)
+        sharp &= known
     if not (point or one.all()):
         own = dtype.u * np.maximum(form.size, dtype.tiny)
         sharp &= radius <= own
@@ -82,6 +85,14 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
     parts = {symbol: np.where(sharp, 0.0, each) for symbol, each in loose.parts.items()}
     centre = np.where(sharp, middle, loose.centre)
     return Narrowed(replace(loose, centre=centre, parts=parts, rest=rest), np.where(sharp, middle, np.nan), doubt)
+
+
+def _signed(form: Form, middle: F64, reach: Reach) -> tuple[F64, Mask]:
+    """The values, zeros among them with a sign; where it is known, or there is no zero."""
+    positive = np.zeros(middle.shape, bool) if form.least is None else form.least >= 0
+    sign = np.where(positive, 1.0, form.centre)
+    known = (np.abs(form.centre) > reach.most) | np.equal(reach.most, 0) | positive
+    return np.where(middle == 0, np.copysign(0.0, sign), middle), known | (middle != 0)
 
 
 def _candidates(centre: F64, reach: Reach, dtype: Format, flush: bool) -> tuple[F64, F64, Mask | None]:
