@@ -8,8 +8,10 @@ kernel has it, whatever its errors were, and it is exact from there on.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
@@ -81,10 +83,23 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
         found = replace(narrow, centre=middle, parts={}, rest=radius if radius.any() else None, least=least)
         return Narrowed(found, middle, doubt)
     loose = rounded(narrow, Rounding(dtype.u if form.bits > dtype.precision else 0.0), contract)
-    rest = np.where(sharp, radius, 0.0 if loose.rest is None else loose.rest)
-    parts = {symbol: np.where(sharp, 0.0, each) for symbol, each in loose.parts.items()}
-    centre = np.where(sharp, middle, loose.centre)
-    return Narrowed(replace(loose, centre=centre, parts=parts, rest=rest), np.where(sharp, middle, np.nan), doubt)
+
+    def either(of_sharp: NDArray[Any] | None, of_loose: NDArray[Any] | None, none: Any) -> NDArray[Any] | None:
+        """Each where it holds; None where both are."""
+        if of_sharp is None and of_loose is None:
+            return None
+        return np.where(sharp, none if of_sharp is None else of_sharp, none if of_loose is None else of_loose)
+
+    found = replace(
+        loose,
+        centre=np.where(sharp, middle, loose.centre),
+        parts={symbol: np.where(sharp, 0.0, each) for symbol, each in loose.parts.items()},
+        rest=either(radius, loose.rest, 0.0),
+        may=either(narrow.may, loose.may, False),
+        overflows=either(narrow.overflows, loose.overflows, False),
+        least=either(least, loose.least, np.nan),
+    )
+    return Narrowed(found, np.where(sharp, middle, np.nan), doubt)
 
 
 def _signed(form: Form, middle: F64, reach: Reach) -> tuple[F64, Mask]:
