@@ -85,7 +85,7 @@ def test_thousands_of_correctly_rounded_outputs_stop_nothing(
     """Products of a rounded value and a weight of 8 bits have 16: many are ties in the dtype of the output. All passes
     are confirmed by the precise tier."""
     rng, contract, escalated, elements = np.random.default_rng(3), CONTRACTS[name], 0, 0
-    for number in range(40):
+    for number in range(24):
         scale = (1.0, 2.0 ** (-70 if dtype != "f16" else -6))[number % 4 == 0]
         of = _problem(
             dtype, (3, 8), rng, scale=scale, eps=(1e-5, 0.0)[number % 2], offset=(0.0, 1.0)[number // 2 % 2],
@@ -98,7 +98,7 @@ def test_thousands_of_correctly_rounded_outputs_stop_nothing(
         (check,) = truth.check(contract, right)
         assert check.result == "pass", (number, check)
         escalated, elements = escalated + check.escalated, elements + right["y"].size
-    assert elements == 960
+    assert elements == 576
     assert escalated < elements / 20
 
 
@@ -296,6 +296,24 @@ def test_a_point_that_is_not_declared_fails() -> None:
         got = returned(of, kernel(of, did, rng))
         assert [check.result for check in Truth(of).check(said, got)] == ["numeric"]
         assert [check.result for check in Truth(of).check(did, got)] == ["pass"]
+
+
+@pytest.mark.parametrize("nonfinite", ["ieee", "unspecified"])
+@pytest.mark.parametrize("points", [{}, {"h": "f32"}, {"h": "bf16"}])
+def test_the_tiers_agree_about_rows_that_underflow_in_float64(
+    points: Mapping[str, str], nonfinite: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their root is a pole, so that the outputs are infinite, and NaN where an element is zero."""
+    monkeypatch.setattr("oracles.truth.SAMPLE", 1 - 5)
+    x = np.array([[-0.0, 2e-323, 4e-323, -2e-323, 0.0]])
+    of = Problem("scaled", {"eps": 0.0}, {"x": x}, {"y": "f64", "rstd": "f64"})
+    for compute, right in (("f64", np.inf), ("f32", np.nan)):  # in f32 all of x is zero
+        contract = Contract(compute, points=points, nonfinite=nonfinite)
+        for value in (np.nan, 7.0, 0.0, np.inf):
+            y = np.where(x == 0, np.nan, np.copysign(value, x))
+            checks = Truth(of).check(contract, {"y": y, "rstd": np.array([np.inf])})
+            expected = nonfinite == "unspecified" or np.array_equal(value, right, equal_nan=True)
+            assert [check.result == "pass" for check in checks] == [expected, True]
 
 
 def test_a_batch_of_rows_with_points_says_what_each_says() -> None:
