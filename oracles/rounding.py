@@ -14,7 +14,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, DoubleDouble, Real, sticky
+from oracles.doubledouble import F64, DoubleDouble, Real, sticky, two_sum
 from oracles.dtypes import Format
 
 STORAGE: dict[str, np.dtype[Any]] = {
@@ -54,6 +54,12 @@ def round_to(values: Real, form: Format) -> F64:
         with np.errstate(over="ignore", under="ignore"):
             return values.astype(native).astype(np.float64)
     return _round_generic(values, form)
+
+
+def add_rounded(a: F64, b: F64 | float, form: Format) -> F64:
+    """a + b rounded once to nearest even in `form`; float64 alone would round twice."""
+    exact = two_sum(a, np.asarray(b, dtype=np.float64))
+    return np.where(np.isfinite(exact.high), round_to(exact, form), exact.high)
 
 
 def _round_generic(values: F64, form: Format) -> F64:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import mpmath
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from oracles.doubledouble import LOST, ULP, DoubleDouble, absolute, plus, root, sticky, two_sum
 from oracles.dtypes import FORMATS, DtypeError, Format, form
-from oracles.rounding import STORAGE, bits, half_gap, half_gap_of, round_precise, round_to
+from oracles.rounding import STORAGE, add_rounded, bits, half_gap, half_gap_of, round_precise, round_to
 
 NARROW = [name for name in FORMATS if name != "f64"]
 
@@ -69,6 +71,23 @@ def test_half_gap_of_one_value_is_that_of_arrays(name: str) -> None:
     ordinary = np.isfinite(values)
     assert [half_gap_of(value, target) for value in values[ordinary].tolist()] == gaps[ordinary].tolist()
     assert [half_gap_of(value, target) for value in values[~ordinary].tolist()] == gaps[~ordinary].tolist()
+
+
+@given(st.floats(-1e30, 1e30), st.floats(-1e30, 1e30))
+def test_add_rounded_rounds_once(a: float, b: float) -> None:
+    for name in ("f64", "f32", "bf16", "f16"):
+        got = add_rounded(np.array([a]), np.array([b]), form(name))[0]
+        exact = Fraction(a) + Fraction(b)
+        with mpmath.workprec(3000):
+            expected = round_precise(mpmath.mpf(exact.numerator) / exact.denominator, form(name))
+        assert got == expected
+
+
+def test_a_sum_that_float64_would_round_twice() -> None:
+    """1 + 2^-24 + 2^-80 lies above the tie of f32, but float64 drops the last term."""
+    got = add_rounded(np.array([1.0 + 2.0**-24]), np.array([2.0**-80]), form("f32"))[0]
+    assert got == 1.0 + 2.0**-23
+    assert round_to(np.array([1.0 + 2.0**-24 + 2.0**-80]), form("f32"))[0] == 1.0
 
 
 numbers = st.floats(2.0**-200, 2.0**200) | st.floats(-(2.0**200), -(2.0**-200))
