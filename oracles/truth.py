@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -76,13 +76,9 @@ class OutputCheck:
 class Truth:
     """Judges outputs for one problem. Enclosures are made once per contract and shared by its kernels."""
 
-    def __init__(self, problem: Problem, contracts: Iterable[Contract] = ()) -> None:
-        """`contracts` will be asked about, others may be: what is known of all of them beforehand takes less time.
-
-        Raises `ProblemError` where inputs, params and outputs do not fit the op or each other.
-        """
+    def __init__(self, problem: Problem) -> None:
+        """Raises `ProblemError` where inputs, params and outputs do not fit the op or each other."""
         self.problem = problem
-        self._contracts = tuple(contracts)
         self.op = FormulaProblem(problem)
         self._enclosures: dict[tuple[Contract, bool], Mapping[str, Enclosure]] = {}
 

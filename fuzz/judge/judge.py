@@ -72,10 +72,9 @@ class Judgement:
 class Judge:
     """Judges all targets of one case."""
 
-    def __init__(self, case: Case, contracts: Iterable[Contract] = ()) -> None:
-        """`contracts` are those of the targets that will be judged, as far as they are known beforehand."""
+    def __init__(self, case: Case) -> None:
         self.case = case
-        self.oracle = CaseOracle(values_of(case), contracts)
+        self.oracle = CaseOracle(values_of(case))
         self._passed: dict[tuple[int, int], tuple[Contract, Mapping[str, bytes], OutputCheck]] = {}
         """What passed, by the identities of contract and outputs, which are held here: those of many targets are the
         same objects."""
@@ -145,13 +144,7 @@ class Judge:
 class EntryJudge:
     """Judges all targets of one entry; `before` is the judge of the entry before it, which a twin's case is."""
 
-    def __init__(
-        self,
-        entry: Entry,
-        outcomes: Mapping[str, Outcome],
-        before: EntryJudge | None = None,
-        contracts: Iterable[Contract] = (),
-    ) -> None:
+    def __init__(self, entry: Entry, outcomes: Mapping[str, Outcome], before: EntryJudge | None = None) -> None:
         self.entry = entry
         self.outcomes = outcomes
         self.checked: list[str] = []
@@ -163,9 +156,7 @@ class EntryJudge:
         self._before = before if entry.check is not None else None
         # A second run of the same case needs no second truth.
         shared = self._before is not None and _are_same(self._before.entry.case, entry.case)
-        self._judge: Judge = (
-            self._before._judge if self._before is not None and shared else Judge(entry.case, contracts)
-        )
+        self._judge: Judge = self._before._judge if self._before is not None and shared else Judge(entry.case)
         self.oracle = self._judge.oracle
 
     def judge(self, target: Target) -> Judgement:

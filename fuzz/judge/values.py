@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -83,10 +83,8 @@ def problem_of(case: Case) -> Problem:
 class CaseOracle:
     """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
-    def __init__(self, values: Values, contracts: Iterable[Contract] = ()) -> None:
-        """`contracts` are those that queries will name, as far as they are known beforehand."""
+    def __init__(self, values: Values) -> None:
         self.values = values
-        self._contracts = contracts
         self._received: dict[Bits, Received] = {}
         self.known: dict[Query, OutputCheck | OracleDisagreement] = {}
         """What was judged already, by itself or in a batch; or the error that came of it."""
@@ -94,7 +92,7 @@ class CaseOracle:
     @lazy
     def truth(self) -> Truth:
         """Formed when a value is judged: of what is only ever rejected, the op may know none."""
-        return Truth(self.values.problem, self._contracts)
+        return Truth(self.values.problem)
 
     def check(self, query: Query) -> OutputCheck:
         """The output that decides about a kernel: the worst of those with the severest result."""

@@ -15,7 +15,6 @@ from fuzz.findings.tally import Sighting, Tally
 from fuzz.judge.batch import asked_of, settle
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
-from oracles.formula.contract import Contract
 
 
 @dataclass
@@ -46,7 +45,6 @@ class Examiner:
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._accuracy = accuracy
         self._told = told
-        self._contracts_of: dict[tuple[str, ...], Sequence[Contract]] = {}
 
     def submit(self, entries: Sequence[Entry], without: Collection[str] = ()) -> Batch:
         """Send the entries to all targets that take them, but for those in `without`; at once. A twin follows its case
@@ -83,14 +81,8 @@ class Examiner:
     def _judges(self, entries: Sequence[Entry], outcomes: Sequence[Mapping[str, Outcome]]) -> Iterator[EntryJudge]:
         before: EntryJudge | None = None
         for entry, ran in zip(entries, outcomes, strict=True):
-            before = EntryJudge(entry, ran, before, self._contracts(tuple(ran)))
+            before = EntryJudge(entry, ran, before)
             yield before
-
-    def _contracts(self, targets: tuple[str, ...]) -> Sequence[Contract]:
-        """Those of these targets, once each."""
-        if targets not in self._contracts_of:
-            self._contracts_of[targets] = tuple(dict.fromkeys(self.targets[target].contract for target in targets))
-        return self._contracts_of[targets]
 
     def _judgement(self, judge: EntryJudge, target: Target, found: Examined) -> Judgement:
         """An error of ours over one target's outcome loses nothing of the others; the book says it at the end."""

@@ -48,7 +48,7 @@ def batch(op: str, dtype: str, limit: int, seed: int) -> list[Asking]:
     for place, recipe in enumerate(RECIPES):
         for problem in forward(op, recipe, dtype, 1, limit):
             contracts = [contract_of(op, names[(place + 4 * each) % len(names)]) for each in range(2)]
-            truth = Truth(problem, contracts)
+            truth = Truth(problem)
             found.append((truth, list(queries(truth, contracts, rng))))
     return found
 

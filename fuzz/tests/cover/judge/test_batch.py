@@ -45,12 +45,12 @@ def _asked(case: Case) -> list[Query]:
 
 
 def test_what_is_settled_is_what_each_oracle_finds_by_itself() -> None:
-    asked = {CaseOracle(values_of(case), CONTRACTS): _asked(case) for case in SOME}
+    asked = {CaseOracle(values_of(case)): _asked(case) for case in SOME}
     settle(asked)
     known = sum(len(oracle.known) for oracle in asked)
     for oracle, queries in asked.items():
         assert all(check.result == "pass" for check in map(oracle.check, oracle.known))
-        alone = CaseOracle(oracle.values, CONTRACTS)
+        alone = CaseOracle(oracle.values)
         for query in queries:
             found, expected = oracle.check(query), alone.check(query)
             assert repr(found) == repr(expected)
@@ -74,7 +74,7 @@ def test_an_op_that_the_oracle_does_not_know_is_left_to_its_own_judge() -> None:
 
 def test_an_error_of_ours_is_said_of_its_own_run_only(monkeypatch: pytest.MonkeyPatch) -> None:
     case = SOME[0]
-    oracle, (first, second, *_) = CaseOracle(values_of(case), CONTRACTS), _asked(case)
+    oracle, (first, second, *_) = CaseOracle(values_of(case)), _asked(case)
     monkeypatch.setattr("oracles.truth.SAMPLE", 1 - 7)
     monkeypatch.setattr("oracles.truth.conforms", lambda bounds, got: False)
     settle({oracle: [first]})
@@ -89,7 +89,7 @@ def test_judging_a_run_that_was_settled_asks_its_truth_nothing(monkeypatch: pyte
     kernels = [each for each in load(None).kernels if (each.op, each.kind) == ("rms_norm", "c")]
     case, target = SOME[0], expand(kernels)[0]
     outcome = Outcome(target.id, Status.RAN, {"y": _bits(case, _right(case))})
-    judge = EntryJudge(Entry(case), {target.id: outcome}, contracts=[target.contract])
+    judge = EntryJudge(Entry(case), {target.id: outcome})
     settle(asked_of([judge], {target.id: target}))
     monkeypatch.setattr(Truth, "check", lambda *_: pytest.fail("it was settled"))
     assert judge.judge(target).verdict is Verdict.PASS
