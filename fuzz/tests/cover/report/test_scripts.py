@@ -99,6 +99,25 @@ def test_rows_of_weights_are_rows_in_the_program(tmp_path: Path) -> None:
     assert "FAILS: y[5] " in shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
 
 
+@pytest.mark.parametrize("language", ["c", "python"])
+def test_a_zero_of_a_wrong_sign_is_shown_by_a_program(tmp_path: Path, language: str) -> None:
+    case = a_case("rms_norm", ("weight",), (2, 5), layout=dense)
+    zeros = np.full((2, 5), -0.0, "<f4")
+    case = replace(case, inputs={**case.inputs, "x": Tensor("f32", dense((2, 5)), zeros.tobytes())})
+    if language == "c":
+        product = "y *= scale_of(r, &call->weight, i, call->offset);"
+        wrong = replace(PACK.kernel("weighted"), name="planted", edits=((product, f"{product} y += 0.0f;"),))
+        said = shown_and_corrected(tmp_path, wrong, PACK.kernel("weighted"), "native:gcc-O2", case)
+    else:
+        target = python_target(tmp_path, "def rms_norm(x, weight, *, eps, axis, weight_offset, y):\n    y[...] = 0.0\n")
+        with WorkerPool([target]) as pool:
+            _, judgement = failing(pool, target, case)
+        written(tmp_path, "repro.py", case, judgement, target)
+        code, said = run_program([sys.executable, "-I", "repro.py"], tmp_path)
+        assert code == 1, said
+    assert re.search(r"FAILS: y\[0\] = 0\S*, allowed -?0\S* to -?0\S*, with the sign -", said), said
+
+
 def test_earlier_calls_are_made_in_the_program(tmp_path: Path) -> None:
     counts = ("{ return each_row(", "{\n    static float last;\n    const float eps = last;\n    last = call->eps;\n"
               "    kf_rms_norm_call stale = *call;\n    stale.eps = eps ? eps : call->eps;\n    call = &stale;\n"
