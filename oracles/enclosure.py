@@ -108,11 +108,7 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
     if enclosure.unjudged is not None:
         inside |= enclosure.unjudged
     failing = ~(inside | possible)
-    ratio = _ratios(enclosure, got, inside, failing)
-    if enclosure.zero is not None:
-        # Where it may be zero, that is the right answer, not a distant one.
-        ratio = np.where(inside & enclosure.zero & (got == 0), 0.0, ratio)
-    return Comparison(failing, possible & ~inside, ratio)
+    return Comparison(failing, possible & ~inside, _ratios(enclosure, got, inside, failing))
 
 
 def worst_pass(enclosure: Enclosure, got: F64) -> Worst:
@@ -164,6 +160,9 @@ def _ratios(enclosure: Enclosure, got: F64, inside: Mask, failing: Mask) -> F64:
     ratio = err_over_budget(enclosure, got)
     # An infinity in its right place is at no distance from anything.
     ratio = np.where(np.isfinite(got) & ~np.isnan(ratio), ratio, np.where(inside, 0.0, np.inf))
+    if enclosure.zero is not None:
+        # Where it may be zero, that is the right answer, not a distant one.
+        ratio = np.where(inside & enclosure.zero & (got == 0), 0.0, ratio)
     return np.where(failing, np.maximum(ratio, ABOVE_ONE), np.minimum(ratio, 1.0))
 
 
