@@ -153,7 +153,7 @@ def test_the_same_passes_of_a_batch_are_confirmed_as_one_by_one(monkeypatch: pyt
             if each is not None:
                 truth.check(contract, received)
     assert together == confirmed
-    assert 20 < len(together) < sum(map(len, found))
+    assert 10 < len(together) < sum(map(len, found))
 
 
 def test_a_pass_that_the_precise_tier_contradicts_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
