@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 
-from oracles.doubledouble import F64
-from oracles.dtypes import form
+from oracles.doubledouble import F64, ULP
+from oracles.dtypes import Format, form
+from oracles.elementary import doubledouble, float64
 from oracles.formula import noise
+from oracles.formula.centre import Replaced
 from oracles.formula.contract import CORRECT
-from oracles.formula.errors import either, marked, narrowed, taken
-from oracles.formula.forms import Form, shared
+from oracles.formula.errors import either, marked, taken
+from oracles.formula.forms import Form, Mask, shared
+from oracles.formula.narrowing import ALIKE, Narrowed, Reach, holds, narrowed
 from oracles.formula.operations import OPERATIONS
 from oracles.formula.reductions import REDUCED
 from oracles.formula.setting import Setting
-from oracles.formula.trace import REDUCTIONS, Kind, Node
+from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Kind, Node
 from oracles.lazy import lazy
 from oracles.rounding import NAMES
+from oracles.summation import NumericsError
 
 _KEEPING: tuple[Kind, ...] = ("where", "point", "negate", "max", "absolute", "at_most", "less", "take")
 """These change no bits, and so take values of any dtype."""
@@ -33,6 +37,11 @@ _MOVING: tuple[Kind, ...] = ("where", "point", "take")
 """These calculate nothing, and so do not flush what they take."""
 _ROUNDED_ONCE: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide", "sqrt")
 """Where one of these is rounded correctly to the dtype of an output, its rounding is that of the output."""
+_U64 = 2.0**-53
+SAME = 2.0**-40
+"""Half-widths of a row are the same to this share whatever it was joined with: sums may be formed in another order."""
+LOST = 2.0**-1000
+"""What values that underflow in float64 may come to; no other dtype tells it from zero."""
 
 
 @lru_cache(maxsize=4096)
@@ -43,52 +52,185 @@ def _number(value: float, low: float, rank: int) -> Form:
 
 
 @dataclass(frozen=True)
+class Read:
+    """A formula's values, as kernels have them."""
+
+    forms: dict[Node, Form] = field(default_factory=dict)
+    held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
+    """See `Budget.replaced`."""
+    doubts: dict[Node, Mask] = field(default_factory=dict)
+    """Where it is by chance what a node takes, see `oracles.formula.narrowing`."""
+
+    def keep(self, node: Node, place: int | None, narrow: Narrowed) -> Form:
+        """The form that the node has, or takes at that place."""
+        if narrow.held is not None:
+            self.held[node, place] = narrow.held
+        if narrow.doubt is not None:
+            self.doubts[node] = narrow.doubt | self.doubts.get(node, np.zeros_like(narrow.doubt))
+        return narrow.form
+
+
+@dataclass(frozen=True)
 class Budget(Setting):
     """The forms of all values of a formula, for one contract and one problem."""
 
     @lazy
-    def forms(self) -> Mapping[Node, Form]:
-        """What kernels have for each node. Raises FormulaError for a formula that has no budget."""
-        found: dict[Node, Form] = {}
+    def read(self) -> Read:
+        """All of it. Raises FormulaError for a formula that has no budget."""
+        found = Read()
         with np.errstate(all="ignore"):
             for node in self.inputs.trace.nodes:
-                form = self._step(node, self._taken(found, node)) if node.args else self._leaf(node)
-                found[node] = shared(form) if node in self.inputs.trace.joined else form
+                form = self._form(found, node) if node.args else self._leaf(node)
+                found.forms[node] = shared(form) if node in self.inputs.trace.joined else form
         return found
 
+    @property
+    def forms(self) -> Mapping[Node, Form]:
+        """What kernels have for each node."""
+        return self.read.forms
+
     @lazy
-    def infinite(self) -> Mapping[Node, F64]:
-        """The centres that overflow in every kernel, at least in places: there they are not the formula's values."""
-        return {n: form.centre for n, form in self.forms.items() if n.args and np.isinf(form.centre).any()}
+    def replaced(self) -> Replaced:
+        """The centres that are not the formula's values: what overflows in every kernel, and what all of them round.
+        Of a node's argument at some place, or of its own result."""
+        infinite = {n: form.centre for n, form in self.forms.items() if n.args and np.isinf(form.centre).any()}
+        found: dict[tuple[Node, int | None], F64] = {}
+        found.update({(n, None): np.where(np.isinf(each), each, np.nan) for n, each in infinite.items()})
+        return {**found, **self.read.held}
+
+    def made(self, name: str, dtype: str) -> Node:
+        """What an output is the rounding of, to its dtype."""
+        node = self.inputs.trace.outputs[name]
+        while node.kind == "point" and self._pointed(node) in (None, form(dtype)):
+            (node,) = node.args
+        return node
 
     def output(self, name: str, dtype: str) -> Form:
         """What kernels have for an output before they round it to its dtype."""
-        node = self.inputs.trace.outputs[name]
-        once = (
-            node.kind in _ROUNDED_ONCE and self.contract.ulp("divide" if node.kind == "divide" else "sqrt") == CORRECT
-        )
-        if not once or self.dtype(node).name != dtype:
+        node = self.made(name, dtype)
+        if not self._is_rounded_once(node) or self.dtype(node).name != dtype or (node, None) in self.read.held:
             return replace(self.forms[node], may=either([self.forms[node]]))
         with np.errstate(all="ignore"):
-            found = self._step(node, self._taken(dict(self.forms), node), last=True)
+            found = self._unrounded(self.read, node)
         return replace(found, may=either([found]))
+
+    def _form(self, read: Read, node: Node) -> Form:
+        if node.kind == "point":
+            return self._rounded_at(read, node)
+        args = self._taken(read, node)
+        operands = node.kind in ("add", "subtract") and not any(arg.args for arg in node.args)
+        if operands and all(each.is_exact and each.may is None for each in args):
+            return self._added(read, node, args)
+        return self._step(node, args)
+
+    def _added(self, read: Read, node: Node, args: Sequence[Form]) -> Form:
+        """The sum of two operands, which every kernel rounds alike: float64 rounds it first, but has so many bits more
+        than any other dtype that this changes nothing."""
+        if not self.contract.flushes_results:
+            nothing = [
+                arg.kind != "tensor" and not form.centre.any() for arg, form in zip(node.args, args, strict=True)
+            ]
+            if nothing[1] or (nothing[0] and node.kind == "add"):
+                return args[0 if nothing[1] else 1]
+        if self.dtype(node).name == "f64":
+            return self._step(node, args)
+        exact = self._step(node, args, last=True)
+        return self._keep(read, node, None, exact, narrowed(exact, self.dtype(node), self.contract))
+
+    def _keep(self, read: Read, node: Node, place: int | None, before: Form, narrow: Narrowed) -> Form:
+        found = read.keep(node, place, narrow)
+        if self.contract.nonfinite == "ieee":
+            return found
+        became = np.isfinite(before.centre) & ~np.isfinite(found.centre)
+        return replace(found, may=marked(found.may, became)) if became.any() else found
+
+    def _is_rounded_once(self, node: Node) -> bool:
+        ulp = self.contract.ulp("divide" if node.kind == "divide" else "sqrt")
+        return node.kind in _ROUNDED_ONCE and ulp == CORRECT
+
+    def _unrounded(self, read: Read, node: Node) -> Form:
+        """What a node is before its rounding."""
+        return self._step(node, self._taken(read, node), last=True)
+
+    def _pointed(self, node: Node) -> Format | None:
+        dtype = self.contract.points.get(self.name(node.args[0]))
+        return None if dtype is None else form(dtype)
+
+    def _rounded_at(self, read: Read, node: Node) -> Form:
+        """The value at a point, rounded where the contract says so."""
+        (arg,), dtype = node.args, self._pointed(node)
+        before = read.forms[arg]
+        if dtype is None or (before.is_exact and holds(before, dtype)):
+            return before
+        if self.dtype(arg) is dtype and self._is_rounded_once(arg) and dtype.name != "f64":
+            before = self._unrounded(read, arg)  # one rounding is both
+        elif holds(before, dtype):
+            return before
+        narrow = narrowed(before, dtype, self.contract, self._reach(before), point=True)
+        return self._keep(read, node, 0, before, narrow)
+
+    def _reach(self, form: Form) -> Reach:
+        if form.is_exact:
+            return ALIKE
+        width = self.half_width(form)
+        # Where kernels do not err at all, neither does float64.
+        own = np.where(width > 0, width * self.own_share(False) + np.abs(form.centre) * 2.0**-52 + LOST, 0.0)
+        return Reach(width + own, width * SAME + 2 * own)
+
+    @lazy
+    def _shares(self) -> dict[bool, F64 | float]:
+        return {}
+
+    def own_share(self, wide: bool) -> F64 | float:
+        """The error of a centre in float64 (`wide`: in double-double) as a share of the half-width, the last operation
+        apart: half-widths grow at least in proportion to the error of each operation, and the centre's is smaller by
+        this factor at most. One for each row where rows have contracts of their own."""
+        if wide not in self._shares:
+            share: F64 | float = 0.0
+            for node in self.inputs.trace.nodes:
+                share = np.maximum(share, self._share(node, wide)) if node.args else share
+            self._shares[wide] = share
+        return self._shares[wide]
+
+    def _share(self, node: Node, wide: bool) -> F64 | float:
+        u, own = self.dtype(node).u, ULP if wide else _U64
+        share: F64 | float = own / u
+        if node.kind in FUNCTIONS or node.kind == "online":
+            bounds = doubledouble.BOUNDS if wide else float64.BOUNDS
+            kind = "exp" if node.kind == "online" else node.kind
+            share = bounds[kind].relative / (2 * u * self.contract.ulp(kind))
+        if node.kind in REDUCTIONS and node.kind != "max":
+            n = self.inputs.extents[node.label]
+            if n > 1:
+                return np.maximum(n * own / np.minimum(*self.sum_errors(node, False)[:2]), share)
+            return share if node.kind == "online" else 0.0
+        return share
 
     def half_width(self, form: Form) -> F64:
         """How far values may lie from the centre, rounded up: a half-width is made of sums and products of float64
         numbers that are not negative, of which none was rounded more often than this allows for."""
+        return noise.half_width(form) * self._slack
+
+    @lazy
+    def _slack(self) -> float:
         reduced = {node.label for node in self.inputs.trace.nodes if node.kind in REDUCTIONS}
         longest = max((self.inputs.extents[dim] for dim in reduced), default=1)
-        return noise.half_width(form) * (1.0 + 2.0**-52 * (longest + 16) * len(self.inputs.trace.nodes))
+        return 1.0 + 2.0**-52 * (longest + 16) * len(self.inputs.trace.nodes)
 
-    def _taken(self, found: dict[Node, Form], node: Node) -> list[Form]:
+    def _taken(self, read: Read, node: Node) -> list[Form]:
         """The arguments as the node takes them: errors that several elements take are symbols from here on, and what
         has more bits than the node's dtype is rounded to it."""
         wide = node.dims | {node.label} if node.kind in REDUCTIONS else node.dims
         dtype, args = self.dtype(node), list[Form]()
-        for arg in node.args:
+        for place, arg in enumerate(node.args):
             if wide - arg.dims:
-                found[arg] = shared(found[arg])
-            each = found[arg] if node.kind in _KEEPING else narrowed(found[arg], dtype, self.contract)
+                read.forms[arg] = shared(read.forms[arg])
+            each = read.forms[arg]
+            if node.kind not in _KEEPING and not holds(each, dtype):
+                each = self._keep(read, node, place, each, narrowed(each, dtype, self.contract, self._reach(each)))
+                if arg.kind == "extent" and np.isinf(each.centre).any():
+                    n = self.inputs.extents[arg.label]
+                    raise NumericsError(f"compute: {dtype.name} cannot hold the row length {n}")
             args.append(each if node.kind in _MOVING else taken(each, self.contract))
         return args
 

@@ -6,8 +6,9 @@ element, so that values broadcast as NumPy's arrays do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +22,10 @@ from oracles.lazy import lazy
 
 Fixed = frozenset[tuple[str, int]]
 """Dimensions of which one place alone is looked at."""
+Replaced = Mapping[tuple[Node, int | None], F64]
+"""What takes the place of the argument that a node has at some place, or (None) of the node's own value; NaN: nothing
+does."""
+NOTHING: Replaced = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -118,15 +123,21 @@ def _lifted(node: Node, values: NDArray[Any], arithmetic: Arithmetic) -> Values:
     return lifted + arithmetic.lift(np.full(values.shape, node.low)) if node.low else lifted
 
 
-def evaluate(inputs: Inputs, arithmetic: Arithmetic) -> Mapping[Node, Values]:
+def evaluate(inputs: Inputs, arithmetic: Arithmetic, replaced: Replaced = NOTHING) -> Mapping[Node, Values]:
     """The values of all nodes."""
     found: dict[Node, Values] = {}
+
+    def value(node: Node, place: int | None, values: Values) -> Values:
+        new = replaced.get((node, place))
+        return values if new is None else arithmetic.where(np.isnan(new), values, arithmetic.lift(new))
+
     with np.errstate(all="ignore"):
         for node in inputs.trace.nodes:
             if not node.args:
                 found[node] = _lifted(node, inputs.leaf(node), arithmetic)
             else:
-                found[node] = step(node, [found[arg] for arg in node.args], arithmetic, inputs)
+                args = [value(node, place, found[arg]) for place, arg in enumerate(node.args)]
+                found[node] = value(node, None, step(node, args, arithmetic, inputs))
     return found
 
 
@@ -134,13 +145,12 @@ def element(
     inputs: Inputs,
     output: Node,
     place: Mapping[str, int],
-    infinite: Mapping[Node, F64] = MappingProxyType({}),
+    replaced: Replaced = NOTHING,
     known: dict[tuple[Node, Fixed], Values] | None = None,
 ) -> Any:
     """The exact value of one element of an output in mpmath, at the current working precision.
 
-    Only what that element depends on is evaluated. `infinite` are values of nodes that overflow in every kernel: where
-    these are infinite, theirs are. `known` keeps what was evaluated, for other elements at the same precision.
+    Only what that element depends on is evaluated. `known` keeps that, for other elements at the same precision.
     """
     known = {} if known is None else known
     arithmetic = Precise()
@@ -149,17 +159,26 @@ def element(
         fixed = frozenset((dim, at) for dim, at in fixed if dim in node.dims)
         assert known is not None
         if (node, fixed) not in known:
-            if not node.args:
-                known[node, fixed] = _lifted(node, inputs.leaf(node, fixed), arithmetic)
-            else:  # what is reduced here is no dimension of the node, and so is fixed in no argument
-                found = step(node, [value(arg, fixed) for arg in node.args], arithmetic, inputs)
-                known[node, fixed] = _overflowed(found, infinite[node], fixed) if node in infinite else found
+            known[node, fixed] = other(node, None, fixed, lambda: calculated(node, fixed))
         return known[node, fixed]
 
-    def _overflowed(values: Values, like: F64, fixed: Fixed) -> Values:
-        looked_at = (_looked_at(dim, fixed) if like.shape[at] > 1 else slice(None) for at, dim in enumerate(dims))
-        like = like[tuple(looked_at)]
-        return arithmetic.where(np.isinf(like), arithmetic.lift(like), values)
+    def calculated(node: Node, fixed: Fixed) -> Values:
+        if not node.args:
+            return _lifted(node, inputs.leaf(node, fixed), arithmetic)
+        # What is reduced here is no dimension of the node, and so is fixed in no argument.
+        args = [other(node, place, fixed, partial(value, arg, fixed)) for place, arg in enumerate(node.args)]
+        return step(node, args, arithmetic, inputs)
+
+    def other(node: Node, place: int | None, fixed: Fixed, own: Callable[[], Values]) -> Values:
+        new = replaced.get((node, place))
+        if new is None:
+            return own()
+        looked_at = (_looked_at(dim, fixed) if new.shape[at] > 1 else slice(None) for at, dim in enumerate(dims))
+        new = new[tuple(looked_at)]
+        missing = np.isnan(new)
+        if not missing.any():
+            return arithmetic.lift(new)
+        return arithmetic.where(missing, own(), arithmetic.lift(np.where(missing, 0.0, new)))
 
     dims = inputs.trace.dims
     return value(output, frozenset(place.items())).item()

@@ -17,26 +17,20 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, ULP, DoubleDouble, Real, head
 from oracles.dtypes import Format, form
-from oracles.elementary import doubledouble, float64
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Mask
 from oracles.formula.arithmetic import Double
-from oracles.formula.budget import Budget
-from oracles.formula.centre import Fixed, Inputs, element, evaluate
+from oracles.formula.budget import LOST, SAME, Budget
+from oracles.formula.centre import Fixed, Inputs, Replaced, element, evaluate
 from oracles.formula.contract import Contract
 from oracles.formula.forms import Form
 from oracles.formula.signs import signs
-from oracles.formula.trace import FUNCTIONS, REDUCTIONS, FormulaError, Node
+from oracles.formula.trace import REDUCTIONS, FormulaError, Node, ordered
 from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.rounding import round_to
 
-_U64 = 2.0**-53
 _DOUBLE_RANGE = (2.0**-900, 2.0**900)
 """Between these magnitudes, zero apart, no double-double operation under- or overflows on the way."""
-_SAME = 2.0**-40
-"""Half-widths of a row are the same to this share whatever it was joined with: sums may be formed in another order."""
-_LOST = 2.0**-1000
-"""What values that underflow in float64 may come to; no other dtype tells it from zero."""
 _REMEMBERED = 1 << 16
 """So many values of the precise tier are kept for other elements of the same problem."""
 
@@ -46,6 +40,7 @@ class Exact:
     """Exact values of single elements in mpmath; what several have in common is calculated once."""
 
     inputs: Inputs
+    replaced: Replaced = field(default_factory=dict)
     _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
 
     def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
@@ -53,7 +48,8 @@ class Exact:
         known = self._known.setdefault(mpmath.mp.prec, {})
         if len(known) > _REMEMBERED:
             known.clear()
-        return element(self.inputs, node, {dim: at for dim, at in place.items() if dim in node.dims}, known=known)
+        at = {dim: at for dim, at in place.items() if dim in node.dims}
+        return element(self.inputs, node, at, self.replaced, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,19 +132,25 @@ class Conformance:
 
     def _exactly(self, output: str, place: Mapping[str, int]) -> mpmath.mpf:
         assert self.exact is not None
-        if not self.budget.infinite:
+        nodes = {node for node, _ in self.budget.replaced}
+        if nodes.isdisjoint(ordered([self._node(output)])):
             return self.exact.element(self.exact.inputs.trace.outputs[output], place)
-        # What overflows in every kernel does so by the algorithm that they have.
-        node = self.inputs.trace.outputs[output]
-        at = {dim: at for dim, at in place.items() if dim in node.dims}
-        return element(self.inputs, node, at, self.budget.infinite)
+        # What every kernel rounds, or what overflows in all, depends on the algorithm that they have.
+        return self._rounding.element(self._node(output), place)
+
+    def _node(self, output: str) -> Node:
+        return self.budget.made(output, self.outputs[output])
+
+    @lazy
+    def _rounding(self) -> Exact:
+        return Exact(self.inputs, self.budget.replaced)
 
     def centre(self, output: str) -> Real:
         """The fast tier's values, in the output's shape."""
         quick = self.shaped(output, self._kept(output).centre)
         if not self.wide:
             return quick
-        found = self._double[self.inputs.trace.outputs[output]]
+        found = self._double[self._node(output)]
         high, low = self.shaped(output, found.high), self.shaped(output, found.low)
         finite = np.isfinite(quick)
         return DoubleDouble(np.where(finite, high, quick), np.where(finite, low, 0.0))
@@ -160,36 +162,20 @@ class Conformance:
     def own(self, output: str) -> F64:
         """How far the fast tier's centre may lie from the exact value."""
         quick, width = self.shaped(output, self._kept(output).centre), self.width(output)
-        relative, lost = (ULP, 2.0**-1073) if self.wide else (_U64, _LOST)
-        own = width * (self.own_share + _SAME) + np.abs(quick) * 2 * relative + lost
-        return np.where(np.isfinite(quick), own, 0.0)
-
-    @lazy
-    def own_share(self) -> float:
-        """The error of the fast tier's centre, as a share of the half-width, the last operation apart: half-widths grow
-        at least in proportion to the error of each operation, and the centre's is smaller by this factor at most."""
-        return max((self._share(node) for node in self.inputs.trace.nodes if node.args), default=0.0)
-
-    def _share(self, node: Node) -> float:
-        u, own = self.budget.dtype(node).u, ULP if self.wide else _U64
-        share = own / u
-        if node.kind in FUNCTIONS or node.kind == "online":
-            bounds = doubledouble.BOUNDS if self.wide else float64.BOUNDS
-            kind = "exp" if node.kind == "online" else node.kind
-            share = bounds[kind].relative / (2 * u * self.contract.ulp(kind))
-        if node.kind in REDUCTIONS and node.kind != "max":
-            n = self.inputs.extents[node.label]
-            if n > 1:
-                least = min(float(np.min(each)) for each in self.budget.sum_errors(node, False)[:2])
-                return max(n * own / least, share)
-            return share if node.kind == "online" else 0.0
-        return share
+        relative, lost = (ULP, 2.0**-1073) if self.wide else (2.0**-53, LOST)
+        share = self.budget.own_share(self.wide)
+        share = share if np.ndim(share) == 0 else self.shaped(output, np.asarray(share))
+        own = width * (share + SAME) + np.abs(quick) * 2 * relative + lost
+        known = np.isfinite(quick)
+        if not self.wide and self._kept(output).bits <= form("f64").precision:
+            known = known & (width != 0)  # what every kernel has, and float64 too
+        return np.where(known, own, 0.0)
 
     @lazy
     def _double(self) -> Mapping[Node, Any]:
         """The values of all nodes in double-double."""
         with np.errstate(all="ignore"):
-            return evaluate(self.inputs, Double())
+            return evaluate(self.inputs, Double(), self.budget.replaced)
 
     @lazy
     def _lost(self) -> Mapping[Node, Mask]:
@@ -200,8 +186,9 @@ class Conformance:
             value = self._double[node]
             size = np.abs(value.high) if isinstance(value, DoubleDouble) else np.ones((1,) * rank)
             found = np.asarray(~((size == 0) | (size >= least) & (size <= most)))
-            for arg in node.args:
-                found = found | lost[arg]
+            for place, arg in enumerate(node.args):
+                new = self.budget.replaced.get((node, place))
+                found = found | (lost[arg] if new is None else lost[arg] & np.isnan(new))
             if node.kind in (*REDUCTIONS, "take"):
                 found = np.logical_or.reduce(found, axis=self.inputs.axis(node.label), keepdims=True)
             lost[node] = found
@@ -244,9 +231,24 @@ class Conformance:
         """What only the precise tier can tell: whether an overflow leaves NaN, and what double-double lost."""
         found = _beyond(ends[0], ends[3], dtype) != _beyond(ends[1], ends[2], dtype)
         if self.wide:
-            lost = self.shaped(output, self._lost[self.inputs.trace.outputs[output]])
+            lost = self.shaped(output, self._lost[self._node(output)])
             found = found | lost & np.isfinite(self.shaped(output, self._kept(output).centre))
+        if self.budget.read.doubts:
+            found = found | self.shaped(output, self._doubts[self._node(output)])
         return found if found.any() else None
+
+    @lazy
+    def _doubts(self) -> Mapping[Node, Mask]:
+        """What depends on a rounding that float64 decides by chance."""
+        found, nothing = dict[Node, Mask](), np.zeros((1,) * len(self.inputs.trace.dims), bool)
+        for node in self.inputs.trace.nodes:
+            doubt = self.budget.read.doubts.get(node, nothing)
+            for arg in node.args:
+                doubt = doubt | found[arg]
+            if node.kind in (*REDUCTIONS, "take") and doubt.any():
+                doubt = np.logical_or.reduce(doubt, axis=self.inputs.axis(node.label), keepdims=True)
+            found[node] = doubt
+        return found
 
     def _unjudged(self, output: str) -> Mask | None:
         """What may overflow on the way, and where the errors have no bound: of these the contract says nothing."""

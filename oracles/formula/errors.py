@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.dtypes import Format
 from oracles.formula.contract import Contract
 from oracles.formula.forms import DUST, Form, Mask
-from oracles.rounding import round_to
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +39,9 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
             size = np.abs(form.centre) + spread
             # Half of the smallest number of float64 is not one: it is rounded up.
             unit = rounding.underflow * form.dtype.eta or form.dtype.eta
-            lost = np.where(
-                (near < form.dtype.tiny) & (size > 0), np.minimum(size, form.dtype.tiny) if flush else unit, 0
-            )
+            # What is flushed may be off by the function's own units besides.
+            most = np.maximum(np.minimum(size, form.dtype.tiny), unit) if flush else unit
+            lost = np.where((near < form.dtype.tiny) & (size > 0), most, 0)
             errors = lost if errors is None else errors + lost
     if form.least is not None and form.least.any():
         lost = np.abs(form.least) * 2 * rounding.relative + form.dtype.tiny
@@ -59,37 +57,13 @@ def more(form: Form, errors: F64) -> Form:
     return found
 
 
-def narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
-    """The form rounded to a dtype, where that does not hold all its values."""
-    if form.bits <= dtype.precision and form.dtype.emin >= dtype.emin and form.dtype.max <= dtype.max:
-        return form
-    relative = dtype.u if form.bits > dtype.precision else 0.0
-    narrow = replace(form, dtype=dtype, bits=min(form.bits, dtype.precision))
-    exact = _narrowed_alike(narrow, contract)
-    if form.is_exact:
-        return exact
-    found, alike = rounded(narrow, Rounding(relative), contract), form.spread == 0
-    if not alike.any():
-        return found
-    rests = (np.zeros(alike.shape) if each.rest is None else each.rest for each in (exact, found))
-    return replace(found, centre=np.where(alike, exact.centre, found.centre), rest=np.where(alike, *rests))
-
-
-def _narrowed_alike(form: Form, contract: Contract) -> Form:
-    """Values that every kernel has, which all round them alike."""
-    held = round_to(form.centre, form.dtype)
-    finite = np.isfinite(held)
-    errors = np.where(finite, np.abs(held - np.where(finite, form.centre, 0.0)), 0.0)
-    narrow = replace(form, centre=np.where(finite, form.centre, held), parts={}, rest=None, least=None)
-    return _zeroed(more(narrow, errors) if errors.any() else narrow, contract.flushes_results)
-
-
 def taken(form: Form, contract: Contract) -> Form:
     """The form as an operation takes it, which may replace what is subnormal by zero."""
-    return _zeroed(form, contract.flushes_operands)
+    return zeroed(form, contract.flushes_operands)
 
 
-def _zeroed(form: Form, flushes: bool) -> Form:
+def zeroed(form: Form, flushes: bool) -> Form:
+    """The form, whose subnormal values may be zero where something flushes them."""
     if not flushes:
         return form
     low = (np.abs(form.centre) - form.spread < form.dtype.tiny) & (form.size > 0)

@@ -27,6 +27,10 @@ DUST = 2.0**-50
 coefficients that cancel, and of the centre, is a part of it."""
 
 
+ANY = 1 << 10
+"""So many bits has what is not rounded yet: more than float64 has."""
+
+
 @dataclass(frozen=True, eq=False)
 class Symbol:
     """An error that many elements share."""

@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.dtypes import form
+from oracles.dtypes import Format, form
 from oracles.formula.arithmetic import Float64
 from oracles.formula.derivatives import hull, tangent
-from oracles.formula.errors import Rounding, either, marked, more, narrowed, rounded
-from oracles.formula.forms import DUST, Form, Mask, combined
+from oracles.formula.errors import Rounding, either, marked, more, rounded
+from oracles.formula.forms import ANY, DUST, Form, Mask, combined
 from oracles.formula.setting import Setting
 from oracles.formula.trace import FUNCTIONS, Kind, Node
+from oracles.rounding import round_to
 
 _FAR = 0.05
 """From a relative radius of an argument on, what a function makes of its ends may be less than its tangent says."""
@@ -30,7 +31,7 @@ def added(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
     least = a.least + _exactly(b) if a.least is not None and sign > 0 else None
     if b.least is not None and sign > 0:
         least = b.least + _exactly(a) if least is None else np.fmax(least, b.least + _exactly(a))
-    found = Form(centre, dtype, dtype.precision, parts, rest, marked(a.may, b.may), least=least)
+    found = Form(centre, dtype, ANY if last else dtype.precision, parts, rest, marked(a.may, b.may), least=least)
     if not last:
         least = None if least is None else least - np.abs(least) * 2 * dtype.u
         found = replace(found, least=least)
@@ -66,7 +67,9 @@ def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: 
     elif a.least is not None and b.least is not None:
         least = np.where((a.least >= 0) & (b.least >= 0), 0.0, np.nan)
     may = marked(either(args), _of_either_sign(a.centre, b), _of_either_sign(b.centre, a))
-    found = Form(a.centre * b.centre, dtype, min(bits, dtype.precision), parts, rest, may, least=least)
+    found = Form(
+        a.centre * b.centre, dtype, bits if last else min(bits, dtype.precision), parts, rest, may, least=least
+    )
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
     return rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
 
@@ -95,7 +98,7 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
         relative, last = 2 * dtype.u + dtype.u**2, False
     least = None if a.least is None else np.where((a.least >= 0) & (b.lowest > 0), 0.0, np.nan)
     may = marked(either(args), _of_either_sign(1 / b.centre, a))
-    found = Form(centre, dtype, dtype.precision, parts, rest, may, least=least)
+    found = Form(centre, dtype, ANY if last else dtype.precision, parts, rest, may, least=least)
     if (share > _FAR).any():
         low, high = b.lowest, np.where(b.lowest > 0, b.centre + b.spread, np.inf)
         ends = [(a.centre + side * a.spread) / end for side in (-1, 1) for end in (low, high)]
@@ -110,7 +113,7 @@ def function(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     (arg,) = args
     dtype, centre = here.dtype(node), Float64().apply(node.kind, arg.centre)
     positive = np.zeros((1,) * centre.ndim) if node.kind in ("exp", "sigmoid", "sqrt", "rsqrt") else None
-    found = Form(centre, dtype, dtype.precision, may=either(args), least=positive)
+    found = Form(centre, dtype, ANY if last else dtype.precision, may=either(args), least=positive)
     if not arg.is_exact:
         bend = tangent(node.kind, arg.centre, centre, arg.spread)
         parts, rest = combined([(arg, bend.slope)], bend.remainder)
@@ -120,6 +123,8 @@ def function(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
             found = _bounded(found, hull(node.kind, arg.lowest, arg.centre + arg.spread, centre), share)
             if node.kind in ("log", "sqrt", "rsqrt"):
                 found = _unbounded(found, (arg.spread > 0) & (arg.lowest <= 0))
+            if node.kind == "exp":  # beyond float64, of some kernels alone
+                found = _unbounded(found, np.isfinite(arg.centre) & ~(Float64().apply("exp", arg.lowest) > dtype.limit))
     ulp = here.contract.ulp(node.kind)
     # A rsqrt of 1 ulp is two correct roundings, one after the other.
     relative = 2 * dtype.u / (1 - dtype.u) if (node.kind, ulp) == ("rsqrt", 1.0) else 2 * dtype.u * ulp
@@ -161,12 +166,17 @@ def chosen(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
         apart = np.where(a.centre == b.centre, 0.0, np.abs(a.centre - b.centre)) + other
         rest = np.where(unsure, rest + np.where(np.isnan(apart), np.inf, apart), rest)
         may = np.where(unsure, wild[0] | wild[1], may)
-    dtype = max(a.dtype, b.dtype, key=lambda each: each.precision)
+    dtype = b.dtype if _is_number_of(a, b.dtype) else a.dtype if _is_number_of(b, a.dtype) else None
+    dtype = max(a.dtype, b.dtype, key=lambda each: each.precision) if dtype is None else dtype
+    bits = min(max(a.bits, b.bits), dtype.precision)
     centre = np.where(mask, a.centre, b.centre)
     least = None if a.least is None or b.least is None else np.minimum(a.least, b.least)
-    return Form(
-        centre, dtype, max(a.bits, b.bits), parts, rest if rest.any() else None, may if may.any() else None, least=least
-    )
+    return Form(centre, dtype, bits, parts, rest if rest.any() else None, may if may.any() else None, least=least)
+
+
+def _is_number_of(each: Form, dtype: Format) -> bool:
+    """Whether it is one number, such as -inf, that the dtype holds."""
+    return each.is_exact and each.centre.size == 1 and bool(round_to(each.centre, dtype) == each.centre)
 
 
 def compared(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
@@ -181,12 +191,6 @@ def compared(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     unsure = (np.abs(between.centre) <= between.spread) & (between.spread > 0)
     unsure = unsure if may is None else unsure | may
     return Form(mask, form("f64"), bits=1, rest=np.where(unsure, 1.0, 0.0) if unsure.any() else None)
-
-
-def point(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
-    """The value, rounded where the contract says so."""
-    dtype = here.contract.points.get(here.name(node.args[0]))
-    return args[0] if dtype is None else narrowed(args[0], form(dtype), here.contract)
 
 
 def negated(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
@@ -206,6 +210,6 @@ def absolute(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
 Operation = Callable[[Setting, Node, Sequence[Form], bool], Form]
 OPERATIONS: Mapping[Kind, Operation] = {
     "add": added, "subtract": added, "multiply": multiplied, "divide": quotient, "where": chosen, "at_most": compared,
-    "less": compared, "point": point, "negate": negated, "absolute": absolute, **dict.fromkeys(FUNCTIONS, function),
+    "less": compared, "negate": negated, "absolute": absolute, **dict.fromkeys(FUNCTIONS, function),
 }  # fmt: skip
 """What makes the form of each kind of node."""

@@ -11,7 +11,7 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.arithmetic import Float64
-from oracles.formula.errors import Rounding, either, marked, more, narrowed, rounded, taken
+from oracles.formula.errors import Rounding, either, marked, more, rounded, taken
 from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol, shared
 from oracles.formula.operations import added, function, product
 from oracles.formula.setting import Setting
@@ -43,7 +43,7 @@ def online(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     )
     dtype, n = here.dtype(node), here.inputs.extents[node.label]
     each = math.log1p(2 * dtype.u * here.contract.ulp("exp")) + math.log1p(dtype.u)
-    found = total(here, node, [narrowed(terms, dtype, here.contract)])
+    found = total(here, node, [terms])
     errors = found.size * math.expm1(min(here.order(node).chain(n) * each, 700.0))
     unit = dtype.eta if here.contract.denormals == "preserve" else 2 * dtype.tiny
     return more(found, np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0))

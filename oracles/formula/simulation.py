@@ -104,7 +104,7 @@ class Simulated:
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         if node.kind == "point":
             dtype = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
-            return args[0] if dtype is None else round_to(args[0], form(dtype))
+            return args[0] if dtype is None else self._narrowed(args[0], form(dtype))
         kept = node.kind in ("negate", "max", "absolute", "at_most", "less")
         args = [self._taken(arg if kept else round_to(arg, self._dtype(node)), node) for arg in args]
         if kept:
@@ -120,6 +120,12 @@ class Simulated:
         if node.kind in REDUCTIONS:
             return self._summed(node, args)
         return self._round(args[0] * args[1], node)
+
+    def _narrowed(self, values: F64, dtype: Format) -> F64:
+        """Rounded at a point: a format without infinity has NaN for what overflows."""
+        found = round_to(values, dtype)
+        found = found if dtype.infinities else np.where(np.isinf(found), np.nan, found)
+        return self._flushed(found, dtype) if self.contract.flushes_results else found
 
     def _taken(self, values: F64, node: Node) -> F64:
         return self._flushed(values, self._dtype(node)) if self.contract.flushes_operands else values
@@ -164,6 +170,7 @@ class Simulated:
         exponent = np.maximum(np.frexp(exact)[1] - dtype.precision, dtype.emin - dtype.precision + 1)
         steps = self._bias * most if self._bias else self.random.integers(-most, most + 1, exact.shape)
         moved = round_to(rounded + steps * np.ldexp(1.0, exponent), dtype)
+        moved = np.where(np.sign(moved) == np.sign(rounded), moved, np.copysign(0.0, rounded))
         return np.where(np.isfinite(rounded) & (rounded != 0), moved, rounded)
 
     def _summed(self, node: Node, args: list[F64]) -> F64:

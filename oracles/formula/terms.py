@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from oracles.breakdown import digits
 from oracles.budget import CONFIDENCE, Term, sum_budget
-from oracles.formula.budget import Budget
+from oracles.formula.budget import Budget, Read
 from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
 from oracles.formula.errors import more
@@ -34,18 +34,39 @@ class Alone(Budget):
     def _quiet(self) -> Budget:
         return Budget(self.inputs, Contract("f64", sums=self.contract.sums, fused=self.contract.fused), self.structured)
 
-    def _taken(self, found: dict[Node, Form], node: Node) -> list[Form]:
-        return self._quiet._taken(found, node)
+    def _form(self, read: Read, node: Node) -> Form:
+        return self._rounding_too(node, self._quiet._form(self._left(read, node), node), last=False)
 
-    def _step(self, node: Node, args: Sequence[Form], *, last: bool = False) -> Form:
-        carried = self._quiet._step(node, args)
-        if node not in self.rounding:
-            return carried
+    def _unrounded(self, read: Read, node: Node) -> Form:
+        return self._rounding_too(node, self._quiet._unrounded(self._left(read, node), node), last=True)
+
+    def _rounding_too(self, node: Node, carried: Form, *, last: bool) -> Form:
         assert self.whole is not None
+        if node not in self.rounding or node.kind == "point" or (node, None) in self.whole.read.held:
+            return carried
         forms = self.whole.forms
-        exact = {arg: Form(forms[arg].centre, forms[arg].dtype, forms[arg].bits) for arg in node.args}
+        exact = Read({arg: Form(forms[arg].centre, forms[arg].dtype, forms[arg].bits) for arg in node.args})
         own = self.whole._step(node, self.whole._taken(exact, node), last=last)
         return more(carried, own.spread)
+
+    def _left(self, read: Read, node: Node) -> Read:
+        """What a node takes: where all kernels' values lie between numbers of a dtype, that share of the errors which
+        this leaves of all of them."""
+        assert self.whole is not None
+        places = [place for place in range(len(node.args)) if (node, place) in self.whole.read.held]
+        if not places:
+            return read
+        found = Read(dict(read.forms))
+        for place in places:
+            before = self.whole.forms[node.args[place]].spread
+            after = self.whole.forms[node] if node.kind == "point" else self.whole._taken(self.whole.read, node)[place]
+            held = ~np.isnan(self.whole.read.held[node, place])
+            share = np.where(held & (before > 0), after.spread / np.where(before > 0, before, 1.0), 1.0)
+            form = read.forms[node.args[place]]
+            parts = {symbol: each * share for symbol, each in form.parts.items()}
+            rest = None if form.rest is None else form.rest * share
+            found.forms[node.args[place]] = replace(form, parts=parts, rest=rest)
+        return found
 
     def _leaf(self, node: Node) -> Form:
         form = Budget._leaf(self, node)

@@ -39,7 +39,8 @@ class Union:
             return ""
         with np.errstate(all="ignore"):
             own = max(float(each.own(output)[tuple(index)]) for each in self.members)
-        width = bounds.high - bounds.centre
+            # Not from the bounds: what is rounded on the way is the centre of each algorithm.
+            width = float(np.fmax.reduce([each.width(output)[tuple(index)] for each in self.members]))
         if abs(bounds.centre - worst.centre) <= own + _REPRESENTED * abs(worst.centre) and (
             abs(width - worst.width) <= own + _REPRESENTED * width
         ):

@@ -7,6 +7,7 @@ import random
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,7 @@ def _somewhere(chance: random.Random, record: Any) -> tuple[Any, Any]:
 
 def _replace(chance: random.Random, record: Any, texts: Sequence[str]) -> None:
     node, key = _somewhere(chance, record)
-    node[key] = chance.choice(_VALUES)
+    node[key] = deepcopy(chance.choice(_VALUES))  # a later change may write into it
 
 
 def _lose(chance: random.Random, record: Any, texts: Sequence[str]) -> None:

@@ -113,11 +113,13 @@ class NightTriage:
         return self.stopping.wanted or time.monotonic() > self._ends
 
     def _keep_need(self, bucket: Bucket, found: Recognised) -> None:
-        """One bucket for all that needs earlier calls; what fails by itself as well goes to a bucket of its own."""
+        """One bucket for all of a kernel that needs earlier calls, however it fails: a state that is kept breaks values
+        and laws alike. What fails by itself as well goes to a bucket of its own."""
         alone = self._alone(bucket)
         if alone:
             self.book.open(bucket, alone)
-        same = [sibling for sibling in self.book.siblings(bucket) if not sibling.alone]
+        kept = [each for each in self.book.buckets.values() if each.kernel == bucket.kernel and each is not bucket]
+        same = [each for each in kept if not each.alone]
         if same:
             self.book.merge(bucket, same[0])
         else:

@@ -1,0 +1,115 @@
+"""What is left of a value that is rounded to a narrower dtype: one of its numbers, or a few.
+
+A rounding of one result knows nothing of it but its own error. What every kernel rounds at the same place is more:
+values in [c - R, c + R] round to numbers between those that both ends round to. Mostly that is a single one: then every
+kernel has it, whatever its errors were, and it is exact from there on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format
+from oracles.formula.contract import Contract
+from oracles.formula.errors import Rounding, marked, rounded, zeroed
+from oracles.formula.forms import Form, Mask
+from oracles.rounding import round_to
+
+_ALIKE = 2.0**-38
+"""Two errors of a row may be the one or the other way round beside other rows, where they differ by less than this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """How far kernels' values may lie from the centre that float64 has, which itself may be wrong."""
+
+    most: F64 | float
+    chance: F64 | float
+    """How much that may differ where the same is calculated beside other rows."""
+
+
+ALIKE = Reach(0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Narrowed:
+    """A form that an operation or a rounding point takes in a dtype which does not hold all its values."""
+
+    form: Form
+    held: F64 | None = None
+    """The centres, where every kernel's values are those of the dtype around it: from here on they take the place of
+    the formula's own. NaN: the formula's own remain."""
+    doubt: Mask | None = None
+    """Where float64 decides by chance between one value of the dtype and two."""
+
+
+def holds(form: Form, dtype: Format) -> bool:
+    """Whether a dtype holds all values of a form."""
+    return form.bits <= dtype.precision and form.dtype.emin >= dtype.emin and form.dtype.max <= dtype.max
+
+
+def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE, *, point: bool = False) -> Narrowed:
+    """The form rounded to a dtype.
+
+    Where there are more than two numbers that values may round to, errors are much larger than the rounding, which adds
+    to them: they may cancel later on, as what lies between two numbers does not. A declared `point` is always sharp.
+    """
+    narrow = replace(form, dtype=dtype, bits=min(form.bits, dtype.precision))
+    flush = contract.flushes_results
+    if form.is_exact:
+        held = _in_dtype(form.centre, dtype)
+        same = held == form.centre
+        return Narrowed(zeroed(replace(narrow, centre=held, least=None), flush), None if same.all() else held)
+    low, high, doubt = _candidates(form.centre, reach, dtype, flush)
+    one = low == high
+    radius = np.where(one, 0.0, (high - low) / 2)
+    middle = np.where(one, low, low + radius)
+    sharp = one | np.isfinite(radius)
+    if not (point or one.all()):
+        own = dtype.u * np.maximum(form.size, dtype.tiny)
+        sharp &= radius <= own
+        close = ~one & (np.abs(radius - own) <= own * _ALIKE)
+        doubt = marked(doubt, close if close.any() else None)
+    least = None if form.least is None else np.minimum(_in_dtype(form.least, dtype), 0.0 if flush else np.inf)
+    if sharp.all():
+        found = replace(narrow, centre=middle, parts={}, rest=radius if radius.any() else None, least=least)
+        return Narrowed(found, middle, doubt)
+    loose = rounded(narrow, Rounding(dtype.u if form.bits > dtype.precision else 0.0), contract)
+    rest = np.where(sharp, radius, 0.0 if loose.rest is None else loose.rest)
+    parts = {symbol: np.where(sharp, 0.0, each) for symbol, each in loose.parts.items()}
+    centre = np.where(sharp, middle, loose.centre)
+    return Narrowed(replace(loose, centre=centre, parts=parts, rest=rest), np.where(sharp, middle, np.nan), doubt)
+
+
+def _candidates(centre: F64, reach: Reach, dtype: Format, flush: bool) -> tuple[F64, F64, Mask | None]:
+    """The least and the largest number that values may round to; where that is so by chance."""
+    low, high = _ends(centre, reach.most + reach.chance, dtype, flush)
+    apart = low != high
+    if not apart.any():
+        return low, high, None
+    middle, most, chance = (np.broadcast_to(each, apart.shape)[apart] for each in (centre, reach.most, reach.chance))
+    outer = low[apart], high[apart]
+    inner = _ends(middle, np.maximum(most - chance, 0.0), dtype, flush)
+    low[apart], high[apart] = _ends(middle, most, dtype, flush)
+    doubt = np.zeros(apart.shape, bool)
+    doubt[apart] = (outer[0] != inner[0]) | (outer[1] != inner[1])
+    doubt &= np.isfinite(low) & np.isfinite(high)
+    return low, high, doubt if doubt.any() else None
+
+
+def _ends(centre: F64, reach: F64 | float, dtype: Format, flush: bool) -> tuple[F64, F64]:
+    """What the ends round to; what may be flushed may be zero."""
+    low, high = (_in_dtype(np.asarray(centre + side * reach), dtype) for side in (-1.0, 1.0))
+    if flush:
+        low = np.where((low > 0) & (low < dtype.tiny), 0.0, low)
+        high = np.where((high < 0) & (high > -dtype.tiny), 0.0, high)
+    return low, high
+
+
+def _in_dtype(values: F64, dtype: Format) -> F64:
+    """Rounded; what overflows in a format without infinity is NaN."""
+    found = round_to(values, dtype)
+    return found if dtype.infinities else np.where(np.isinf(found), np.nan, found)
