@@ -210,6 +210,11 @@ class Conformance:
             value = self._double[node]
             size = np.abs(value.high) if isinstance(value, DoubleDouble) else np.ones((1,) * rank)
             found = np.asarray(~((size == 0) | (size >= least) & (size <= most)))
+            if node.kind in ("multiply", "divide"):  # a zero of numbers that are none
+                vanished = size == 0
+                for each in node.args if node.kind == "multiply" else node.args[:1]:
+                    vanished = vanished & (self._double[each].high != 0)
+                found = found | vanished
             for place, arg in enumerate(node.args):
                 new = self.budget.replaced.get((node, place))
                 found = found | (lost[arg] if new is None else lost[arg] & np.isnan(new))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oracles.formula.trace import Node, Outputs, point
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, WEIGHT_OFFSET, X, root
-from oracles.ops.rms_norm_backward import ALGORITHMS, ALONG, DW, DX, DY_ALONG, GIVEN_RSTD, WEIGHT, rms_norm_backward
+from oracles.ops.rms_norm_backward import ALGORITHMS, ALONG, DW, DX, DY_ALONG, GIVEN_RSTD, WEIGHT, gradients
 
 
 def fused_add_rms_norm_backward(
@@ -19,11 +19,10 @@ def fused_add_rms_norm_backward(
     weight_offset: Node | float = 0.0,
 ) -> Outputs:
     """Gradients by x, the sum that was normalised: those of `rms_norm` plus dsum, its own; dresidual is dx."""
-    if rstd is None:
-        rstd = root(x, eps)
-    found = rms_norm_backward(x, dy, weight, rstd, eps=eps, weight_offset=weight_offset)
-    dsummed = found["dx"] if dsum is None else found["dx"] + dsum
-    return {"dx": point(dsummed), "dresidual": point(dsummed), "dw": found["dw"]}
+    dx, dw = gradients(x, dy, weight, root(x, eps) if rstd is None else rstd, weight_offset)
+    dsummed = dx if dsum is None else dx + dsum
+    dresidual = point(dsummed)
+    return {"dx": dresidual, "dresidual": dresidual, "dw": point(dw)}
 
 
 OP = Op(

@@ -32,8 +32,12 @@ def rms_norm_backward(
     rstd is taken as it is given, or formed from x and eps. g, dx and dw may be rounded; for dw so may h and
     the terms dy h.
     """
-    if rstd is None:
-        rstd = root(x, eps)
+    dx, dw = gradients(x, dy, weight, root(x, eps) if rstd is None else rstd, weight_offset)
+    return {"dx": point(dx), "dw": point(dw)}
+
+
+def gradients(x: Node, dy: Node, weight: Node | None, rstd: Node, weight_offset: Node | float) -> tuple[Node, Node]:
+    """Those by x and by the weight."""
     h, g = x * rstd, dy
     if weight is not None:
         w = weight_offset + weight
@@ -42,7 +46,7 @@ def rms_norm_backward(
     dx = rstd * (g - h * avg(h * g, "n"))
     terms = dy * point(h)
     dw = total(point(terms), "...")
-    return {"dx": point(dx), "dw": point(dw)}
+    return dx, dw
 
 
 ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
