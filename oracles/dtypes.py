@@ -29,6 +29,10 @@ class Format:
     infinities: bool = True
     """False: the format has NaN but no infinity (e4m3), so what overflows becomes NaN."""
 
+    def holds(self, other: Format) -> bool:
+        """Whether it has all numbers of another format."""
+        return self.precision >= other.precision and self.emin <= other.emin and self.max >= other.max
+
     @lazy
     def u(self) -> float:
         """Unit roundoff: largest relative error of rounding to nearest a number in the normal range."""

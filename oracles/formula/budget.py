@@ -121,8 +121,7 @@ class Budget(Setting):
         if node.kind == "point":
             return self._rounded_at(read, node)
         args = self._taken(read, node)
-        operands = node.kind in ("add", "subtract") and not any(arg.args for arg in node.args)
-        if operands and all(each.is_exact and each.may is None for each in args):
+        if node.kind in ("add", "subtract") and not any(arg.args for arg in node.args):
             return self._added(read, node, args)
         return self._step(node, args)
 
@@ -138,7 +137,8 @@ class Budget(Setting):
         if self.dtype(node).name == "f64":
             return self._step(node, args)
         exact = self._step(node, args, last=True)
-        return self._keep(read, node, None, exact, narrowed(exact, self.dtype(node), self.contract))
+        narrow = narrowed(exact, self.dtype(node), self.contract, self._reach(exact))
+        return self._keep(read, node, None, exact, narrow)
 
     def _keep(self, read: Read, node: Node, place: int | None, before: Form, narrow: Narrowed) -> Form:
         found = read.keep(node, place, narrow)

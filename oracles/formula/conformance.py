@@ -192,7 +192,7 @@ class Conformance:
         own = width * (share + SAME) + np.abs(quick) * 2 * relative + lost
         known = np.isfinite(quick)
         if not self.wide and self._kept(output).bits <= form("f64").precision:
-            known = known & (width != 0)  # what every kernel has, and float64 too
+            known = known & ((width != 0) | (quick == 0))  # else every kernel has it, and float64 too
         return np.where(known, own, 0.0)
 
     @lazy

@@ -8,8 +8,10 @@ kernel has it, whatever its errors were, and it is exact from there on.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
@@ -68,6 +70,9 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
     radius = np.where(one, 0.0, (high - low) / 2)
     middle = np.where(one, low, low + radius)
     sharp = one | np.isfinite(radius)
+    if not middle.all():  # zeros have the sign of what they were, where that is known
+        middle, known = _signed(form, middle, reach)
+        sharp &= known
     if not (point or one.all()):
         own = dtype.u * np.maximum(form.size, dtype.tiny)
         sharp &= radius <= own
@@ -78,10 +83,31 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
         found = replace(narrow, centre=middle, parts={}, rest=radius if radius.any() else None, least=least)
         return Narrowed(found, middle, doubt)
     loose = rounded(narrow, Rounding(dtype.u if form.bits > dtype.precision else 0.0), contract)
-    rest = np.where(sharp, radius, 0.0 if loose.rest is None else loose.rest)
-    parts = {symbol: np.where(sharp, 0.0, each) for symbol, each in loose.parts.items()}
-    centre = np.where(sharp, middle, loose.centre)
-    return Narrowed(replace(loose, centre=centre, parts=parts, rest=rest), np.where(sharp, middle, np.nan), doubt)
+
+    def either(of_sharp: NDArray[Any] | None, of_loose: NDArray[Any] | None, none: Any) -> NDArray[Any] | None:
+        """Each where it holds; None where both are."""
+        if of_sharp is None and of_loose is None:
+            return None
+        return np.where(sharp, none if of_sharp is None else of_sharp, none if of_loose is None else of_loose)
+
+    found = replace(
+        loose,
+        centre=np.where(sharp, middle, loose.centre),
+        parts={symbol: np.where(sharp, 0.0, each) for symbol, each in loose.parts.items()},
+        rest=either(radius, loose.rest, 0.0),
+        may=either(narrow.may, loose.may, False),
+        overflows=either(narrow.overflows, loose.overflows, False),
+        least=either(least, loose.least, np.nan),
+    )
+    return Narrowed(found, np.where(sharp, middle, np.nan), doubt)
+
+
+def _signed(form: Form, middle: F64, reach: Reach) -> tuple[F64, Mask]:
+    """The values, zeros among them with a sign; where it is known, or there is no zero."""
+    positive = np.zeros(middle.shape, bool) if form.least is None else form.least >= 0
+    sign = np.where(positive, 1.0, form.centre)
+    known = (np.abs(form.centre) > reach.most) | np.equal(reach.most, 0) | positive
+    return np.where(middle == 0, np.copysign(0.0, sign), middle), known | (middle != 0)
 
 
 def _candidates(centre: F64, reach: Reach, dtype: Format, flush: bool) -> tuple[F64, F64, Mask | None]:

@@ -143,13 +143,17 @@ class Simulated:
         sign = 1.0 if node.kind == "add" else -1.0
         for place in (0, 1):
             product = node.args[place]
-            fused = self.fused and product.kind == "multiply" and self._is_fused(product, node)
+            fused = self.fused and product.kind == "multiply" and self._may_fuse(product, node)
             if fused and self.random.random() < _FUSED:
                 # A product of two numbers of at most 24 bits is exact in float64.
                 a, b = (round_to(self._known[arg], self._dtype(product)) for arg in product.args)
                 args = [a * b if at == place else arg for at, arg in enumerate(args)]
                 break
         return self._round(args[0] + sign * args[1], node)
+
+    def _may_fuse(self, product: Node, node: Node) -> bool:
+        """Whether a product may go into a sum unrounded: not where it is rounded to the dtype of the sum besides."""
+        return self.contract.fused and self._dtype(node).holds(self._dtype(product))
 
     def _quotient(self, node: Node, args: list[F64]) -> F64:
         if node.args[1].kind == "extent" and self.contract.mean == "reciprocal":
@@ -197,14 +201,10 @@ class Simulated:
         lined = round_to(lined, dtype).astype(STORAGE[dtype.name])
         return np.expand_dims(np.asarray(total(lined, order), dtype=np.float64), axis)
 
-    def _is_fused(self, product: Node, into: Node) -> bool:
-        """What is rounded to another dtype before it is added is no part of the addition."""
-        return self.contract.fused and self._dtype(product) is self._dtype(into)
-
     def _factors(self, node: Node) -> list[F64] | None:
         """What is multiplied under a sum: a product of two numbers of at most 24 bits is exact in float64."""
         product = node if node.kind == "dot" else node.args[0]
-        if product.kind not in ("dot", "multiply") or not self._is_fused(product, node):
+        if product.kind not in ("dot", "multiply") or not self._may_fuse(product, node):
             return None
         return [round_to(self._known[arg], self._dtype(product)) for arg in product.args]
 

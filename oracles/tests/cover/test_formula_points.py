@@ -16,19 +16,20 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.enclosure import compare, passes
 from oracles.formula import budget as budgets
-from oracles.formula import joined, narrowing
+from oracles.formula import narrowing
 from oracles.formula.budget import Budget
 from oracles.formula.centre import Inputs
 from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
 from oracles.formula.narrowing import Narrowed, Reach, narrowed
 from oracles.formula.problem import FormulaProblem
+from oracles.formula.simulation import Simulated
 from oracles.formula.trace import Node, Outputs, point, total, trace
 from oracles.op import Op
 from oracles.ops import fused_add_rms_norm, rms_norm
 from oracles.problem import Problem
 from oracles.rounding import STORAGE, round_precise, round_to
-from oracles.summation import NumericsError
+from oracles.summation import Lanes, NumericsError
 from oracles.tests.common.judged import kernel, known, returned
 from oracles.truth import Truth, settle
 
@@ -85,7 +86,7 @@ def test_thousands_of_correctly_rounded_outputs_stop_nothing(
     """Products of a rounded value and a weight of 8 bits have 16: many are ties in the dtype of the output. All passes
     are confirmed by the precise tier."""
     rng, contract, escalated, elements = np.random.default_rng(3), CONTRACTS[name], 0, 0
-    for number in range(40):
+    for number in range(24):
         scale = (1.0, 2.0 ** (-70 if dtype != "f16" else -6))[number % 4 == 0]
         of = _problem(
             dtype, (3, 8), rng, scale=scale, eps=(1e-5, 0.0)[number % 2], offset=(0.0, 1.0)[number // 2 % 2],
@@ -98,7 +99,7 @@ def test_thousands_of_correctly_rounded_outputs_stop_nothing(
         (check,) = truth.check(contract, right)
         assert check.result == "pass", (number, check)
         escalated, elements = escalated + check.escalated, elements + right["y"].size
-    assert elements == 960
+    assert elements == 576
     assert escalated < elements / 20
 
 
@@ -196,19 +197,22 @@ def test_the_sum_of_two_operands_is_what_every_kernel_has() -> None:
     assert [check.result for check in other] == ["numeric", "pass"]
 
 
-@pytest.mark.parametrize("name", CONTRACTS)
-def test_rows_are_the_same_by_themselves_and_among_others(name: str) -> None:
-    rng, contract = np.random.default_rng(10), CONTRACTS[name]
+@pytest.mark.parametrize("contract", [*CONTRACTS.values(), Contract("f16", points={"h": "bf16"}, denormals="flush")])
+def test_rows_are_the_same_by_themselves_and_among_others(contract: Contract) -> None:
+    """Also beside rows of subnormal numbers."""
+    rng = np.random.default_rng(10)
     for dtype in ("bf16", "f32"):
-        of = _problem(dtype, (30, 24), rng, eps=0.0, out="f32")
+        of = _problem(dtype, (30, 24), rng, eps=0.0, out="f32", offset=1.0)
+        of.inputs["x"][:3] *= STORAGE[dtype].type(2.0**-127)
+        of.inputs["weight"][:3] *= STORAGE[dtype].type(2.0**-127)
         whole = FormulaProblem(of).enclose(contract, False)["y"]
         for row in range(30):
             one = replace(of, inputs={**of.inputs, "x": of.inputs["x"][row : row + 1]})
             alone = FormulaProblem(one).enclose(contract, False)["y"]
             sure = np.ones(24, bool) if whole.unsure is None else ~whole.unsure[row]
             for side in (0, 1):
-                assert (whole.outer[side][row][sure] == alone.outer[side][0][sure]).all()
-            assert np.allclose(whole.below[row], alone.below[0], rtol=2.0**-45, atol=0)
+                assert np.array_equal(whole.outer[side][row][sure], alone.outer[side][0][sure], equal_nan=True)
+            assert np.allclose(whole.below[row], alone.below[0], rtol=2.0**-45, atol=0, equal_nan=True)
 
 
 def test_what_float64_decides_by_chance_is_left_to_the_precise_tier() -> None:
@@ -224,6 +228,40 @@ def test_what_float64_decides_by_chance_is_left_to_the_precise_tier() -> None:
     assert found.form.spread.tolist() == [2.0**-8]
 
 
+def test_what_depends_on_such_a_value_is_unsure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if rows beside others differed by an eighth of what is allowed."""
+    rng, contract = np.random.default_rng(17), LLAMA
+    of = _problem("bf16", (40, 16), rng, eps=0.0, scale=2.0**-70)
+    right = returned(of, kernel(of, contract, rng))
+    assert Truth(of).enclosures(contract, True)["y"].unsure is None
+    monkeypatch.setattr(budgets, "SAME", 2.0**-3)
+    unsure = Truth(of).enclosures(contract, True)["y"].unsure
+    assert unsure is not None
+    assert 0 < unsure.mean() < 0.5
+    assert [check.result for check in Truth(of).check(contract, right)] == ["pass"]
+
+
+def test_what_may_overflow_at_a_narrowing_or_not_is_not_judged() -> None:
+    """65520 is infinite in f16, and the next smaller number is not."""
+    graph = trace(lambda x, y: {"p": x * y, "q": (x * y) * 0.5}, {"x": ("n",), "y": ("n",)})
+    x = np.array([65520.0 / 3, 65000.0 / 3, 66000.0 / 3], np.float32)
+    inputs = Inputs(graph, {"x": x, "y": np.full(3, 3.0, np.float32)}, {})
+    may = Budget(inputs, Contract(dtypes={"q": "f16"})).output("q", "f16").may
+    assert may is not None
+    assert may.tolist() == [True, False, False]
+
+
+def test_a_point_flushes_what_is_subnormal_in_its_dtype() -> None:
+    rng = np.random.default_rng(18)
+    of = _problem("f32", (20, 16), rng, without=("weight",))
+    of.inputs["x"][...] *= 2.0 ** rng.integers(-26, 1, (20, 16)).astype(np.float32)
+    contract = Contract(points={"h": "f16"}, denormals="flush results")
+    got = returned(of, kernel(of, contract, rng))
+    assert [check.result for check in Truth(of).check(contract, got)] == ["pass"]
+    kept = replace(contract, denormals="preserve")
+    assert [check.result for check in Truth(of).check(kept, got)] == ["numeric"]
+
+
 def test_a_point_in_a_format_without_infinity_leaves_nan() -> None:
     rng = np.random.default_rng(11)
     of = _problem("f32", (4, 4096), rng, out="f32")
@@ -237,6 +275,31 @@ def test_a_point_in_a_format_without_infinity_leaves_nan() -> None:
     big = Inputs(graph, {"x": np.array([400.0, 500.0, -500.0], np.float32)}, {})
     centre = Budget(big, Contract(points={"x": "e4m3"})).output("y", "f32").centre
     assert np.isnan(centre).tolist() == [False, True, True]
+
+
+def test_what_rounds_to_zero_keeps_its_sign() -> None:
+    """2^-100 is zero in f16, and its reciprocal root infinite; of what may be of either sign nothing is known."""
+    graph = trace(lambda x, y: {"r": 1.0 / x, "s": 1.0 / total(y, "n")}, {"x": ("...", "n"), "y": ("...", "n")})
+    x = np.array([[2.0**-100, -(2.0**-100)]], np.float32)
+    y = np.array([[2.0**-100, 2.0**-125 - 2.0**-100]], np.float32)
+    budget = Budget(Inputs(graph, {"x": x, "y": y}, {}), Contract(dtypes={"r": "f16", "s": "f16"}))
+    assert budget.output("r", "f16").centre.tolist() == [[np.inf, -np.inf]]
+    unknown = budget.output("s", "f16")
+    assert unknown.may is not None
+    assert unknown.may.all()
+
+
+def test_a_product_is_rounded_before_it_goes_into_a_sum_of_another_dtype() -> None:
+    """However much a contract allows to leave out: a kernel in f16 has no number for it."""
+    graph = trace(lambda x, y: {"d": y - x * y}, {"x": ("n",), "y": ("n",)})
+    rng = np.random.default_rng(16)
+    x, y = (rng.normal(size=500).astype(np.float32) for _ in range(2))
+    inputs, contract = Inputs(graph, {"x": x, "y": y}, {}), Contract(dtypes={"d": "f16"})
+    found = Conformance(inputs, contract, {"d": "f16"})
+    for _ in range(6):
+        got = Simulated(inputs, contract, rng, fused=True).output("d", "f16")
+        assert not compare(found.enclosure("d"), got).failing.any()
+    assert (found.budget.output("d", "f16").spread == 0).mean() > 0.9
 
 
 def _away(values: F64, dtype: Format) -> F64:
@@ -298,17 +361,33 @@ def test_a_point_that_is_not_declared_fails() -> None:
         assert [check.result for check in Truth(of).check(did, got)] == ["pass"]
 
 
+@pytest.mark.parametrize("nonfinite", ["ieee", "unspecified"])
+@pytest.mark.parametrize("points", [{}, {"h": "f32"}, {"h": "bf16"}])
+def test_the_tiers_agree_about_rows_that_underflow_in_float64(
+    points: Mapping[str, str], nonfinite: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their root is a pole, so that the outputs are infinite, and NaN where an element is zero."""
+    monkeypatch.setattr("oracles.truth.SAMPLE", 1 - 5)
+    x = np.array([[-0.0, 2e-323, 4e-323, -2e-323, 0.0]])
+    of = Problem("scaled", {"eps": 0.0}, {"x": x}, {"y": "f64", "rstd": "f64"})
+    for compute, right in (("f64", np.inf), ("f32", np.nan)):  # in f32 all of x is zero
+        contract = Contract(compute, points=points, nonfinite=nonfinite)
+        for value in (np.nan, 7.0, 0.0, np.inf):
+            y = np.where(x == 0, np.nan, np.copysign(value, x))
+            checks = Truth(of).check(contract, {"y": y, "rstd": np.array([np.inf])})
+            expected = nonfinite == "unspecified" or np.array_equal(value, right, equal_nan=True)
+            assert [check.result == "pass" for check in checks] == [expected, True]
+
+
 def test_a_batch_of_rows_with_points_says_what_each_says() -> None:
     rng, asked = np.random.default_rng(14), []
     for _ in range(6):
         of = _problem("bf16", (3, 16), rng)
         truth = Truth(of)
-        asked.append(
-            (truth, [(each, truth.receive(returned(of, kernel(of, each, rng)))) for each in CONTRACTS.values()])
-        )
+        contracts = (*CONTRACTS.values(), replace(LLAMA, sums={"n": Lanes(4, 2, "scalar")}))
+        asked.append((truth, [(each, truth.receive(returned(of, kernel(of, each, rng)))) for each in contracts]))
     for (truth, queries), found in zip(asked, settle(asked), strict=True):
         for (contract, received), each in zip(queries, found, strict=True):
             (check,) = truth.check(contract, received)
             assert check.result == "pass"
             assert each is None or each.worst_ratio == pytest.approx(check.worst_ratio)  # type: ignore[union-attr]
-    assert joined
