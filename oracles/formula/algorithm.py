@@ -67,7 +67,7 @@ def _traced(op: Op, present: frozenset[str], algorithm: tuple[tuple[str, str], .
 @lru_cache(maxsize=1024)
 def is_addend(op: Op, name: str) -> bool:
     """Whether an operand that may be absent is added to something: in its place a kernel may add a zero."""
-    known = [each.name for each in (*op.inputs, *op.outputs, *op.parameters)]
+    known = [*(each.name for each in op.operands), *(each.name for each in op.parameters)]
     without, whole = traced(op, [each for each in known if each != name]), traced(op, known)
     random, parameters = np.random.default_rng(0), {each.name: 0.5 for each in op.parameters}
     tensors = {each: _data(op.operand(each).dtype, len(dims), random) for each, dims in whole.tensors.items()}

@@ -115,7 +115,8 @@ class Budget(Setting):
             return self._ended(self._unrounded(self.read, node))
 
     def _ended(self, form: Form) -> Form:
-        return form if self.contract.nonfinite == "ieee" else replace(form, may=either([form]), overflows=None)
+        judged = self.contract.nonfinite == "ieee"
+        return replace(form, may=form.may if judged else either([form]), overflows=form.overflows if judged else None)
 
     def _form(self, read: Read, node: Node) -> Form:
         if node.kind == "point":

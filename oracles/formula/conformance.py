@@ -147,7 +147,9 @@ class Conformance:
         other = self._ends[output]
         if other is None:
             return found
-        low, high, nan, zero = (self.shaped(output, each)[at] for each in (other.low, other.high, other.nan, other.zero))
+        low, high, nan, zero = (
+            self.shaped(output, each)[at] for each in (other.low, other.high, other.nan, other.zero)
+        )
         return replace(
             found, low=found.low if np.isnan(low) else mpmath.mpf(float(low)),
             high=found.high if np.isnan(high) else mpmath.mpf(float(high)),

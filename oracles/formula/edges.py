@@ -115,11 +115,13 @@ def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form
     before = marked(edged.may, other.may)
     before = np.zeros_like(handled) if before is None else before
     may = None if found.may is None else (found.may & ~handled) | before
-    return replace(found, may=marked(may, wild & (floored | edge.zero | edge.nan)), edge=Edge(edge.zero & ~wild, nan, floor))
+    return replace(
+        found, may=marked(may, wild & (floored | edge.zero | edge.nan)), edge=Edge(edge.zero & ~wild, nan, floor)
+    )
 
 
 def _summed(here: Setting, node: Node, terms: Form, found: Form) -> Form:
-    """Of terms that are not negative no partial sum is larger than the sum: what may overflow is an infinity, or not."""
+    """Of terms that are not negative no partial sum is larger than the sum, which is an infinity or as the form says."""
     if found.may is None or terms.least is None:
         return found
     axis = here.inputs.axis(node.label)

@@ -70,7 +70,9 @@ def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: 
     found = Form(
         a.centre * b.centre, dtype, bits if last else min(bits, dtype.precision), parts, rest, may, least=least
     )
-    found = _vanished(found, a.centre, b.centre)
+    # A zero that is only added to something is one to every kernel.
+    if not (a.is_exact and b.is_exact and all(use.kind == "sum" for use in here.inputs.trace.uses.get(node, (node,)))):
+        found = _vanished(found, a.centre, b.centre)
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
     return rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
 

@@ -40,7 +40,11 @@ def toy_scaled(x: Node, weight: Node) -> Outputs:
 
 
 OPS = [
-    Op(formula, inputs=(X, Operand("weight", "n", optional=formula in (toy_product, toy_shifted))), outputs=(Operand("y", "... n"),))
+    Op(
+        formula,
+        inputs=(X, Operand("weight", "n", optional=formula in (toy_product, toy_shifted))),
+        outputs=(Operand("y", "... n"),),
+    )
     for formula in (toy_product, toy_shifted, toy_sum, toy_scaled)
 ]
 
