@@ -16,7 +16,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.formula.arithmetic import Precise
+from oracles.formula.arithmetic import Float64, Precise
 from oracles.formula.centre import Inputs, evaluate
 from oracles.formula.trace import FormulaError, Node, Trace, ordered, run, trace
 from oracles.op import Op
@@ -62,6 +62,21 @@ def _traced(op: Op, present: frozenset[str], algorithm: tuple[tuple[str, str], .
     if not outputs:
         raise FormulaError(f"{op.name}: a case has at least one of the outputs {', '.join(graph.outputs)}")
     return Trace(graph.dims, graph.tensors, outputs, graph.locals)
+
+
+@lru_cache(maxsize=1024)
+def is_addend(op: Op, name: str) -> bool:
+    """Whether an operand that may be absent is added to something: in its place a kernel may add a zero."""
+    known = [*(each.name for each in op.operands), *(each.name for each in op.parameters)]
+    without, whole = traced(op, [each for each in known if each != name]), traced(op, known)
+    random, parameters = np.random.default_rng(0), {each.name: 0.5 for each in op.parameters}
+    tensors = {each: _data(op.operand(each).dtype, len(dims), random) for each, dims in whole.tensors.items()}
+    tensors[name] = np.zeros_like(tensors[name])
+    found, zeroed = (evaluate(Inputs(graph, tensors, parameters), Float64()) for graph in (without, whole))
+    return all(
+        np.array_equal(found[node], zeroed[whole.outputs[output]], equal_nan=True)
+        for output, node in without.outputs.items()
+    )
 
 
 def _function(op: Op, local: str, name: str) -> Callable[..., Any] | None:

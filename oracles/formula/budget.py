@@ -20,6 +20,7 @@ from oracles.elementary import doubledouble, float64
 from oracles.formula import noise
 from oracles.formula.centre import Replaced
 from oracles.formula.contract import CORRECT
+from oracles.formula.edges import carried, lowered
 from oracles.formula.errors import either, marked, taken
 from oracles.formula.forms import Form, Mask, shared
 from oracles.formula.narrowing import ALIKE, Narrowed, Reach, holds, narrowed
@@ -109,10 +110,13 @@ class Budget(Setting):
         """What kernels have for an output before they round it to its dtype."""
         node = self.made(name, dtype)
         if not self._is_rounded_once(node) or self.dtype(node).name != dtype or (node, None) in self.read.held:
-            return replace(self.forms[node], may=either([self.forms[node]]))
+            return self._ended(self.forms[node])
         with np.errstate(all="ignore"):
-            found = self._unrounded(self.read, node)
-        return replace(found, may=either([found]))
+            return self._ended(self._unrounded(self.read, node))
+
+    def _ended(self, form: Form) -> Form:
+        judged = self.contract.nonfinite == "ieee"
+        return replace(form, may=form.may if judged else either([form]), overflows=form.overflows if judged else None)
 
     def _form(self, read: Read, node: Node) -> Form:
         if node.kind == "point":
@@ -167,7 +171,7 @@ class Budget(Setting):
         elif holds(before, dtype):
             return before
         narrow = narrowed(before, dtype, self.contract, self._reach(before), point=True)
-        return self._keep(read, node, 0, before, narrow)
+        return lowered(self._keep(read, node, 0, before, narrow), dtype)
 
     def _reach(self, form: Form) -> Reach:
         if form.is_exact:
@@ -252,9 +256,9 @@ class Budget(Setting):
             found = REDUCED[node.kind](self, node, args)
         else:
             found = OPERATIONS[node.kind](self, node, args, last)
-        if self.contract.nonfinite == "unspecified":
-            return self._marked(node, args, found)
-        return found
+        if self.contract.nonfinite == "ieee":
+            return carried(self, node, args, found)
+        return self._marked(node, args, found)
 
     def _marked(self, node: Node, args: Sequence[Form], form: Form) -> Form:
         """The form with a mark on what became infinite or NaN here: of the formula's own infinities nothing does."""

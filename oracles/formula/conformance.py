@@ -8,7 +8,7 @@ calculates in float64 that centre is double-double; elements that this does not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mpmath
@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64, ULP, DoubleDouble, Real, head
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Mask
+from oracles.formula import edges
 from oracles.formula.arithmetic import Double
 from oracles.formula.budget import LOST, SAME, Budget
 from oracles.formula.centre import Fixed, Inputs, Replaced, element, evaluate
 from oracles.formula.contract import Contract
+from oracles.formula.edges import Ends
 from oracles.formula.forms import Form
 from oracles.formula.signs import signs
 from oracles.formula.trace import REDUCTIONS, FormulaError, Node, ordered
@@ -64,7 +66,7 @@ class Conformance:
     dims: Mapping[str, Iterable[str]] = field(default_factory=dict)
     """The dimensions of outputs, where they have more than their values."""
     complete: bool = True
-    """Whether no operand is absent: in the place of one a kernel may add a zero, which decides the sign of others."""
+    """Whether no operand is absent in whose place a kernel may add a zero: that decides the sign of others."""
     each: Sequence[tuple[Contract, int]] = ()
     """See `Setting`."""
     exact: Exact | None = None
@@ -103,14 +105,27 @@ class Conformance:
         centre, width, own = self.centre(output), self.width(output), self.own(output)
         narrow, wide = np.maximum(width - own, 0.0), width + own
         ends = [self._rounded(centre + offset, centre, dtype) for offset in (-wide, -narrow, narrow, wide)]
+        other = self._ends[output]
+        if other is not None:
+            ends = self._replaced(output, ends, other, dtype)
         nan = self._nan(centre, ends, dtype)
+        if other is not None and other.nan.any():
+            may = self.shaped(output, other.nan)
+            nan = np.where(may, ALLOWED, FORBIDDEN if nan is None else nan).astype(np.int8)
         unsure = self._unsure(output, ends, dtype)
         if unsure is not None:
             ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
         return Enclosure(
             dtype, centre, width, width, (ends[1], ends[2]), (ends[0], ends[3]), nan=nan, unsure=unsure,
             unjudged=self._unjudged(output), zeros=self._zeros(output),
+            zero=None if other is None or not other.zero.any() else self.shaped(output, other.zero),
         )  # fmt: skip
+
+    def _replaced(self, output: str, given: Sequence[F64], other: Ends, dtype: Format) -> list[F64]:
+        """The ends, from the lowest to the highest, where some are not those of centre and half-width."""
+        (least, most), (low, high) = other.outwards(1), other.outwards(-1)
+        found = (self._rounded(self.shaped(output, end), end, dtype) for end in (least, low, high, most))
+        return [np.where(np.isnan(new), end, new) for end, new in zip(given, found, strict=True)]
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
         """What one element may be, at mpmath's current working precision."""
@@ -127,8 +142,19 @@ class Conformance:
             return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate)
         dims = [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
         centre = self._exactly(output, dict(zip(dims, at, strict=True)))
-        zero = 0 if zeros is None else int(zeros[at])
-        return Bounds(dtype, centre, centre - width, centre + width, saturate=self.contract.saturate, sign=zero)
+        sign = 0 if zeros is None else int(zeros[at])
+        found = Bounds(dtype, centre, centre - width, centre + width, saturate=self.contract.saturate, sign=sign)
+        other = self._ends[output]
+        if other is None:
+            return found
+        low, high, nan, zero = (
+            self.shaped(output, each)[at] for each in (other.low, other.high, other.nan, other.zero)
+        )
+        return replace(
+            found, low=found.low if np.isnan(low) else mpmath.mpf(float(low)),
+            high=found.high if np.isnan(high) else mpmath.mpf(float(high)),
+            nan=ALLOWED if nan else FORBIDDEN, zero=bool(zero),
+        )  # fmt: skip
 
     def _exactly(self, output: str, place: Mapping[str, int]) -> mpmath.mpf:
         assert self.exact is not None
@@ -186,6 +212,11 @@ class Conformance:
             value = self._double[node]
             size = np.abs(value.high) if isinstance(value, DoubleDouble) else np.ones((1,) * rank)
             found = np.asarray(~((size == 0) | (size >= least) & (size <= most)))
+            if node.kind in ("multiply", "divide"):  # a zero of numbers that are none
+                vanished = size == 0
+                for each in node.args if node.kind == "multiply" else node.args[:1]:
+                    vanished = vanished & (self._double[each].high != 0)
+                found = found | vanished
             for place, arg in enumerate(node.args):
                 new = self.budget.replaced.get((node, place))
                 found = found | (lost[arg] if new is None else lost[arg] & np.isnan(new))
@@ -211,6 +242,11 @@ class Conformance:
     @lazy
     def _forms(self) -> Mapping[str, Form]:
         return {name: self.budget.output(name, dtype) for name, dtype in self.outputs.items()}
+
+    @lazy
+    def _ends(self) -> Mapping[str, Ends | None]:
+        with np.errstate(all="ignore"):
+            return {name: edges.ends(kept) for name, kept in self._forms.items()}
 
     def _dims(self, output: str) -> frozenset[str]:
         return self.inputs.trace.outputs[output].dims | frozenset(self.dims.get(output, ()))

@@ -51,6 +51,18 @@ class Summed:
 
 
 @dataclass(frozen=True, eq=False)
+class Edge:
+    """What a value may be beside what its form says; see `oracles.formula.edges`."""
+
+    zero: Mask
+    """Where it may also be zero: it was divided by what may overflow."""
+    nan: Mask
+    """Where it may also be NaN: zero times what may be infinite."""
+    floor: F64
+    """Where it has the centre's sign and any magnitude from this on, whatever the form says. NaN: as that says."""
+
+
+@dataclass(frozen=True, eq=False)
 class Form:
     """A value as a kernel computes it. Arrays broadcast against each other."""
 
@@ -70,6 +82,7 @@ class Form:
     product that goes into a sum."""
     least: F64 | None = None
     """No kernel has less than this, whatever its errors: squares and their sums are never negative. NaN: not known."""
+    edge: Edge | None = None
 
     @property
     def is_exact(self) -> bool:

@@ -141,7 +141,7 @@ def _of_rows(enclosure: Enclosure, rows: Any) -> Enclosure:
     """The enclosure of some of its rows, in that order."""
     fields: Mapping[str, Any] = {
         name: None if getattr(enclosure, name) is None else getattr(enclosure, name)[rows]
-        for name in ("centre", "below", "nan", "unjudged", "unsure", "zeros")
+        for name in ("centre", "below", "nan", "unjudged", "unsure", "zeros", "zero")
     }
     inner, outer = ((low[rows], high[rows]) for low, high in (enclosure.inner, enclosure.outer))
     return replace(enclosure, **fields, above=fields["below"], inner=inner, outer=outer)

@@ -70,8 +70,21 @@ def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: 
     found = Form(
         a.centre * b.centre, dtype, bits if last else min(bits, dtype.precision), parts, rest, may, least=least
     )
+    # A zero that is only added to something is one to every kernel.
+    if not (a.is_exact and b.is_exact and all(use.kind == "sum" for use in here.inputs.trace.uses.get(node, (node,)))):
+        found = _vanished(found, a.centre, b.centre)
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
     return rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
+
+
+def _vanished(found: Form, *factors: F64) -> Form:
+    """The form of what is a zero in float64, but not exactly: no narrower dtype tells the two apart."""
+    if found.dtype.name != "f64":
+        return found
+    lost = found.centre == 0
+    for each in factors:
+        lost = lost & np.isfinite(each) & (each != 0)
+    return more(found, np.where(lost, found.dtype.eta, 0.0)) if lost.any() else found
 
 
 def _of_either_sign(factor: F64, other: Form) -> Mask | None:
@@ -105,6 +118,7 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
         far = np.maximum.reduce([np.abs(end - centre) for end in np.broadcast_arrays(*ends)])
         found = _bounded(found, np.where(low > 0, far, np.inf), share)
         found = _unbounded(found, (share >= 1) & ~(low > 0))
+    found = _vanished(found, a.centre, b.centre)
     return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else ulp), here.contract)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from oracles.budget import Term
 from oracles.doubledouble import end_to_end
 from oracles.enclosure import Enclosure, Worst
-from oracles.formula.algorithm import traced
+from oracles.formula.algorithm import is_addend, traced
 from oracles.formula.centre import Inputs
 from oracles.formula.conformance import Conformance, Exact
 from oracles.formula.contract import Contract
@@ -196,7 +196,8 @@ class FormulaProblem:
         outputs = self.problem.outputs
         dims = {name: self.of_op.operand(name).axes for name in outputs}
         ways = (Inputs(reading.trace, tensors, self.parameters) for reading in self.read(contract))
-        complete = all(operand.name in self.problem.inputs for operand in self.of_op.inputs)
+        absent = [each.name for each in self.of_op.inputs if each.name not in self.problem.inputs]
+        complete = not any(is_addend(self.of_op, name) for name in absent)
         return Union(
             [Conformance(inputs, contract, outputs, structured, dims, complete, each, exact) for inputs in ways]
         )
@@ -291,7 +292,7 @@ def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
     inner, outer = ((low, high) for low, high in ends)
     return Enclosure(
         first.form, end_to_end([part.centre for part in parts]), below, below, inner, outer, nan=joined("nan"),
-        unjudged=joined("unjudged"), unsure=joined("unsure"), zeros=joined("zeros"),
+        unjudged=joined("unjudged"), unsure=joined("unsure"), zeros=joined("zeros"), zero=joined("zero"),
     )  # fmt: skip
 
 

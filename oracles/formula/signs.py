@@ -2,7 +2,7 @@
 
 IEEE arithmetic gives each zero a sign, but a sum's depends on how it is formed: x + 0.0 is +0 for x = -0.0, and a
 kernel that knows the 0.0 and does not add it has -0. Products, quotients and odd functions leave no choice; but a
-kernel may add a zero in the place of an operand that is absent, and then only what rounds to zero has a sign for sure.
+kernel may add a zero in the place of an addend that is absent, and then only what rounds to zero has a sign for sure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ many more bits."""
 
 def signs(budget: Budget, complete: bool) -> Mapping[Node, Flags]:
     """Of each node 1 or -1 where all kernels have that sign, zeros included, and 0 where they need not; `complete` says
-    that no operand is absent."""
+    that no operand is absent that would be added."""
     found: dict[Node, Flags] = {}
     with np.errstate(all="ignore"):
         for node in budget.inputs.trace.nodes:

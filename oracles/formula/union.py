@@ -67,6 +67,7 @@ def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
         nan=_nan(a.nan, b.nan),
         unjudged=_any(a.unjudged, b.unjudged),
         unsure=_any(a.unsure, b.unsure),
+        zero=_any(a.zero, b.zero),
         zeros=None if a.zeros is None or b.zeros is None else np.where(a.zeros == b.zeros, a.zeros, 0).astype(np.int8),
     )
 
@@ -97,7 +98,8 @@ def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
         for choose, ends in ((min, (a.low, b.low)), (max, (a.high, b.high)))
     )
     nan = a.nan if a.nan == b.nan else ALLOWED
-    return replace(a, centre=centre, low=low, high=high, nan=nan, sign=a.sign if a.sign == b.sign else 0)
+    sign = a.sign if a.sign == b.sign else 0
+    return replace(a, centre=centre, low=low, high=high, nan=nan, sign=sign, zero=a.zero or b.zero)
 
 
 def _is_finite(value: mpmath.mpf) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from oracles.formula.trace import Node, Outputs
+from oracles.formula.trace import Node, Outputs, point
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, WEIGHT_OFFSET, X, root
-from oracles.ops.rms_norm_backward import ALONG, DW, DX, DY_ALONG, GIVEN_RSTD, WEIGHT, rms_norm_backward, rstd3
+from oracles.ops.rms_norm_backward import ALGORITHMS, ALONG, DW, DX, DY_ALONG, GIVEN_RSTD, WEIGHT, gradients
 
 
 def fused_add_rms_norm_backward(
@@ -19,11 +19,10 @@ def fused_add_rms_norm_backward(
     weight_offset: Node | float = 0.0,
 ) -> Outputs:
     """Gradients by x, the sum that was normalised: those of `rms_norm` plus dsum, its own; dresidual is dx."""
-    if rstd is None:
-        rstd = root(x, eps)
-    found = rms_norm_backward(x, dy, weight, rstd, eps=eps, weight_offset=weight_offset)
-    dsummed = found["dx"] if dsum is None else found["dx"] + dsum
-    return {"dx": dsummed, "dresidual": dsummed, "dw": found["dw"]}
+    dx, dw = gradients(x, dy, weight, root(x, eps) if rstd is None else rstd, weight_offset)
+    dsummed = dx if dsum is None else dx + dsum
+    dresidual = point(dsummed)
+    return {"dx": dresidual, "dresidual": dresidual, "dw": point(dw)}
 
 
 OP = Op(
@@ -38,6 +37,6 @@ OP = Op(
     ),
     scaling={"x": 1, "rstd": -1, "dsum": -1, "dx": -1, "dresidual": -1},
     recipes=ALONG,
-    algorithms={"dx": {"rstd3": rstd3}},
+    algorithms=ALGORITHMS,
     summary="gradients of fused_add_rms_norm by x, residual and weight",
 )

@@ -25,8 +25,9 @@ def rms_norm(x: Node, weight: Node | None = None, *, eps: Node, weight_offset: N
 
 
 def root(x: Node, eps: Node) -> Node:
-    """The reciprocal root of the mean squares of rows; eps may be rounded before it is added."""
-    return rsqrt(avg(x * x, "n") + point(eps))
+    """The reciprocal root of the mean squares of rows; these and eps may be rounded before they are added."""
+    mean_square = avg(x * x, "n")
+    return rsqrt(point(mean_square) + point(eps))
 
 
 OP = Op(

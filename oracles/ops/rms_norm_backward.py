@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from oracles.formula.trace import Node, Outputs, avg, total
+from oracles.formula.trace import Node, Outputs, avg, extent, point, total
 from oracles.op import Flip, Op, Operand
 from oracles.ops.rms_norm import EPS, RSTD, WEIGHT_OFFSET, WEIGHTS, X, root
 
@@ -26,23 +27,42 @@ def rms_norm_backward(
     eps: Node,
     weight_offset: Node | float = 0.0,
 ) -> Outputs:
-    """With h = x rstd and m = dy (weight_offset + weight): dx = rstd (m - h mean(h m)), dw = sum of dy h over the rows.
+    """With h = x rstd and g = dy (weight_offset + weight): dx = rstd (g - h mean(h g)), dw = sum of dy h over the rows.
 
-    rstd is taken as it is given, or formed from x and eps.
+    rstd is taken as it is given, or formed from x and eps. g, dx and dw may be rounded; for dw so may h and
+    the terms dy h.
     """
-    if rstd is None:
-        rstd = root(x, eps)
-    h, m = x * rstd, dy
+    dx, dw = gradients(x, dy, weight, root(x, eps) if rstd is None else rstd, weight_offset)
+    return {"dx": point(dx), "dw": point(dw)}
+
+
+def gradients(x: Node, dy: Node, weight: Node | None, rstd: Node, weight_offset: Node | float) -> tuple[Node, Node]:
+    """Those by x and by the weight."""
+    h, g = x * rstd, dy
     if weight is not None:
         w = weight_offset + weight
         m = dy * w
-    dx = rstd * (m - h * avg(h * m, "n"))
-    return {"dx": dx, "dw": total(dy * h, "...")}
+        g = point(m)
+    dx = rstd * (g - h * avg(h * g, "n"))
+    terms = dy * point(h)
+    dw = total(point(terms), "...")
+    return dx, dw
 
 
-def rstd3(x: Node, rstd: Node, m: Node) -> Node:
-    """dx with the cube of rstd formed, which may overflow."""
-    return rstd * m - rstd * rstd * rstd * avg(m * x, "n") * x
+ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
+    "dx": {
+        # The cube of rstd is formed, which may over- or underflow: before the mean, over n, or by and by.
+        "rstd3": lambda x, rstd, g: rstd * g - rstd * rstd * rstd * avg(g * x, "n") * x,
+        "rstd3 over n": lambda x, rstd, g: rstd * g - 1.0 / extent("n") * rstd * rstd * rstd * total(g * x, "n") * x,
+        "sum times rstd3": lambda x, rstd, g: rstd * g - total(g * x, "n") * rstd * rstd * rstd / extent("n") * x,
+        "rstd2 over n": lambda x, rstd, g: rstd * g - rstd * (1.0 / extent("n") * rstd * rstd * total(g * x, "n") * x),
+        "rstd first": lambda x, rstd, g: (r := rstd * g) - x * (rstd * rstd * avg(r * x, "n")),
+        "apart": lambda rstd, g, h: rstd * g - h * (rstd * avg(h * g, "n")),
+        "times n": lambda rstd, g, h: rstd / extent("n") * (g * extent("n") - h * total(h * g, "n")),
+    },
+    "terms": {"rstd last": lambda x, dy, rstd: dy * x * rstd},
+}
+"""Other orders of the same factors."""
 
 
 def along(rows: Any, scene: Any, stream: Any) -> Any:
@@ -69,6 +89,6 @@ OP = Op(
     flips=(Flip(("x",), ("dw",), zeros=True), Flip(("dy",), ("dx", "dw"), zeros=True)),
     scaling={"x": 1, "rstd": -1, "dx": -1},
     recipes=ALONG,
-    algorithms={"dx": {"rstd3": rstd3}},
+    algorithms=ALGORITHMS,
     summary="gradients of rms_norm by x and weight",
 )

@@ -12,6 +12,7 @@ from oracles.dtypes import form
 from oracles.formula.budget import Budget
 from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
+from oracles.formula.edges import ends
 from oracles.formula.simulation import ORDERS, Simulated
 from oracles.formula.trace import Trace
 from oracles.rounding import NAMES, round_to
@@ -35,7 +36,12 @@ def allowed(budget: Budget, output: str, dtype: str, got: NDArray[Any], share: f
         low, high = (round_to(kept.centre + side * width, form(dtype)) for side in (-1, 1))
         if budget.contract.saturate:
             low, high = (np.clip(end, -form(dtype).max, form(dtype).max) for end in (low, high))
+    other = ends(kept)
+    if other is not None:
+        low, high = (np.where(np.isnan(new), old, new) for new, old in ((other.low, low), (other.high, high)))
     inside = (got >= low) & (got <= high) | (np.isnan(kept.centre) & np.isnan(got)) | (got == kept.centre)
+    if other is not None:
+        inside |= (other.zero & (got == 0)) | (other.nan & np.isnan(got))
     inside |= ~np.isfinite(width)
     return np.asarray(inside if kept.may is None else inside | kept.may)
 

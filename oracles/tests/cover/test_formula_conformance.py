@@ -146,11 +146,13 @@ def test_the_centre_for_kernels_in_float64_errs_by_no_more_than_is_taken_off(nam
     assert reached >= 10
 
 
-def test_what_may_overflow_is_not_judged_and_what_must_is() -> None:
+def test_a_sum_that_may_overflow_leaves_zero_or_the_value_and_one_that_must_zero() -> None:
     edge = np.float32(np.sqrt(np.finfo(np.float32).max / 2))
     x = np.array([[edge, edge], [3e38, 3e38]], np.float32)
     inputs = Inputs(traced("rms_norm"), {"x": x, "weight": np.ones(2, np.float32)}, {"eps": EPS})
     # Where products may go into the sum unrounded, not all kernels overflow in the same place.
     each = Conformance(inputs, Contract(fused=False), {"y": "f32", "rstd": "f32"})
-    found = compare(each.enclosure("y"), np.array([[123.0, np.nan], [0.0, 1.0]]))
-    assert found.failing.tolist() == [[False, False], [False, True]]
+    right = x[0] / np.sqrt(np.mean(np.square(x[0].astype(np.float64))))
+    for first, wrong in (([0.0, right[1]], [False] * 2), ([123.0, np.nan], [True] * 2), ([-0.0, 0.5], [True] * 2)):
+        found = compare(each.enclosure("y"), np.array([first, [0.0, 1.0]]))
+        assert found.failing.tolist() == [wrong, [False, True]], first

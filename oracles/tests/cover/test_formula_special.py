@@ -24,6 +24,11 @@ def toy_product(x: Node, weight: Node | None = None) -> Outputs:
     return {"y": x if weight is None else x * weight}
 
 
+def toy_shifted(x: Node, weight: Node | None = None) -> Outputs:
+    """y = x + weight."""
+    return {"y": x if weight is None else x + weight}
+
+
 def toy_sum(x: Node, weight: Node) -> Outputs:
     """y = x + weight."""
     return {"y": x + weight}
@@ -35,8 +40,12 @@ def toy_scaled(x: Node, weight: Node) -> Outputs:
 
 
 OPS = [
-    Op(formula, inputs=(X, Operand("weight", "n", optional=formula is toy_product)), outputs=(Operand("y", "... n"),))
-    for formula in (toy_product, toy_sum, toy_scaled)
+    Op(
+        formula,
+        inputs=(X, Operand("weight", "n", optional=formula in (toy_product, toy_shifted))),
+        outputs=(Operand("y", "... n"),),
+    )
+    for formula in (toy_product, toy_shifted, toy_sum, toy_scaled)
 ]
 
 
@@ -79,6 +88,8 @@ def test_the_sign_of_a_zero_is_free_where_kernels_may_differ() -> None:
     assert _said(either, Contract(), [0.0, 0.0, 0.0, -0.0]) == [True] * 4
     assert _said(either, Contract(), [-0.0, -0.0, -0.0, 0.0]) == [True, True, True, False]
     absent = _problem("toy_product", [0.0, -0.0], None)
+    assert _said(absent, Contract(), [-0.0, 0.0]) == [False] * 2, "no kernel adds a zero for a factor"
+    absent = Problem("toy_shifted", {}, {"x": np.array([[0.0, -0.0]], np.float32)}, {"y": "f32"})
     assert _said(absent, Contract(), [-0.0, 0.0]) == [True] * 2, "a kernel may add a zero instead"
 
 

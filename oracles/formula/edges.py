@@ -1,0 +1,153 @@
+"""What is still known of a value where the form of its errors says nothing: beside overflow, and beside a pole.
+
+A sum of squares that some kernels carry beyond the largest number, and others do not, leaves an infinity or the number.
+From there on a kernel has one of two values: after the root its reciprocal, or zero. A mean of squares that some
+kernels round to zero leaves a reciprocal root of at least so much, up to infinity. Both stay judged through roots,
+products and quotients by numbers; elsewhere they are marked as what may be anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format
+from oracles.formula.errors import marked
+from oracles.formula.forms import Edge, Form, Mask
+from oracles.formula.reductions import REDUCED
+from oracles.formula.setting import Setting
+from oracles.formula.trace import Node
+
+_OWN = 2.0**-38
+"""The least magnitude is a float64 number, of sums that may be formed in another order."""
+
+
+def carried(here: Setting, node: Node, args: Sequence[Form], found: Form) -> Form:
+    """The form of a node with what is known of it beside overflow and poles."""
+    if node.kind == "rsqrt" and args[0].edge is None:
+        return _root(here, node, args[0], found)
+    if node.kind == "sum":
+        found = _summed(here, node, args[0], found)
+    if node.kind in ("add", "divide"):
+        found = _overflowing(node, args, found)
+    edges = [each.edge for each in args if each.edge is not None]
+    if not edges:
+        return found
+    if node.kind == "multiply" and len(edges) == 1:
+        first = args[0].edge is not None
+        return _product(here.dtype(node), here.contract.flushes_results, args[1 - first], args[first], found)
+    lost = marked(*(each.zero | each.nan | ~np.isnan(each.floor) for each in edges))
+    if lost is not None and node.kind in REDUCED:
+        lost = np.logical_or.reduce(lost, here.inputs.axis(node.label), keepdims=True)
+    return replace(found, may=marked(found.may, lost), edge=None)
+
+
+def lowered(form: Form, dtype: Format) -> Form:
+    """The form after a rounding to a dtype."""
+    return form if form.edge is None else replace(form, edge=replace(form.edge, floor=_less(form.edge.floor, dtype)))
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The ends of what an output may be, where these are not its centre and half-width; NaN: they are."""
+
+    low: F64
+    high: F64
+    nan: Mask
+    """Where it may also be NaN."""
+    zero: Mask
+    """Where it may also be zero."""
+
+    def outwards(self, side: int) -> tuple[F64, F64]:
+        """Both, further apart (1) or closer (-1) by all that float64 may have got wrong."""
+        return tuple(end + np.abs(end) * place * side * _OWN for end, place in ((self.low, -1), (self.high, 1)))  # type: ignore[return-value]
+
+
+def ends(form: Form) -> Ends | None:
+    """Those of an output; None where it has none."""
+    if form.edge is None and form.overflows is None:
+        return None
+    shape = form.centre.shape
+    no = np.zeros(shape, bool)
+    edge = Edge(no, no, np.full(shape, np.nan)) if form.edge is None else form.edge
+    over = no if form.overflows is None else form.overflows
+    positive, floored = form.centre > 0, ~np.isnan(edge.floor)
+    low = np.where(floored & positive, edge.floor, np.where((floored | over) & ~positive, -np.inf, np.nan))
+    high = np.where(floored & ~positive, -edge.floor, np.where((floored | over) & positive, np.inf, np.nan))
+    return Ends(low, high, edge.nan | no, edge.zero | no)
+
+
+def _root(here: Setting, node: Node, arg: Form, found: Form) -> Form:
+    """The reciprocal of what may be infinite may be 0; of what may be 0 it has no end."""
+    if arg.least is None:
+        return found
+    infinite = np.zeros(arg.centre.shape, bool) if arg.overflows is None else arg.overflows & np.isfinite(arg.centre)
+    pole = (arg.spread > 0) & (arg.lowest <= 0) & (arg.least >= 0) & np.isfinite(arg.size) & ~infinite
+    if arg.may is not None:
+        infinite, pole = infinite & ~arg.may, pole & ~arg.may
+    if not (infinite.any() or pole.any()):
+        return found
+    dtype = here.dtype(node)
+    floor = (arg.centre + arg.spread) ** -0.5 * (1 - 4 * dtype.u * here.contract.ulp(node.kind))
+    may = None if found.may is None else found.may & ~(infinite | pole)
+    centre = np.where(pole & ~np.isfinite(found.centre), 1.0, found.centre)
+    parts = {symbol: np.where(pole, 0.0, each) for symbol, each in found.parts.items()}
+    rest = None if found.rest is None else np.where(pole, 0.0, found.rest)
+    edge = Edge(infinite, np.zeros_like(pole), np.where(pole, _less(floor, dtype), np.nan))
+    return replace(found, centre=centre, parts=parts, rest=rest, may=may, edge=edge)
+
+
+def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form) -> Form:
+    edge = edged.edge
+    assert edge is not None
+    least, zero = np.abs(other.centre) - other.spread, (other.centre == 0) & (other.spread == 0)
+    floored = ~np.isnan(edge.floor)
+    wild = np.zeros(found.centre.shape, bool) if (any_may := marked(other.may, other.overflows)) is None else any_may
+    wild = wild | (floored & (least < 0)) | (edge.zero & ~np.isfinite(other.centre))
+    floor = _less(edge.floor * np.maximum(least, 0.0), dtype)
+    wild = wild | (floored & np.isnan(floor))
+    floor = np.where(zero | wild, np.nan, np.where(flushes & (floor < dtype.tiny), 0.0, floor))
+    nan = (edge.nan | (floored & (least <= 0))) & ~wild
+    handled = (floored | edge.zero | edge.nan) & ~wild
+    before = marked(edged.may, other.may)
+    before = np.zeros_like(handled) if before is None else before
+    may = None if found.may is None else (found.may & ~handled) | before
+    return replace(
+        found, may=marked(may, wild & (floored | edge.zero | edge.nan)), edge=Edge(edge.zero & ~wild, nan, floor)
+    )
+
+
+def _summed(here: Setting, node: Node, terms: Form, found: Form) -> Form:
+    """Of terms that are not negative no partial sum is larger than the sum, which is an infinity or as the form says."""
+    if found.may is None or terms.least is None:
+        return found
+    axis = here.inputs.axis(node.label)
+    known = (terms.least >= 0).all(axis, keepdims=True) & np.isfinite(found.centre) & (found.spread < found.centre)
+    if terms.may is not None:
+        known = known & ~terms.may.any(axis, keepdims=True)
+    over = found.may & known
+    return replace(found, may=found.may & ~over, overflows=marked(found.overflows, over)) if over.any() else found
+
+
+def _overflowing(node: Node, args: Sequence[Form], found: Form) -> Form:
+    """What is an infinity or a number is so too with a number added to it, and divided by one."""
+    for each, other in (args, args[::-1]) if node.kind == "add" else (args,):
+        plain = other.may is None and other.overflows is None and other.edge is None
+        if each.overflows is None or not plain or found.may is None:
+            continue
+        number = np.isfinite(other.size) & (found.spread < np.abs(found.centre))
+        if node.kind == "divide":
+            number = number & (other.centre - other.spread > 0)
+        over = each.overflows & number & (np.sign(found.centre) == np.sign(each.centre)) & np.isfinite(found.centre)
+        if each.may is not None:
+            over = over & ~each.may
+        found = replace(found, may=found.may & ~over, overflows=marked(found.overflows, over))
+    return found
+
+
+def _less(floor: F64, dtype: Format) -> F64:
+    """A least magnitude after a few roundings."""
+    return np.maximum(floor * (1 - 4 * dtype.u) - 2 * dtype.eta, 0.0)
