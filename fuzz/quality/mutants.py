@@ -17,6 +17,10 @@ from oracles.rounding import round_to
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
 
+Change = Callable[[F64, float], F64]
+"""What becomes of values, by a size."""
+
+
 @dataclass(frozen=True, eq=False)
 class Mutant:
     """A kernel that is wrong in one thing, the more so the larger `size`, a power of two, is."""
@@ -26,7 +30,7 @@ class Mutant:
     trace: Trace
     node: Node
     """What has another value than was calculated."""
-    change: Callable[[F64, float], F64]
+    change: Change
     exponents: range
     """Those of the sizes that make sense."""
     of_parameter: bool = False
@@ -76,7 +80,7 @@ def _scaled(values: F64, size: float) -> F64:
     return values * (1.0 + size)
 
 
-def _off_by_ulp(dtype: Format) -> Callable[[F64, float], F64]:
+def _off_by_ulp(dtype: Format) -> Change:
     """By as many units in the last place, up or down at random."""
 
     def change(values: F64, size: float) -> F64:

@@ -15,7 +15,7 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 from fuzz.quality.mutants import Mutant, mutants
-from fuzz.quality.subjects import PLAIN, chosen, plain, simulated, usual
+from fuzz.quality.subjects import PLAIN, Returned, chosen, plain, simulated, usual
 from fuzz.quality.tolerances import TORCH, Tolerance, suite
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
@@ -30,6 +30,8 @@ from oracles.rounding import STORAGE, round_to
 
 _NEAR_PARAMETER = "near_threshold"
 """The recipe of rows on which a parameter matters that is added to their mean squares."""
+Judge = Callable[[Returned], float]
+"""The largest share of rows, or of columns, of an output that fail."""
 _HALF = 0.5
 _NEVER = 26
 """Where the plot has what is not noticed at any size: beyond all of them."""
@@ -103,11 +105,14 @@ def smallest(op: Op, dtype: str, rows: int, n: int, seed: int) -> Iterator[Small
     """For everything that can be wrong with a kernel of the op. Parameters are changed on rows where they matter."""
     for recipe in (PLAIN, _NEAR_PARAMETER):
         subject = _Subject(FormulaProblem(plain(op, dtype, rows, n, seed, recipe)), usual(op, dtype), seed)
-        judges = [subject.caught, *(partial(subject.noticed, each) for each in (TORCH[dtype], suite(op.name, dtype)))]
+        judges: list[Judge] = [
+            subject.caught,
+            *(partial(subject.noticed, each) for each in (TORCH[dtype], suite(op.name, dtype))),
+        ]
         for mutant in mutants(subject.problem, subject.contract):
             if mutant.of_parameter == (recipe == _NEAR_PARAMETER):
                 returned = lru_cache(partial(subject.returned, mutant))
-                sizes = (_first(mutant.exponents, lambda e, j=judge, r=returned: j(r(e)) >= _HALF) for judge in judges)
+                sizes = (_first(mutant.exponents, returned, judge) for judge in judges)
                 yield Smallest(op.name, mutant.words, dtype, n, *sizes)
 
 
@@ -124,29 +129,32 @@ class _Subject:
         """What outputs may be."""
         return self.problem.enclose(self.contract, self.problem.problem.structured)
 
-    def caught(self, got: Mapping[str, F64]) -> float:
-        """The largest share of rows, or of columns, of an output that leave their conformance sets."""
+    def caught(self, got: Returned) -> float:
+        """By the conformance sets."""
         return _share(compare(each, got[name]).failing for name, each in self.enclosures.items())
 
-    def noticed(self, tolerance: Tolerance | None, got: Mapping[str, F64]) -> float:
-        """The same of a tolerance around the exact values, rounded."""
+    def noticed(self, tolerance: Tolerance | None, got: Returned) -> float:
+        """By a tolerance around the exact values, rounded."""
         if tolerance is None:
             return 0.0
         exact = {name: round_to(head(each.centre), each.form) for name, each in self.enclosures.items()}
         return _share(tolerance.failing(got[name], expected) for name, expected in exact.items())
 
-    def returned(self, mutant: Mutant, exponent: int) -> Mapping[str, F64]:
+    def returned(self, mutant: Mutant, exponent: int) -> Returned:
         """The outputs of a kernel that is wrong by this much."""
-        changed = {mutant.node: partial(mutant.change, size=2.0**exponent)}
-        return simulated(self.problem, self.contract, self.seed, mutant.trace, changed)
+
+        def change(values: F64) -> F64:
+            return mutant.change(values, 2.0**exponent)
+
+        return simulated(self.problem, self.contract, self.seed, mutant.trace, {mutant.node: change})
 
 
-def _first(exponents: range, is_noticed: Callable[[int], bool]) -> int | None:
-    """The smallest that is noticed; so are all larger ones."""
+def _first(exponents: range, returned: Callable[[int], Returned], judge: Judge) -> int | None:
+    """The smallest of which at least half fails; of larger ones it does so too."""
     low, high = exponents.start - 1, exponents.stop
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if is_noticed(middle) else (middle, high)
+        low, high = (low, middle) if judge(returned(middle)) >= _HALF else (middle, high)
     return high if high in exponents else None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from fuzz.base.draw import Draw, Part
 from fuzz.base.errors import UsageError
 from fuzz.base.stream import Dice, Stream
-from fuzz.generate.menus import menus_of
+from fuzz.generate.menus import LIKE_FIRST, MENUS, menus_of
 from fuzz.generate.realise import realise
 from fuzz.judge.values import problem_of
 from oracles.doubledouble import F64
@@ -25,6 +25,8 @@ from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.summation import Lanes
 
+Returned = Mapping[str, F64]
+"""Outputs in their dtypes, as canonical arrays of float64."""
 PLAIN = "normal"
 """The recipe of inputs, where theirs has it."""
 _LANES = Lanes(16, 4, "predicated")
@@ -48,12 +50,8 @@ def usual(op: Op, dtype: str) -> Contract:
 def plain(op: Op, dtype: str, rows: int, n: int, seed: int, recipe: str = PLAIN) -> Problem:
     """Normal rows, or of another recipe of the first input: all inputs, and the outputs that every suite looks at. No
     parameter has its neutral value."""
-    menus, dtypes = menus_of(op), _dtypes(op, dtype)
-    parts = []
-    for each in op.inputs:
-        wished = recipe if each.name == op.main else PLAIN
-        known = wished if wished in menus[each.name].recipes else menus[each.name].often[0]
-        parts.append(Part(each.name, dtypes[each.name], recipe=known))
+    dtypes = _dtypes(op, dtype)
+    parts = [Part(each.name, dtypes[each.name], recipe=_recipe(op, each, recipe)) for each in op.inputs]
     parts += [Part(each.name, dtypes[each.name]) for each in op.outputs if _is_looked_at(op, each)]
     params = {each.name: next(value for value in each.values if value != each.neutral) for each in op.parameters}
     return problem_of(realise(Draw(op.name, n, (rows,), params, seed, tuple(parts))))
@@ -79,9 +77,8 @@ def simulated(
     seed: int,
     trace: Trace | None = None,
     changed: Mapping[Node, Callable[[F64], F64]] = MappingProxyType({}),
-) -> Mapping[str, F64]:
-    """What a simulated kernel returns for each output, in canonical arrays; of the formula itself where no other graph
-    is given. See `Simulated.changed`."""
+) -> Returned:
+    """What a simulated kernel returns; of the formula itself where no other graph is given. See `Simulated.changed`."""
     settled = problem.settled(contract)
     inputs = Inputs(trace or problem.read(settled)[0].trace, problem.tensors, problem.parameters)
     kernel = Simulated(inputs, settled, np.random.default_rng(seed), changed=changed)
@@ -98,6 +95,18 @@ def _outputs(problem: FormulaProblem, kernel: Simulated) -> Iterator[tuple[str, 
 
 def _is_looked_at(op: Op, output: Operand) -> bool:
     return not output.optional or op.role(output.name) == "columns"
+
+
+def _recipe(op: Op, operand: Operand, wished: str) -> str:
+    """What such values often are, where they are never normal; with another recipe of the first input all are like it
+    that may be."""
+    often = MENUS[operand.values.split()[0]].often
+    if wished != PLAIN:
+        known = menus_of(op)[operand.name].recipes
+        like = wished if operand.name == op.main else LIKE_FIRST
+        if like in known:
+            return like
+    return PLAIN if PLAIN in often else often[0]
 
 
 def _dtypes(op: Op, main: str) -> Mapping[str, str]:

@@ -23,7 +23,8 @@ class Tolerance:
         """The elements that are not."""
         with np.errstate(all="ignore"):
             near = np.abs(got - expected) <= self.absolute + self.relative * np.abs(expected)
-        return ~(near | (got == expected) | (np.isnan(got) & np.isnan(expected)))
+        right: Mask = near | (got == expected) | (np.isnan(got) & np.isnan(expected))
+        return ~right
 
 
 TORCH: Mapping[str, Tolerance] = {
