@@ -38,7 +38,7 @@ _LENGTHS = (1, 2, 3, 5, 8, 8, 13, 13, 21, 21, 34, 89)
 _ROWS = (1, 2, 3)
 _DENORMALS: Sequence[Any] = ("preserve", "preserve", "flush", "flush operands", "flush results")
 _SHOWN = 20
-_BATCH = 2000
+BATCH = 2000
 """So many elements are a piece of work of one process."""
 
 
@@ -85,7 +85,7 @@ def centres(options: CentresOptions) -> Exit:
     each element from float64, or from double-double, must enclose the one from mpmath.
     """
     ops, begin = chosen(options.op), time.perf_counter()
-    pieces = [(op.name, options.seed, number) for op in ops for number in range(-(-options.elements // _BATCH))]
+    pieces = [(op.name, options.seed, number) for op in ops for number in range(-(-options.elements // BATCH))]
     total = {op.name: Compared(op.name) for op in ops}
     with ProcessPoolExecutor(options.jobs or os.cpu_count(), get_context("fork")) as pool:
         answers = pool.map(_piece, pieces)
@@ -106,7 +106,7 @@ def centres(options: CentresOptions) -> Exit:
 
 def _piece(place: tuple[str, int, int]) -> Compared:
     name, seed, number = place
-    return compared(OPS[name], _BATCH, child_key(seed, f"centres {name} {number}"))
+    return compared(OPS[name], BATCH, child_key(seed, f"centres {name} {number}"))
 
 
 def compared(op: Op, elements: int, seed: int) -> Compared:

@@ -179,7 +179,7 @@ def draw(found: Sequence[Smallest], path: Path) -> None:
     dtypes = list(dict.fromkeys(each.dtype for each in found))
     figure = Figure(figsize=(5 * len(dtypes), 5), layout="constrained")
     for axes, dtype in zip(figure.subplots(1, len(dtypes), squeeze=False)[0], dtypes, strict=True):
-        for label, marker in (("torch", "o"), ("suite", "x")):
+        for label, marker in (("torch", "o"), ("suite", "^")):
             pairs = [(each.caught, getattr(each, label)) for each in found if each.dtype == dtype]
             seen = [(ours, _NEVER if theirs is None else theirs) for ours, theirs in pairs if ours is not None]
             axes.scatter([ours for ours, _ in seen], [theirs for _, theirs in seen], marker=marker, label=label)
