@@ -17,4 +17,4 @@ def test_the_tiers_agree_on_many_elements(op: str) -> None:
     assert found.elements >= _ELEMENTS
     assert found.wrong == ()
     assert found.gave_up < 0.001 * found.elements
-    assert found.escalated < 0.1 * found.elements
+    assert found.escalated < 0.2 * found.elements  # most are of f64, and out of reach of double-double
