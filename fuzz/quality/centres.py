@@ -147,19 +147,19 @@ def _of_element(problem: FormulaProblem, contract: Contract, output: str, enclos
     if _at(enclosure.unjudged, at):
         free = bounds.ends == (-np.inf, np.inf)
         return Compared(op, 1, unjudged=1, wrong=() if free else (f"{output}{list(at)}: not judged, {contract}",))
-    centre, width = float(head(enclosure.centre)[at]), float(enclosure.below[at])
+    if _at(enclosure.unsure, at):
+        return Compared(op, 1, escalated=1)
     why = _denied(enclosure, at, bounds)
+    centre, width = float(head(enclosure.centre)[at]), float(enclosure.below[at])
     if not why and np.isfinite(centre):
         worst = Worst(0, 0.0, False, centre, width)
         why = problem.contradiction(output, at, contract, structured, worst, bounds)
-    escalated = _at(enclosure.unsure, at) or _is_open(enclosure, at)
-    return Compared(op, 1, int(escalated), wrong=(f"{op} {output}{list(at)}, {contract}: {why}",) if why else ())
+    wrong = (f"{op} {output}{list(at)}, {contract}: {why}",) if why else ()
+    return Compared(op, 1, int(_is_open(enclosure, at)), wrong=wrong)
 
 
 def _denied(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
     """What the precise tier says of an element against the fast one; "" where each end is enclosed, or left open."""
-    if _at(enclosure.unsure, at):
-        return ""
     nan = FORBIDDEN if enclosure.nan is None else int(enclosure.nan[at])
     if nan != bounds.nan:
         return f"NaN {nan}, but {bounds.decision}"
