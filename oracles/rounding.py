@@ -101,8 +101,9 @@ def round_precise(value: mpmath.mpf, form: Format) -> float:
     mantissa = int(mantissa)
     quantum = max(exponent + bits - form.precision, form.emin - form.precision + 1)
     shift = quantum - exponent
+    if shift > bits:  # less than half of what there is; 2^shift may be larger than any memory
+        return -0.0 if sign else 0.0
     if shift > 0:
-        # With a shift beyond all bits both the quotient and the comparison below come out right (0 and "less").
         quotient, rest = divmod(mantissa, 1 << shift)
         half = 1 << (shift - 1)
         mantissa = quotient + (rest > half or (rest == half and quotient & 1))
@@ -116,7 +117,10 @@ def round_precise(value: mpmath.mpf, form: Format) -> float:
 
 
 def _at_least(mantissa: int, exponent: int, limit: int, scale: int) -> bool:
-    """mantissa * 2^exponent >= limit * 2^scale, in integers."""
+    """mantissa * 2^exponent >= limit * 2^scale, in integers; these are no larger than they must be."""
+    digits, most = exponent + mantissa.bit_length(), scale + limit.bit_length()
+    if digits != most:
+        return digits > most
     low = min(exponent, scale)
     return mantissa << (exponent - low) >= limit << (scale - low)
 

@@ -6,9 +6,11 @@ import typer
 
 from fuzz.cli.exits import leave
 from fuzz.cli.options import add_verbs
+from fuzz.quality.centres import centres
 from fuzz.quality.guidance import guidance
 from fuzz.quality.kernels import kernels
 from fuzz.quality.oracle import oracle
+from fuzz.quality.power import power
 from fuzz.quality.throughput import throughput
 
 app = typer.Typer(
@@ -19,7 +21,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-add_verbs(app, {"oracle": oracle, "kernels": kernels, "guidance": guidance, "throughput": throughput})
+add_verbs(
+    app,
+    {
+        "oracle": oracle,
+        "centres": centres,
+        "power": power,
+        "kernels": kernels,
+        "guidance": guidance,
+        "throughput": throughput,
+    },
+)
 
 if __name__ == "__main__":
     leave(app)

@@ -13,52 +13,60 @@ import typer
 from numpy.typing import NDArray
 
 from fuzz.base.errors import UsageError
-from fuzz.base.stream import Stream
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
-from fuzz.generate.menus import recipes
-from fuzz.generate.recipes import RowSpec
+from fuzz.cli.options import loaded
+from fuzz.generate.menus import menus_of
+from fuzz.quality.subjects import Returned, chosen, plain, simulated, usual
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
-from oracles.formula.calibration import returned
+from oracles.enclosure import compare
 from oracles.formula.contract import Contract
+from oracles.formula.problem import FormulaProblem
+from oracles.op import Op
 from oracles.precise import conforms
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
-from oracles.summation import Lanes
 from oracles.truth import Truth
 
 _ROWS, _LENGTHS = 4, (7, 70, 1041, 4097)
 """The number and the lengths of the rows whose escalations are counted."""
-_EPS = 2.0**-17
-LENGTHS = (64, 1024, 4096, 32768)
+LENGTHS = (64, 1024, 4096)
+_REPEATS = 7
 
 
 @dataclass(frozen=True)
 class TierTimes:
-    """Seconds to judge every element of one row of `n`."""
+    """Seconds to judge every element of all outputs of one row of `n`."""
 
-    n: int
+    op: str
     dtype: str
+    n: int
     fast: float
     """The time for a contract that is seen for the first time, inputs included."""
     again: float
     """The time for another kernel with the same contract."""
     precise: float
-    escalated: float
-    """The share of elements that the fast tier left open."""
 
     @property
     def ratio(self) -> float:
         """How many times faster the fast tier is."""
         return self.precise / self.fast
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """A line of the table."""
+        times = f"{self.fast * 1e6:,.0f}", f"{self.again * 1e6:,.0f}", f"{self.precise * 1e6:,.0f}"
+        return self.op, self.dtype, str(self.n), *times, f"{self.ratio:,.0f}x"
+
 
 @dataclass(frozen=True)
 class Escalation:
-    """How often the fast tier had to ask the precise one on rows of one recipe."""
+    """How often the fast tier had to ask the precise one on rows of one recipe of the first input."""
 
+    op: str
+    dtype: str
     recipe: str
     elements: int
     escalated: int
@@ -68,86 +76,99 @@ class Escalation:
 class OracleOptions:
     """The options of `python3 -m fuzz.quality oracle`."""
 
-    dtype: Annotated[str, typer.Option("--dtype", help="f64, f32, f16 or bf16.")] = "f32"
+    op: Annotated[str, typer.Option("--op", help="Only these ops (a glob).")] = "*"
+    dtype: Annotated[tuple[str, ...], typer.Option("--dtype", help="f64, f32, f16 or bf16. Repeatable.")] = ()
+    n: Annotated[tuple[int, ...], typer.Option("--n", min=1, help="Length of the row. Repeatable.")] = ()
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the values.")] = 1
+    pack: options.PackFolder = None
+    markdown: options.Markdown = False
     json: options.Json = None
 
 
 def oracle(options: OracleOptions) -> Exit:
     """Measure the fast tier of the oracle against the precise one, and count what it leaves open."""
-    dtype, seed = options.dtype, options.seed
-    if dtype not in STORAGE or STORAGE[dtype].itemsize == 1:
-        raise UsageError(f"--dtype {dtype}: unknown dtype; known: f64, f32, f16, bf16")
-    out, err = console.results(), console.progress()
+    dtypes = options.dtype or ("f32",)
+    for dtype in dtypes:
+        if dtype not in STORAGE or STORAGE[dtype].itemsize == 1:
+            raise UsageError(f"--dtype {dtype}: unknown dtype; known: f64, f32, f16, bf16")
+    loaded(options.pack)
+    ops, err = chosen(options.op), console.progress()
     with err.status("Measuring both tiers ..."):
-        timings = list(tiers(dtype=dtype, seed=seed))
-    rows: list[tuple[str, ...]] = [
-        (str(t.n), f"{t.fast * 1e6:.0f}", f"{t.again * 1e6:.0f}", f"{t.precise * 1e6:,.0f}", f"{t.ratio:,.0f}x")
-        for t in timings
-    ]
-    columns = ("n", "fast us", "same contract again us", "precise us", "precise/fast")
-    print_table(PlainTable(columns, rows), markdown=False)
-    out.print()
+        timings = [each for op in ops for dtype in dtypes for each in tiers(op, dtype, options.n, options.seed)]
+    columns = ("op", "dtype", "n", "fast us", "same contract again us", "precise us", "precise/fast")
+    print_table(PlainTable(columns, [each.cells for each in timings]), markdown=options.markdown)
+    console.results().print()
     with err.status("Judging correct outputs of every recipe ..."):
-        shares = list(escalations(dtype, seed))
-    rows = [(share.recipe, f"{share.elements:,}", str(share.escalated)) for share in shares]
-    print_table(PlainTable(("recipe", "elements", "escalated"), rows), markdown=False)
+        shares = [each for op in ops for dtype in dtypes for each in escalations(op, dtype, options.seed)]
+    print_table(_by_op(shares), markdown=options.markdown)
     total, escalated = sum(s.elements for s in shares), sum(s.escalated for s in shares)
-    out.print(f"\n{escalated} of {total:,} elements escalated ({escalated / total:.4%}), {dtype}, seed {seed}")
+    console.results().print(
+        f"\n{escalated} of {total:,} elements escalated ({escalated / total:.4%}), seed {options.seed}"
+    )
     facts = {"timings": [asdict(t) for t in timings], "escalations": [asdict(s) for s in shares]}
-    write_record(options.json, {"dtype": dtype, "seed": seed, **facts})
+    write_record(options.json, {"seed": options.seed, **facts})
     return Exit.OK
 
 
-def escalations(dtype: str, seed: int) -> Iterator[Escalation]:
-    """For each recipe: outputs of a simulated correct kernel, judged."""
-    contract = Contract("f64" if dtype == "f64" else "f32", sums={"n": Lanes(16, 4, "scalar")})
-    for recipe in recipes().values():
-        elements = escalated = 0
-        for n in _LENGTHS:
-            x = recipe.draw(RowSpec(_ROWS, n, dtype, _EPS), Stream(seed).child(f"{recipe.name} {n}"))
-            problem = Problem("rms_norm", {"eps": _EPS}, {"x": x}, {"y": dtype}, recipe.structured)
-            y = _right(problem, contract)
-            (check,) = Truth(problem).check(contract, {"y": y})
-            assert check.result == "pass", f"{recipe.name}: the simulated kernel is correct"
-            elements, escalated = elements + x.size, escalated + check.escalated
-        yield Escalation(recipe.name, elements, escalated)
-
-
-def tiers(lengths: Sequence[int] = LENGTHS, dtype: str = "f32", seed: int = 1) -> Iterator[TierTimes]:
+def tiers(op: Op, dtype: str, lengths: Sequence[int], seed: int) -> Iterator[TierTimes]:
     """Time both tiers on a normal row of each length, judged in full by each."""
-    contract = Contract(sums={"n": Lanes(16, 4, "scalar")})
-    rng = np.random.default_rng(seed)
-    for n in lengths:
-        x = rng.standard_normal((1, n)).astype(np.float32)
-        problem = Problem("rms_norm", {"eps": _EPS}, {"x": x}, {"y": dtype})
-        y = _right(problem, contract)
+    contract = usual(op, dtype)
+    for n in lengths or LENGTHS:
+        problem = plain(op, dtype, 1, n, seed)
+        outputs = stored(problem, simulated(FormulaProblem(problem), contract, seed))
         truth = Truth(problem)
-        fast = min(_seconds(partial(afresh, problem, contract, y)) for _ in range(7))
-        again = min(_seconds(partial(truth.check, contract, {"y": y})) for _ in range(7))
-        escalated = sum(check.escalated for check in truth.check(contract, {"y": y})) / n
-        fresh = Truth(problem)
-        precise = _seconds(partial(precisely, fresh, contract, y))
-        yield TierTimes(n, dtype, fast, again, precise, escalated)
+        fast = min(_seconds(partial(afresh, problem, contract, outputs)) for _ in range(_REPEATS))
+        again = min(_seconds(partial(truth.check, contract, outputs)) for _ in range(_REPEATS))
+        precise = _seconds(partial(precisely, Truth(problem), contract, outputs))
+        yield TierTimes(op.name, dtype, n, fast, again, precise)
 
 
-def afresh(problem: Problem, contract: Contract, y: NDArray[Any]) -> bool:
-    """Judge `y` in the fast tier, with nothing computed beforehand."""
-    return Truth(problem).check(contract, {"y": y})[0].result == "pass"
+def stored(problem: Problem, outputs: Returned) -> dict[str, NDArray[Any]]:
+    """Outputs in their storage dtypes."""
+    with np.errstate(over="ignore"):
+        return {name: values.astype(STORAGE[problem.outputs[name]]) for name, values in outputs.items()}
 
 
-def precisely(truth: Truth, contract: Contract, y: NDArray[Any]) -> bool:
-    """Judge every element of `y` (one row) in the precise tier."""
+def afresh(problem: Problem, contract: Contract, outputs: dict[str, NDArray[Any]]) -> bool:
+    """Judge outputs in the fast tier, with nothing computed beforehand."""
+    return all(check.result == "pass" for check in Truth(problem).check(contract, outputs))
+
+
+def precisely(truth: Truth, contract: Contract, outputs: dict[str, NDArray[Any]]) -> bool:
+    """Judge every element of outputs (one row) in the precise tier."""
     verdicts = []
-    for index in np.ndindex(y.shape):
-        bounds = truth.bounds(contract, "y", index, truth.problem.structured)
-        verdicts.append(bounds is not None and conforms(bounds, float(y[index])))
+    for name, values in outputs.items():
+        for at in np.ndindex(values.shape):
+            bounds = truth.bounds(contract, name, at, truth.problem.structured)
+            verdicts.append(bounds is not None and conforms(bounds, float(values[at])))
     return all(verdicts)
 
 
-def _right(problem: Problem, contract: Contract) -> NDArray[Any]:
-    """The y of a simulated correct kernel."""
-    return returned(problem, contract, np.random.default_rng(0), "declared", fused=False)["y"]
+def escalations(op: Op, dtype: str, seed: int) -> Iterator[Escalation]:
+    """For each recipe of the first input: outputs of a simulated correct kernel, judged."""
+    contract = usual(op, dtype)
+    for recipe in menus_of(op)[op.main].names:
+        elements = escalated = 0
+        for n in _LENGTHS:
+            problem = FormulaProblem(plain(op, dtype, _ROWS, n, seed, recipe))
+            got = simulated(problem, contract, seed)
+            with np.errstate(all="ignore"):
+                for name, each in problem.enclose(contract, problem.problem.structured).items():
+                    comparison = compare(each, got[name])
+                    assert not comparison.failing.any(), f"{op.name}, {recipe}: the simulated kernel is correct"
+                    elements, escalated = elements + got[name].size, escalated + int(comparison.unsure.sum())
+        yield Escalation(op.name, dtype, recipe, elements, escalated)
+
+
+def _by_op(shares: Sequence[Escalation]) -> PlainTable:
+    """With the recipe that has most of what is escalated."""
+    rows = list[tuple[str, ...]]()
+    for op, dtype in dict.fromkeys((each.op, each.dtype) for each in shares):
+        of_op = [each for each in shares if (each.op, each.dtype) == (op, dtype)]
+        most, escalated = max(of_op, key=lambda each: each.escalated), sum(each.escalated for each in of_op)
+        words = f"{most.recipe}: {most.escalated}" if escalated else "-"
+        rows.append((op, dtype, f"{sum(each.elements for each in of_op):,}", str(escalated), words))
+    return PlainTable(("op", "dtype", "elements", "escalated", "most of them"), rows)
 
 
 def _seconds(call: Callable[[], object]) -> float:

@@ -69,7 +69,7 @@ def zeroed(form: Form, flushes: bool) -> Form:
     low = (np.abs(form.centre) - form.spread < form.dtype.tiny) & (form.size > 0)
     if not low.any():
         return form
-    least = None if form.least is None else np.minimum(form.least, 0.0)
+    least = None if form.least is None else np.where(low, np.minimum(form.least, 0.0), form.least)
     return replace(more(form, np.where(low, np.minimum(form.size, form.dtype.tiny), 0.0)), least=least)
 
 

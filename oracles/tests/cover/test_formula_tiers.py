@@ -16,6 +16,7 @@ from oracles.formula.conformance import Conformance, Exact
 from oracles.formula.contract import Contract
 from oracles.formula.joined import Received
 from oracles.op import Op
+from oracles.problem import Problem
 from oracles.summation import Lanes
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import GELU, SOFTMAX, TOYS, kernel, known, problem, returned
@@ -60,6 +61,18 @@ def test_a_row_is_the_same_by_itself_and_among_others(op: Op, contract: Contract
                     a, b = (getattr(each, field) for each in (whole[output], those))
                     a, b = 0 if a is None else a[row], 0 if b is None else b[0]
                     assert np.allclose(a, b, rtol=2.0**-45, atol=0, equal_nan=True), (kind, row, output, field)
+
+
+def test_a_row_is_the_same_beside_one_whose_root_may_be_of_zero() -> None:
+    """Where that row's bound from below is lost, this one's is not."""
+    x = np.repeat(np.array([[100.0], [1000.0]], np.float32), 89, axis=1)
+    contract = Contract(
+        sums={"n": Lanes(16, 4, "predicated")}, algorithm={"mean": "welford"}, denormals="flush operands"
+    )
+    of = Problem("layer_norm", {"eps": 2.0**-27}, {"x": x}, {"y": "f32"})
+    both, alone = (Truth(each).enclosures(contract, True)["y"] for each in (of, replace(of, inputs={"x": x[:1]})))
+    assert not np.isfinite(both.below[1]).any()
+    assert both.below[0] == pytest.approx(alone.below[0], rel=2.0**-45)
 
 
 def _batch(rng: np.random.Generator) -> list[tuple[Truth, list[tuple[Contract, Received]]]]:

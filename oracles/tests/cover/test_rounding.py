@@ -37,6 +37,16 @@ def test_both_tiers_round_alike(name: str) -> None:
     assert np.array_equal(fast, precise)
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_numbers_far_beyond_any_format_are_rounded_at_once(name: str) -> None:
+    """What exponentials of the largest numbers are: 2^(10^300) fits into no memory."""
+    huge = mpmath.ldexp(3, 10**300)
+    assert round_precise(huge, form(name)) == math.inf
+    assert round_precise(-huge, form(name)) == -math.inf
+    assert str(round_precise(1 / huge, form(name))) == "0.0"
+    assert str(round_precise(-1 / huge, form(name))) == "-0.0"
+
+
 @pytest.mark.parametrize("name", NARROW)
 def test_rounding_agrees_with_ml_dtypes(name: str) -> None:
     with np.errstate(all="ignore"):

@@ -15,7 +15,6 @@ FOLDERS = tuple(sorted(path.parent.name for path in (CHECKOUT / "fuzz").glob("*/
 
 EXEMPT: Mapping[str, str] = {
     "quality/speed/": "times the pack's RMSNorm kernels beside other libraries' own, whose calls it writes out",
-    "quality/oracle.py": "times the oracle of rms_norm on outputs of a kernel that is simulated by hand",
 }
 """Modules that are about one op, and why."""
 
@@ -28,6 +27,7 @@ ATTRIBUTES: Mapping[str, str] = {
 PLACES: Mapping[str, frozenset[str]] = {
     "laws/reach.py": frozenset({"sum"}),  # a kind of node of a formula
     "laws/symmetry.py": frozenset({"sum"}),  # the same
+    "quality/mutants.py": frozenset({"sum"}),  # the same
     "report/page_charts.py": frozenset({"x", "y"}),  # the coordinates of a point
 }
 """Modules in which such a name is another thing even as a text."""

@@ -1,16 +1,11 @@
-"""`explain-budget`, `calibrate` and `fuzz.quality oracle` as a user meets them."""
+"""`explain-budget` and `calibrate` as a user meets them."""
 
 from __future__ import annotations
 
-import json
 import re
-from functools import partial
-from pathlib import Path
 
 import pytest
 
-from fuzz.quality import oracle
-from fuzz.quality.__main__ import app
 from fuzz.tests.conftest import CHECKOUT, Cli
 
 CASE = str(CHECKOUT / "corpora" / "historical" / "sve-tail-dont-care.json")
@@ -51,21 +46,6 @@ def test_explain_budget_refuses_what_is_not_there(cli_here: Cli, arguments: list
     done = cli_here("explain-budget", CASE, *arguments)
     assert done.returncode == 4
     assert words in done.stderr
-
-
-def test_both_tiers_are_measured_and_escalations_counted(
-    cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without the longest row, whose 32768 elements the precise tier judges one by one."""
-    assert oracle.LENGTHS == (64, 1024, 4096, 32768)
-    monkeypatch.setattr(oracle, "tiers", partial(oracle.tiers, oracle.LENGTHS[:-1]))
-    done = cli_here("oracle", "--dtype", "f16", "--json", "tiers.json", app=app)
-    assert done.returncode == 0, done.stderr
-    record = json.loads((tmp_path / "tiers.json").read_text())
-    assert [timing["n"] for timing in record["timings"]] == [64, 1024, 4096]
-    elements = sum(share["elements"] for share in record["escalations"])
-    assert sum(share["escalated"] for share in record["escalations"]) < 0.001 * elements
-    assert cli_here("oracle", "--dtype", "f99", app=app).returncode == 4
 
 
 def test_calibrate_judges_simulated_kernels_of_ops_from_their_formulas(cli_here: Cli) -> None:

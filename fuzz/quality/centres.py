@@ -1,0 +1,182 @@
+"""Both tiers of the oracle on random elements of any op: the fast one decides nothing that the precise one denies."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.progress import track
+
+from fuzz.base.stream import Dice, Stream, child_key
+from fuzz.cli import options
+from fuzz.cli.exits import Exit
+from fuzz.quality.subjects import chosen, drawn, usual
+from fuzz.report import console
+from fuzz.report.console import PlainTable, print_table
+from fuzz.report.records import write_record
+from oracles.doubledouble import head
+from oracles.enclosure import FORBIDDEN, REQUIRED, Enclosure, Worst
+from oracles.formula.algorithm import FORMULA
+from oracles.formula.contract import INPUT, Contract
+from oracles.formula.problem import FormulaProblem
+from oracles.op import Op
+from oracles.ops import OPS
+from oracles.precise import Bounds, stable
+
+Index = tuple[int, ...]
+DTYPES = ("f32", "f16", "bf16", "f64")
+_LENGTHS = (1, 2, 3, 5, 8, 8, 13, 13, 21, 21, 34, 89)
+"""Mostly short: the precise tier reads a row for each of its elements, and a short one has as many edges as a long."""
+_ROWS = (1, 2, 3)
+_DENORMALS: Sequence[Any] = ("preserve", "preserve", "flush", "flush operands", "flush results")
+_SHOWN = 20
+BATCH = 2000
+"""So many elements are a piece of work of one process."""
+
+
+@dataclass(frozen=True)
+class CentresOptions:
+    """The options of `python3 -m fuzz.quality centres`."""
+
+    op: Annotated[str, typer.Option("--op", help="Only these ops (a glob).")] = "*"
+    elements: Annotated[int, typer.Option("--elements", min=1, help="Elements of each op.")] = 20_000
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Most processes. 0: one per processor.")] = 0
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the values.")] = 1
+    markdown: options.Markdown = False
+    json: options.Json = None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What came of elements that both tiers looked at."""
+
+    op: str
+    elements: int = 0
+    escalated: int = 0
+    """The fast tier left them to the precise one."""
+    unjudged: int = 0
+    """The contract says nothing of them."""
+    gave_up: int = 0
+    """The precise tier was not stable."""
+    wrong: tuple[str, ...] = ()
+    """Where the fast tier contradicts the precise one."""
+
+    def __add__(self, other: Compared) -> Compared:
+        elements, escalated = self.elements + other.elements, self.escalated + other.escalated
+        unjudged, gave_up = self.unjudged + other.unjudged, self.gave_up + other.gave_up
+        return Compared(self.op, elements, escalated, unjudged, gave_up, self.wrong + other.wrong)
+
+
+_COUNTS = ("elements", "escalated", "unjudged", "gave_up")
+
+
+def centres(options: CentresOptions) -> Exit:
+    """Compare both tiers of the oracle on random elements; exit code 1 where they disagree.
+
+    Problems of every op are drawn with any recipes, dtypes, parameters, operands and algorithms. The conformance set of
+    each element from float64, or from double-double, must enclose the one from mpmath.
+    """
+    ops, begin = chosen(options.op), time.perf_counter()
+    pieces = [(op.name, options.seed, number) for op in ops for number in range(-(-options.elements // BATCH))]
+    total = {op.name: Compared(op.name) for op in ops}
+    with ProcessPoolExecutor(options.jobs or os.cpu_count(), get_context("fork")) as pool:
+        answers = pool.map(_piece, pieces)
+        for each in track(answers, "Comparing", len(pieces), console=console.progress(), transient=True):
+            total[each.op] += each
+    found, seconds = list(total.values()), time.perf_counter() - begin
+    columns = ("op", "elements", "escalated", "unjudged", "gave up", "disagreements")
+    rows = [(each.op, *(f"{getattr(each, name):,}" for name in _COUNTS), str(len(each.wrong))) for each in found]
+    print_table(PlainTable(columns, rows), markdown=options.markdown)
+    wrong = [line for each in found for line in each.wrong]
+    out = console.results()
+    for line in wrong[:_SHOWN]:
+        out.print(line, soft_wrap=True)
+    out.print(f"\n{len(wrong)} disagreements, seed {options.seed}, {seconds:.0f} s")
+    write_record(options.json, {"seed": options.seed, "seconds": seconds, "ops": [asdict(each) for each in found]})
+    return Exit.FINDINGS if wrong else Exit.OK
+
+
+def _piece(place: tuple[str, int, int]) -> Compared:
+    name, seed, number = place
+    return compared(OPS[name], BATCH, child_key(seed, f"centres {name} {number}"))
+
+
+def compared(op: Op, elements: int, seed: int) -> Compared:
+    """At least so many elements of an op."""
+    found, number = Compared(op.name), 0
+    while found.elements < elements:
+        dice = Dice(Stream(seed).child(f"problem {number}"))
+        dtype = DTYPES[number % len(DTYPES)]
+        problem = drawn(op, dtype, dice.pick(_ROWS), dice.pick(_LENGTHS), child_key(seed, f"values {number}"))
+        found += _of_problem(FormulaProblem(problem), _contract(op, dtype, dice))
+        number += 1
+    return found
+
+
+def _contract(op: Op, dtype: str, dice: Dice) -> Contract:
+    """Of any algorithms, in any arithmetic that decides what is a centre."""
+    ways = {local: dice.pick((FORMULA, *known)) for local, known in op.algorithms.items()}
+    compute = dtype if dtype == "f64" else dice.pick(("f32", "f32", INPUT))
+    denormals = dice.pick(_DENORMALS)
+    return replace(usual(op, dtype), compute=compute, algorithm=ways, denormals=denormals)
+
+
+def _of_problem(problem: FormulaProblem, contract: Contract) -> Compared:
+    """All elements of all outputs."""
+    found, structured = Compared(problem.of_op.name), problem.problem.structured
+    with np.errstate(all="ignore"):
+        for output, enclosure in problem.enclose(contract, structured).items():
+            for at in np.ndindex(enclosure.below.shape):
+                found += _of_element(problem, contract, output, enclosure, at)
+    return found
+
+
+def _of_element(problem: FormulaProblem, contract: Contract, output: str, enclosure: Enclosure, at: Index) -> Compared:
+    op, structured = problem.of_op.name, problem.problem.structured
+    bounds = stable(partial(problem.bounds, output, at, contract, structured))
+    if bounds is None:
+        return Compared(op, 1, gave_up=1)
+    if _at(enclosure.unjudged, at):
+        free = bounds.ends == (-np.inf, np.inf)
+        return Compared(op, 1, unjudged=1, wrong=() if free else (f"{output}{list(at)}: not judged, {contract}",))
+    if _at(enclosure.unsure, at):
+        return Compared(op, 1, escalated=1)
+    why = _denied(enclosure, at, bounds)
+    centre, width = float(head(enclosure.centre)[at]), float(enclosure.below[at])
+    if not why and np.isfinite(centre):
+        worst = Worst(0, 0.0, False, centre, width)
+        why = problem.contradiction(output, at, contract, structured, worst, bounds)
+    wrong = (f"{op} {output}{list(at)}, {contract}: {why}",) if why else ()
+    return Compared(op, 1, int(_is_open(enclosure, at)), wrong=wrong)
+
+
+def _denied(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
+    """What the precise tier says of an element against the fast one; "" where each end is enclosed, or left open."""
+    nan = FORBIDDEN if enclosure.nan is None else int(enclosure.nan[at])
+    if nan != bounds.nan:
+        return f"NaN {nan}, but {bounds.decision}"
+    if bounds.nan == REQUIRED:
+        return ""
+    low, high = bounds.ends
+    inner_low, inner_high, outer_low, outer_high = (each[at] for each in (*enclosure.inner, *enclosure.outer))
+    if outer_low <= low <= inner_low and inner_high <= high <= outer_high:
+        return ""
+    return f"{outer_low!r} to {inner_low!r} and {inner_high!r} to {outer_high!r}, but {bounds.decision}"
+
+
+def _is_open(enclosure: Enclosure, at: Index) -> bool:
+    """Whether there are values of which the fast tier cannot tell."""
+    pairs = ((a[at], b[at]) for a, b in zip(enclosure.inner, enclosure.outer, strict=True))
+    return any(bool(a != b) and not np.isnan(a) for a, b in pairs)
+
+
+def _at(mask: Any, at: Index) -> bool:
+    return mask is not None and bool(mask[at])

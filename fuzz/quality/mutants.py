@@ -1,0 +1,129 @@
+"""Kernels that are wrong in one thing, by a size: a simulated kernel of a formula with one node changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format, form
+from oracles.formula.contract import Contract
+from oracles.formula.problem import FormulaProblem
+from oracles.formula.trace import FUNCTIONS, Node, Trace, ordered
+from oracles.rounding import round_to
+
+_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+
+
+Change = Callable[[F64, float], F64]
+"""What becomes of values, by a size."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mutant:
+    """A kernel that is wrong in one thing, the more so the larger `size`, a power of two, is."""
+
+    words: str
+    """What is wrong, of a size d or of k ulp."""
+    trace: Trace
+    node: Node
+    """What has another value than was calculated."""
+    change: Change
+    exponents: range
+    """Those of the sizes that make sense."""
+    of_parameter: bool = False
+
+
+def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[Mutant]:
+    """All that can be wrong with a kernel of this formula, one by one."""
+    trace = problem.read(contract)[0].trace
+    for node in trace.nodes:
+        if node.kind in ("sum", "dot"):
+            yield _term_of(trace, node)
+        elif node.kind in ("add", "subtract"):
+            yield from _summands_of(trace, node)
+        elif node.kind in FUNCTIONS:
+            dtype = form(contract.dtypes.get(trace.names.get(node, ""), contract.compute))
+            yield Mutant(f"{_text(trace, node)} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))
+        elif node.kind == "parameter" and problem.parameters[node.label] and trace.uses[node]:
+            yield Mutant(f"{node.label} times 1 + d", trace, node, _scaled, range(-26, 11), of_parameter=True)
+    for name, node in trace.outputs.items():
+        dtype = form(contract.dtypes.get(trace.names.get(node, ""), contract.compute))
+        yield Mutant(f"last operation of {name} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))
+
+
+def _term_of(trace: Trace, node: Node) -> Mutant:
+    """One of the terms of a sum, the last, is too small; for 1 it is left out."""
+    around, point = _around(trace, node, 0)
+    axis = trace.dims.index(node.label)
+
+    def change(values: F64, size: float) -> F64:
+        found = np.moveaxis(np.array(values), axis, 0)
+        found[-1] *= 1.0 - size
+        return np.moveaxis(found, 0, axis)
+
+    return Mutant(f"a term of {_text(trace, node)} times 1 - d", around, point, change, range(-26, 1))
+
+
+def _summands_of(trace: Trace, node: Node) -> Iterator[Mutant]:
+    for place, arg in enumerate(node.args):
+        inner = arg.args[0] if arg.kind == "point" else arg
+        if inner.kind not in ("parameter", "constant"):
+            around, point = _around(trace, node, place)
+            words = f"{_text(trace, arg)} in {_made_for(trace, node)} times 1 + d"
+            yield Mutant(words, around, point, _scaled, range(-26, 1))
+
+
+def _scaled(values: F64, size: float) -> F64:
+    return values * (1.0 + size)
+
+
+def _off_by_ulp(dtype: Format) -> Change:
+    """By as many units in the last place, up or down at random."""
+
+    def change(values: F64, size: float) -> F64:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], values.shape)
+        exponents = np.maximum(np.frexp(values)[1] - dtype.precision, dtype.emin - dtype.precision + 1)
+        return np.where(np.isfinite(values), round_to(values + signs * size * np.ldexp(1.0, exponents), dtype), values)
+
+    return change
+
+
+def _around(trace: Trace, of: Node, place: int) -> tuple[Trace, Node]:
+    """The same graph with a node of its own for one use of a value: a point, at which nothing is rounded."""
+    taken, points = dict[Node, Node](), list[Node]()
+    for each in ordered([*trace.outputs.values(), *trace.locals.values()]):
+        args = [taken[arg] for arg in each.args]
+        if each is of:
+            points.append(Node("point", (args[place],), args[place].dims))
+            args[place] = points[0]
+        same = all(new is before for new, before in zip(args, each.args, strict=True))
+        taken[each] = each if same else replace(each, args=tuple(args))
+    outputs = {name: taken[node] for name, node in trace.outputs.items()}
+    return Trace(
+        trace.dims, trace.tensors, outputs, {name: taken[node] for name, node in trace.locals.items()}
+    ), points[0]
+
+
+def _made_for(trace: Trace, node: Node) -> str:
+    """The name of a value, or else of what it is used for first."""
+    while node not in trace.names:
+        node = trace.uses[node][0]
+    return trace.names[node]
+
+
+def _text(trace: Trace, node: Node) -> str:
+    """The name of a value, or else how it is made of such."""
+    if node in trace.names:
+        return trace.names[node]
+    if node.kind == "constant":
+        return f"{node.value:g}"
+    args = [_text(trace, arg) for arg in node.args]
+    if node.kind in _SIGNS:
+        text = f" {_SIGNS[node.kind]} ".join(args)
+        return f"({text})" if node.kind in ("add", "subtract") else text
+    if node.kind == "point":
+        return args[0]
+    return f"{node.kind}({', '.join(args)})" if args else node.label

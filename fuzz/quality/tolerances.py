@@ -1,0 +1,68 @@
+"""Tolerances of others: what is noticed within them is what conformance sets are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.enclosure import Mask
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """An element is right within `absolute + relative |expected|`."""
+
+    whose: str
+    absolute: float
+    relative: float
+
+    def failing(self, got: F64, expected: F64) -> Mask:
+        """The elements that are not."""
+        with np.errstate(all="ignore"):
+            near = np.abs(got - expected) <= self.absolute + self.relative * np.abs(expected)
+        right: Mask = near | (got == expected) | (np.isnan(got) & np.isnan(expected))
+        return ~right
+
+
+TORCH: Mapping[str, Tolerance] = {
+    "f64": Tolerance("torch", 1e-7, 1e-7),
+    "f32": Tolerance("torch", 1e-5, 1.3e-6),
+    "f16": Tolerance("torch", 1e-5, 1e-3),
+    "bf16": Tolerance("torch", 1e-5, 1.6e-2),
+}
+"""The defaults of torch.testing.assert_close."""
+
+
+def _quack(relative: float | None, *absolute: float) -> Mapping[str, Tolerance]:
+    return {
+        dtype: Tolerance("quack", each, each if relative is None else relative)
+        for dtype, each in zip(("f32", "f16", "bf16"), absolute, strict=True)
+    }
+
+
+_RMS_NORM = _quack(1e-3, 1e-4, 1e-2, 1e-1)
+_SOFTMAX = _quack(None, 1e-4, 1e-3, 1e-2)
+_LOG_SOFTMAX = {dtype: Tolerance("FlagGems", 1e-4, TORCH[dtype].relative) for dtype in ("f32", "f16", "bf16")}
+SUITES: Mapping[str, Mapping[str, Tolerance]] = {
+    "rms_norm": _RMS_NORM,
+    "fused_add_rms_norm": _RMS_NORM,
+    "rms_norm_backward": _RMS_NORM,
+    "fused_add_rms_norm_backward": _RMS_NORM,
+    "layer_norm": _SOFTMAX,
+    "layer_norm_backward": _quack(None, 4e-4, 4e-3, 4e-2),
+    "softmax": _SOFTMAX,
+    "softmax_backward": _SOFTMAX,
+    "log_softmax": _LOG_SOFTMAX,
+    "log_softmax_backward": _LOG_SOFTMAX,
+}
+"""By op and dtype, those of a published suite: of Dao-AILab/quack tests/test_rmsnorm.py, test_layernorm.py and
+test_softmax.py, the best of those looked at, and of FlagOpen/FlagGems tests/accuracy_utils.py for what quack has no
+test of. Gradients of log_softmax have n times that absolute tolerance there, which is left out here."""
+
+
+def suite(op: str, dtype: str) -> Tolerance | None:
+    """That of a published suite, where there is one."""
+    return SUITES.get(op, {}).get(dtype)

@@ -1,0 +1,48 @@
+"""What is measured of the oracle: both tiers judge the same, and hardly anything is left to the precise one."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz.generate.menus import menus_of
+from fuzz.quality import oracle
+from fuzz.quality.__main__ import app
+from fuzz.quality.oracle import afresh, precisely, stored
+from fuzz.quality.subjects import plain, simulated, usual
+from fuzz.tests.conftest import Cli
+from oracles.formula.problem import FormulaProblem
+from oracles.ops import OPS
+from oracles.truth import Truth
+
+
+@pytest.mark.parametrize("op", ["layer_norm", "softmax_backward"])
+def test_what_is_timed_judges_by_either_tier(op: str) -> None:
+    contract, problem = usual(OPS[op], "f32"), plain(OPS[op], "f32", 1, 9, 3)
+    right = stored(problem, simulated(FormulaProblem(problem), contract, 3))
+    ways = partial(afresh, problem, contract), partial(precisely, Truth(problem), contract)
+    assert [judge(right) for judge in ways] == [True, True]
+    name, values = next(iter(right.items()))
+    wrong = {**right, name: (values * np.float32(1.001)).astype(values.dtype)}
+    assert [judge(wrong) for judge in ways] == [False, False]
+
+
+def test_both_tiers_are_measured_and_escalations_counted(
+    cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oracle, "_LENGTHS", (7, 70))
+    words = ("oracle", "--op", "softmax", "--dtype", "f16", "--dtype", "f64", "--n", "16", "--json", "tiers.json")
+    done = cli_here(*words, "--markdown", app=app)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("| softmax | f16 | ") == 2
+    record = json.loads((tmp_path / "tiers.json").read_text())
+    assert [(timing["dtype"], timing["n"]) for timing in record["timings"]] == [("f16", 16), ("f64", 16)]
+    assert all(min(timing["precise"], timing["fast"], timing["again"]) > 0 for timing in record["timings"])
+    shares = [share for share in record["escalations"] if share["dtype"] == "f16"]
+    assert sum(share["escalated"] for share in shares) < 0.001 * sum(share["elements"] for share in shares)
+    assert {share["recipe"] for share in shares} == {*menus_of(OPS["softmax"])[OPS["softmax"].main].names}
+    assert cli_here("oracle", "--dtype", "f99", app=app).returncode == 4

@@ -1,0 +1,115 @@
+"""How small a wrong term is still caught: it is found rightly, and a blunter budget would be noticed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz.quality.__main__ import app
+from fuzz.quality.mutants import Mutant, mutants
+from fuzz.quality.power import Smallest, draw, smallest
+from fuzz.quality.subjects import plain, simulated, usual
+from fuzz.quality.tolerances import SUITES, Tolerance
+from fuzz.tests.conftest import Cli
+from oracles.doubledouble import F64
+from oracles.enclosure import compare
+from oracles.formula.budget import Budget
+from oracles.formula.forms import Form
+from oracles.formula.problem import FormulaProblem
+from oracles.ops import OPS
+
+_N = 64
+_ROWS = 16
+
+CAUGHT: Mapping[str, Mapping[str, int]] = {
+    "rms_norm": {
+        "a term of sum(x * x) times 1 - d": -12, "eps times 1 + d": -18, "weight_offset times 1 + d": -22,
+        "rstd off by k ulp": 4, "last operation of y off by k ulp": 4,
+    },
+    "layer_norm": {
+        "a term of sum(x) times 1 - d": -14, "mean in centred times 1 + d": -16, "eps times 1 + d": -17,
+        "last operation of y off by k ulp": 1,
+    },
+    "layer_norm_backward": {"h * sum(g * h) / n in dx times 1 + d": -16, "a term of dw times 1 - d": -13},
+    "softmax": {"a term of mass times 1 - d": -11, "e off by k ulp": 4},
+    "softmax_backward": {"dotted in dx times 1 + d": -17, "last operation of dx off by k ulp": 3},
+    "log_softmax": {"a term of mass times 1 - d": -11, "log(mass) off by k ulp": 4},
+}  # fmt: skip
+"""In f32, rows of 64: the exponent at which each is caught, at most. Measured, and one more."""
+
+
+def _found(op: str) -> Mapping[str, Smallest]:
+    return {each.wrong: each for each in smallest(OPS[op], "f32", _ROWS, _N, 1)}
+
+
+@pytest.mark.parametrize("op", CAUGHT)
+def test_what_is_wrong_is_caught_from_the_size_on_that_it_was(op: str) -> None:
+    found = _found(op)
+    for wrong, most in CAUGHT[op].items():
+        caught = found[wrong].caught
+        assert caught is not None, wrong
+        assert caught <= most, wrong
+
+
+def test_a_budget_that_is_blunt_catches_only_what_is_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    half_width = Budget.half_width
+
+    def blunt(self: Budget, form: Form) -> F64:
+        return half_width(self, form) * 8.0
+
+    before = _found("softmax")
+    monkeypatch.setattr(Budget, "half_width", blunt)
+    after = _found("softmax")
+    for wrong, most in CAUGHT["softmax"].items():
+        caught = after[wrong].caught
+        assert caught is None or caught > most, wrong
+    assert [each.torch for each in after.values()] == [each.torch for each in before.values()]
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_of_each_op_a_right_kernel_is_not_caught_and_one_that_is_far_off_is(op: str, dtype: str) -> None:
+    """What no output depends on apart: the maximum may be any number."""
+    problem, contract = FormulaProblem(plain(OPS[op], dtype, _ROWS, _N, 1)), usual(OPS[op], dtype)
+    enclosures = problem.enclose(contract, problem.problem.structured)
+    right = simulated(problem, contract, 1)
+    assert not any(compare(each, right[name]).failing.any() for name, each in enclosures.items())
+    for mutant in mutants(problem, contract):
+        changed = {mutant.node: _most(mutant)}
+        wrong = simulated(problem, contract, 1, mutant.trace, changed)
+        is_caught = any(compare(each, wrong[name]).failing.any() for name, each in enclosures.items())
+        assert is_caught or "max(x)" in mutant.words, mutant.words
+
+
+def _most(mutant: Mutant) -> Callable[[F64], F64]:
+    return lambda values: mutant.change(values, 2.0 ** mutant.exponents[-1])
+
+
+def test_a_tolerance_is_absolute_and_relative() -> None:
+    got, expected = np.array([1.0, 1.1, 0.01, np.nan, np.inf, 0.0]), np.array([1.05, 1.0, 0.0, np.nan, np.inf, np.nan])
+    assert Tolerance("mine", 0.005, 0.05).failing(got, expected).tolist() == [False, True, True, False, False, True]
+    assert {*SUITES} == {*OPS}
+
+
+def test_the_command_prints_and_draws_it(cli_here: Cli, tmp_path: Path) -> None:
+    words = ("power", "--op", "log_softmax_b*", "--dtype", "f16", "--n", "7", "--rows", "4", "--json", "power.json")
+    done = cli_here(*words, "--markdown", app=app)
+    assert done.returncode == 0, done.stderr
+    assert "| op | wrong | f16, n = 7 |" in done.stdout
+    assert "| log_softmax_backward | dy in dx times 1 + d | 2^-" in done.stdout
+    found = [Smallest(**each) for each in json.loads((tmp_path / "power.json").read_text())["found"]]
+    assert all(each.cell in done.stdout for each in found)
+    for arguments, said in ((("--dtype", "f64"), "known: f32, f16, bf16"), (("--op", "nothing"), "no such op")):
+        wrong = cli_here("power", *arguments, app=app)
+        assert (wrong.returncode, said in wrong.stderr) == (4, True)
+    if find_spec("matplotlib") is None:
+        with pytest.raises(ModuleNotFoundError):
+            draw(found, tmp_path / "power.svg")
+        return
+    draw(found, tmp_path / "power.svg")
+    assert "smallest size caught" in (tmp_path / "power.svg").read_text()
