@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import math
+
 import mpmath
 import numpy as np
 import pytest
