@@ -37,10 +37,10 @@ def _scaled(r: np.random.Generator, *powers: int, shape: tuple[int, int] = (4, 9
 
 
 def _summed(terms: Array) -> Array:
-    return np.add.accumulate(terms, axis=1)[:, -1]
+    return np.asarray(np.add.accumulate(terms, axis=1)[:, -1])
 
 
-def _flushed(values: Array) -> Array:
+def _flushed(values: Any) -> Array:
     return np.where(np.abs(values) < TINY, np.copysign(F32(0), values), values).astype(F32)
 
 
