@@ -33,7 +33,7 @@ def _fails(made: Made, **changed: Array) -> bool:
 
 
 def _scaled(r: np.random.Generator, *powers: int, shape: tuple[int, int] = (4, 9)) -> Array:
-    return (r.standard_normal(shape) * 2.0 ** float(r.choice(powers))).astype(F32)
+    return np.asarray(r.standard_normal(shape) * 2.0 ** float(r.choice(powers)), F32)
 
 
 def _summed(terms: Array) -> Array:
@@ -41,7 +41,7 @@ def _summed(terms: Array) -> Array:
 
 
 def _flushed(values: Any) -> Array:
-    return np.where(np.abs(values) < TINY, np.copysign(F32(0), values), values).astype(F32)
+    return np.asarray(np.where(np.abs(values) < TINY, np.copysign(F32(0), values), values), F32)
 
 
 def flush(r: np.random.Generator, number: int) -> Made:
