@@ -266,5 +266,7 @@ class Budget(Setting):
         if wild is not None and node.kind in REDUCED:
             wild = np.logical_or.reduce(wild, self.inputs.axis(node.label), keepdims=True)
         became = ~np.isfinite(form.centre)
-        became = became if wild is None else became & ~wild | np.isnan(form.centre)
+        if wild is not None:
+            nan = np.isnan(form.centre) if self.contract.nonfinite == "unspecified" else False
+            became = became & ~wild | nan
         return replace(form, may=marked(form.may, became)) if became.any() else form

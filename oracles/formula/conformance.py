@@ -7,6 +7,7 @@ calculates in float64 that centre is double-double; elements that this does not 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -144,6 +145,8 @@ class Conformance:
         centre = self._exactly(output, dict(zip(dims, at, strict=True)))
         sign = 0 if zeros is None else int(zeros[at])
         found = Bounds(dtype, centre, centre - width, centre + width, saturate=self.contract.saturate, sign=sign)
+        if self.contract.nonfinite == "overflow" and math.inf in map(abs, found.ends):
+            found = replace(found, nan=ALLOWED)
         other = self._ends[output]
         if other is None:
             return found
@@ -153,7 +156,7 @@ class Conformance:
         return replace(
             found, low=found.low if np.isnan(low) else mpmath.mpf(float(low)),
             high=found.high if np.isnan(high) else mpmath.mpf(float(high)),
-            nan=ALLOWED if nan else FORBIDDEN, zero=bool(zero),
+            nan=ALLOWED if nan else found.nan, zero=bool(zero),
         )  # fmt: skip
 
     def _exactly(self, output: str, place: Mapping[str, int]) -> mpmath.mpf:
@@ -258,14 +261,14 @@ class Conformance:
         return np.broadcast_to(values, full).reshape(self.shape(output))
 
     def _nan(self, centre: Real, ends: Sequence[F64], dtype: Format) -> Flags | None:
-        wrong, beyond = np.isnan(head(centre)), _beyond(ends[0], ends[3], dtype)
+        wrong, beyond = np.isnan(head(centre)), self._beyond(ends[0], ends[3], dtype)
         if not (wrong.any() or beyond.any()):
             return None
         return np.where(wrong, REQUIRED, np.where(beyond, ALLOWED, FORBIDDEN)).astype(np.int8)
 
     def _unsure(self, output: str, ends: Sequence[F64], dtype: Format) -> Mask | None:
         """What only the precise tier can tell: whether an overflow leaves NaN, and what double-double lost."""
-        found = _beyond(ends[0], ends[3], dtype) != _beyond(ends[1], ends[2], dtype)
+        found = self._beyond(ends[0], ends[3], dtype) != self._beyond(ends[1], ends[2], dtype)
         if self.wide:
             lost = self.shaped(output, self._lost[self._node(output)])
             found = found | lost & np.isfinite(self.shaped(output, self._kept(output).centre))
@@ -286,6 +289,12 @@ class Conformance:
             found[node] = doubt
         return found
 
+    def _beyond(self, low: F64, high: F64, dtype: Format) -> Mask:
+        """Where an end overflows and may leave NaN: in a format without infinity, or where the contract says so."""
+        if dtype.infinities and self.contract.nonfinite != "overflow":
+            return np.zeros(low.shape, bool)
+        return np.asarray(np.isinf(low) | np.isinf(high))
+
     def _unjudged(self, output: str) -> Mask | None:
         """What may overflow on the way, and where the errors have no bound: of these the contract says nothing."""
         kept, width = self._kept(output), self.width(output)
@@ -302,10 +311,3 @@ class Conformance:
     @lazy
     def _signs(self) -> Mapping[Node, Flags]:
         return signs(self.budget, self.complete)
-
-
-def _beyond(low: F64, high: F64, dtype: Format) -> Mask:
-    """Where an end overflows in a format without infinity: NaN is what that leaves."""
-    if dtype.infinities:
-        return np.zeros(low.shape, bool)
-    return np.asarray(np.isinf(low) | np.isinf(high))

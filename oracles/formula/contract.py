@@ -52,9 +52,10 @@ class Contract:
     denormals: Literal["preserve", "flush", "flush operands", "flush results"] = "preserve"
     """Which subnormal numbers may be replaced by zero anywhere: none, all, those that an operation takes (DAZ), or
     those that it returns (FTZ)."""
-    nonfinite: Literal["ieee", "unspecified"] = "ieee"
-    """With 'ieee' NaN, inf and overflow do as IEEE arithmetic says; with 'unspecified' (fast math) what is made of them
-    is not judged. Infinities that the formula itself has count as numbers."""
+    nonfinite: Literal["ieee", "overflow", "unspecified"] = "ieee"
+    """With 'ieee' NaN, inf and overflow do as IEEE arithmetic says. With 'overflow' those that are given do, but where
+    numbers overflow, or have no number as result, nothing is judged: some kernels have NaN there. With 'unspecified'
+    (fast math) nothing is judged that is made of any. Infinities that the formula itself has count as numbers."""
     saturate: bool = False
     """True: the last cast turns what overflows into the largest finite number."""
     zeros: Literal["ieee", "any"] = "ieee"

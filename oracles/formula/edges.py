@@ -121,7 +121,7 @@ def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form
 
 
 def _summed(here: Setting, node: Node, terms: Form, found: Form) -> Form:
-    """Of terms that are not negative no partial sum is larger than the sum: an infinity, or as the form says."""
+    """Of terms that are not negative no partial sum is larger than the sum: it is infinite, or as its form says."""
     if found.may is None or terms.least is None:
         return found
     axis = here.inputs.axis(node.label)

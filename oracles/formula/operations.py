@@ -108,7 +108,10 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     ulp = here.contract.ulp("divide")
     relative = 2 * dtype.u * ulp
     if node.args[1].kind == "extent" and here.contract.mean == "reciprocal":
+        n = here.inputs.extents[node.args[1].label]
         relative, last = 2 * dtype.u + dtype.u**2, False
+        if dtype.precision < 24:  # n may be rounded before it is inverted, or not
+            relative += 2 * float(np.max(np.abs(b.centre - n))) / max(n, 1)
     least = None if a.least is None else np.where((a.least >= 0) & (b.lowest > 0), 0.0, np.nan)
     may = marked(either(args), _of_either_sign(1 / b.centre, a))
     found = Form(centre, dtype, ANY if last else dtype.precision, parts, rest, may, least=least)

@@ -95,7 +95,11 @@ class Simulated:
             wild = wild | ~np.isfinite(self._known[arg])
         if node.kind in REDUCTIONS:
             wild = np.logical_or.reduce(wild, self.inputs.axis(node.label), keepdims=True)
-        became = (~np.isfinite(values) & ~wild | np.isnan(values)) if node.args else ~np.isfinite(values)
+        became = ~np.isfinite(values) & ~wild
+        if self.contract.nonfinite == "unspecified":
+            became = became | np.isnan(values) if node.args else ~np.isfinite(values)
+        elif not node.args:
+            return values
         if node.kind in ("constant", "parameter") or not became.any():
             return values
         return np.where(became, self.random.choice([0.0, 1.0, np.inf, np.nan], values.shape), values)
