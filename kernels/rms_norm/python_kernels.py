@@ -106,7 +106,10 @@ _TRITON_KERNELS = (
         _add("add-whole-row-unrounded", "whole_row", "gemma", _ROW, "normalises the sum as it was calculated"),
         options=(("path", "whole_row"), ("unrounded", True)),
     ),
-    _add("add-chunked", "column_chunked", "gemma", _tiled(_GEMMA), "chunks of columns, two passes; one cast, the last"),
+    _add(
+        "add-chunked", "column_chunked", "gemma", _tiled(_GEMMA),
+        "chunks of columns, two passes; one cast, at the end",
+    ),
     _add("add-chunked-llama", "column_chunked", "llama", _tiled(_LLAMA), "chunks; cast before the weight"),
     _add("add-chunked-none", "column_chunked", "none", _tiled(_INPUT), "chunks; everything in the dtype of x"),
     _add("add-auto", "", "gemma", _tiled(_GEMMA), "the way that the row's length picks"),
