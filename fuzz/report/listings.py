@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fuzz.adapters.pack import load
@@ -14,7 +14,6 @@ from fuzz.base.kernel import Kernel
 from fuzz.generate.menus import recipes
 from fuzz.laws.registry import LAWS
 from fuzz.report.console import PlainTable
-from oracles.calibration import Measurement
 from oracles.op import Op, Operand, Parameter
 from oracles.ops import OPS
 
@@ -145,46 +144,3 @@ _LISTINGS: Mapping[str, Callable[[Path | None], PlainTable]] = {
     "recipes": recipes_table,
     "laws": laws_table,
 }
-
-
-def by_length(rows: Sequence[Measurement]) -> PlainTable:
-    """A line per dtype and structure, a column per row length: err/budget 'random / structured'."""
-    lengths = sorted({row.n for row in rows})
-    lines = [
-        (dtype, structure, *(_cell(rows, dtype, structure, n) for n in lengths))
-        for dtype, structure in dict.fromkeys((row.dtype, row.structure) for row in rows)
-    ]
-    return PlainTable(("dtype", "structure", *(f"n = {n}" for n in lengths)), lines)
-
-
-def _cell(rows: Sequence[Measurement], dtype: str, structure: str, n: int) -> str:
-    here = [row for row in rows if (row.dtype, row.structure, row.n) == (dtype, structure, n)]
-    worst = [max((row.ratio for row in here if row.structured is kind), default=None) for kind in (False, True)]
-    return " / ".join("-" if ratio is None else f"{ratio:.2f}" for ratio in worst)
-
-
-def by_row_kind(rows: Sequence[Measurement]) -> PlainTable:
-    """A line per dtype, structure, length and kind of values."""
-    columns = (
-        *("dtype", "structure", "n", "values", "budget", "rows", "h"),
-        *("error/u", "error/(sqrt(h) u)", "err/budget", "alarms"),
-    )
-    return PlainTable(
-        columns,
-        [
-            (
-                row.dtype,
-                row.structure,
-                str(row.n),
-                "structured" if row.structured else "random",
-                "statistical" if row.statistical else "worst case",
-                f"{row.rows:,}",
-                str(row.chain),
-                f"{row.error:.3g}",
-                f"{row.constant:.3g}",
-                f"{row.ratio:.3g}",
-                str(row.alarms),
-            )
-            for row in rows
-        ],
-    )

@@ -65,23 +65,3 @@ def test_both_tiers_are_measured_and_escalations_counted(
     elements = sum(share["elements"] for share in record["escalations"])
     assert sum(share["escalated"] for share in record["escalations"]) < 0.001 * elements
     assert cli_here("oracle", "--dtype", "f99", app=app).returncode == 4
-
-
-def test_calibrate_finds_no_false_alarm_and_says_what_lambda_was_needed(cli_here: Cli) -> None:
-    done = cli_here("calibrate", "--runs", "800", "--dtype", "f32", "--full", "--markdown")
-    assert done.returncode == 0, done.stderr
-    assert "0 false alarms" in done.stdout
-    assert "| f32 | sequential | 32768 | structured | worst case |" in done.stdout
-    short = cli_here("calibrate", "--runs", "800", "--dtype", "f16", "--markdown")
-    assert "| dtype | structure | n = 1 |" in short.stdout
-    assert cli_here("calibrate", "--dtype", "f8").returncode == 4
-
-
-def test_calibrate_judges_simulated_kernels_of_ops_from_their_formulas(cli_here: Cli) -> None:
-    done = cli_here("calibrate", "--op", "softmax*", "--runs", "30", "--markdown")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "| softmax_backward | " in done.stdout
-    assert "0 false alarms, seed 1" in done.stdout
-    wrong = cli_here("calibrate", "--op", "rms_norm")
-    assert wrong.returncode == 4
-    assert "no op that is judged from its formula; there are layer_norm," in wrong.stderr

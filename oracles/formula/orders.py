@@ -1,0 +1,62 @@
+"""Sums formed in NumPy, term by term, in the order that a contract declares: what simulated kernels do."""
+
+from __future__ import annotations
+
+from typing import Any as Anything
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation, Tiles
+
+Array = NDArray[Anything]
+
+
+def total(terms: Array, order: Summation) -> Array:
+    """Sum of `terms` (..., n) over the last axis in their own dtype, in the order declared."""
+    n = terms.shape[-1]
+    if n == 0:
+        return np.zeros(terms.shape[:-1], terms.dtype)
+    if isinstance(order, Sequential | Any):
+        return _chain(terms)
+    if isinstance(order, Lanes):
+        return _lanes(terms, order)
+    if isinstance(order, Tiles):
+        return _tree(_columns(terms, order.width))
+    assert isinstance(order, Pairwise)
+    return _tree(np.stack([_chain(terms[..., k : k + order.block]) for k in range(0, n, order.block)], axis=-1))
+
+
+def _chain(terms: Array) -> Array:
+    # accumulate, unlike reduce, adds strictly one after the other.
+    return np.asarray(np.add.accumulate(terms, axis=-1)[..., -1])
+
+
+def _tree(parts: Array) -> Array:
+    while parts.shape[-1] > 1:
+        half = parts.shape[-1] // 2
+        paired = parts[..., :half] + parts[..., half : 2 * half]
+        parts = np.concatenate([paired, parts[..., 2 * half :]], axis=-1)
+    return parts[..., 0]
+
+
+def _columns(terms: Array, width: int) -> Array:
+    """Partial sums (..., width) over every width-th term, zero-padded."""
+    padding = -terms.shape[-1] % width
+    padded = np.concatenate([terms, np.zeros((*terms.shape[:-1], padding), terms.dtype)], axis=-1)
+    columns = padded.reshape(*terms.shape[:-1], -1, width)
+    return np.asarray(np.add.accumulate(columns, axis=-2)[..., -1, :])
+
+
+def _lanes(terms: Array, order: Lanes) -> Array:
+    block = order.lanes * order.accumulators
+    main = terms.shape[-1] // block * block
+    partial = _columns(terms[..., :main], block) if main else np.zeros((*terms.shape[:-1], block), terms.dtype)
+    tail = terms[..., main:]
+    if order.tail == "predicated":
+        for start in range(0, tail.shape[-1], order.lanes):
+            piece = tail[..., start : start + order.lanes]
+            partial[..., : piece.shape[-1]] += piece
+        return _tree(partial)
+    start_value = _tree(partial)
+    return _chain(np.concatenate([start_value[..., None], tail], axis=-1)) if tail.shape[-1] else start_value
