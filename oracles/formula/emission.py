@@ -61,8 +61,8 @@ class Emission:
     def _entry(self, variants: Sequence[Variant]) -> str:
         """Picks the variant, with subnormal numbers flushed by the processor where the contract allows that."""
         bits = (0x8000 if self.contract.flushes_results else 0) | (0x40 if self.contract.flushes_operands else 0)
-        flush = ["    const unsigned before = _mm_getcsr();", f"    _mm_setcsr(before | 0x{bits:x});"] if bits else []
-        back = ["    _mm_setcsr(before);"] if bits else []
+        flush = ["    const unsigned before = __builtin_ia32_stmxcsr();", f"    __builtin_ia32_ldmxcsr(before | 0x{bits:x});"] if bits else []
+        back = ["    __builtin_ia32_ldmxcsr(before);"] if bits else []
         lines = [f"int kf_{self.op.name}(const kf_{self.op.name}_call *call) {{", "    int done = KF_REJECTED;"]
         lines += _guarded(flush)
         for variant in variants:

@@ -11,9 +11,6 @@ HEAD = """
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __SSE2__
-#include <immintrin.h>
-#endif
 
 #define COMMON static inline __attribute__((unused))
 
