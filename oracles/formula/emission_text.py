@@ -92,7 +92,7 @@ COMMON f64 load_f64(const kf_tensor *t, int64_t at) {
 
 COMMON void store_f32(const kf_tensor *t, int64_t at, f32 value) {
     switch (t->dtype) {
-    case KF_F64: ((f64 *)t->data)[at] = value; break;
+    case KF_F64: ((f64 *)t->data)[at] = SATURATED((f64)value, 0x1.fffffffffffffp1023); break;
     case KF_F32: ((f32 *)t->data)[at] = SATURATED(value, 0x1.fffffep127f); break;
     case KF_F16: ((uint16_t *)t->data)[at] = bits_of_half((f16)SATURATED(to_f16(value), 65504.0f)); break;
     case KF_BF16: ((uint16_t *)t->data)[at] = upper_half(SATURATED(round_bf16(value), 0x1.fep127f)); break;

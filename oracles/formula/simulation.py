@@ -147,12 +147,19 @@ class Simulated:
         sign = 1.0 if node.kind == "add" else -1.0
         for place in (0, 1):
             product = node.args[place]
-            if self.fused and self.contract.fused and product.kind == "multiply" and self.random.random() < _FUSED:
+            is_fused = self.fused and product.kind == "multiply" and self._may_fuse(product, node)
+            if is_fused and self.random.random() < _FUSED:
                 # A product of two numbers of at most 24 bits is exact in float64.
                 a, b = (round_to(self._known[arg], self._dtype(product)) for arg in product.args)
                 args = [a * b if at == place else arg for at, arg in enumerate(args)]
                 break
         return self._sum(args[0], sign * args[1], node)
+
+    def _may_fuse(self, product: Node, node: Node) -> bool:
+        """Whether a sum may take a product as it is: of one that is declared in another dtype it takes what that
+        rounds. In f64 such a product is no number of float64."""
+        dtype = self._dtype(node)
+        return self.contract.fused and dtype is self._dtype(product) and dtype.name != "f64"
 
     def _quotient(self, node: Node, args: list[F64]) -> F64:
         if node.args[1].kind == "extent" and self.contract.mean == "reciprocal":
@@ -178,7 +185,7 @@ class Simulated:
 
     def _summed(self, node: Node, args: list[F64]) -> F64:
         axis, n, dtype = self.inputs.axis(node.label), self.inputs.extents[node.label], self._dtype(node)
-        fused = self.fused and self.contract.fused and dtype.name != "f64" and n <= _LONGEST
+        fused = self.fused and n <= _LONGEST
         factors = self._factors(node) if fused else None
         if factors is not None:
             terms = factors[0] * factors[1]
@@ -204,7 +211,7 @@ class Simulated:
     def _factors(self, node: Node) -> list[F64] | None:
         """What is multiplied under a sum: a product of two numbers of at most 24 bits is exact in float64."""
         product = node if node.kind == "dot" else node.args[0]
-        if product.kind not in ("dot", "multiply"):
+        if product.kind not in ("dot", "multiply") or not self._may_fuse(product, node):
             return None
         return [round_to(self._known[arg], self._dtype(product)) for arg in product.args]
 
