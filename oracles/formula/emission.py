@@ -61,10 +61,12 @@ class Emission:
     def _entry(self, variants: Sequence[Variant]) -> str:
         """Picks the variant, with subnormal numbers flushed by the processor where the contract allows that."""
         bits = (0x8000 if self.contract.flushes_results else 0) | (0x40 if self.contract.flushes_operands else 0)
-        flush = ["    const unsigned before = __builtin_ia32_stmxcsr();", f"    __builtin_ia32_ldmxcsr(before | 0x{bits:x});"] if bits else []
-        back = ["    __builtin_ia32_ldmxcsr(before);"] if bits else []
+        flush = [
+            "    const unsigned before = __builtin_ia32_stmxcsr();",
+            f"    __builtin_ia32_ldmxcsr(before | 0x{bits:x});",
+        ]
         lines = [f"int kf_{self.op.name}(const kf_{self.op.name}_call *call) {{", "    int done = KF_REJECTED;"]
-        lines += _guarded(flush)
+        lines += _guarded(flush if bits else [])
         for variant in variants:
             there = [
                 f"{'' if each.name in variant.given else '!'}call->{each.name}.data"
@@ -72,7 +74,8 @@ class Emission:
                 if each.optional
             ]
             lines += [f"    if ({' && '.join(there) or '1'})", f"        done = {variant.name}(call);"]
-        return "\n".join([*lines, *_guarded(back), "    return done;", "}", ""])
+        back = _guarded(["    __builtin_ia32_ldmxcsr(before);"] if bits else [])
+        return "\n".join([*lines, *back, "    return done;", "}", ""])
 
 
 def _guarded(lines: list[str]) -> list[str]:
