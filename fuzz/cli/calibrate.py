@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,15 @@ class CalibrateOptions:
 
     op: Annotated[str, typer.Option("--op", help="Ops (a glob).")] = "*"
     runs: Annotated[int, typer.Option("--runs", min=1, help="Judged runs of each op, at least.")] = 20_000
+    max_time: Annotated[
+        float | None,
+        typer.Option(
+            "--max-time",
+            parser=options.duration,
+            metavar="30s|5m|8h",
+            help="Begin with no further contract after this long; those that are left count as not run.",
+        ),
+    ] = None
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first contract's cases.")] = 1
     jobs: options.Processes = 0
     output: Annotated[Path, typer.Option("--output", help="Folder for the kernels, a pack for each contract.")] = Path(
@@ -48,6 +58,7 @@ def calibrate(options: CalibrateOptions) -> Exit:
     from fuzz.report import console
     from fuzz.report.console import PlainTable, print_table
     from fuzz.uses.calibrate.calibration import calibrated, carried_out, planned
+    from fuzz.uses.calibrate.measure import Measured
     from fuzz.uses.starting import writable
     from oracles.ops import OPS
 
@@ -59,8 +70,12 @@ def calibrate(options: CalibrateOptions) -> Exit:
         raise UsageError(f"--op {options.op}: no such op; there are {', '.join(OPS)}")
     folder = writable(options.output)
     plan = planned(chosen, options.runs, options.seed, folder, options.pack)
-    work = carried_out(plan, options.jobs or os.cpu_count() or 1)
-    every = list(track(work, "Judging correct kernels", total=len(plan), console=err, transient=True))
+    work = carried_out(plan, options.jobs or os.cpu_count() or 1, options.max_time or math.inf)
+    every = list[Measured]()
+    for measured in track(work, "Judging correct kernels", total=len(plan), console=err, transient=True):
+        every.append(measured)
+        if measured.found:
+            err.print(f"{measured.op}, contract {measured.number}: {measured.found} false alarms", style="red")
     found = [calibrated(op, [each for each in every if each.op == op.name]) for op in chosen]
     print_table(
         PlainTable(_COLUMNS, [row for each in found for row in _rows(each, full=options.full)]),

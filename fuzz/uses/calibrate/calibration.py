@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -74,21 +78,33 @@ def planned(ops: Sequence[Op], runs: int, seed: int, folder: Path, pack: Path | 
     return [work for _, work in sorted(found, key=lambda each: each[0])]
 
 
-def carried_out(plan: Sequence[Work], jobs: int) -> Iterator[Measured]:
-    """What came of each, as it ends, in so many processes; with one in this process."""
+def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> Iterator[Measured]:
+    """What came of each, as it ends, in so many processes; with one in this process. After so many seconds no further
+    contract is begun."""
+    end = time.monotonic() + seconds
     if jobs == 1:
-        yield from map(_carry_out, plan)
+        yield from (_carry_out(work) for work in takewhile(lambda _: time.monotonic() < end, plan))
         return
     with ProcessPoolExecutor(jobs, get_context("spawn")) as executor:
-        for done in as_completed([executor.submit(_carry_out, work) for work in plan]):
-            yield done.result()
+        waiting = iter(plan)
+        running = {executor.submit(_carry_out, work) for work in islice(waiting, jobs)}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            more = len(done) if time.monotonic() < end else 0
+            running |= {executor.submit(_carry_out, work) for work in islice(waiting, more)}
+            yield from (each.result() for each in done)
 
 
 def _carry_out(work: Work) -> Measured:
-    if work.op not in OPS:  # a process of its own
-        load(work.pack)
-    op = OPS[work.op]
-    return measured(work, Pair(op, contracts(op)[work.number], work.number))
+    """An error of ours is an alarm: nothing else is lost over it."""
+    try:
+        if work.op not in OPS:  # a process of its own
+            load(work.pack)
+        op = OPS[work.op]
+        return measured(work, Pair(op, contracts(op)[work.number], work.number))
+    except Exception:
+        words = f"{work.op}, contract {work.number}: internal error\n{traceback.format_exc()}"
+        return Measured(work.op, work.number, "", found=1, alarms=[words])
 
 
 def calibrated(op: Op, every: Sequence[Measured]) -> Calibrated:

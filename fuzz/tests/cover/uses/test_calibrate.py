@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -76,6 +77,13 @@ def test_pairs_that_are_not_run_are_counted_with_the_reason() -> None:
 
 
 def test_the_verb_says_what_was_judged_and_what_was_not(cli_here: Cli) -> None:
+    done = cli_here("calibrate", "--op", "softmax_b*", "--runs", "40", "-j", "1", "--max-time", "0.01s", "--markdown")
+    assert done.returncode == 0, done.stdout + done.stderr
+    row = re.search(r"^\| softmax_backward \| 1 \| (\S+) \| (\S+) \| (\S+) \| .* \| 0 \|$", done.stdout, re.MULTILINE)
+    assert row is not None, done.stdout
+    assert all(int(each.replace(",", "")) > 0 for each in row.groups())
+    assert re.search(r"^softmax_backward: \S+ pairs not run: its contract was not reached$", done.stdout, re.MULTILINE)
+    assert "0 false alarms, 0 undecided, seed 1" in done.stdout
     wrong = cli_here("calibrate", "--op", "nothing")
     assert wrong.returncode == 4
     assert "no such op; there are rms_norm," in wrong.stderr
