@@ -290,5 +290,5 @@ def returned(of: Problem, simulated: Simulated) -> Mapping[str, NDArray[Anything
             outer = shape[: op.axis] + shape[op.axis + 1 :]
             values = np.moveaxis(np.broadcast_to(values, (op.rows, op.length)).reshape(*outer, op.length), -1, op.axis)
         with np.errstate(over="ignore"):
-            found[name] = np.ascontiguousarray(values.reshape(shape)).astype(STORAGE[dtype])
+            found[name] = values.reshape(shape).astype(STORAGE[dtype], order="C")
     return found
