@@ -21,7 +21,11 @@ _PACK = '''"""Correct kernels of {op}, written from its formula."""
 
 from pathlib import Path
 
-from fuzz import Any, Capabilities, CKernel, Contract, Lanes, Pairwise, PythonKernel, Sequential, Tiles{load}
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.python_kernel import PythonKernel
+from fuzz.base.capability import Capabilities
+from oracles.formula.contract import Contract
+from oracles.summation import Any, Lanes, Pairwise, Sequential, Tiles{load}
 
 CONTRACT = {contract}
 TAKES = {takes}
