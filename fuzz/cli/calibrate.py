@@ -1,55 +1,133 @@
-"""`kernelfuzz calibrate`: how far correct kernels really stray, against what they are allowed."""
+"""`kernelfuzz calibrate`: whether correct kernels of any contract pass, and how far they stray."""
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
+
+if TYPE_CHECKING:
+    from fuzz.uses.calibrate.calibration import Calibrated
 
 
 @dataclass(frozen=True)
 class CalibrateOptions:
     """The options of `kernelfuzz calibrate`."""
 
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs of each op to judge.")] = 2_000
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the values.")] = 1
-    op: Annotated[str, typer.Option("--op", help="Ops whose kernels are simulated (a glob).")] = "*"
+    op: Annotated[str, typer.Option("--op", help="Ops (a glob).")] = "*"
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Judged runs of each op, at least.")] = 20_000
+    max_time: Annotated[
+        float | None,
+        typer.Option(
+            "--max-time",
+            parser=options.duration,
+            metavar="30s|5m|8h",
+            help="Begin with no further contract after this long; those that are left count as not run.",
+        ),
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first contract's cases.")] = 1
+    jobs: options.Processes = 0
+    output: Annotated[Path, typer.Option("--output", help="Folder for the kernels, a pack for each contract.")] = Path(
+        "calibration"
+    )
     pack: options.PackFolder = None
-    full: Annotated[bool, typer.Option("--full", help="One line per contract.")] = False
+    full: Annotated[bool, typer.Option("--full", help="A line for each contract too.")] = False
     markdown: options.Markdown = False
 
 
 def calibrate(options: CalibrateOptions) -> Exit:
-    """Judge simulated correct kernels of ops from their formulas; exit code 1 if one is rejected.
+    """Judge correct kernels under contracts in which any two values of two fields meet; exit code 1 for an alarm.
 
-    They are judged under contracts in which any two values of two fields meet.
+    For each contract there is a simulated kernel and one in C, both written from the op's formula; C is built by each
+    compiler, with and without optimisation. Their cases are those of an ordinary search. What is accused is a false
+    alarm: it is printed with the commands that show it again.
     """
     from fnmatch import fnmatchcase
 
+    from rich.progress import track
+
     from fuzz.base.errors import UsageError
-    from fuzz.cli.options import loaded
     from fuzz.report import console
     from fuzz.report.console import PlainTable, print_table
-    from oracles.formula.calibration import calibrate as measured
+    from fuzz.uses.calibrate.calibration import calibrated, carried_out, planned
+    from fuzz.uses.calibrate.measure import Measured
+    from fuzz.uses.starting import writable
     from oracles.ops import OPS
 
-    loaded(options.pack)
+    out, err = console.results(), console.progress()
+    if options.pack is not None:
+        loaded(options.pack)
     chosen = [op for op in OPS.values() if fnmatchcase(op.name, options.op)]
     if not chosen:
         raise UsageError(f"--op {options.op}: no such op; there are {', '.join(OPS)}")
-    lines, alarms = list[tuple[str, ...]](), 0
-    for op in chosen:
-        found = list(measured(op, options.runs, options.seed))
-        alarms += sum(each.alarms for each in found)
-        ratio, wrong = max(each.ratio for each in found), sum(each.alarms for each in found)
-        lines.append((op.name, str(len(found)), f"{sum(each.runs for each in found):,}", f"{ratio:.3g}", str(wrong)))
-        shown = found if options.full else [each for each in found if each.alarms]
-        lines += [("", str(each.contract), f"{each.runs:,}", f"{each.ratio:.3g}", str(each.alarms)) for each in shown]
-    table = PlainTable(("op", "contracts", "runs", "worst err/budget", "false alarms"), lines)
-    print_table(table, markdown=options.markdown)
-    console.results().print(f"\n{alarms} false alarms, seed {options.seed}", soft_wrap=True)
-    return Exit.FINDINGS if alarms else Exit.OK
+    folder = writable(options.output)
+    plan = planned(chosen, options.runs, options.seed, folder, options.pack)
+    work = carried_out(plan, options.jobs or os.cpu_count() or 1, options.max_time or math.inf)
+    every = list[Measured]()
+    for measured in track(work, "Judging correct kernels", total=len(plan), console=err, transient=True):
+        every.append(measured)
+        if measured.found:
+            err.print(f"{measured.op}, contract {measured.number}: {measured.found} false alarms", style="red")
+    found = [calibrated(op, [each for each in every if each.op == op.name]) for op in chosen]
+    print_table(
+        PlainTable(_COLUMNS, [row for each in found for row in _rows(each, full=options.full)]),
+        markdown=options.markdown,
+    )
+    for each in found:
+        for reason, count in each.missing.items():
+            out.print(f"{each.op}: {count:,} pairs not run: {reason}", soft_wrap=True)
+    for measured in every:
+        for text in measured.alarms:
+            out.print(f"\n{text}\n  under {measured.contract}", soft_wrap=True)
+    alarms = sum(each.found for each in found)
+    runs, simulated = sum(each.runs for each in found), sum(each.simulated for each in found)
+    out.print(
+        f"\n{runs:,} judged runs, {simulated:,} simulated elements, {alarms} false alarms, "
+        f"{sum(each.gave_up for each in found)} undecided, seed {options.seed}",
+        soft_wrap=True,
+    )
+    return Exit.FINDINGS if alarms else Exit.OK if runs else Exit.NOTHING_RAN
+
+
+_COLUMNS = (
+    "op", "contracts", "pairs", "not run", "judged runs", "judged elements", "simulated elements", "worst err/budget",
+    "false alarms",
+)  # fmt: skip
+
+
+def _rows(of: Calibrated, *, full: bool) -> list[tuple[str, ...]]:
+    numbers = (of.runs, of.elements, of.simulated)
+    missing = sum(of.missing.values())
+    head = (
+        of.op,
+        str(len(of.contracts)),
+        f"{of.covered:,}",
+        f"{missing:,}",
+        *(f"{each:,}" for each in numbers),
+        f"{of.ratio:.3g}",
+        str(of.found),
+    )
+    lines = [
+        (
+            "",
+            each.contract,
+            "",
+            "",
+            f"{sum(each.runs.values()):,}",
+            f"{sum(each.elements.values()):,}",
+            "",
+            f"{each.ratio:.3g}",
+            str(each.found),
+        )
+        for each in of.contracts
+        if full
+    ]
+    return [head, *lines]

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any as Anything
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
@@ -17,9 +19,11 @@ from oracles.formula.arithmetic import Float64
 from oracles.formula.centre import Inputs, step
 from oracles.formula.contract import Contract
 from oracles.formula.orders import total
+from oracles.formula.problem import FormulaProblem
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
 from oracles.lazy import lazy
-from oracles.rounding import NAMES, STORAGE, round_to
+from oracles.problem import Problem
+from oracles.rounding import NAMES, STORAGE, add_rounded, round_to
 from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
 
 Order = Literal["declared", "reversed", "permuted", "lanes", "tree"]
@@ -82,6 +86,12 @@ class Simulated:
     def _round(self, values: F64, node: Node) -> F64:
         dtype = self._dtype(node)
         rounded = round_to(values, dtype)
+        return self._flushed(rounded, dtype) if self.contract.flushes_results else rounded
+
+    def _sum(self, a: F64, b: F64, node: Node) -> F64:
+        """a + b, which float64 alone would round twice: a product that is not rounded has up to 48 bits."""
+        dtype = self._dtype(node)
+        rounded = add_rounded(a, b, dtype)
         return self._flushed(rounded, dtype) if self.contract.flushes_results else rounded
 
     def _flushed(self, values: F64, dtype: Format) -> F64:
@@ -153,17 +163,19 @@ class Simulated:
         sign = 1.0 if node.kind == "add" else -1.0
         for place in (0, 1):
             product = node.args[place]
-            fused = self.fused and product.kind == "multiply" and self._may_fuse(product, node)
-            if fused and self.random.random() < _FUSED:
+            is_fused = self.fused and product.kind == "multiply" and self._may_fuse(product, node)
+            if is_fused and self.random.random() < _FUSED:
                 # A product of two numbers of at most 24 bits is exact in float64.
                 a, b = (round_to(self._known[arg], self._dtype(product)) for arg in product.args)
                 args = [a * b if at == place else arg for at, arg in enumerate(args)]
                 break
-        return self._round(args[0] + sign * args[1], node)
+        return self._sum(args[0], sign * args[1], node)
 
     def _may_fuse(self, product: Node, node: Node) -> bool:
-        """Whether a product may go into a sum unrounded: not where it is rounded to the dtype of the sum besides."""
-        return self.contract.fused and self._dtype(node).holds(self._dtype(product))
+        """Whether a sum may take a product as it is: of one that is declared in another dtype it takes what that
+        rounds. In f64 such a product is no number of float64."""
+        dtype = self._dtype(node)
+        return self.contract.fused and dtype is self._dtype(product) and dtype.name != "f64"
 
     def _quotient(self, node: Node, args: list[F64]) -> F64:
         if node.args[1].kind == "extent" and self.contract.mean == "reciprocal":
@@ -190,7 +202,7 @@ class Simulated:
 
     def _summed(self, node: Node, args: list[F64]) -> F64:
         axis, n, dtype = self.inputs.axis(node.label), self.inputs.extents[node.label], self._dtype(node)
-        fused = self.fused and self.contract.fused and dtype.name != "f64" and n <= _LONGEST
+        fused = self.fused and n <= _LONGEST
         factors = self._factors(node) if fused else None
         if factors is not None:
             terms = factors[0] * factors[1]
@@ -200,6 +212,8 @@ class Simulated:
             terms = np.repeat(terms, n, axis)
         declared = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
         lined = np.moveaxis(terms, axis, -1)
+        if not lined.size:
+            return np.moveaxis(np.zeros((*lined.shape[:-1], 1)), -1, axis)
         order: Summation = declared
         if isinstance(declared, Sequential | Any):
             structures: Mapping[str, Summation] = {"lanes": Lanes(8, 1, "predicated"), "tree": Pairwise()}
@@ -222,7 +236,7 @@ class Simulated:
         """One term after the other, which may be a product that is not rounded by itself."""
         found = np.zeros(terms.shape[:-1])
         for place in range(terms.shape[-1]):
-            found = self._round(self._taken(found, node) + terms[..., place], node)
+            found = self._sum(self._taken(found, node), terms[..., place], node)
         return found
 
     def _updated(self, node: Node, terms: F64) -> F64:
@@ -231,6 +245,9 @@ class Simulated:
         declared = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
         lined = np.moveaxis(np.repeat(terms, n, axis) if terms.shape[axis] != n else terms, axis, -1)
         lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
+        if not n:
+            nothing = np.nan if node.kind == "welford_mean" else 0.0
+            return np.moveaxis(np.full((*lined.shape[:-1], 1), nothing), -1, axis)
         lanes = min(n, 1 if isinstance(declared, Sequential) else max(n // declared.chain(n), 1))
         second = 1.0 if node.kind == "online" else 0.0
         single = [(lined[..., [at]], np.full_like(lined[..., [at]], second), 1) for at in range(n)]
@@ -268,3 +285,27 @@ class Simulated:
             factor = np.where(step == 0, 1.0, self._function(exponential, step))
             sums.append(self._round(each[1] * factor, node))
         return most, self._round(sums[0] + sums[1], node), a[2] + b[2]
+
+
+def simulate(of: Problem, contract: Contract, random: np.random.Generator) -> Mapping[str, NDArray[Anything]]:
+    """What one kernel of that contract returns: by any of the algorithms that it allows, in any order that it leaves
+    open, fused or not."""
+    op = FormulaProblem(of)
+    settled = op.settled(contract)
+    ways = op.read(settled)
+    inputs = Inputs(ways[int(random.integers(len(ways)))].trace, op.tensors, op.parameters)
+    order = ORDERS[int(random.integers(len(ORDERS)))]
+    return returned(of, Simulated(inputs, settled, random, order, bool(random.integers(2))))
+
+
+def returned(of: Problem, simulated: Simulated) -> Mapping[str, NDArray[Anything]]:
+    """The outputs of a simulated kernel, as a kernel returns them."""
+    op, found = FormulaProblem(of), dict[str, NDArray[Anything]]()
+    for name, dtype in of.outputs.items():
+        values, shape = simulated.output(name, dtype), op.shape(name)
+        if op.has_axis(name):
+            outer = shape[: op.axis] + shape[op.axis + 1 :]
+            values = np.moveaxis(np.broadcast_to(values, (op.rows, op.length)).reshape(*outer, op.length), -1, op.axis)
+        with np.errstate(over="ignore"):
+            found[name] = values.reshape(shape).astype(STORAGE[dtype], order="C")
+    return found

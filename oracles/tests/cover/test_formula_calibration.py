@@ -1,35 +1,48 @@
-"""Calibration of formulas: contracts cover all pairs of values, and a budget that is too narrow is noticed."""
+"""The contracts that calibration meets, and the kernels in C that it writes for them."""
 
 from __future__ import annotations
 
 from itertools import combinations
 
-import numpy as np
 import pytest
 
-from oracles.doubledouble import F64
-from oracles.formula.budget import Budget
-from oracles.formula.calibration import calibrate, contracts, fields
-from oracles.formula.forms import Form
-from oracles.tests.common.judged import GELU, known
+from oracles.formula.calibration import contracts, fields
+from oracles.formula.contract import Contract
+from oracles.formula.emission import Emission
+from oracles.op import Op
+from oracles.ops import OPS
+from oracles.summation import Any, Lanes, Pairwise
 from oracles.tests.common.ops import LAYER_NORM
 
 
-def test_any_two_values_of_two_fields_meet_in_a_contract() -> None:
-    every, values = contracts(LAYER_NORM), fields(LAYER_NORM)
+@pytest.mark.parametrize("op", [LAYER_NORM, OPS["rms_norm"]], ids=lambda op: op.name)
+def test_any_two_values_of_two_fields_meet_in_a_contract(op: Op) -> None:
+    every, values = contracts(op), fields(op)
+    assert {"compute", "sums", "accuracy", "mean", "fused", "denormals", "nonfinite", "saturate", "zeros"} <= {*values}
+    assert {"dtypes", "algorithm" if op is LAYER_NORM else "points"} <= {*values}
     for a, b in combinations(values, 2):
         met = {(str(getattr(each, a)), str(getattr(each, b))) for each in every}
         assert met == {(str(one), str(two)) for one in values[a] for two in values[b]}, (a, b)
-    assert len(every) < 40
+    assert len(every) < 60
 
 
-def test_a_budget_that_is_too_narrow_makes_false_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
-    with known(GELU):
-        assert sum(each.alarms for each in calibrate(GELU, 60, 2)) == 0
-        half_width = Budget.half_width
-
-        def narrower(self: Budget, form: Form) -> F64:
-            return np.maximum(half_width(self, form) - np.abs(form.centre) * 2.0**-22, 0.0)
-
-        monkeypatch.setattr(Budget, "half_width", narrower)
-        assert sum(each.alarms for each in calibrate(GELU, 60, 2)) > 2
+@pytest.mark.parametrize(
+    ("contract", "fused", "words"),
+    [
+        (Contract(), False, "sum_sequential_f32(terms_f32, n)"),
+        (Contract(), True, "fmaf(a[k], b[k], sum)"),
+        (Contract(fused=False), True, "sum_sequential_f32(terms_f32, n)"),
+        (Contract("bf16"), True, "round_bf16(round_bf16(load_f32(&call->x, r * n + i)) * "),
+        (Contract("f64"), True, "fma(a[k], b[k], sum)"),
+        (Contract(sums={"n": Lanes(8, 2, "scalar")}), False, "f32 part[16] = {0};"),
+        (Contract(sums={"n": Pairwise(4)}), False, "part[k / 4]"),
+        (Contract(sums={"n": Any()}), False, "for (int64_t k = n - 1; k >= 0; k--)"),
+        (Contract(mean="reciprocal"), False, "sum_1s[r] * (1 / (f32)(f64)n)"),
+        (Contract(points={"h": "bf16"}), False, "const bf16 point_"),
+        (Contract(denormals="flush"), False, "__builtin_ia32_ldmxcsr(before | 0x8040);"),
+        (Contract(saturate=True), False, "isinf(value) ? "),
+        (Contract(dtypes={"rstd": "f64"}), False, "const f64 rstd_5 = 1 / sqrt("),
+    ],
+)
+def test_what_a_contract_says_stands_in_the_kernel(contract: Contract, fused: bool, words: str) -> None:
+    assert words in Emission(OPS["rms_norm"], contract, fused=fused).source

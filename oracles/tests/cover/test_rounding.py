@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np

@@ -46,13 +46,3 @@ def test_explain_budget_refuses_what_is_not_there(cli_here: Cli, arguments: list
     done = cli_here("explain-budget", CASE, *arguments)
     assert done.returncode == 4
     assert words in done.stderr
-
-
-def test_calibrate_judges_simulated_kernels_of_ops_from_their_formulas(cli_here: Cli) -> None:
-    done = cli_here("calibrate", "--op", "softmax*", "--runs", "30", "--markdown")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "| softmax_backward | " in done.stdout
-    assert "0 false alarms, seed 1" in done.stdout
-    wrong = cli_here("calibrate", "--op", "rms")
-    assert wrong.returncode == 4
-    assert "no such op; there are rms_norm," in wrong.stderr

@@ -1,0 +1,140 @@
+"""Calibration of ops: the packs of all contracts of a covering array, spread over processes; pairs that met or not."""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from fuzz.adapters import toolchain
+from fuzz.adapters.c import OPTS
+from fuzz.adapters.pack import load
+from fuzz.adapters.toolchain import this_host
+from fuzz.uses.calibrate.measure import SIMULATED, Measured, Work, measured
+from fuzz.uses.calibrate.packs import Pair
+from oracles.formula.calibration import contracts, covering, fields, pairs_of
+from oracles.op import Op
+from oracles.ops import OPS
+
+BUILDS = (SIMULATED, *(f"{family}-{opt}" for family in toolchain.COMPILERS for opt in OPTS))
+"""What makes a kernel's code: it is a field of the covering array too, and meets all values of all others."""
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What came of one op."""
+
+    op: str
+    contracts: Sequence[Measured]
+    covered: int
+    """The pairs of values of two fields, builds among them, of which some kernel was judged."""
+    missing: Mapping[str, int]
+    """How many pairs were not, by the reason."""
+
+    @property
+    def runs(self) -> int:
+        return sum(sum(each.runs.values()) for each in self.contracts)
+
+    @property
+    def elements(self) -> int:
+        return sum(sum(each.elements.values()) for each in self.contracts)
+
+    @property
+    def simulated(self) -> int:
+        """Elements that simulated kernels returned."""
+        return sum(each.elements[SIMULATED] for each in self.contracts)
+
+    @property
+    def ratio(self) -> float:
+        return max((each.ratio for each in self.contracts), default=0.0)
+
+    @property
+    def found(self) -> int:
+        """False alarms."""
+        return sum(each.found for each in self.contracts)
+
+    @property
+    def gave_up(self) -> int:
+        return sum(each.gave_up for each in self.contracts)
+
+
+def planned(ops: Sequence[Op], runs: int, seed: int, folder: Path, pack: Path | None) -> list[Work]:
+    """The work: for each op about so many runs, spread over its contracts. The first ones of all ops come first."""
+    found = list[tuple[int, Work]]()
+    for op in ops:
+        known = contracts(op)
+        share = -(-runs // len(known))
+        found += [
+            (at, Work(op.name, at, folder / f"{op.name}-{at:02}", seed + at, share, pack)) for at in range(len(known))
+        ]
+    return [work for _, work in sorted(found, key=lambda each: each[0])]
+
+
+def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> Iterator[Measured]:
+    """What came of each, as it ends, in so many processes; with one in this process. After so many seconds no further
+    contract is begun."""
+    end = time.monotonic() + seconds
+    if jobs == 1:
+        yield from (_carry_out(work) for work in takewhile(lambda _: time.monotonic() < end, plan))
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as executor:
+        waiting = iter(plan)
+        running = {executor.submit(_carry_out, work) for work in islice(waiting, jobs)}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            more = len(done) if time.monotonic() < end else 0
+            running |= {executor.submit(_carry_out, work) for work in islice(waiting, more)}
+            yield from (each.result() for each in done)
+
+
+def _carry_out(work: Work) -> Measured:
+    """An error of ours is an alarm: nothing else is lost over it."""
+    try:
+        if work.op not in OPS:  # a process of its own
+            load(work.pack)
+        op = OPS[work.op]
+        return measured(work, Pair(op, contracts(op)[work.number], work.number))
+    except Exception:
+        words = f"{work.op}, contract {work.number}: internal error\n{traceback.format_exc()}"
+        return Measured(work.op, work.number, "", found=1, alarms=[words])
+
+
+def calibrated(op: Op, every: Sequence[Measured]) -> Calibrated:
+    """What came of one op, and which pairs did not meet."""
+    known: dict[str, Sequence[Any]] = {**fields(op), "build": BUILDS}
+    rows, names = covering(fields(op)), list(known)
+    pairs = {pair for row in rows for build in range(len(BUILDS)) for pair in pairs_of({**row, "build": build}, names)}
+    met, reasons = set[object](), dict[object, str]()
+    for each in every:
+        for build, name in enumerate(BUILDS):
+            mine = pairs_of({**rows[each.number], "build": build}, names)
+            if each.runs[name]:
+                met |= mine
+            else:
+                reasons |= dict.fromkeys(mine, _reason(each, name))
+    missing = Counter(reasons.get(pair, "its contract was not reached") for pair in pairs - met)
+    return Calibrated(op.name, every, len(met), missing)
+
+
+def _reason(of: Measured, build: str) -> str:
+    """Why a build of a contract was not judged."""
+    if "" in of.not_run:
+        return of.not_run[""]
+    if build in of.not_run:
+        return of.not_run[build]
+    if build != SIMULATED:
+        if "C" in of.not_run:
+            return of.not_run["C"]
+        host = this_host()
+        missing = toolchain.compiler(build.partition("-")[0], host.arch, host).missing
+        if missing:
+            return missing
+    return "no case of its search could be given to it"

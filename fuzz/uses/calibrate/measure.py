@@ -1,0 +1,152 @@
+"""One pack of correct kernels, searched: what was judged, and what was accused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fuzz.adapters.pack import Pack, PackError, load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import NotRun, Target
+from fuzz.base.case import Case
+from fuzz.base.outcome import Status
+from fuzz.execute.pool import WorkerPool
+from fuzz.findings import casefile
+from fuzz.findings.tally import Sighting
+from fuzz.generate.search import PLACES
+from fuzz.generate.turn import BATCH
+from fuzz.judge.judge import EntryJudge
+from fuzz.uses.calibrate.packs import Pair
+from fuzz.uses.search.course import known_at
+from fuzz.uses.search.taker import Report, Taker, Task, Terms
+
+_KEPT = 3
+"""So many alarms of a contract are kept as case files."""
+SIMULATED = "simulated"
+
+
+@dataclass(frozen=True)
+class Work:
+    """The kernels of one contract, to be judged so often."""
+
+    op: str
+    number: int
+    folder: Path
+    """Where their pack is written."""
+    seed: int
+    runs: int
+    pack: Path | None = None
+    """The pack that brings the op."""
+
+
+@dataclass
+class Measured:
+    """What came of one contract."""
+
+    op: str
+    number: int
+    contract: str
+    runs: Counter[str] = field(default_factory=Counter)
+    """Judged runs by build: SIMULATED, or a compiler with its level of optimisation."""
+    elements: Counter[str] = field(default_factory=Counter)
+    ratio: float = 0.0
+    """The largest err/budget of what passed."""
+    found: int = 0
+    """How many judged runs did not pass; each is a false alarm, since the kernels are correct."""
+    gave_up: int = 0
+    alarms: list[str] = field(default_factory=list)
+    """The first of them, in words."""
+    not_run: dict[str, str] = field(default_factory=dict)
+    """Why a build was not judged."""
+
+
+def build_of(target: Target) -> str:
+    """What made the code of a target."""
+    return f"{target.name.compiler}-{target.name.opt}" if target.name.compiler else SIMULATED
+
+
+def measured(work: Work, pair: Pair) -> Measured:
+    """Write the kernels, build and search them."""
+    found = Measured(work.op, work.number, str(pair.contract))
+    trouble = pair.written(work.folder, work.pack)
+    try:
+        pack = load(work.folder)
+    except PackError as error:
+        found.not_run[""] = str(error).removeprefix(f"{work.folder / 'pack.py'}: ")
+        return found
+    targets = expand(pack.kernels)
+    if trouble:
+        found.not_run["C"] = trouble
+    with WorkerPool(targets, jobs=1) as pool:
+        for target in targets:
+            status = pool.statuses[target.id]
+            if isinstance(status, NotRun):
+                found.not_run[build_of(target)] = status.reason
+        _search(work, pack, targets, pool, found)
+    return found
+
+
+def _search(work: Work, pack: Pack, targets: Sequence[Target], pool: WorkerPool, found: Measured) -> None:
+    builds = {target.id: build_of(target) for target in targets}
+
+    def count(judge: EntryJudge) -> None:
+        size = sum(output.layout.size for output in judge.entry.case.outputs.values())
+        for name, outcome in judge.outcomes.items():
+            if outcome.status is Status.RAN:
+                found.elements[builds[name]] += size
+
+    taker = Taker(pool, targets, Terms(pack.kernels), told=count)
+    for report in _reports(taker, work.op, work.seed):
+        for name, line in report.tally.targets.items():
+            found.runs[builds[name]] += line.judged
+            found.found += line.findings
+            found.gave_up += line.gave_up
+            found.ratio = max([found.ratio, *(worst.ratio for worst in line.worst.values())])
+            if line.not_run and not line.judged:
+                found.not_run.setdefault(builds[name], line.not_run_reason)
+        for sighting in report.sightings[: max(0, _KEPT - len(found.alarms))]:
+            found.alarms.append(_told(sighting, work))
+        for words, case in report.errors[: max(0, _KEPT - len(found.alarms))]:
+            path = _kept(case, work)
+            found.alarms.append(f"{words}\n  kernelfuzz repro {path} --pack {work.folder}")
+        found.found += len(report.errors)
+        if sum(found.runs.values()) >= work.runs or report.task.place >= work.runs:
+            return
+
+
+def _told(sighting: Sighting, work: Work) -> str:
+    """What is accused, and the commands that show it again."""
+    judgement, path = sighting.judgement, _kept(sighting.case, work)
+    check, option = judgement.worst, f"--pack {work.folder} --target {judgement.target}"
+    what, explain = f"{judgement.verdict.value} {judgement.reason}".strip(), ""
+    if check is not None and check.worst_index is not None:
+        index = ",".join(map(str, check.worst_index))
+        what += f", {check.output}[{index}]: {judgement.ratio:.4g} of its budget"
+        explain = f"\n  kernelfuzz explain-budget {path} {option} --output {check.output} --index {index}"
+    # A case that a guide proposed follows from what was judged before it: its file alone brings it back.
+    own = sighting.case.origin.number % PLACES <= BATCH
+    named = f"{work.seed}:{work.op}:{sighting.case.origin.place}" if own else path
+    return f"{judgement.target}: {what}\n  kernelfuzz repro {named} {option}{explain}"
+
+
+def _kept(case: Case, work: Work) -> Path:
+    """The file that the case is kept in, beside its pack."""
+    path = work.folder / f"alarm-{case.digest[:12]}.json"
+    casefile.save(path, case)
+    return path
+
+
+def _reports(taker: Taker, op: str, seed: int) -> Iterator[Report]:
+    """The search of the op, without its big cases: those try how a kernel finds its elements, not what it makes of
+    them."""
+    known = taker.searched(op, seed)
+    states: dict[object, bytes] = {}
+    for place, turn in enumerate(known.search.turns()):
+        shard = turn.shard, known.search.capability(turn)
+        taker.begin(Task(place, op, seed, turn, states.get(shard, b""), known=known_at(place)))
+        (report,) = taker.end()
+        known.lessons.append(report.lessons)
+        states[shard] = report.state
+        yield report

@@ -1,0 +1,153 @@
+"""Packs of correct kernels, written from an op's formula: for each contract a simulated kernel and one in C."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fuzz.base.capability import Capabilities
+from oracles.formula.contract import Contract
+from oracles.formula.emission import Emission
+from oracles.formula.trace import FormulaError
+from oracles.op import Op
+from oracles.problem import ProblemError
+
+_STORAGE = ("f32", "f16", "bf16", "f64")
+_UPDATED, _SUMMED = 96, 1024
+"""The longest rows of simulated kernels: where something is kept up to date each term is a step in Python, some hundred
+microseconds long; a step of a sum takes tens."""
+_PACK = '''"""Correct kernels of {op}, written from its formula."""
+
+from pathlib import Path
+
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.python_kernel import PythonKernel
+from fuzz.base.capability import Capabilities
+from oracles.formula.contract import Contract
+from oracles.summation import Any, Lanes, Pairwise, Sequential, Tiles{load}
+
+CONTRACT = {contract}
+TAKES = {takes}
+SHORT = {short}
+HERE = Path(__file__).parent
+KERNELS = ({kernels}
+)
+'''
+_KERNEL_SIMULATED = """
+    PythonKernel(
+        "simulated", "{op}", HERE / "simulated.py", "numpy", CONTRACT, SHORT, "simulated", laws=()
+    ),"""
+_KERNEL_EMITTED = """
+    CKernel("emitted", "{op}", HERE / "emitted.c", "any", CONTRACT, TAKES, {flags}, laws=()),"""
+_LOAD = """
+from fuzz.adapters.pack import load
+
+load(Path({pack!r}))"""
+_SIMULATED = '''"""A simulated kernel of {op}: each call is another one, which follows from its inputs."""
+
+from pathlib import Path
+
+import numpy as np
+
+from oracles.formula.contract import Contract
+from oracles.formula.simulation import simulate
+from oracles.problem import Problem
+from oracles.rounding import NAMES
+from oracles.summation import Any, Lanes, Pairwise, Sequential, Tiles{load}
+
+CONTRACT = {contract}
+INPUTS, PARAMETERS = {inputs}, {parameters}
+
+
+def simulated(**given):
+    inputs = {{name: given[name] for name in INPUTS if name in given}}
+    outputs = {{name: NAMES[each.dtype] for name, each in given.items() if name not in (*INPUTS, *PARAMETERS)}}
+    params = {{name: given[name] for name in PARAMETERS if name in given}}
+    of = Problem("{op}", params, inputs, outputs)
+    for name, values in simulate(of, CONTRACT, np.random.default_rng(of.lot)).items():
+        given[name][...] = values
+'''
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The kernels of one contract, one of a covering array."""
+
+    op: Op
+    contract: Contract
+    number: int
+    """The place of the contract."""
+
+    def written(self, folder: Path, pack: Path | None) -> str:
+        """Write the pack; `pack` is the one that brings the op. Why there is no kernel in C, or ''."""
+        folder.mkdir(parents=True, exist_ok=True)
+        trouble, kernels = "", [_KERNEL_SIMULATED]
+        try:
+            (folder / "emitted.c").write_text(self._emitted, encoding="utf-8")
+            kernels.append(_KERNEL_EMITTED)
+        except (FormulaError, ProblemError) as error:
+            trouble = str(error)
+        words = {
+            "op": self.op.name,
+            "contract": repr(self.contract),
+            "load": _LOAD.format(pack=str(pack.resolve())) if pack else "",
+            "takes": repr(self.takes),
+            "short": repr(self.short),
+            "flags": self._flags,
+            "inputs": tuple(each.name for each in self.op.inputs),
+            "parameters": self.op.params,
+        }
+        (folder / "simulated.py").write_text(_SIMULATED.format(**words), encoding="utf-8")
+        kernels = [each.format(**words) for each in kernels]
+        (folder / "pack.py").write_text(_PACK.format(**words, kernels="".join(kernels)), encoding="utf-8")
+        return trouble
+
+    @property
+    def takes(self) -> Capabilities:
+        """All dtypes and optional tensors; but one dtype alone where the contract speaks of that of an operand."""
+        op, words = self.op, bool(self.contract.words)
+        free = () if words else ("f32", "f16", "bf16")
+        others = [each for each in op.operands if each.name != op.main]
+        return Capabilities(
+            dtypes=self._main, takes=op.optional, params=tuple(op.neutral),
+            mixed=tuple((each.name, tuple(dict.fromkeys((op.main, *free)))) for each in others) if free else (),
+            stacked=tuple(each.name for each in op.inputs if each.stackable),
+        )  # fmt: skip
+
+    @property
+    def short(self) -> Capabilities:
+        """What the simulated kernel takes: rows that it is done with in some hundredths of a second."""
+        return replace(self.takes, max_n=_UPDATED if self.contract.algorithm else _SUMMED)
+
+    @property
+    def _main(self) -> tuple[str, ...]:
+        """The dtypes of the first input."""
+        if self.contract.words:
+            return (_STORAGE[self.number % len(_STORAGE)],)
+        return _STORAGE if self._wide else _STORAGE[:-1]
+
+    @property
+    def _wide(self) -> bool:
+        return "f64" in (self.contract.compute, *self.contract.dtypes.values())
+
+    @property
+    def _emitted(self) -> str:
+        settled = self.contract.settled(self._dtypes)
+        main = self._main
+        return Emission(
+            self.op, settled, way=self.number, fused=self.number % 2 == 0, turn=self.number, wide="f64" in main
+        ).source
+
+    @property
+    def _dtypes(self) -> Mapping[str, str]:
+        """Those of all operands, which follow from that of the first input."""
+        main, found = self._main[0], dict[str, str]()
+        for each in self.op.operands:
+            found[each.name] = found.get(each.dtype, each.dtype) or main
+        return found
+
+    @property
+    def _flags(self) -> tuple[str, ...]:
+        """A compiler fuses what it may by itself."""
+        return ("-march=native", "-ffp-contract=fast") if self.contract.fused else ("-ffp-contract=off",)
