@@ -21,7 +21,7 @@ from oracles.formula import noise
 from oracles.formula.centre import Replaced
 from oracles.formula.contract import CORRECT
 from oracles.formula.edges import carried, lowered
-from oracles.formula.errors import either, marked, taken
+from oracles.formula.errors import either, marked, taken, zeroed
 from oracles.formula.forms import Form, Mask, shared
 from oracles.formula.narrowing import ALIKE, Narrowed, Reach, holds, narrowed
 from oracles.formula.operations import OPERATIONS
@@ -110,13 +110,20 @@ class Budget(Setting):
         """What kernels have for an output before they round it to its dtype."""
         node = self.made(name, dtype)
         if not self._is_rounded_once(node) or self.dtype(node).name != dtype or (node, None) in self.read.held:
-            return self._ended(self.forms[node])
+            return self._cast(self.forms[node], form(dtype))
         with np.errstate(all="ignore"):
-            return self._ended(self._unrounded(self.read, node))
+            return self._cast(self._unrounded(self.read, node), form(dtype))
 
-    def _ended(self, form: Form) -> Form:
+    def _cast(self, found: Form, dtype: Format) -> Form:
+        """What is cast to an output's dtype: where that has fewer small numbers, the cast may flush them by itself."""
         judged = self.contract.nonfinite == "ieee"
-        return replace(form, may=form.may if judged else either([form]), overflows=form.overflows if judged else None)
+        may, overflows = (found.may, found.overflows) if judged else (either([found]), None)
+        found = replace(found, may=may, overflows=overflows)
+        if dtype.tiny <= found.dtype.tiny:
+            return found
+        with np.errstate(all="ignore"):
+            cast = zeroed(replace(found, dtype=dtype), self.contract.flushes_results)
+        return replace(cast, dtype=found.dtype)
 
     def _form(self, read: Read, node: Node) -> Form:
         if node.kind == "point":

@@ -38,7 +38,7 @@ def fields(op: Op) -> Mapping[str, Sequence[Any]]:
         "mean": ("divide", "reciprocal"),
         "fused": (True, False),
         "denormals": ("preserve", "flush", "flush operands", "flush results"),
-        "nonfinite": ("ieee", "unspecified"),
+        "nonfinite": ("ieee", "overflow", "unspecified"),
         "saturate": (False, True),
         "zeros": ("ieee", "any"),
         "algorithm": ({}, *(each for pair in ways for each in pair)),
