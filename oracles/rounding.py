@@ -82,6 +82,17 @@ def half_gap(values: F64, form: Format, upward: NDArray[np.bool_]) -> F64:
     return np.where(dense, gap / 2, gap)
 
 
+def half_gaps(sizes: F64, tiny: F64, u: F64, low: NDArray[np.bool_]) -> F64:
+    """The same for magnitudes of formats that have these smallest normal numbers and unit roundoffs: upwards where
+    `low`, towards zero elsewhere. Few magnitudes are powers of two: these alone are looked at closely."""
+    binade = (sizes.view(np.int64) & _EXPONENT).view(np.float64)
+    powers = np.flatnonzero(sizes == binade)
+    gaps = np.maximum(binade, tiny)
+    gaps *= u
+    gaps[powers[~low[powers] & (sizes[powers] > tiny[powers])]] /= 2
+    return gaps
+
+
 def half_gap_of(value: float, form: Format) -> float:
     """The same for one value, downwards: quicker than an array of one element. inf for inf and NaN."""
     if not math.isfinite(value):

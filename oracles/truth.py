@@ -24,9 +24,9 @@ from oracles.enclosure import (
     worst_of,
     worst_pass,
 )
-from oracles.formula import joined
+from oracles.formula import joined, screen
 from oracles.formula.contract import Contract
-from oracles.formula.joined import Answer, Query, Received
+from oracles.formula.joined import Answer, Asked, Query, Received
 from oracles.formula.problem import FormulaProblem
 from oracles.lazy import lazy
 from oracles.precise import START, Bounds, conforms, stable
@@ -101,7 +101,12 @@ class Truth:
         `OracleDisagreement` where the tiers contradict each other.
         """
         received = outputs if isinstance(outputs, Received) else self.receive(outputs)
-        return tuple(self._check(name, contract, received) for name in self.problem.outputs)
+        about = [(self.op, self.problem.structured, [(contract, received)])]
+        ((known,),) = screen.certain(about) if self.keeps else [[None]]
+        each = [None] * len(self.problem.outputs) if known is None else known
+        return tuple(
+            self._check(name, contract, received, worst) for name, worst in zip(self.problem.outputs, each, strict=True)
+        )
 
     def explain(self, contract: Contract, output: str, index: tuple[int, ...], got: float | None = None) -> Breakdown:
         """The judgement of one element in full, from the precise tier.
@@ -163,18 +168,20 @@ class Truth:
             raise ProblemError(f"outputs.{name}: dtype {array.dtype}, expected {self.problem.outputs[name]}")
         return self._arranged(name, array).astype(np.float64)
 
-    def _check(self, name: str, contract: Contract, received: Received) -> OutputCheck:
+    def _check(self, name: str, contract: Contract, received: Received, worst: Worst | None) -> OutputCheck:
+        """`worst`: what a screen says of it."""
         got = received.values[name]
         if got.size == 0:
             return OutputCheck(name, "pass", None, 0.0)
-        enclosure = self.enclosures(contract, self.problem.structured)[name]
-        if passes(enclosure, got):
-            worst = worst_pass(enclosure, got)
-        else:
-            comparison = compare(enclosure, got)
-            if comparison.failing.any() or comparison.unsure.any():
-                return self._check_closely(name, contract, enclosure, comparison, got)
-            worst = worst_of(comparison.ratio, enclosure, got)
+        if worst is None:
+            enclosure = self.enclosures(contract, self.problem.structured)[name]
+            if passes(enclosure, got):
+                worst = worst_pass(enclosure, got)
+            else:
+                comparison = compare(enclosure, got)
+                if comparison.failing.any() or comparison.unsure.any():
+                    return self._check_closely(name, contract, enclosure, comparison, got)
+                worst = worst_of(comparison.ratio, enclosure, got)
         if (self.problem.lot ^ lots((name,), contract)[0]) % self._one_in[name] == 0:
             self._confirm_pass(name, contract, worst, got)
         return self._passed(name, worst, got)
@@ -289,5 +296,19 @@ def settle(asked: Sequence[tuple[Truth, Sequence[Query]]]) -> list[list[OutputCh
     small = [(truth.op, truth.problem.structured, queries if truth.keeps else ()) for truth, queries in asked]
     return [
         list(map(truth.settled, queries, known)) if truth.keeps else [None] * len(queries)
-        for (truth, queries), known in zip(asked, joined.certain(small), strict=True)
+        for (truth, queries), known in zip(asked, _certain(small), strict=True)
     ]
+
+
+def _certain(asked: Sequence[Asked]) -> list[list[Answer]]:
+    """What screens decide, and of the others what joined enclosures do."""
+    found = screen.certain(asked)
+    missing = [[at for at, answer in enumerate(each) if answer is None] for each in found]
+    others = [
+        (op, structured, [queries[at] for at in places])
+        for (op, structured, queries), places in zip(asked, missing, strict=True)
+    ]
+    for each, places, answers in zip(found, missing, joined.certain(others), strict=True):
+        for at, answer in zip(places, answers, strict=True):
+            each[at] = answer
+    return found

@@ -36,7 +36,7 @@ _KEEPING: tuple[Kind, ...] = ("where", "point", "negate", "max", "absolute", "at
 """These change no bits, and so take values of any dtype."""
 _MOVING: tuple[Kind, ...] = ("where", "point", "take")
 """These calculate nothing, and so do not flush what they take."""
-_ROUNDED_ONCE: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide", "sqrt")
+ROUNDED_ONCE: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide", "sqrt")
 """Where one of these is rounded correctly to the dtype of an output, its rounding is that of the output."""
 _U64 = 2.0**-53
 SAME = 2.0**-40
@@ -157,7 +157,7 @@ class Budget(Setting):
 
     def _is_rounded_once(self, node: Node) -> bool:
         ulp = self.contract.ulp("divide" if node.kind == "divide" else "sqrt")
-        return node.kind in _ROUNDED_ONCE and ulp == CORRECT
+        return node.kind in ROUNDED_ONCE and ulp == CORRECT
 
     def _unrounded(self, read: Read, node: Node) -> Form:
         """What a node is before its rounding."""

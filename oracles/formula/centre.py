@@ -141,16 +141,21 @@ def evaluate(inputs: Inputs, arithmetic: Arithmetic, replaced: Replaced = NOTHIN
     return found
 
 
-def element(
+def element(inputs: Inputs, output: Node, place: Mapping[str, int], replaced: Replaced = NOTHING) -> Any:
+    """The exact value of one element of an output in mpmath, at the current working precision."""
+    return elements(inputs, output, place, replaced).item()
+
+
+def elements(
     inputs: Inputs,
     output: Node,
     place: Mapping[str, int],
     replaced: Replaced = NOTHING,
     known: dict[tuple[Node, Fixed], Values] | None = None,
-) -> Any:
-    """The exact value of one element of an output in mpmath, at the current working precision.
+) -> Values:
+    """The same of all elements that have this place in some dimensions, or in none.
 
-    Only what that element depends on is evaluated. `known` keeps that, for other elements at the same precision.
+    Only what they depend on is evaluated. `known` keeps that, for other elements at the same precision.
     """
     known = {} if known is None else known
     arithmetic = Precise()
@@ -181,4 +186,4 @@ def element(
         return arithmetic.where(missing, own(), arithmetic.lift(np.where(missing, 0.0, new)))
 
     dims = inputs.trace.dims
-    return value(output, frozenset(place.items())).item()
+    return value(output, frozenset(place.items()))

@@ -22,7 +22,7 @@ from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Ma
 from oracles.formula import edges
 from oracles.formula.arithmetic import Double
 from oracles.formula.budget import LOST, SAME, Budget
-from oracles.formula.centre import Fixed, Inputs, Replaced, element, evaluate
+from oracles.formula.centre import Fixed, Inputs, Replaced, elements, evaluate
 from oracles.formula.contract import Contract
 from oracles.formula.edges import Ends
 from oracles.formula.forms import Form
@@ -37,6 +37,9 @@ _DOUBLE_RANGE = (2.0**-900, 2.0**900)
 _REMEMBERED = 1 << 16
 """So many values of the precise tier are kept for other elements of the same problem."""
 
+_AT_ONCE = 16
+"""All elements take so many times less in one array than each by itself, in which the calls of NumPy count."""
+
 
 @dataclass(frozen=True, eq=False)
 class Exact:
@@ -45,14 +48,22 @@ class Exact:
     inputs: Inputs
     replaced: Replaced = field(default_factory=dict)
     _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
+    _asked: dict[tuple[Node, int], int] = field(default_factory=dict)
+    """Of how many elements of a node."""
 
     def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
         """One element of a node, at the current working precision."""
+        key = node, mpmath.mp.prec
         known = self._known.setdefault(mpmath.mp.prec, {})
         if len(known) > _REMEMBERED:
             known.clear()
         at = {dim: at for dim, at in place.items() if dim in node.dims}
-        return element(self.inputs, node, at, self.replaced, known)
+        self._asked[key] = self._asked.get(key, 0) + 1
+        extents = {dim: self.inputs.extents[dim] for dim in at}
+        if self._asked[key] * _AT_ONCE > math.prod(extents.values()) <= _REMEMBERED:
+            values = elements(self.inputs, node, {}, self.replaced, known)
+            return values[tuple(at.get(dim, 0) for dim in self.inputs.trace.dims)]
+        return elements(self.inputs, node, at, self.replaced, known).item()
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +110,16 @@ class Conformance:
 
     def enclosure(self, output: str) -> Enclosure:
         """The conformance sets of all elements of an output, in its shape."""
-        with np.errstate(all="ignore"):
-            return self._enclosure(output, form(self.outputs[output]))
+        key = self.inputs.trace.outputs[output], self.outputs[output], self._dims(output)
+        if key not in self._enclosures:
+            with np.errstate(all="ignore"):
+                self._enclosures[key] = self._enclosure(output, form(self.outputs[output]))
+        return self._enclosures[key]
+
+    @lazy
+    def _enclosures(self) -> dict[tuple[Node, str, frozenset[str]], Enclosure]:
+        """By what they are of: two outputs may be the same."""
+        return {}
 
     def _enclosure(self, output: str, dtype: Format) -> Enclosure:
         centre, width, own = self.centre(output), self.width(output), self.own(output)
@@ -116,10 +135,12 @@ class Conformance:
         unsure = self._unsure(output, ends, dtype)
         if unsure is not None:
             ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
+        zero = None if other is None or not other.zero.any() else self.shaped(output, other.zero)
+        may_be_zero = zero is not None or ((ends[0] <= 0) & (ends[3] >= 0)).any()
+        zeros = self._zeros(output) if may_be_zero else None
         return Enclosure(
             dtype, centre, width, width, (ends[1], ends[2]), (ends[0], ends[3]), nan=nan, unsure=unsure,
-            unjudged=self._unjudged(output), zeros=self._zeros(output),
-            zero=None if other is None or not other.zero.any() else self.shaped(output, other.zero),
+            unjudged=self._unjudged(output), zero=zero, zeros=zeros,
         )  # fmt: skip
 
     def _replaced(self, output: str, given: Sequence[F64], other: Ends, dtype: Format) -> list[F64]:
@@ -161,11 +182,16 @@ class Conformance:
 
     def _exactly(self, output: str, place: Mapping[str, int]) -> mpmath.mpf:
         assert self.exact is not None
-        nodes = {node for node, _ in self.budget.replaced}
-        if nodes.isdisjoint(ordered([self._node(output)])):
+        if not self._replaces[output]:
             return self.exact.element(self.exact.inputs.trace.outputs[output], place)
         # What every kernel rounds, or what overflows in all, depends on the algorithm that they have.
         return self._rounding.element(self._node(output), place)
+
+    @lazy
+    def _replaces(self) -> Mapping[str, bool]:
+        """Whether an output is made of what every kernel rounds, or of what overflows."""
+        nodes = {node for node, _ in self.budget.replaced}
+        return {output: not nodes.isdisjoint(ordered([self._node(output)])) for output in self.outputs}
 
     def _node(self, output: str) -> Node:
         return self.budget.made(output, self.outputs[output])
@@ -222,11 +248,22 @@ class Conformance:
                 found = found | vanished
             for place, arg in enumerate(node.args):
                 new = self.budget.replaced.get((node, place))
-                found = found | (lost[arg] if new is None else lost[arg] & np.isnan(new))
+                of_arg = lost[arg] if new is None else lost[arg] & np.isnan(new)
+                if node.kind == "multiply":  # whatever it is, times zero it is zero
+                    of_arg = of_arg & ~self._nothing(node.args[1 - place], lost)
+                found = found | of_arg
             if node.kind in (*REDUCTIONS, "take"):
                 found = np.logical_or.reduce(found, axis=self.inputs.axis(node.label), keepdims=True)
             lost[node] = found
         return lost
+
+    def _nothing(self, node: Node, lost: Mapping[Node, Mask]) -> Mask:
+        value = self._double[node]
+        return (
+            (value.high == 0) & ~lost[node]
+            if isinstance(value, DoubleDouble)
+            else np.zeros((1,) * lost[node].ndim, bool)
+        )
 
     def _rounded(self, values: Real, centre: Real, dtype: Format) -> F64:
         """Rounded to an output's dtype; where the centre is no finite number, what becomes of that."""
@@ -296,6 +333,15 @@ class Conformance:
         return np.asarray(np.isinf(low) | np.isinf(high))
 
     def _unjudged(self, output: str) -> Mask | None:
+        if output not in self._marks:
+            self._marks[output] = self._marked(output)
+        return self._marks[output]
+
+    @lazy
+    def _marks(self) -> dict[str, Mask | None]:
+        return {}
+
+    def _marked(self, output: str) -> Mask | None:
         """What may overflow on the way, and where the errors have no bound: of these the contract says nothing."""
         kept, width = self._kept(output), self.width(output)
         marked = np.isnan(width) | np.isinf(width)

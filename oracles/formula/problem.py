@@ -23,6 +23,8 @@ from oracles.formula.algorithm import is_addend, traced
 from oracles.formula.centre import Inputs
 from oracles.formula.conformance import Conformance, Exact
 from oracles.formula.contract import Contract
+from oracles.formula.near import Nearest
+from oracles.formula.relative import Plan, planned
 from oracles.formula.terms import facts_of, terms_of
 from oracles.formula.trace import FormulaError, Trace
 from oracles.formula.union import Union
@@ -45,6 +47,11 @@ class Reading:
     trace: Trace
     separate: bool
     """Whether no value depends on another row."""
+
+    @lazy
+    def plans(self) -> dict[object, Plan | None]:
+        """The plans of its screens, by all that they depend on."""
+        return {}
 
     @lazy
     def joins_orders(self) -> bool:
@@ -98,6 +105,7 @@ class FormulaProblem:
         self._present = frozenset((*problem.inputs, *problem.outputs, *self.parameters))
         self.tensors = {name: self._canonical(name, array) for name, array in problem.inputs.items()}
         self._rows: dict[tuple[Contract, bool, int], Union] = {}
+        self._nearest: dict[object, Nearest] = {}
         self._whole: dict[tuple[Contract, bool], Union] = {}
 
     @lazy
@@ -118,6 +126,40 @@ class FormulaProblem:
         """The formula by each of the algorithms that a contract allows."""
         each = (tuple(sorted(algorithm.items())) for algorithm in contract.algorithms)
         return [reading(self.of_op, self._present, self._stacked, algorithm) for algorithm in each]
+
+    def plan(self, contract: Contract, structured: bool) -> Plan | None:
+        """How a screen judges it; None where it cannot."""
+        if not (self.rows and self.length):
+            return None
+        reading, *others = self.read(contract)
+        if others:
+            return None
+        contract = self.settled(contract)
+        key = contract, structured, self._screened
+        if key not in reading.plans:
+            (tensors, outputs, zeros) = self._screened
+            plan = Plan(reading.trace, contract, structured, dict(tensors), dict(outputs), frozenset(zeros))
+            reading.plans[key] = planned(plan)
+        return reading.plans[key]
+
+    def nearest(self, plan: Plan) -> Nearest:
+        """Its outputs, rounded once from their exact values."""
+        key = id(plan.trace), plan.key
+        if key not in self._nearest:
+            inputs = Inputs(plan.trace, self.tensors, self.parameters)
+            shapes = {}
+            for name in plan.outputs:
+                dims = self.of_op.operand(name).axes
+                shapes[name] = tuple(inputs.extents[dim] if dim in dims else 1 for dim in plan.trace.dims)
+            self._nearest[key] = Nearest(inputs, plan, shapes)
+        return self._nearest[key]
+
+    @lazy
+    def _screened(self) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...], tuple[str, ...]]:
+        """All of the problem that plans depend on."""
+        inputs = ((name, NAMES[array.dtype]) for name, array in self.problem.inputs.items())
+        zeros = (name for name, value in self.parameters.items() if not value)
+        return tuple(inputs), tuple(self.problem.outputs.items()), tuple(zeros)
 
     def joins_orders(self, contract: Contract) -> bool:
         """Whether contracts that differ in the orders of sums alone may be read together."""

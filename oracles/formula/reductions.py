@@ -57,7 +57,7 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     reach = sizes if np.isfinite(sizes).all() else _summed(np.where(np.isinf(terms.centre), 0.0, terms.size), axis, n)
     # Terms of fewer bits are whole numbers of a coarse unit, see `sum_budget`.
     theta, worst, statistical = here.sum_errors(node, here.structured or terms.bits < dtype.precision)
-    allowed = np.where(_are_alike(terms.centre, axis, dtype), worst, theta) if statistical else theta
+    allowed = np.where(are_alike(terms.centre, axis, dtype), worst, theta) if statistical else theta
     parts, rest = dict[Symbol, F64](), None if terms.rest is None else _summed(terms.rest, axis, n)
     for symbol, coefficient in terms.parts.items():
         if symbol.radius.shape[axis] == 1:
@@ -142,7 +142,7 @@ def _any(mask: Mask | None, axis: int) -> Mask | None:
     return found
 
 
-def _are_alike(terms: F64, axis: int, dtype: Format) -> Mask:
+def are_alike(terms: F64, axis: int, dtype: Format) -> Mask:
     """Where too few of a sum's terms have a magnitude of their own, as kernels see it: what is small beside a mean that
     is taken from it leaves all the same."""
     sizes = np.sort(round_to(np.abs(terms), dtype), axis=axis)

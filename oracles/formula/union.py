@@ -26,7 +26,13 @@ class Union:
 
     def enclosure(self, output: str) -> Enclosure:
         """The conformance sets of all elements of an output, in its shape."""
-        return reduce(_joined, (each.enclosure(output) for each in self.members))
+        found = reduce(_joined, (each.enclosure(output) for each in self.members))
+        if found.zeros is None:
+            return found
+        possible = (found.outer[0] <= 0) & (found.outer[1] >= 0)
+        if found.zero is not None:
+            possible = possible | found.zero
+        return replace(found, zeros=np.where(possible, found.zeros, 0).astype(np.int8))
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
         """What one element may be, at mpmath's current working precision."""
@@ -35,14 +41,14 @@ class Union:
     def contradiction(self, output: str, index: Sequence[int], worst: Worst, bounds: Bounds) -> str:
         """How the fast tier's centre and half-width of an element contradict the precise tier's; "" where they do
         not."""
-        if worst.centre is None or worst.width is None or not (_is_finite(bounds.centre) and _is_finite(bounds.high)):
+        if worst.centre is None or not (_is_finite(bounds.centre) and _is_finite(bounds.high)):
             return ""
         with np.errstate(all="ignore"):
             own = max(float(each.own(output)[tuple(index)]) for each in self.members)
             # Not from the bounds: what is rounded on the way is the centre of each algorithm.
             width = float(np.fmax.reduce([each.width(output)[tuple(index)] for each in self.members]))
         if abs(bounds.centre - worst.centre) <= own + _REPRESENTED * abs(worst.centre) and (
-            abs(width - worst.width) <= own + _REPRESENTED * width
+            worst.width is None or abs(width - worst.width) <= own + _REPRESENTED * width
         ):
             return ""
         return (
@@ -68,7 +74,7 @@ def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
         unjudged=_any(a.unjudged, b.unjudged),
         unsure=_any(a.unsure, b.unsure),
         zero=_any(a.zero, b.zero),
-        zeros=None if a.zeros is None or b.zeros is None else np.where(a.zeros == b.zeros, a.zeros, 0).astype(np.int8),
+        zeros=_zeros(a.zeros, b.zeros),
     )
 
 
@@ -85,6 +91,13 @@ def _nan(a: Flags | None, b: Flags | None) -> Flags | None:
         return None
     one, two = (np.zeros(1, np.int8) if each is None else each for each in (a, b))
     return np.where(one == two, one, ALLOWED).astype(np.int8)
+
+
+def _zeros(a: Flags | None, b: Flags | None) -> Flags | None:
+    """None of both, or of one that has no zero: then the other's count."""
+    if a is None or b is None:
+        return b if a is None else a
+    return np.where(a == b, a, 0).astype(np.int8)
 
 
 def _any(a: Mask | None, b: Mask | None) -> Mask | None:

@@ -1,0 +1,171 @@
+"""Centres: exact values of one formula for many problems at once, as float64 has them.
+
+Rows of all lengths lie one after the other in flat arrays, so that many problems cost as many calls of NumPy as one.
+Each row is calculated by itself, so that its values are the same bits whatever it is joined with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format
+from oracles.enclosure import Mask
+from oracles.formula.arithmetic import Float64
+from oracles.formula.problem import FormulaProblem
+from oracles.formula.ragged import Ragged, joined
+from oracles.formula.reductions import are_alike
+from oracles.formula.relative import ROOM, Plan, Site
+from oracles.formula.trace import FormulaError, Node, Trace
+from oracles.lazy import lazy
+from oracles.rounding import round_to
+
+
+class Centres:
+    """Of a formula whose values have one element, one for each row, or one for each element of a row."""
+
+    def __init__(self, trace: Trace, units: Sequence[tuple[FormulaProblem, Plan]]) -> None:
+        """Problems, and what is rounded of them; all at the same places, but to dtypes of their own."""
+        self.trace, self.units = trace, units
+        self.rows = Ragged.of(problem.rows for problem, _ in units)
+        """The rows of each problem."""
+        self.lengths = np.array([problem.length for problem, _ in units])
+        self.elements = Ragged(self.rows.spread(self.lengths))
+        """The elements of each row."""
+        self.lost = np.zeros(len(self.elements.lengths), bool)
+        """Rows in which a rounding overflows and may not."""
+        self.values: dict[Node, F64] = {}
+        """Flat: of rows, or of elements."""
+        self._taken: dict[tuple[Node, int], F64] = {}
+        self._spread: dict[Node, F64] = {}
+        self._alike: dict[tuple[Node, int, Format], Mask] = {}
+        self._plan = units[0][1]
+        for node in self._plan.nodes:
+            found = self._step(node) if node.args else self._leaf(node)
+            self.values[node] = self._rounded((node, None), found, self.is_of_rows(node))
+
+    def taken(self, node: Node, place: int) -> F64:
+        """An argument as the node takes it."""
+        arg = node.args[place]
+        if (node, place) not in self._plan.rounded:
+            return self.values[arg]
+        if (node, place) not in self._taken:
+            self._taken[node, place] = self._rounded((node, place), self.values[arg], True)
+        return self._taken[node, place]
+
+    def _rounded(self, site: Site, values: F64, of_rows: bool) -> F64:
+        """What is rounded there, to the dtypes of each problem."""
+        if site not in self._plan.rounded:
+            return values
+        dtypes = [plan.rounded[site] for _, plan in self.units]
+        if len({*dtypes}) == 1:
+            found = round_to(values, dtypes[0])
+        else:
+            spans = self.rows.slices if of_rows else self.places
+            found = joined([round_to(values[span], dtype) for span, dtype in zip(spans, dtypes, strict=True)])
+        over = np.isinf(found) & np.isfinite(values)
+        if over.any():
+            over = over if of_rows else np.logical_or.reduceat(over, self.elements.starts)
+            self.lost |= over & ~self.rows.spread(np.array([plan.overflows(site) for _, plan in self.units]))
+        return found
+
+    def is_of_rows(self, node: Node) -> bool:
+        """Whether a node has one value for each row."""
+        return len(node.dims) < len(self.trace.dims)
+
+    def alike(self, node: Node, problem: int, dtype: Format) -> Mask:
+        """See `oracles.formula.reductions.are_alike`, of each row of a problem."""
+        key = node, problem, dtype
+        if key not in self._alike:
+            n = int(self.lengths[problem])
+            terms = self.values[node.args[0]][self.places[problem]].reshape(-1, n)
+            self._alike[key] = are_alike(terms, 1, dtype)[:, 0]
+        return self._alike[key]
+
+    @lazy
+    def places(self) -> Sequence[slice]:
+        """The elements of each problem."""
+        return Ragged(self.rows.lengths * self.lengths).slices
+
+    @lazy
+    def magnitudes(self) -> tuple[F64, F64]:
+        """(nodes, rows) bounds of the smallest and the largest magnitudes that are neither zero, infinite nor NaN; inf
+        and 0 where there are none."""
+        low: dict[Node, F64] = {}
+        high: dict[Node, F64] = {}
+        for node in self._plan.nodes:
+            low[node], high[node] = self._magnitudes(
+                node, [low[arg] for arg in node.args], [high[a] for a in node.args]
+            )
+        return np.array([low[node] for node in self._plan.nodes]), np.array([high[node] for node in self._plan.nodes])
+
+    @lazy
+    def special(self) -> Mask:
+        """Rows in which a value is infinite or NaN that all of their elements take."""
+        of_rows = (self.values[node] for node in self._plan.nodes if node.args and self.is_of_rows(node))
+        return ~np.isfinite(sum(np.abs(values) for values in of_rows) + np.zeros(len(self.elements.lengths)))
+
+    def _leaf(self, node: Node) -> F64:
+        if node.kind == "tensor":
+            return joined([problem.tensors[node.label].astype(np.float64) for problem, _ in self.units])
+        if node.kind == "constant":
+            return np.full(len(self.elements.lengths), node.value)
+        if node.kind == "extent":
+            return self.rows.spread(self.lengths.astype(np.float64))
+        if node.kind == "parameter":
+            return self.rows.spread(np.array([problem.parameters[node.label] for problem, _ in self.units]))
+        raise FormulaError(f"{node.kind}: not in flat arrays")
+
+    def _step(self, node: Node) -> F64:
+        kind, arithmetic = node.kind, Float64()
+        if node in self._plan.same:
+            return self.values[self._plan.same[node]]
+        if kind == "sum":
+            found: F64 = np.add.reduceat(self.values[node.args[0]], self.elements.starts)
+            limit = self.rows.spread(np.array([plan.sums[node].limit * ROOM for _, plan in self.units]))
+            return np.where(found < limit, found, np.where(np.isnan(found), found, np.inf))
+        args = [self._argument(node, place) for place in range(len(node.args))]
+        if kind == "point":
+            return args[0]
+        if kind in ("add", "multiply", "divide"):
+            return arithmetic.operate(kind, *args)
+        return arithmetic.apply(kind, args[0])
+
+    def _argument(self, node: Node, place: int) -> F64:
+        arg = node.args[place]
+        if self.is_of_rows(node) or not self.is_of_rows(arg):
+            return self.taken(node, place)
+        if (node, place) in self._plan.rounded:
+            return self.elements.spread(self.taken(node, place))
+        if arg not in self._spread:
+            self._spread[arg] = self.elements.spread(self.values[arg])
+        return self._spread[arg]
+
+    def _magnitudes(self, node: Node, low: Sequence[F64], high: Sequence[F64]) -> tuple[F64, F64]:
+        kind = node.kind
+        rounded = (node, None) in self._plan.rounded
+        if kind == "point" and not rounded:
+            return low[0], high[0]
+        if not rounded and not self.is_of_rows(node):
+            if kind == "multiply":
+                return low[0] * low[1], high[0] * high[1]
+            if kind == "divide":
+                return low[0] / high[1], high[0] / low[1]
+            if kind in ("sqrt", "rsqrt"):
+                return tuple(sorted_by_kind(kind, low[0], high[0]))  # type: ignore[return-value]
+        size = np.abs(self.values[node])
+        ordinary = (size > 0) & (size < np.inf)
+        if ordinary.all():
+            least, most = size, size
+        else:
+            least, most = np.where(ordinary, size, np.inf), np.where(ordinary, size, 0.0)
+        if self.is_of_rows(node):
+            return least, most
+        return np.minimum.reduceat(least, self.elements.starts), np.maximum.reduceat(most, self.elements.starts)
+
+
+def sorted_by_kind(kind: str, low: F64, high: F64) -> tuple[F64, F64]:
+    """A root of magnitudes, or its reciprocal."""
+    return (np.sqrt(low), np.sqrt(high)) if kind == "sqrt" else (1 / np.sqrt(high), 1 / np.sqrt(low))

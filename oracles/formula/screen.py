@@ -1,0 +1,257 @@
+"""Screen: what passes for certain, of many problems at once, by relative forms (`oracles.formula.relative`).
+
+The exact values of a problem are formed once for all contracts and kernels, and the distance of an output from them
+once for all contracts: what a contract allows is one number for each row. What is said here of a query is the same
+whatever it is joined with, and never that it fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format, form
+from oracles.enclosure import Mask, Worst
+from oracles.formula.centres import Centres
+from oracles.formula.contract import Contract
+from oracles.formula.joined import JOINED_ELEMENTS, Answer, Asked, Received
+from oracles.formula.problem import FormulaProblem
+from oracles.formula.ragged import Ragged, joined
+from oracles.formula.relative import ERROR, LIMIT, SINK, TINY, WORST, Plan, Relative
+from oracles.formula.trace import Node, Trace
+from oracles.lazy import lazy
+from oracles.rounding import half_gap_of, half_gaps, round_to
+from oracles.summation import NumericsError
+
+_U64 = 2.0**-53
+_SAME = 2.0**-36
+"""Widths are those of the forms to this share, and by so much less a value must stray to pass."""
+
+
+@dataclass(eq=False)
+class _Ask:
+    """Outputs of a kernel beside what its contract allows."""
+
+    problem: int
+    plan: Plan
+    pair: int
+    answer: tuple[int, int]
+    """Where the answer goes."""
+
+
+@dataclass(eq=False)
+class _Group:
+    """What is asked about problems that have one formula."""
+
+    trace: Trace
+    problems: list[tuple[FormulaProblem, Plan]] = field(default_factory=list)
+    pairs: list[tuple[int, Received]] = field(default_factory=list)
+    """What was got, and of which problem."""
+    asks: list[_Ask] = field(default_factory=list)
+    elements: int = 0
+    _places: dict[Hashable, int] = field(default_factory=dict)
+    _pairs: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def ask(self, problem: FormulaProblem, plan: Plan, received: Received, answer: tuple[int, int]) -> None:
+        """Take in what is asked. Equal problems and outputs are told from others by their identity."""
+        place = self._places.setdefault((id(problem), plan.key), len(self.problems))
+        if place == len(self.problems):
+            self.problems.append((problem, plan))
+            self.elements += problem.rows * problem.length
+        pair = self._pairs.setdefault((place, id(received)), len(self.pairs))
+        if pair == len(self.pairs):
+            self.pairs.append((place, received))
+            self.elements += problem.rows * problem.length
+        self.asks.append(_Ask(place, plan, pair, answer))
+
+
+def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
+    """An answer to each query; None decides nothing."""
+    found: list[list[Answer]] = [[None] * len(queries) for _, _, queries in asked]
+    with np.errstate(all="ignore"):
+        for group in _groups(asked):
+            for ask, answer in zip(group.asks, _Decided(group).answers(), strict=True):
+                found[ask.answer[0]][ask.answer[1]] = answer
+        for (problem, structured, queries), answers in zip(asked, found, strict=True):
+            for at, (contract, received) in enumerate(queries):
+                if answers[at] is None:
+                    answers[at] = _rounded(problem, structured, contract, received)
+    return found
+
+
+def _rounded(problem: FormulaProblem, structured: bool, contract: Contract, received: Received) -> Answer:
+    """What is said of outputs that are their exact values, rounded."""
+    plan = _plan(problem, contract, structured)
+    if plan is None or not problem.nearest(plan).conforms(plan, received.values):
+        return None
+    return [Worst(0, 0.0, True, problem.nearest(plan).centre(plan, name)) for name in plan.outputs]
+
+
+def _plan(problem: FormulaProblem, contract: Contract, structured: bool) -> Plan | None:
+    try:
+        return problem.plan(contract, structured)
+    except NumericsError:  # a contract that the problem contradicts: said where it is judged alone
+        return None
+
+
+def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
+    """Groups of about so many elements at most."""
+    groups: dict[Hashable, _Group] = {}
+    for at, (problem, structured, queries) in enumerate(asked):
+        for place, (contract, received) in enumerate(queries):
+            plan = _plan(problem, contract, structured)
+            if plan is None or plan.apart:
+                continue
+            key = id(plan.trace), plan.shape
+            group = groups.get(key)
+            if group is not None and group.elements > JOINED_ELEMENTS:
+                yield groups.pop(key)
+                group = None
+            if group is None:
+                group = groups[key] = _Group(plan.trace)
+            group.ask(problem, plan, received, (at, place))
+    yield from groups.values()
+
+
+class _Decided:
+    """The answers to all asks of a group."""
+
+    def __init__(self, group: _Group) -> None:
+        self.asks, self.pairs = group.asks, group.pairs
+        self.outputs = tuple(group.problems[0][1].outputs)
+        self.centres = centres = Centres(group.trace, group.problems)
+        self.trace, self.nodes = group.trace, group.problems[0][1].nodes
+        counts = centres.rows.lengths
+        self.of_ask = Ragged(counts[[ask.problem for ask in self.asks]])
+        """The rows of each ask, of which the arrays below have one element each."""
+        self.at = self.of_ask.places_from(centres.rows.starts[[ask.problem for ask in self.asks]])
+        """The places of these rows in the centres."""
+        self.of_pair = Ragged(counts[[problem for problem, _ in self.pairs]])
+        self.in_pair = self.of_ask.places_from(self.of_pair.starts[[ask.pair for ask in self.asks]])
+        numbers = np.array([ask.plan.numbers(int(centres.lengths[ask.problem])) for ask in self.asks])
+        self.numbers: F64 = np.moveaxis(numbers, 0, -1)[..., self.of_ask.spread(np.arange(len(self.asks)))]
+        self.relative = Relative(self, self.numbers, group.problems[0][1])
+
+    # What `Relative` asks.
+
+    def taken(self, node: Node, place: int) -> F64:
+        """An argument of a node, where it has one value a row."""
+        return self.centres.taken(node, place)[self.at]
+
+    def alike(self, node: Node) -> Mask:
+        """Whether the terms of a sum are."""
+        place = self.nodes.index(node)
+        found = np.zeros(len(self.at), bool)
+        if (self.numbers[ERROR, place] == self.numbers[WORST, place]).all():
+            return found
+        for ask, span in zip(self.asks, self.of_ask.slices, strict=True):
+            errors = ask.plan.numbers(int(self.centres.lengths[ask.problem]))[:, place]
+            if errors[ERROR] != errors[WORST]:
+                found[span] = self.centres.alike(node, ask.problem, ask.plan.dtype(node))
+        return found
+
+    @lazy
+    def fits(self) -> Mask:
+        """Rows where nothing under- or overflows, no share is too large, and what must not be negative is not."""
+        low, high = (each[:, self.at] for each in self.centres.magnitudes)
+        enough = low >= self.numbers[TINY]
+        for node, sink in self.asks[0].plan.sinks.items():
+            place = self.nodes.index(node)
+            enough[place] |= self.centres.values[sink][self.at] >= self.numbers[SINK, place]
+        within: Mask = (enough & (high <= self.numbers[LIMIT])).all(axis=0) & ~self.centres.lost[self.at]
+        for node in self.nodes:
+            if node.kind == "add" and self.centres.is_of_rows(node):
+                within &= ~((self.taken(node, 0) < 0) | (self.taken(node, 1) < 0))
+        return within
+
+    def answers(self) -> list[Answer]:
+        """Of each ask."""
+        found = [self._of_output(name) for name in self.outputs]
+        return [
+            None if any(each is None for each in of_ask) else [each for each in of_ask if each is not None]
+            for of_ask in zip(*found, strict=True)
+        ]
+
+    def _of_output(self, name: str) -> list[Worst | None]:
+        node, centres = self.asks[0].plan.made(name), self.centres
+        columns = (
+            np.ones(len(self.of_pair.lengths), np.int64)
+            if centres.is_of_rows(node)
+            else centres.lengths[[problem for problem, _ in self.pairs]]
+        )
+        rows = Ragged(self.of_pair.spread(columns))
+        of_pair = Ragged(self.of_pair.lengths * columns)
+        spans = centres.rows.slices if centres.is_of_rows(node) else centres.places
+        exact = centres.values[node]
+        if [problem for problem, _ in self.pairs] != list(range(len(spans))):
+            exact = joined([exact[spans[problem]] for problem, _ in self.pairs])
+        got = joined([received.values[name] for _, received in self.pairs])
+        formats = [form(centres.units[problem][1].outputs[name]) for problem, _ in self.pairs]
+        strayed, special = self._strayed(got, exact, of_pair, np.array([[f.tiny, f.u] for f in formats]).T)
+        largest = np.maximum.reduceat(strayed, rows.starts)[self.in_pair]
+        normal = self.relative.spread(node, False)
+        width = np.zeros(len(self.at)) + normal
+        last = np.array([ask.plan.is_last(name) for ask in self.asks])
+        if last.any():
+            width = np.where(self.of_ask.spread(last), self.relative.spread(node, True), width)
+        n = centres.elements.lengths[self.at]
+        width = width * (1.0 + 2.0**-52 * (n + 16) * len(self.trace.nodes))
+        own = 4 * (n + 4 * len(self.trace.nodes)) * _U64 + width * _SAME
+        inside = self.fits & self.relative.near & (largest <= width - own)
+        ratio = largest / width
+        odd = centres.special[self.at]
+        if odd.any():
+            all_special = np.logical_and.reduceat(special, rows.starts)[self.in_pair]
+            inside = np.where(odd, self.fits & all_special & (largest == 0), inside)
+            ratio = np.where(odd, 0.0, ratio)
+        if not width.all():  # what every kernel has is rounded to one number
+            equal = self._equal(got, exact, of_pair, formats)
+            alike = np.logical_and.reduceat(equal, rows.starts)[self.in_pair]
+            inside, ratio = np.where(width == 0, self.fits & alike, inside), np.where(width == 0, 0.0, ratio)
+        passed = self.of_ask.every(inside).tolist()
+        worst = self.of_ask.largest(np.where(inside, ratio, 0.0))
+        first = self.of_ask.first(ratio == self.of_ask.spread(worst))
+        found = list[Worst | None]()
+        for place, ask in enumerate(self.asks):
+            if not passed[place]:
+                found.append(None)
+                continue
+            row, at = 0, int(of_pair.starts[ask.pair])
+            if worst[place]:
+                row = int(first[place])
+                of_row = rows.slice_of(int(self.of_pair.starts[ask.pair]) + row)
+                at = of_row.start + int(strayed[of_row].argmax())
+            centre = float(exact[at])
+            wide = float(width[self.of_ask.starts[place] + row]) * abs(centre)
+            blunt = not half_gap_of(float(got[at]), formats[ask.pair]) < wide
+            flat = at - int(of_pair.starts[ask.pair])
+            known = (None, None) if ask.plan.guesses or not np.isfinite(wide) else (centre, wide)
+            found.append(Worst(flat, float(worst[place]), blunt, *known))
+        return found
+
+    def _strayed(self, got: F64, exact: F64, of_pair: Ragged, formats: F64) -> tuple[F64, Mask]:
+        """How far elements stray from exact values beyond their own rounding, in proportion to these; and where these
+        are zero, infinite or NaN, from which nothing may stray."""
+        tiny, u = formats
+        size, centre = np.abs(got), np.abs(exact)
+        error = size - centre
+        strayed = np.abs(error)
+        strayed -= half_gaps(size, of_pair.spread(tiny), of_pair.spread(u), error < 0)
+        np.maximum(strayed, 0.0, out=strayed)
+        agree = np.signbit(got) == np.signbit(exact)
+        special = ~((centre > 0) & (centre < np.inf))
+        strayed /= centre
+        if special.any():
+            same = np.where(np.isnan(exact), np.isnan(got), (got == exact) & agree)
+            strayed = np.where(special, np.where(same, 0.0, np.inf), np.where(agree, strayed, np.inf))
+        elif not agree.all():
+            strayed = np.where(agree, strayed, np.inf)
+        return strayed, special
+
+    def _equal(self, got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format]) -> Mask:
+        right = joined([round_to(exact[span], each) for span, each in zip(of_pair.slices, formats, strict=True)])
+        found: Mask = ((got == right) & (np.signbit(got) == np.signbit(right))) | (np.isnan(got) & np.isnan(right))
+        return found
