@@ -63,7 +63,8 @@ class Ends:
 
     def outwards(self, side: int) -> tuple[F64, F64]:
         """Both, further apart (1) or closer (-1) by all that float64 may have got wrong."""
-        return tuple(end + np.abs(end) * place * side * _OWN for end, place in ((self.low, -1), (self.high, 1)))  # type: ignore[return-value]
+        low, high = (np.where(np.isinf(end), 0.0, np.abs(end)) * side * _OWN for end in (self.low, self.high))
+        return self.low - low, self.high + high
 
 
 def ends(form: Form) -> Ends | None:

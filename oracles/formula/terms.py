@@ -109,7 +109,10 @@ def _groups(trace: Trace, output: str) -> Mapping[str, list[Node]]:
 
 def _words(budget: Budget, name: str, nodes: Sequence[Node]) -> str:
     """For example 'subtract and sum over n (h = 64, worst case) in f32'."""
-    kinds = Counter(_operation(budget, node) for node in nodes)
+    kept = [
+        node for node in nodes if node.kind == "point" and budget.contract.points.get(budget.name(node.args[0])) is None
+    ]
+    kinds = Counter(_operation(budget, node) for node in nodes if node not in kept)
     said = ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in kinds.items())
     dtypes = dict.fromkeys(budget.dtype(node).name for node in nodes if node.args)
     return f"{said} in {' and '.join(dtypes)}" if dtypes else said

@@ -71,7 +71,6 @@ def test_a_row_is_the_same_beside_one_whose_root_may_be_of_zero() -> None:
     )
     of = Problem("layer_norm", {"eps": 2.0**-27}, {"x": x}, {"y": "f32"})
     both, alone = (Truth(each).enclosures(contract, True)["y"] for each in (of, replace(of, inputs={"x": x[:1]})))
-    assert not np.isfinite(both.below[1]).any()
     assert both.below[0] == pytest.approx(alone.below[0], rel=2.0**-45)
 
 
