@@ -101,29 +101,35 @@ class Budget(Setting):
 
     def made(self, name: str, dtype: str) -> Node:
         """What an output is the rounding of, to its dtype."""
-        node = self.inputs.trace.outputs[name]
-        while node.kind == "point" and self._pointed(node) in (None, form(dtype)):
+        return self._made(name, dtype)[0]
+
+    def _made(self, name: str, dtype: str) -> tuple[Node, bool]:
+        """The same, and whether that is a declared rounding point."""
+        node, pointed = self.inputs.trace.outputs[name], False
+        while node.kind == "point" and (point := self._pointed(node)) in (None, form(dtype)):
+            pointed |= point is not None
             (node,) = node.args
-        return node
+        return node, pointed
 
     def output(self, name: str, dtype: str) -> Form:
         """What kernels have for an output before they round it to its dtype."""
-        node = self.made(name, dtype)
-        if not self._is_rounded_once(node) or self.dtype(node).name != dtype or (node, None) in self.read.held:
-            return self._cast(self.forms[node], form(dtype))
+        node, pointed = self._made(name, dtype)
+        found = self.forms[node]
         with np.errstate(all="ignore"):
-            return self._cast(self._unrounded(self.read, node), form(dtype))
+            if self._is_rounded_once(node) and self.dtype(node).name == dtype and (node, None) not in self.read.held:
+                found = self._unrounded(self.read, node)
+            return self._cast(found, form(dtype), pointed)
 
-    def _cast(self, found: Form, dtype: Format) -> Form:
+    def _cast(self, found: Form, dtype: Format, pointed: bool) -> Form:
         """What is cast to an output's dtype: where that has fewer small numbers, the cast may flush them by itself."""
-        judged = self.contract.nonfinite == "ieee"
-        may, overflows = (found.may, found.overflows) if judged else (either([found]), None)
-        found = replace(found, may=may, overflows=overflows)
+        if self.contract.nonfinite != "ieee":
+            # A point leaves anything of what overflows in it, however a cast treats what it is given.
+            beyond = np.isfinite(found.centre) & ~(found.size < dtype.limit)
+            may = marked(either([found]), beyond if pointed and beyond.any() else None)
+            found = replace(found, may=may, overflows=None)
         if dtype.tiny <= found.dtype.tiny:
             return found
-        with np.errstate(all="ignore"):
-            cast = zeroed(replace(found, dtype=dtype), self.contract.flushes_results)
-        return replace(cast, dtype=found.dtype)
+        return replace(zeroed(replace(found, dtype=dtype), self.contract.flushes_results), dtype=found.dtype)
 
     def _form(self, read: Read, node: Node) -> Form:
         if node.kind == "point":

@@ -251,6 +251,23 @@ def test_what_may_overflow_at_a_narrowing_or_not_is_not_judged() -> None:
     assert may.tolist() == [True, False, False]
 
 
+@pytest.mark.parametrize("saturate", [False, True])
+@pytest.mark.parametrize("nonfinite", ["overflow", "unspecified"])
+def test_what_overflows_at_a_point_in_the_dtype_of_the_output_is_not_judged(nonfinite: Any, saturate: bool) -> None:
+    """A kernel may have anything from there on, which no cast to that dtype makes good."""
+
+    def tripled(x: Node) -> Outputs:
+        y = x * 3.0
+        return {"y": point(y)}
+
+    inputs = Inputs(trace(tripled, {"x": ("n",)}), {"x": np.array([1e18, 65500.0 / 3, 2.0], np.float32)}, {})
+    contract = Contract(points={"y": "f16"}, nonfinite=nonfinite, saturate=saturate)
+    unjudged = Conformance(inputs, contract, {"y": "f16"}).enclosure("y").unjudged
+    assert unjudged is not None
+    assert unjudged.tolist() == [True, False, False]
+    assert Conformance(inputs, replace(contract, points={}), {"y": "f16"}).enclosure("y").unjudged is None
+
+
 def test_a_point_flushes_what_is_subnormal_in_its_dtype() -> None:
     rng = np.random.default_rng(18)
     of = _problem("f32", (20, 16), rng, without=("weight",))
