@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,7 +32,7 @@ class CalibrateOptions:
             "--max-time",
             parser=options.duration,
             metavar="30s|5m|8h",
-            help="Begin with no further contract after this long; those that are left count as not run.",
+            help="Take about this long: the contracts share it, and those that are not reached count as not run.",
         ),
     ] = None
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first contract's cases.")] = 1
@@ -62,7 +64,7 @@ def calibrate(options: CalibrateOptions) -> Exit:
     from fuzz.uses.starting import writable
     from oracles.ops import OPS
 
-    out, err = console.results(), console.progress()
+    out, err, started = console.results(), console.progress(), time.monotonic()
     if options.pack is not None:
         loaded(options.pack)
     chosen = [op for op in OPS.values() if fnmatchcase(op.name, options.op)]
@@ -77,21 +79,21 @@ def calibrate(options: CalibrateOptions) -> Exit:
         if measured.found:
             err.print(f"{measured.op}, contract {measured.number}: {measured.found} false alarms", style="red")
     found = [calibrated(op, [each for each in every if each.op == op.name]) for op in chosen]
-    print_table(
-        PlainTable(_COLUMNS, [row for each in found for row in _rows(each, full=options.full)]),
-        markdown=options.markdown,
-    )
+    rows = [row for each in found for row in _rows(each, full=options.full)]
+    print_table(PlainTable(_COLUMNS, rows + [_row("all", found)] * (len(found) > 1)), markdown=options.markdown)
     for each in found:
         for reason, count in each.missing.items():
             out.print(f"{each.op}: {count:,} pairs not run: {reason}", soft_wrap=True)
     for measured in every:
         for text in measured.alarms:
             out.print(f"\n{text}\n  under {measured.contract}", soft_wrap=True)
-    alarms = sum(each.found for each in found)
-    runs, simulated = sum(each.runs for each in found), sum(each.simulated for each in found)
+    alarms, runs = sum(each.found for each in found), sum(each.runs for each in found)
+    met, missing = sum(each.covered for each in found), sum(sum(each.missing.values()) for each in found)
+    took = time.monotonic() - started
     out.print(
-        f"\n{runs:,} judged runs, {simulated:,} simulated elements, {alarms} false alarms, "
-        f"{sum(each.gave_up for each in found)} undecided, seed {options.seed}",
+        f"\n{runs:,} judged runs, {sum(each.simulated for each in found):,} simulated elements, {met:,} pairs met and "
+        f"{missing:,} not run, {alarms} false alarms, {sum(each.gave_up for each in found)} undecided, seed "
+        f"{options.seed}, {took:,.0f} s",
         soft_wrap=True,
     )
     return Exit.FINDINGS if alarms else Exit.OK if runs else Exit.NOTHING_RAN
@@ -104,17 +106,6 @@ _COLUMNS = (
 
 
 def _rows(of: Calibrated, *, full: bool) -> list[tuple[str, ...]]:
-    numbers = (of.runs, of.elements, of.simulated)
-    missing = sum(of.missing.values())
-    head = (
-        of.op,
-        str(len(of.contracts)),
-        f"{of.covered:,}",
-        f"{missing:,}",
-        *(f"{each:,}" for each in numbers),
-        f"{of.ratio:.3g}",
-        str(of.found),
-    )
     lines = [
         (
             "",
@@ -123,11 +114,24 @@ def _rows(of: Calibrated, *, full: bool) -> list[tuple[str, ...]]:
             "",
             f"{sum(each.runs.values()):,}",
             f"{sum(each.elements.values()):,}",
-            "",
+            f"{each.simulated:,}",
             f"{each.ratio:.3g}",
             str(each.found),
         )
         for each in of.contracts
         if full
     ]
-    return [head, *lines]
+    return [_row(of.op, [of]), *lines]
+
+
+def _row(name: str, every: Sequence[Calibrated]) -> tuple[str, ...]:
+    numbers = (
+        sum(len(each.contracts) for each in every),
+        sum(each.covered for each in every),
+        sum(sum(each.missing.values()) for each in every),
+        sum(each.runs for each in every),
+        sum(each.elements for each in every),
+        sum(each.simulated for each in every),
+    )
+    worst = max(each.ratio for each in every)
+    return name, *(f"{each:,}" for each in numbers), f"{worst:.3g}", str(sum(each.found for each in every))

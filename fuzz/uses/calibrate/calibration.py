@@ -8,10 +8,11 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from dataclasses import dataclass
-from itertools import islice, takewhile
+from dataclasses import dataclass, replace
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from fuzz.adapters import toolchain
@@ -50,7 +51,7 @@ class Calibrated:
     @property
     def simulated(self) -> int:
         """Elements that simulated kernels returned."""
-        return sum(each.elements[SIMULATED] for each in self.contracts)
+        return sum(each.simulated for each in self.contracts)
 
     @property
     def ratio(self) -> float:
@@ -67,32 +68,43 @@ class Calibrated:
 
 
 def planned(ops: Sequence[Op], runs: int, seed: int, folder: Path, pack: Path | None) -> list[Work]:
-    """The work: for each op about so many runs, spread over its contracts. The first ones of all ops come first."""
+    """The work: for each op about so many runs, spread over its contracts. They come in an order that follows from the
+    seed, of all ops in turn, so that runs without the time for all of them meet others with another seed."""
     found = list[tuple[int, Work]]()
     for op in ops:
-        known = contracts(op)
-        share = -(-runs // len(known))
+        count = len(contracts(op))
+        order, share = Random(seed).sample(range(count), count), -(-runs // count)
         found += [
-            (at, Work(op.name, at, folder / f"{op.name}-{at:02}", seed + at, share, pack)) for at in range(len(known))
+            (place, Work(op.name, at, folder / f"{op.name}-{at:02}", seed + at, share, pack))
+            for place, at in enumerate(order)
         ]
     return [work for _, work in sorted(found, key=lambda each: each[0])]
 
 
 def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> Iterator[Measured]:
     """What came of each, as it ends, in so many processes; with one in this process. After so many seconds no further
-    contract is begun."""
+    contract is begun; each may take an equal share of what is left of them when its turn comes."""
     end = time.monotonic() + seconds
+    works = _begun(plan, jobs, end)
     if jobs == 1:
-        yield from (_carry_out(work) for work in takewhile(lambda _: time.monotonic() < end, plan))
+        yield from (_carry_out(work) for work in works)
         return
     with ProcessPoolExecutor(jobs, get_context("spawn")) as executor:
-        waiting = iter(plan)
-        running = {executor.submit(_carry_out, work) for work in islice(waiting, jobs)}
+        running = {executor.submit(_carry_out, work) for work in islice(works, jobs)}
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
-            more = len(done) if time.monotonic() < end else 0
-            running |= {executor.submit(_carry_out, work) for work in islice(waiting, more)}
+            running |= {executor.submit(_carry_out, work) for work in islice(works, len(done))}
             yield from (each.result() for each in done)
+
+
+def _begun(plan: Sequence[Work], jobs: int, end: float) -> Iterator[Work]:
+    """Each when its turn comes, with the time at which it shall end: those whose runs are slow leave others theirs."""
+    for place, work in enumerate(plan):
+        now = time.monotonic()
+        if now >= end:
+            return
+        share = min(1.0, jobs / (len(plan) - place))
+        yield work if end == math.inf else replace(work, until=now + (end - now) * share)
 
 
 def _carry_out(work: Work) -> Measured:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from fuzz.adapters.pack import Pack, PackError, load
@@ -20,7 +23,7 @@ from fuzz.generate.turn import BATCH
 from fuzz.judge.judge import EntryJudge
 from fuzz.uses.calibrate.packs import Pair
 from fuzz.uses.search.course import known_at
-from fuzz.uses.search.taker import Report, Taker, Task, Terms
+from fuzz.uses.search.taker import TOGETHER, Report, Taker, Task, Terms
 
 _KEPT = 3
 """So many alarms of a contract are kept as case files."""
@@ -39,6 +42,8 @@ class Work:
     runs: int
     pack: Path | None = None
     """The pack that brings the op."""
+    until: float = math.inf
+    """When it ends at the latest, by the monotonic clock, however few runs were judged by then."""
 
 
 @dataclass
@@ -60,6 +65,11 @@ class Measured:
     """The first of them, in words."""
     not_run: dict[str, str] = field(default_factory=dict)
     """Why a build was not judged."""
+
+    @property
+    def simulated(self) -> int:
+        """Elements that the simulated kernel returned."""
+        return self.elements[SIMULATED]
 
 
 def build_of(target: Target) -> str:
@@ -91,29 +101,35 @@ def measured(work: Work, pair: Pair) -> Measured:
 def _search(work: Work, pack: Pack, targets: Sequence[Target], pool: WorkerPool, found: Measured) -> None:
     builds = {target.id: build_of(target) for target in targets}
 
-    def count(judge: EntryJudge) -> None:
+    def counted(judge: EntryJudge) -> None:
         size = sum(output.layout.size for output in judge.entry.case.outputs.values())
         for name, outcome in judge.outcomes.items():
             if outcome.status is Status.RAN:
                 found.elements[builds[name]] += size
 
-    taker = Taker(pool, targets, Terms(pack.kernels), told=count)
-    for report in _reports(taker, work.op, work.seed):
-        for name, line in report.tally.targets.items():
-            found.runs[builds[name]] += line.judged
-            found.found += line.findings
-            found.gave_up += line.gave_up
-            found.ratio = max([found.ratio, *(worst.ratio for worst in line.worst.values())])
-            if line.not_run and not line.judged:
-                found.not_run.setdefault(builds[name], line.not_run_reason)
-        for sighting in report.sightings[: max(0, _KEPT - len(found.alarms))]:
-            found.alarms.append(_told(sighting, work))
-        for words, case in report.errors[: max(0, _KEPT - len(found.alarms))]:
-            path = _kept(case, work)
-            found.alarms.append(f"{words}\n  kernelfuzz repro {path} --pack {work.folder}")
-        found.found += len(report.errors)
-        if sum(found.runs.values()) >= work.runs or report.task.place >= work.runs:
+    taker = Taker(pool, targets, Terms(pack.kernels), told=counted)
+    for place, reports in enumerate(_reports(taker, work, most=work.runs // (BATCH * len(targets)))):
+        for report in reports:
+            _count(report, work, builds, found)
+        enough = sum(found.runs.values()) >= work.runs or place >= work.runs  # of a contract that takes no case
+        if enough or time.monotonic() >= work.until:
             return
+
+
+def _count(report: Report, work: Work, builds: Mapping[str, str], found: Measured) -> None:
+    for name, line in report.tally.targets.items():
+        found.runs[builds[name]] += line.judged
+        found.found += line.findings
+        found.gave_up += line.gave_up
+        found.ratio = max([found.ratio, *(worst.ratio for worst in line.worst.values())])
+        if line.not_run and not line.judged:
+            found.not_run.setdefault(builds[name], line.not_run_reason)
+    for sighting in report.sightings[: max(0, _KEPT - len(found.alarms))]:
+        found.alarms.append(_told(sighting, work))
+    for words, case in report.errors[: max(0, _KEPT - len(found.alarms))]:
+        path = _kept(case, work)
+        found.alarms.append(f"{words}\n  kernelfuzz repro {path} --pack {work.folder}")
+    found.found += len(report.errors)
 
 
 def _told(sighting: Sighting, work: Work) -> str:
@@ -138,15 +154,22 @@ def _kept(case: Case, work: Work) -> Path:
     return path
 
 
-def _reports(taker: Taker, op: str, seed: int) -> Iterator[Report]:
+def _reports(taker: Taker, work: Work, most: int) -> Iterator[Sequence[Report]]:
     """The search of the op, without its big cases: those try how a kernel finds its elements, not what it makes of
-    them."""
-    known = taker.searched(op, seed)
-    states: dict[object, bytes] = {}
-    for place, turn in enumerate(known.search.turns()):
-        shard = turn.shard, known.search.capability(turn)
-        taker.begin(Task(place, op, seed, turn, states.get(shard, b""), known=known_at(place)))
-        (report,) = taker.end()
-        known.lessons.append(report.lessons)
-        states[shard] = report.state
-        yield report
+    them. One turn comes first, for a work without the time for more; then more of them at a time, which is cheaper."""
+    known = taker.searched(work.op, work.seed)
+    states, turns, place = dict[object, bytes](), known.search.turns(), 0
+    for number in count():
+        together = min(1 << number, TOGETHER, max(1, most))
+        shards, tasks = list[object](), list[Task]()
+        while len(tasks) < together and known_at(place) <= len(known.lessons):
+            turn = next(turns)
+            shards.append((turn.shard, known.search.capability(turn)))
+            state = states.get(shards[-1], b"")
+            tasks.append(Task(place, work.op, work.seed, turn, state, known=known_at(place)))
+            place += 1
+        taker.begin(*tasks)
+        reports = taker.end()
+        known.lessons += [report.lessons for report in reports]
+        states.update((shard, report.state) for shard, report in zip(shards, reports, strict=True))
+        yield reports
