@@ -85,7 +85,7 @@ def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> I
     """What came of each, as it ends, in so many processes; with one in this process. After so many seconds no further
     contract is begun; each may take an equal share of what is left of them when its turn comes."""
     end = time.monotonic() + seconds
-    works = _begun(plan, jobs, end)
+    works = begun(plan, jobs, end)
     if jobs == 1:
         yield from (_carry_out(work) for work in works)
         return
@@ -97,7 +97,7 @@ def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> I
             yield from (each.result() for each in done)
 
 
-def _begun(plan: Sequence[Work], jobs: int, end: float) -> Iterator[Work]:
+def begun(plan: Sequence[Work], jobs: int, end: float) -> Iterator[Work]:
     """Each when its turn comes, with the time at which it shall end: those whose runs are slow leave others theirs."""
     for place, work in enumerate(plan):
         now = time.monotonic()
