@@ -23,8 +23,13 @@ from oracles.lazy import lazy
 Mask = NDArray[np.bool_]
 
 DUST = 2.0**-50
-"""Each operation counts as this much less exact than it is, relative to what it is multiplied by: the error of float64
-coefficients that cancel, and of the centre, is a part of it."""
+"""Errors count as this much larger at each operation: the error of float64 coefficients that cancel is a part of it."""
+
+
+def dust(dtype: Format) -> float:
+    """So much less exact does an operation count, relative to its result: the error of a centre in float64 is a part of
+    it. A kernel that calculates in float64 itself is allowed no more than it needs, see `Setting.far`."""
+    return 0.0 if dtype.name == "f64" else DUST
 
 
 ANY = 1 << 10
