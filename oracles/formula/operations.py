@@ -12,7 +12,7 @@ from oracles.dtypes import Format, form
 from oracles.formula.arithmetic import Float64
 from oracles.formula.derivatives import STEEPNESS, Tangent, hull, tangent
 from oracles.formula.errors import Rounding, either, marked, more, rounded
-from oracles.formula.forms import ANY, DUST, Form, Mask, combined, dust
+from oracles.formula.forms import ANY, DUST, Form, Mask, combined, dust, upwards
 from oracles.formula.setting import Setting
 from oracles.formula.trace import FUNCTIONS, Kind, Node
 from oracles.rounding import round_to
@@ -38,7 +38,7 @@ def added(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
         least = None if least is None else least - np.abs(least) * 2 * dtype.u
         found = replace(found, least=least)
         exact = ((a.centre == 0) & (a.spread == 0)) | ((b.centre == 0) & (b.spread == 0))
-        errors = found.size * (dtype.u + dust(dtype))
+        errors = upwards(found.size * (dtype.u + dust(dtype)), dtype, found.size)
         found = more(found, np.where(exact, 0.0, errors) if exact.any() else errors)
     found = rounded(found, Rounding(underflow=0.0), here.contract)
     for each, side in ((a, 1.0), (b, sign)):  # where the sum is infinite with the product rounded or not
@@ -60,7 +60,9 @@ def multiplied(here: Setting, node: Node, args: Sequence[Form], last: bool) -> F
 def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: bool) -> Form:
     """a * b for the arguments of a node, in its dtype."""
     a, b = args
-    remainder = None if a.is_exact or b.is_exact else here.far(a) * here.far(b)
+    remainder = None
+    if not (a.is_exact or b.is_exact):
+        remainder = upwards(here.far(a) * here.far(b), here.dtype(node), a.spread, b.spread)
     parts, rest = combined([(a, b.centre), (b, a.centre)], remainder)
     bits = a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
     dtype, least = here.dtype(node), None
@@ -105,7 +107,7 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
         share = np.where(b.spread == 0, 0.0, here.far(b) / np.abs(b.centre))
         growth = np.where(share < 1, share / (1 - share), np.inf)
         remainder = np.abs(centre) * share * growth + here.far(a) / np.abs(b.centre) * growth
-        remainder = np.where(b.spread == 0, 0.0, remainder)
+        remainder = np.where(b.spread == 0, 0.0, upwards(remainder, dtype, b.spread))
     parts, rest = combined([(a, 1 / b.centre), (b, -centre / b.centre)], remainder)
     ulp = here.contract.ulp("divide")
     relative = 2 * dtype.u * ulp
@@ -139,7 +141,7 @@ def function(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
         bend = tangent(node.kind, arg.centre, centre, far)
         if here.wide:
             bend = _in_range(node.kind, arg, centre, bend)
-        parts, rest = combined([(arg, bend.slope)], bend.remainder)
+        parts, rest = combined([(arg, bend.slope)], upwards(bend.remainder, dtype, arg.spread))
         found = replace(found, parts=parts, rest=rest)
         share = far / np.abs(arg.centre) if node.kind in ("log", "sqrt", "rsqrt") else far
         if (share > _FAR).any():

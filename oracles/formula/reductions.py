@@ -12,7 +12,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.arithmetic import Float64
 from oracles.formula.errors import Rounding, either, marked, more, rounded, taken
-from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol, dust, shared
+from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol, dust, shared, upwards
 from oracles.formula.operations import added, function, product
 from oracles.formula.setting import Setting
 from oracles.formula.trace import FormulaError, Kind, Node
@@ -65,7 +65,8 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
         if symbol.radius.shape[axis] == 1:
             parts[symbol] = _summed(coefficient, axis, n)
         else:
-            radius = _summed(np.abs(coefficient) * symbol.radius, axis, n)
+            radius = np.abs(coefficient) * symbol.radius
+            radius = _summed(upwards(radius, dtype, coefficient, symbol.radius), axis, n)
             parts[Symbol(radius, Summed(symbol, coefficient, axis))] = np.ones((1,) * radius.ndim)
     known = None if terms.least is None else (terms.least >= 0).all(axis, keepdims=True)
     least = None if known is None else np.where(known, 0.0, np.nan)
@@ -74,7 +75,7 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     )
     if n > 1:
         allowed = allowed + dust(dtype)
-        errors = sizes * allowed
+        errors = upwards(sizes * allowed, dtype, sizes)
         if reach is not sizes:  # magnitudes may add up to more than float64 has where their sum does not
             errors = np.where(np.isinf(sizes), _summed(terms.size * _LESS, axis, n) * allowed / _LESS, errors)
         if here.contract.denormals != "preserve":  # every partial sum may be lost where it is subnormal
