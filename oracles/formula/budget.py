@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from oracles.doubledouble import F64
+from oracles.doubledouble import F64, two_sum
 from oracles.dtypes import Format, form
 from oracles.formula import noise
 from oracles.formula.centre import Replaced
@@ -133,18 +133,20 @@ class Budget(Setting):
 
     def _added(self, read: Read, node: Node, args: Sequence[Form]) -> Form:
         """The sum of two operands, which every kernel rounds alike: to float64 as it was here, or to a dtype of so many
-        bits fewer that this changes nothing."""
+        bits fewer that this changes nothing. Where float64 did not lose what it rounded off, it is the formula's."""
         if not self.contract.flushes_results:
             nothing = [
                 arg.kind != "tensor" and not form.centre.any() for arg, form in zip(node.args, args, strict=True)
             ]
             if nothing[1] or (nothing[0] and node.kind == "add"):
                 return args[0 if nothing[1] else 1]
-        exact, double = self._step(node, args, last=True), self.dtype(node).name == "f64"
-        if double and not exact.is_exact:
+        exact = self._step(node, args, last=True)
+        if self.dtype(node).name == "f64" and not exact.is_exact:
             return self._step(node, args)
         narrow = narrowed(exact, self.dtype(node), self.contract, self._reach(exact))
-        narrow = replace(narrow, held=exact.centre) if double else narrow
+        sign = 1.0 if node.kind == "add" else -1.0
+        if narrow.held is None and two_sum(args[0].centre, sign * args[1].centre).low.any():
+            narrow = replace(narrow, held=narrow.form.centre)
         return self._keep(read, node, None, exact, narrow)
 
     def _keep(self, read: Read, node: Node, place: int | None, before: Form, narrow: Narrowed) -> Form:

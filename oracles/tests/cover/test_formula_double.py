@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.formula.contract import Contract
@@ -82,7 +84,7 @@ def test_a_sum_of_two_operands_is_one_rounding_that_every_kernel_shares(dtype: s
 def test_an_output_that_is_rounded_once_does_not_make_the_tiers_disagree(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x, dy = rng.standard_normal((2, 3)).astype(np.float16), rng.standard_normal((2, 3)).astype(np.float32)
-    inputs = {"x": x, "dy": dy, "weight": rng.standard_normal(3).astype(np.float16)}
+    inputs: dict[str, NDArray[Any]] = {"x": x, "dy": dy, "weight": rng.standard_normal(3).astype(np.float16)}
     params = {"eps": 0.0, "weight_offset": 0.5}
     of = Problem("rms_norm_backward", params, inputs, {"dx": "f16", "dw": "f16"}, True)
     lanes = Lanes(4, 4, "scalar")  # so these are among the passes that the precise tier confirms
