@@ -4,7 +4,7 @@ exactly one planted defect, by which the tool proves that it can find it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +16,8 @@ from fuzz.base.outcome import CHANGES
 from fuzz.base.text import printable
 from oracles.dtypes import FORMATS
 from oracles.formula.contract import INPUT, Contract
-from oracles.formula.trace import trace
-from oracles.op import Op
+from oracles.formula.trace import Trace, ordered, run, trace
+from oracles.op import Op, Operand
 from oracles.ops import OPS
 from oracles.summation import Summation
 
@@ -131,9 +131,13 @@ def _check_contract(contract: Contract, op: Op) -> None:
         if not isinstance(order, get_args(Summation)):
             raise DeclarationError(f"contract.sums: {name}: {order!r} is not a summation structure")
     known, dims = _locals(op), tuple(dict.fromkeys(dim for operand in op.operands for dim in operand.axes))
-    for field, names in (("sums", (*known, *dims)), ("dtypes", known), ("points", known)):
+    for field, names in (
+        ("sums", (*known, *dims)),
+        ("dtypes", known),
+        ("points", _points(op) if contract.points else ()),
+    ):
         for name in getattr(contract, field):
-            one_of(f"contract.{field}", name, names)
+            _known(f"contract.{field}", name, names, op)
     for word in sorted(contract.words):
         one_of("contract: dtype", word, (*FORMATS, INPUT, *(operand.name for operand in op.operands)))
     for name, chosen in contract.algorithm.items():
@@ -146,16 +150,36 @@ def _locals(op: Op) -> tuple[str, ...]:
     """What the formula calculates under a name, with all operands and without those that may be absent, and what its
     algorithms do."""
     found = dict[str, None]()
-    for inputs in (op.inputs, [each for each in op.inputs if not each.optional]):
-        try:
-            graph = trace(op.formula, {each.name: each.axes for each in inputs}, [each.name for each in op.parameters])
-        except Exception as error:
-            raise DeclarationError(f"op: {op.name}: its formula: {type(error).__name__}: {error}") from error
+    for graph in (_graph(op, op.inputs), _graph(op, [each for each in op.inputs if not each.optional])):
         rounded = {arg for node in graph.nodes if node.kind == "point" for arg in node.args}
         found.update((name, None) for name, node in graph.locals.items() if node.args or node in rounded)
     for ways in op.algorithms.values():
         found.update((name, None) for way in ways.values() for name in way.__code__.co_varnames)
     return tuple(found)
+
+
+def _points(op: Op) -> tuple[str, ...]:
+    """The names of what the formula, or an algorithm of it, says that a kernel may round for a use."""
+    found = dict[str, None]()
+    optional = [(each,) for each in op.inputs if each.optional]
+    for absent in ((), *optional, tuple(each for each in op.inputs if each.optional)):
+        graph = _graph(op, [each for each in op.inputs if each not in absent])
+        nodes, names = {*graph.nodes}, {**graph.names}
+        for way in (way for ways in op.algorithms.values() for way in ways.values()):
+            taken = way.__code__.co_varnames[: way.__code__.co_argcount]
+            if all(name in graph.locals for name in taken):
+                value, own = run(way, {name: graph.locals[name] for name in taken})
+                nodes |= {*ordered([value])}
+                names |= {node: name for name, node in own.items() if node not in names}
+        found.update((names[node.args[0]], None) for node in nodes if node.kind == "point" and node.args[0] in names)
+    return tuple(sorted(found))
+
+
+def _graph(op: Op, inputs: Sequence[Operand]) -> Trace:
+    try:
+        return trace(op.formula, {each.name: each.axes for each in inputs}, [each.name for each in op.parameters])
+    except Exception as error:
+        raise DeclarationError(f"op: {op.name}: its formula: {type(error).__name__}: {error}") from error
 
 
 def _check_tensors(able: Capabilities, op: Op) -> None:

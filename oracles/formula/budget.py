@@ -14,9 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from oracles.doubledouble import F64, ULP
+from oracles.doubledouble import F64, two_sum
 from oracles.dtypes import Format, form
-from oracles.elementary import doubledouble, float64
 from oracles.formula import noise
 from oracles.formula.centre import Replaced
 from oracles.formula.contract import CORRECT
@@ -27,7 +26,7 @@ from oracles.formula.narrowing import ALIKE, Narrowed, Reach, holds, narrowed
 from oracles.formula.operations import OPERATIONS
 from oracles.formula.reductions import REDUCED
 from oracles.formula.setting import Setting
-from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Kind, Node
+from oracles.formula.trace import REDUCTIONS, Kind, Node
 from oracles.lazy import lazy
 from oracles.rounding import NAMES
 from oracles.summation import NumericsError
@@ -38,7 +37,6 @@ _MOVING: tuple[Kind, ...] = ("where", "point", "take")
 """These calculate nothing, and so do not flush what they take."""
 ROUNDED_ONCE: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide", "sqrt")
 """Where one of these is rounded correctly to the dtype of an output, its rounding is that of the output."""
-_U64 = 2.0**-53
 SAME = 2.0**-40
 """Half-widths of a row are the same to this share whatever it was joined with: sums may be formed in another order."""
 LOST = 2.0**-1000
@@ -140,18 +138,21 @@ class Budget(Setting):
         return self._step(node, args)
 
     def _added(self, read: Read, node: Node, args: Sequence[Form]) -> Form:
-        """The sum of two operands, which every kernel rounds alike: float64 rounds it first, but has so many bits more
-        than any other dtype that this changes nothing."""
+        """The sum of two operands, which every kernel rounds alike: to float64 as it was here, or to a dtype of so many
+        bits fewer that this changes nothing. Where float64 did not lose what it rounded off, it is the formula's."""
         if not self.contract.flushes_results:
             nothing = [
                 arg.kind != "tensor" and not form.centre.any() for arg, form in zip(node.args, args, strict=True)
             ]
             if nothing[1] or (nothing[0] and node.kind == "add"):
                 return args[0 if nothing[1] else 1]
-        if self.dtype(node).name == "f64":
-            return self._step(node, args)
         exact = self._step(node, args, last=True)
+        if self.dtype(node).name == "f64" and not exact.is_exact:
+            return self._step(node, args)
         narrow = narrowed(exact, self.dtype(node), self.contract, self._reach(exact))
+        sign = 1.0 if node.kind == "add" else -1.0
+        if narrow.held is None and two_sum(args[0].centre, sign * args[1].centre).low.any():
+            narrow = replace(narrow, held=narrow.form.centre)
         return self._keep(read, node, None, exact, narrow)
 
     def _keep(self, read: Read, node: Node, place: int | None, before: Form, narrow: Narrowed) -> Form:
@@ -193,35 +194,6 @@ class Budget(Setting):
         # Where kernels do not err at all, neither does float64.
         own = np.where(width > 0, width * self.own_share(False) + np.abs(form.centre) * 2.0**-52 + LOST, 0.0)
         return Reach(width + own, width * SAME + 2 * own)
-
-    @lazy
-    def _shares(self) -> dict[bool, F64 | float]:
-        return {}
-
-    def own_share(self, wide: bool) -> F64 | float:
-        """The error of a centre in float64 (`wide`: in double-double) as a share of the half-width, the last operation
-        apart: half-widths grow at least in proportion to the error of each operation, and the centre's is smaller by
-        this factor at most. One for each row where rows have contracts of their own."""
-        if wide not in self._shares:
-            share: F64 | float = 0.0
-            for node in self.inputs.trace.nodes:
-                share = np.maximum(share, self._share(node, wide)) if node.args else share
-            self._shares[wide] = share
-        return self._shares[wide]
-
-    def _share(self, node: Node, wide: bool) -> F64 | float:
-        u, own = self.dtype(node).u, ULP if wide else _U64
-        share: F64 | float = own / u
-        if node.kind in FUNCTIONS or node.kind == "online":
-            bounds = doubledouble.BOUNDS if wide else float64.BOUNDS
-            kind = "exp" if node.kind == "online" else node.kind
-            share = bounds[kind].relative / (2 * u * self.contract.ulp(kind))
-        if node.kind in REDUCTIONS and node.kind != "max":
-            n = self.inputs.extents[node.label]
-            if n > 1:
-                return np.maximum(n * own / np.minimum(*self.sum_errors(node, False)[:2]), share)
-            return share if node.kind == "online" else 0.0
-        return share
 
     def half_width(self, form: Form) -> F64:
         """How far values may lie from the centre, rounded up: a half-width is made of sums and products of float64

@@ -98,10 +98,10 @@ class Conformance:
         """The forms of all values."""
         return Budget(self.inputs, self.contract, self.structured, self.each)
 
-    @lazy
+    @property
     def wide(self) -> bool:
-        """Whether something is calculated in float64, so that a centre in float64 could not enclose it."""
-        return "f64" in (self.contract.compute, *self.contract.dtypes.values())
+        """Whether a centre in float64 could not enclose it, but one in double-double must."""
+        return self.budget.wide
 
     def shape(self, output: str) -> tuple[int, ...]:
         """The extents of an output, in the order of the trace's dimensions."""
@@ -216,9 +216,13 @@ class Conformance:
 
     def own(self, output: str) -> F64:
         """How far the fast tier's centre may lie from the exact value."""
+        return self.error(output, self.wide)
+
+    def error(self, output: str, wide: bool) -> F64:
+        """The same of a centre in float64 (`wide`: in double-double)."""
         quick, width = self.shaped(output, self._kept(output).centre), self.width(output)
-        relative, lost = (ULP, 2.0**-1073) if self.wide else (2.0**-53, LOST)
-        share = self.budget.own_share(self.wide)
+        relative, lost = (ULP, 2.0**-1073) if wide else (2.0**-53, LOST)
+        share = self.budget.own_share(wide)
         share = share if np.ndim(share) == 0 else self.shaped(output, np.asarray(share))
         own = width * (share + SAME) + np.abs(quick) * 2 * relative + lost
         known = np.isfinite(quick)

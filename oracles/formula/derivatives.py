@@ -39,6 +39,10 @@ def hull(kind: Kind, low: F64, high: F64, value: F64) -> F64:
     return np.where(np.isnan(ends[0]) | np.isnan(ends[1]), np.inf, np.maximum(*ends))
 
 
+STEEPNESS: Mapping[Kind, float] = {"log": 1.0, "sqrt": 0.5, "rsqrt": -0.5}
+"""The slopes of these functions, times x and over the value; of log times x alone."""
+
+
 def _exp(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
     return value, value * radius**2 / 2 * np.exp(np.minimum(radius, 700.0))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.formula.contract import Contract
-from oracles.formula.forms import DUST, Form, Mask
+from oracles.formula.forms import Form, Mask, dust, upwards
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,8 @@ class Rounding:
 
 def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
     """The form after that rounding."""
-    errors = form.size * (rounding.relative + DUST) if rounding.relative else None
+    relative = rounding.relative + dust(form.dtype)
+    errors = upwards(form.size * relative, form.dtype, form.size) if rounding.relative else None
     flush = contract.flushes_results
     if rounding.underflow or flush:
         spread = form.spread if errors is None else form.spread + errors

@@ -23,8 +23,27 @@ from oracles.lazy import lazy
 Mask = NDArray[np.bool_]
 
 DUST = 2.0**-50
-"""Each operation counts as this much less exact than it is, relative to what it is multiplied by: the error of float64
-coefficients that cancel, and of the centre, is a part of it."""
+"""Errors count as this much larger at each operation: the error of float64 coefficients that cancel is a part of it."""
+
+
+def dust(dtype: Format) -> float:
+    """So much less exact does an operation count, relative to its result: the error of a centre in float64 is a part of
+    it. A kernel that calculates in float64 itself is allowed no more than it needs, see `Setting.far`."""
+    return 0.0 if dtype.name == "f64" else DUST
+
+
+_ETA = 2.0**-1074
+
+
+def upwards(values: F64, dtype: Format, *factors: F64 | float) -> F64:
+    """A product of magnitudes that may underflow where kernels calculate in float64, no smaller than it is. A zero
+    stays one."""
+    if dtype.name != "f64":
+        return values
+    lost: Mask | bool = True
+    for each in factors:
+        lost = lost & np.not_equal(each, 0)
+    return values + np.where(lost, _ETA, 0.0)
 
 
 ANY = 1 << 10
@@ -94,7 +113,7 @@ class Form:
         """How far a kernel's value may lie from the centre."""
         found = np.zeros((1,) * self.centre.ndim) if self.rest is None else self.rest
         for symbol, coefficient in self.parts.items():
-            found = found + np.abs(coefficient) * symbol.radius
+            found = found + upwards(np.abs(coefficient) * symbol.radius, self.dtype, coefficient, symbol.radius)
         return found
 
     @lazy
@@ -122,12 +141,23 @@ def combined(
         for symbol, coefficient in form.parts.items():
             term = coefficient if factor is None else factor * coefficient
             parts[symbol] = parts[symbol] + term if symbol in parts else term
+            if factor is not None and form.dtype.name == "f64":
+                rest = _vanished(term, factor, coefficient, symbol, rest)
         spread = form.spread * DUST
         if form.rest is not None:
             spread = spread + form.rest
-        spread = spread if factor is None else np.abs(factor) * spread
+        spread = spread if factor is None else upwards(np.abs(factor) * spread, form.dtype, factor, spread)
         rest = spread if rest is None else rest + spread
     return parts, rest
+
+
+def _vanished(term: F64, factor: F64, coefficient: F64, symbol: Symbol, rest: F64 | None) -> F64 | None:
+    """The rest with what is lost of a coefficient that underflows."""
+    lost = (np.abs(term) < 2.0**-1021) & (factor != 0) & (coefficient != 0) & (symbol.radius > 0)
+    if not lost.any():
+        return rest
+    more = np.where(lost, symbol.radius * _ETA + _ETA, 0.0)
+    return more if rest is None else rest + more
 
 
 def shared(form: Form) -> Form:
@@ -135,4 +165,8 @@ def shared(form: Form) -> Form:
     if form.rest is None or not form.rest.any():
         return form
     radius = np.broadcast_to(form.rest, np.broadcast_shapes(form.rest.shape, form.centre.shape))
-    return replace(form, parts={**form.parts, Symbol(radius): np.ones((1,) * form.centre.ndim)}, rest=None)
+    size = np.ones((1,) * form.centre.ndim)
+    if form.dtype.name == "f64":  # in proportion to the value: products of many values are numbers of float64 as well
+        size = np.where(np.isfinite(form.centre) & (form.centre != 0), np.ldexp(0.5, np.frexp(form.centre)[1]), 1.0)
+        radius = upwards(radius / size, form.dtype, radius)
+    return replace(form, parts={**form.parts, Symbol(radius): size}, rest=None)

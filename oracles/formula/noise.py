@@ -30,7 +30,7 @@ def half_width(form: Form) -> F64:
                 own = np.abs(direct) * errors.radius if direct is not None else 0.0
                 together = _joined(errors, axis, sums, form.parts, direct)
                 # Sums of n numbers, and few operations more, of which none errs by more than 2^-53 of all there is.
-                slack = 2.0**-52 * (errors.radius.shape[axis] + 16) * (apart + own)
+                slack = (errors.radius.shape[axis] + 16) * (2.0**-52 * (apart + own) + 2.0**-1074)
                 less = apart + own - (together + slack)
                 found = found - np.where(less > 0, less, 0.0) * (1 - 2.0**-40)
     return np.maximum(found, 0.0)

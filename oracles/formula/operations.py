@@ -10,13 +10,15 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.formula.arithmetic import Float64
-from oracles.formula.derivatives import hull, tangent
+from oracles.formula.derivatives import STEEPNESS, Tangent, hull, tangent
 from oracles.formula.errors import Rounding, either, marked, more, rounded
-from oracles.formula.forms import ANY, DUST, Form, Mask, combined
+from oracles.formula.forms import ANY, DUST, Form, Mask, combined, dust, upwards
 from oracles.formula.setting import Setting
 from oracles.formula.trace import FUNCTIONS, Kind, Node
 from oracles.rounding import round_to
 
+_STEEP = 2.0**300
+"""Products of three slopes that are no larger, and of their reciprocals, are numbers of float64."""
 _FAR = 0.05
 """From a relative radius of an argument on, what a function makes of its ends may be less than its tangent says."""
 
@@ -36,7 +38,7 @@ def added(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
         least = None if least is None else least - np.abs(least) * 2 * dtype.u
         found = replace(found, least=least)
         exact = ((a.centre == 0) & (a.spread == 0)) | ((b.centre == 0) & (b.spread == 0))
-        errors = found.size * (dtype.u + DUST)
+        errors = upwards(found.size * (dtype.u + dust(dtype)), dtype, found.size)
         found = more(found, np.where(exact, 0.0, errors) if exact.any() else errors)
     found = rounded(found, Rounding(underflow=0.0), here.contract)
     for each, side in ((a, 1.0), (b, sign)):  # where the sum is infinite with the product rounded or not
@@ -58,7 +60,9 @@ def multiplied(here: Setting, node: Node, args: Sequence[Form], last: bool) -> F
 def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: bool) -> Form:
     """a * b for the arguments of a node, in its dtype."""
     a, b = args
-    remainder = None if a.is_exact or b.is_exact else a.spread * b.spread
+    remainder = None
+    if not (a.is_exact or b.is_exact):
+        remainder = upwards(here.far(a) * here.far(b), here.dtype(node), a.spread, b.spread)
     parts, rest = combined([(a, b.centre), (b, a.centre)], remainder)
     bits = a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
     dtype, least = here.dtype(node), None
@@ -100,10 +104,10 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     dtype, centre, remainder = here.dtype(node), a.centre / b.centre, None
     share = np.zeros((1,) * centre.ndim)
     if not b.is_exact:
-        share = np.where(b.spread == 0, 0.0, b.spread / np.abs(b.centre))
+        share = np.where(b.spread == 0, 0.0, here.far(b) / np.abs(b.centre))
         growth = np.where(share < 1, share / (1 - share), np.inf)
-        remainder = np.abs(centre) * share * growth + a.spread / np.abs(b.centre) * growth
-        remainder = np.where(b.spread == 0, 0.0, remainder)
+        remainder = np.abs(centre) * share * growth + here.far(a) / np.abs(b.centre) * growth
+        remainder = np.where(b.spread == 0, 0.0, upwards(remainder, dtype, b.spread))
     parts, rest = combined([(a, 1 / b.centre), (b, -centre / b.centre)], remainder)
     ulp = here.contract.ulp("divide")
     relative = 2 * dtype.u * ulp
@@ -116,10 +120,11 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     may = marked(either(args), _of_either_sign(1 / b.centre, a))
     found = Form(centre, dtype, ANY if last else dtype.precision, parts, rest, may, least=least)
     if (share > _FAR).any():
-        low, high = b.lowest, np.where(b.lowest > 0, b.centre + b.spread, np.inf)
-        ends = [(a.centre + side * a.spread) / end for side in (-1, 1) for end in (low, high)]
-        far = np.maximum.reduce([np.abs(end - centre) for end in np.broadcast_arrays(*ends)])
-        found = _bounded(found, np.where(low > 0, far, np.inf), share)
+        low = here.lowest(b)
+        high = np.where(low > 0, b.centre + here.far(b), np.inf)
+        ends = [(a.centre + side * here.far(a)) / end for side in (-1, 1) for end in (low, high)]
+        away = np.maximum.reduce([np.abs(end - centre) for end in np.broadcast_arrays(*ends)]) * here.ends
+        found = _bounded(found, np.where(low > 0, away, np.inf), share)
         found = _unbounded(found, (share >= 1) & ~(low > 0))
     found = _vanished(found, a.centre, b.centre)
     return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else ulp), here.contract)
@@ -132,20 +137,37 @@ def function(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     positive = np.zeros((1,) * centre.ndim) if node.kind in ("exp", "sigmoid", "sqrt", "rsqrt") else None
     found = Form(centre, dtype, ANY if last else dtype.precision, may=either(args), least=positive)
     if not arg.is_exact:
-        bend = tangent(node.kind, arg.centre, centre, arg.spread)
-        parts, rest = combined([(arg, bend.slope)], bend.remainder)
+        far, low = here.far(arg), here.lowest(arg)
+        bend = tangent(node.kind, arg.centre, centre, far)
+        if here.wide:
+            bend = _in_range(node.kind, arg, centre, bend)
+        parts, rest = combined([(arg, bend.slope)], upwards(bend.remainder, dtype, arg.spread))
         found = replace(found, parts=parts, rest=rest)
-        share = arg.spread / np.abs(arg.centre) if node.kind in ("log", "sqrt", "rsqrt") else arg.spread
+        share = far / np.abs(arg.centre) if node.kind in ("log", "sqrt", "rsqrt") else far
         if (share > _FAR).any():
-            found = _bounded(found, hull(node.kind, arg.lowest, arg.centre + arg.spread, centre), share)
+            found = _bounded(found, hull(node.kind, low, arg.centre + far, centre) * here.ends, share)
             if node.kind in ("log", "sqrt", "rsqrt"):
-                found = _unbounded(found, (arg.spread > 0) & (arg.lowest <= 0))
+                found = _unbounded(found, (far > 0) & (low <= 0))
             if node.kind == "exp":  # beyond float64, of some kernels alone
-                found = _unbounded(found, np.isfinite(arg.centre) & ~(Float64().apply("exp", arg.lowest) > dtype.limit))
+                found = _unbounded(found, np.isfinite(arg.centre) & ~(Float64().apply("exp", low) > dtype.limit))
     ulp = here.contract.ulp(node.kind)
     # A rsqrt of 1 ulp is two correct roundings, one after the other.
     relative = 2 * dtype.u / (1 - dtype.u) if (node.kind, ulp) == ("rsqrt", 1.0) else 2 * dtype.u * ulp
     return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else max(0.5, ulp)), here.contract)
+
+
+def _in_range(kind: Kind, arg: Form, value: F64, bend: Tangent) -> Tangent:
+    """The tangent, with what it makes of errors in the remainder where the slope is so large or so small that float64
+    might not hold its products with others: there they lose their sign."""
+    if kind not in STEEPNESS:
+        return bend
+    extreme = ~((np.abs(bend.slope) > 1 / _STEEP) & (np.abs(bend.slope) < _STEEP)) & (arg.spread > 0)
+    if not extreme.any():
+        return bend
+    factor = STEEPNESS[kind] if kind == "log" else STEEPNESS[kind] * value
+    first = arg.spread / np.abs(arg.centre) * np.abs(factor) * (1 + DUST)
+    slope = np.where(extreme, 0.0, bend.slope)
+    return Tangent(slope, bend.remainder + np.where(extreme, first, 0.0))
 
 
 def _bounded(found: Form, far: F64, share: F64) -> Form:
@@ -205,7 +227,7 @@ def compared(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
         return Form(mask, form("f64"), bits=1)
     parts, rest = combined([(a, None), (b, np.full((1,) * mask.ndim, -1.0))])
     between = Form(a.centre - b.centre, form("f64"), 53, parts, rest)
-    unsure = (np.abs(between.centre) <= between.spread) & (between.spread > 0)
+    unsure = (np.abs(between.centre) <= here.far(between)) & (between.spread > 0)
     unsure = unsure if may is None else unsure | may
     return Form(mask, form("f64"), bits=1, rest=np.where(unsure, 1.0, 0.0) if unsure.any() else None)
 
@@ -219,7 +241,7 @@ def negated(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form
 def absolute(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
     """|a|."""
     (arg,) = args
-    bend = tangent("absolute", arg.centre, np.abs(arg.centre), arg.spread)
+    bend = tangent("absolute", arg.centre, np.abs(arg.centre), here.far(arg))
     parts, rest = combined([(arg, bend.slope)], None if arg.is_exact else bend.remainder)
     return replace(arg, centre=np.abs(arg.centre), parts=parts, rest=rest, least=np.zeros((1,) * arg.centre.ndim))
 

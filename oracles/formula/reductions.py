@@ -12,13 +12,15 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.arithmetic import Float64
 from oracles.formula.errors import Rounding, either, marked, more, rounded, taken
-from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol, shared
+from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol, dust, shared, upwards
 from oracles.formula.operations import added, function, product
 from oracles.formula.setting import Setting
 from oracles.formula.trace import FormulaError, Kind, Node
 from oracles.formula.welford import updated
 from oracles.rounding import round_to
 
+_LESS = 2.0**-64
+"""So many times less do magnitudes add up to no infinity; there are not so many of them."""
 _ALIKE = 0.9
 """A sum of random rounding errors needs terms that differ: where fewer than this share of those that are not zero have
 a magnitude of their own, only the worst case is sound. Constant rows and rows of ties violated the statistical budget.
@@ -63,7 +65,8 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
         if symbol.radius.shape[axis] == 1:
             parts[symbol] = _summed(coefficient, axis, n)
         else:
-            radius = _summed(np.abs(coefficient) * symbol.radius, axis, n)
+            radius = np.abs(coefficient) * symbol.radius
+            radius = _summed(upwards(radius, dtype, coefficient, symbol.radius), axis, n)
             parts[Symbol(radius, Summed(symbol, coefficient, axis))] = np.ones((1,) * radius.ndim)
     known = None if terms.least is None else (terms.least >= 0).all(axis, keepdims=True)
     least = None if known is None else np.where(known, 0.0, np.nan)
@@ -71,7 +74,10 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
         _summed(terms.centre, axis, n), dtype, dtype.precision, parts, rest, _any(terms.may, axis), least=least
     )
     if n > 1:
-        errors = sizes * (allowed + DUST)
+        allowed = allowed + dust(dtype)
+        errors = upwards(sizes * allowed, dtype, sizes)
+        if reach is not sizes:  # magnitudes may add up to more than float64 has where their sum does not
+            errors = np.where(np.isinf(sizes), _summed(terms.size * _LESS, axis, n) * allowed / _LESS, errors)
         if here.contract.denormals != "preserve":  # every partial sum may be lost where it is subnormal
             errors = errors + np.minimum(sizes, n * dtype.tiny)
         found = more(found, errors)

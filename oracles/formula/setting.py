@@ -8,13 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.budget import sum_budget
-from oracles.doubledouble import F64
+from oracles.doubledouble import F64, ULP
 from oracles.dtypes import Format, form
+from oracles.elementary import doubledouble, float64
 from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
-from oracles.formula.trace import Node
+from oracles.formula.forms import DUST, Form
+from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
+from oracles.lazy import lazy
 from oracles.op import OUTER
 from oracles.summation import Summation
+
+_U64 = 2.0**-53
+_SUNK = 2.0**-1060
+"""Errors that are not larger come from underflow in float64: they were rounded up to twice what they are."""
 
 
 @dataclass(frozen=True)
@@ -60,3 +67,56 @@ class Setting:
     def is_fused(self, node: Node) -> bool:
         """Whether a product may go into a sum without being rounded."""
         return self.contract.fused and node in self.inputs.trace.added
+
+    @lazy
+    def _shares(self) -> dict[bool, F64 | float]:
+        return {}
+
+    def own_share(self, wide: bool) -> F64 | float:
+        """The error of a centre in float64 (`wide`: in double-double) as a share of the half-width, the last operation
+        apart: half-widths grow at least in proportion to the error of each operation, and the centre's is smaller by
+        this factor at most. One for each row where rows have contracts of their own."""
+        if wide not in self._shares:
+            share: F64 | float = 0.0
+            for node in self.inputs.trace.nodes:
+                share = np.maximum(share, self._share(node, wide)) if node.args else share
+            self._shares[wide] = share
+        return self._shares[wide]
+
+    def _share(self, node: Node, wide: bool) -> F64 | float:
+        u, own = self.dtype(node).u, ULP if wide else _U64
+        share: F64 | float = own / u
+        if node.kind in FUNCTIONS or node.kind == "online":
+            bounds = doubledouble.BOUNDS if wide else float64.BOUNDS
+            kind = "exp" if node.kind == "online" else node.kind
+            share = bounds[kind].relative / (2 * u * self.contract.ulp(kind))
+        if node.kind in REDUCTIONS and node.kind != "max":
+            n = self.inputs.extents[node.label]
+            if n > 1:
+                return np.maximum(n * own / np.minimum(*self.sum_errors(node, False)[:2]), share)
+            return share if node.kind == "online" else 0.0
+        return share
+
+    @lazy
+    def wide(self) -> bool:
+        """Whether something is calculated in float64, so that a centre in float64 errs as much as kernels do."""
+        return "f64" in (self.contract.compute, *self.contract.dtypes.values())
+
+    def far(self, form: Form) -> F64:
+        """How far a kernel's value and the exact one may lie from the form's centre, for what a tangent there leaves
+        out: of both, so that the square of this is no less than what the squares of the two add up to."""
+        if not self.wide or form.is_exact:
+            return form.spread
+        return np.where(form.spread > _SUNK, form.spread * (1 + 2 * self.own_share(False)), form.spread)
+
+    def lowest(self, form: Form) -> F64:
+        """The smallest value that a kernel may have, and the exact one too."""
+        if not self.wide:
+            return form.lowest
+        found: F64 = form.centre - self.far(form) * (1 + DUST)
+        return found if form.least is None else np.fmax(found, form.least)
+
+    @lazy
+    def ends(self) -> float:
+        """How many times as far as from a function of the centre at hand its values at two places may lie apart."""
+        return 2.0 if self.wide else 1.0

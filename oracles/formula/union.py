@@ -44,7 +44,10 @@ class Union:
         if worst.centre is None or not (_is_finite(bounds.centre) and _is_finite(bounds.high)):
             return ""
         with np.errstate(all="ignore"):
-            own = max(float(each.own(output)[tuple(index)]) for each in self.members)
+            # What was rounded once from its exact value has a centre in float64, and no half-width.
+            own = max(
+                float(each.error(output, each.wide and worst.width is not None)[tuple(index)]) for each in self.members
+            )
             # Not from the bounds: what is rounded on the way is the centre of each algorithm.
             width = float(np.fmax.reduce([each.width(output)[tuple(index)] for each in self.members]))
         if abs(bounds.centre - worst.centre) <= own + _REPRESENTED * abs(worst.centre) and (

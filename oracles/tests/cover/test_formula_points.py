@@ -408,3 +408,16 @@ def test_a_batch_of_rows_with_points_says_what_each_says() -> None:
             (check,) = truth.check(contract, received)
             assert check.result == "pass"
             assert each is None or each.worst_ratio == pytest.approx(check.worst_ratio)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("denormals", ["preserve", "flush"])
+def test_a_tie_after_a_sum_that_loses_an_operand_is_one_in_both_tiers(denormals: Any) -> None:
+    rng = np.random.default_rng(4)
+    x, residual = (
+        (rng.normal(size=(2, 512)) * size + size * 4).astype(STORAGE["bf16"]) for size in (2.0**60, 2.0**-20)
+    )
+    of = Problem("fused_add_rms_norm", {"eps": 0.0}, {"x": x, "residual": residual}, {"y": "bf16", "sum": "bf16"}, True)
+    dtypes = {"added": "bf16", "h": "bf16", "y": "bf16"}
+    contract = Contract("f64", dtypes=dtypes, points={"added": "input"}, denormals=denormals)
+    for check in Truth(of).check(contract, returned(of, kernel(of, contract, rng))):
+        assert check.result == "pass", check

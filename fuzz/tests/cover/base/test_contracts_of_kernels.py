@@ -39,6 +39,11 @@ def test_a_kernel_that_says_nothing_is_plain() -> None:
 WRONG: Mapping[str, tuple[str, Contract]] = {
     "contract: 'f16' is no Contract(...)": ("rms_norm", "f16"),  # type: ignore[dict-item]
     "contract.points: 'total' is not one of": ("fused_add_rms_norm", Contract(points={"total": "sum"})),
+    "contract.points: 'rstd' is not one of added, eps, h, mean_square": (
+        "fused_add_rms_norm",
+        Contract(points={"rstd": "input"}),
+    ),
+    "contract.points: layer_norm has none, not even 'var'": ("layer_norm", Contract(points={"var": "bf16"})),
     "contract.sums: 'k' is not one of mean, centred, var,": ("layer_norm", Contract(sums={"k": Tiles(4)})),
     "contract.dtypes: 'vra' is not one of mean,": ("layer_norm", Contract(dtypes={"vra": "f16"})),
     "contract.algorithm: 'rstd' is not one of var": ("layer_norm", Contract(algorithm={"rstd": "newton"})),
@@ -56,6 +61,11 @@ def test_what_no_kernel_of_the_op_can_promise_is_refused(words: str) -> None:
         _kernel(*WRONG[words])
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_points_that_only_some_operands_bring_are_known() -> None:
+    rounded = dict.fromkeys(("m", "dx", "dsummed", "dw", "terms", "h"), "bf16")
+    _kernel("fused_add_rms_norm_backward", Contract(points=rounded))
 
 
 def test_names_that_only_some_operands_or_an_algorithm_bring_are_known() -> None:
