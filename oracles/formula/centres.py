@@ -21,7 +21,6 @@ from oracles.formula.reductions import are_alike
 from oracles.formula.plan import ROOM, Plan, Site
 from oracles.formula.trace import FormulaError, Node
 from oracles.lazy import lazy
-from oracles.rounding import round_to
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -77,7 +76,7 @@ class Centres:
         dtypes = self._dtypes.get(site)
         if dtypes is None:
             return values
-        found = self._of_each(dtypes, lambda dtype: values if dtype is None else round_to(values, dtype), of_rows)
+        found = (self.rows if of_rows else self._of_problem).rounded(values, dtypes)
         over = np.isinf(found) & np.isfinite(values)
         if over.any():
             over = over if of_rows else np.logical_or.reduceat(over, self.elements.starts)
@@ -109,7 +108,11 @@ class Centres:
     @lazy
     def places(self) -> Sequence[slice]:
         """The elements of each problem."""
-        return Ragged(self.rows.lengths * self.lengths).slices
+        return self._of_problem.slices
+
+    @lazy
+    def _of_problem(self) -> Ragged:
+        return Ragged(self.rows.lengths * self.lengths)
 
     @lazy
     def magnitudes(self) -> tuple[F64, F64]:

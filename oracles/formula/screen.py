@@ -24,7 +24,7 @@ from oracles.formula.plan import ERROR, LIMIT, SINK, TINY, WORST, Plan
 from oracles.formula.relative import Relative
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
-from oracles.rounding import half_gap_of, half_gaps, round_to
+from oracles.rounding import half_gap_of, half_gaps
 from oracles.summation import NumericsError
 
 _U64 = 2.0**-53
@@ -85,7 +85,7 @@ def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
 def _rounded(problem: FormulaProblem, structured: bool, contract: Contract, received: Received) -> Answer:
     """What is said of outputs that are their exact values, rounded."""
     plan = _plan(problem, contract, structured)
-    if plan is None or not problem.nearest(plan).conforms(plan, received.values):
+    if plan is None or not plan.narrows or not problem.nearest(plan).conforms(plan, received.values):
         return None
     return [Worst(0, 0.0, True, problem.nearest(plan).centre(plan, name)) for name in plan.outputs]
 
@@ -277,9 +277,6 @@ class _Decided:
         return strayed, special
 
     def _equal(self, got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format]) -> Mask:
-        first, *others = dict.fromkeys(formats)
-        right = round_to(exact, first)
-        for other in others:
-            right = np.where(of_pair.spread(np.array([each is other for each in formats])), round_to(exact, other), right)
+        right = of_pair.rounded(exact, formats)
         found: Mask = ((got == right) & (np.signbit(got) == np.signbit(right))) | (np.isnan(got) & np.isnan(right))
         return found
