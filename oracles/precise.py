@@ -11,6 +11,7 @@ from mpmath import mpf
 
 from oracles.dtypes import Format
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED
+from oracles.lazy import lazy
 from oracles.rounding import round_precise
 
 START = 160
@@ -40,7 +41,7 @@ class Bounds:
         signs = {1: ("a zero must be +0",), -1: ("a zero must be -0",), 0: ()}[self.sign if not self.centre else 0]
         return rules + signs + (("may also be 0",) if self.zero else ())
 
-    @property
+    @lazy
     def ends(self) -> tuple[float, float]:
         """The conformance set's ends as output values."""
         low, high = round_precise(self.low, self.form), round_precise(self.high, self.form)

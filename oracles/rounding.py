@@ -63,10 +63,12 @@ def add_rounded(a: F64, b: F64 | float, form: Format) -> F64:
 
 
 def _round_generic(values: F64, form: Format) -> F64:
-    _, exponent = np.frexp(values)
-    quantum = np.maximum(exponent - form.precision, form.emin - form.precision + 1)
+    """What is added to a number 2^52 times as large as the spacing of a format is rounded to that spacing, once."""
+    least, most = form.tiny, 2.0 ** (math.frexp(form.max)[1] - 1)
+    binade = np.clip((values.view(np.int64) & _EXPONENT).view(np.float64), least, most)
+    large = binade * (1.5 * 2.0**53 * form.u)
     with np.errstate(invalid="ignore"):
-        rounded: F64 = np.ldexp(np.rint(np.ldexp(values, -quantum)), quantum)
+        rounded: F64 = np.copysign((values + large) - large, values)
         return np.where(np.abs(rounded) > form.max, np.copysign(np.inf, rounded), rounded)
 
 

@@ -52,16 +52,20 @@ def _traced(op: Op, present: frozenset[str], algorithm: tuple[tuple[str, str], .
                 graph = _with(graph, local, function)
         _agree(op, plain, graph, algorithm)
         return graph
+    whole = present | {each.name for each in op.outputs}
+    if whole != present:
+        graph = _traced(op, whole, (), stacked)  # so that formulas of fewer outputs have the same nodes
+        outputs = {name: node for name, node in graph.outputs.items() if name in present}
+        if not outputs:
+            raise FormulaError(f"{op.name}: a case has at least one of the outputs {', '.join(graph.outputs)}")
+        return Trace(graph.dims, graph.tensors, outputs, graph.locals)
     main = op.operand(op.main)
     tensors = {each.name: (main if each.name in stacked else each).axes for each in op.inputs if each.name in present}
     graph = trace(op.formula, tensors, [each.name for each in op.parameters if each.name in present])
     missing = [each.name for each in op.outputs if each.name not in graph.outputs]
     if missing:
         raise FormulaError(f"{op.name}: its formula returns no {', '.join(missing)}")
-    outputs = {name: node for name, node in graph.outputs.items() if name in present}
-    if not outputs:
-        raise FormulaError(f"{op.name}: a case has at least one of the outputs {', '.join(graph.outputs)}")
-    return Trace(graph.dims, graph.tensors, outputs, graph.locals)
+    return graph
 
 
 @lru_cache(maxsize=1024)

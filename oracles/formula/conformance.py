@@ -37,6 +37,7 @@ _DOUBLE_RANGE = (2.0**-900, 2.0**900)
 _REMEMBERED = 1 << 16
 """So many values of the precise tier are kept for other elements of the same problem."""
 
+_WHOLE: Fixed = frozenset()
 _AT_ONCE = 16
 """All elements take so many times less in one array than each by itself, in which the calls of NumPy count."""
 
@@ -55,6 +56,8 @@ class Exact:
         """One element of a node, at the current working precision."""
         key = node, mpmath.mp.prec
         known = self._known.setdefault(mpmath.mp.prec, {})
+        if (whole := known.get((node, _WHOLE))) is not None:
+            return whole[tuple(place.get(dim, 0) if dim in node.dims else 0 for dim in self.inputs.trace.dims)]
         if len(known) > _REMEMBERED:
             known.clear()
         at = {dim: at for dim, at in place.items() if dim in node.dims}
@@ -163,7 +166,7 @@ class Conformance:
             nan = REQUIRED if np.isnan(quick) else FORBIDDEN
             return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate)
         dims = [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
-        centre = self._exactly(output, dict(zip(dims, at, strict=True)))
+        centre, width = self._exactly(output, dict(zip(dims, at, strict=True))), mpmath.mpf(width)
         sign = 0 if zeros is None else int(zeros[at])
         found = Bounds(dtype, centre, centre - width, centre + width, saturate=self.contract.saturate, sign=sign)
         if self.contract.nonfinite == "overflow" and math.inf in map(abs, found.ends):
@@ -293,13 +296,26 @@ class Conformance:
             return {name: edges.ends(kept) for name, kept in self._forms.items()}
 
     def _dims(self, output: str) -> frozenset[str]:
-        return self.inputs.trace.outputs[output].dims | frozenset(self.dims.get(output, ()))
+        return self._axes[output]
+
+    @lazy
+    def _axes(self) -> Mapping[str, frozenset[str]]:
+        outputs = self.inputs.trace.outputs.items()
+        return {output: node.dims | frozenset(self.dims.get(output, ())) for output, node in outputs}
 
     def shaped(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
         """Values that broadcast to an output, in its shape."""
-        dims = self._dims(output)
-        full = [self.inputs.extents[dim] if dim in dims else 1 for dim in self.inputs.trace.dims]
-        return np.broadcast_to(values, full).reshape(self.shape(output))
+        if output not in self._shapes:
+            dims, extents = self._dims(output), self.inputs.extents
+            full = tuple(extents[dim] if dim in dims else 1 for dim in self.inputs.trace.dims)
+            self._shapes[output] = full, self.shape(output)
+        full, shape = self._shapes[output]
+        return (values if values.shape == full else np.broadcast_to(values, full)).reshape(shape)
+
+    @lazy
+    def _shapes(self) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+        """With an axis for each dimension of the trace, and without those that an output does not have."""
+        return {}
 
     def _nan(self, centre: Real, ends: Sequence[F64], dtype: Format) -> Flags | None:
         wrong, beyond = np.isnan(head(centre)), self._beyond(ends[0], ends[3], dtype)

@@ -53,7 +53,10 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
 
 def more(form: Form, errors: F64) -> Form:
     """The form with more errors that each element has for itself."""
-    found = replace(form, rest=errors if form.rest is None else form.rest + errors)
+    rest = errors if form.rest is None else form.rest + errors
+    found = Form(  # as `replace` would, in a tenth of its time
+        form.centre, form.dtype, form.bits, form.parts, rest, form.may, form.overflows, form.least, form.edge
+    )
     found.__dict__["spread"] = form.spread + errors  # what it would be found to be
     return found
 

@@ -19,7 +19,7 @@ from oracles.elementary import float64
 from oracles.formula.arithmetic import Float64, Mask
 from oracles.formula.centre import Inputs, evaluate
 from oracles.formula.derivatives import tangent
-from oracles.formula.relative import KEEPING, Plan, Site
+from oracles.formula.plan import KEEPING, Plan, Site
 from oracles.formula.trace import FormulaError, Kind, Node
 from oracles.lazy import lazy
 from oracles.rounding import round_to

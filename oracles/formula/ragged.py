@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
+from oracles.dtypes import Format
 from oracles.enclosure import Mask
 from oracles.lazy import lazy
+from oracles.rounding import round_to
 
 Places = NDArray[np.int64]
 
@@ -67,6 +69,18 @@ class Ragged:
         """In each segment the first place where a mask is set, counted from the segment's own; any where it is not."""
         found = np.append(mask.nonzero()[0], len(mask))
         return np.minimum(found[np.searchsorted(found, self.starts)] - self.starts, self.lengths - 1)
+
+    def rounded(self, values: F64, formats: Sequence[Format | None]) -> F64:
+        """The values of each segment, rounded to its own format; None: not rounded."""
+        first, *others = dict.fromkeys(formats)
+        if not others:
+            return values if first is None else round_to(values, first)
+        found = values.copy()
+        for each in (first, *others):
+            if each is not None:
+                chosen = self.spread(np.array([other is each for other in formats]))
+                found[chosen] = round_to(values[chosen], each)
+        return found
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
         """One value of each segment, at each of its places."""

@@ -20,10 +20,11 @@ from oracles.formula.contract import Contract
 from oracles.formula.joined import JOINED_ELEMENTS, Answer, Asked, Received
 from oracles.formula.problem import FormulaProblem
 from oracles.formula.ragged import Ragged, joined
-from oracles.formula.relative import ERROR, LIMIT, SINK, TINY, WORST, Plan, Relative
-from oracles.formula.trace import Node, Trace
+from oracles.formula.plan import ERROR, LIMIT, SINK, TINY, WORST, Plan
+from oracles.formula.relative import Relative
+from oracles.formula.trace import Node
 from oracles.lazy import lazy
-from oracles.rounding import half_gap_of, half_gaps, round_to
+from oracles.rounding import half_gap_of, half_gaps
 from oracles.summation import NumericsError
 
 _U64 = 2.0**-53
@@ -44,9 +45,8 @@ class _Ask:
 
 @dataclass(eq=False)
 class _Group:
-    """What is asked about problems that have one formula."""
+    """What is asked about problems of one formula, whose outputs are made of the same values."""
 
-    trace: Trace
     problems: list[tuple[FormulaProblem, Plan]] = field(default_factory=list)
     pairs: list[tuple[int, Received]] = field(default_factory=list)
     """What was got, and of which problem."""
@@ -85,7 +85,7 @@ def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
 def _rounded(problem: FormulaProblem, structured: bool, contract: Contract, received: Received) -> Answer:
     """What is said of outputs that are their exact values, rounded."""
     plan = _plan(problem, contract, structured)
-    if plan is None or not problem.nearest(plan).conforms(plan, received.values):
+    if plan is None or not plan.narrows or not problem.nearest(plan).conforms(plan, received.values):
         return None
     return [Worst(0, 0.0, True, problem.nearest(plan).centre(plan, name)) for name in plan.outputs]
 
@@ -105,13 +105,13 @@ def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
             plan = _plan(problem, contract, structured)
             if plan is None or plan.apart:
                 continue
-            key = id(plan.trace), plan.shape
+            key = plan.nodes
             group = groups.get(key)
             if group is not None and group.elements > JOINED_ELEMENTS:
                 yield groups.pop(key)
                 group = None
             if group is None:
-                group = groups[key] = _Group(plan.trace)
+                group = groups[key] = _Group()
             group.ask(problem, plan, received, (at, place))
     yield from groups.values()
 
@@ -121,19 +121,17 @@ class _Decided:
 
     def __init__(self, group: _Group) -> None:
         self.asks, self.pairs = group.asks, group.pairs
-        self.outputs = tuple(group.problems[0][1].outputs)
-        self.centres = centres = Centres(group.trace, group.problems)
-        self.trace, self.nodes = group.trace, group.problems[0][1].nodes
+        self.centres = centres = Centres(group.problems)
+        self.nodes = centres.nodes
         counts = centres.rows.lengths
-        self.of_ask = Ragged(counts[[ask.problem for ask in self.asks]])
+        problems = [ask.problem for ask in self.asks]
+        self.of_ask = Ragged(counts[problems])
         """The rows of each ask, of which the arrays below have one element each."""
-        self.at = self.of_ask.places_from(centres.rows.starts[[ask.problem for ask in self.asks]])
+        self.at = self.of_ask.places_from(centres.rows.starts[problems])
         """The places of these rows in the centres."""
-        self.of_pair = Ragged(counts[[problem for problem, _ in self.pairs]])
-        self.in_pair = self.of_ask.places_from(self.of_pair.starts[[ask.pair for ask in self.asks]])
-        numbers = np.array([ask.plan.numbers(int(centres.lengths[ask.problem])) for ask in self.asks])
-        self.numbers: F64 = np.moveaxis(numbers, 0, -1)[..., self.of_ask.spread(np.arange(len(self.asks)))]
-        self.relative = Relative(self, self.numbers, group.problems[0][1])
+        numbers = np.array([ask.plan.numbers(int(n)) for ask, n in zip(self.asks, centres.lengths[problems], strict=True)])
+        self.numbers: F64 = np.moveaxis(numbers, 0, -1).repeat(self.of_ask.lengths, axis=-1)
+        self.relative = Relative(self, self.numbers, self.nodes)
 
     # What `Relative` asks.
 
@@ -153,12 +151,23 @@ class _Decided:
                 found[span] = self.centres.alike(node, ask.problem, ask.plan.dtype(node))
         return found
 
+    def exact(self, node: Node) -> Mask | None:
+        """Whether every kernel has its values alike; None: in no row."""
+        if not any(node in plan.exact for plan in self.plans):
+            return None
+        return self.of_ask.spread(np.array([node in ask.plan.exact for ask in self.asks]))
+
+    @lazy
+    def plans(self) -> Sequence[Plan]:
+        """Each once."""
+        return [*{id(ask.plan): ask.plan for ask in self.asks}.values()]
+
     @lazy
     def fits(self) -> Mask:
         """Rows where nothing under- or overflows, no share is too large, and what must not be negative is not."""
         low, high = (each[:, self.at] for each in self.centres.magnitudes)
         enough = low >= self.numbers[TINY]
-        for node, sink in self.asks[0].plan.sinks.items():
+        for node, sink in {pair: None for plan in self.plans for pair in plan.sinks.items()}:
             place = self.nodes.index(node)
             enough[place] |= self.centres.values[sink][self.at] >= self.numbers[SINK, place]
         within: Mask = (enough & (high <= self.numbers[LIMIT])).all(axis=0) & ~self.centres.lost[self.at]
@@ -169,67 +178,83 @@ class _Decided:
 
     def answers(self) -> list[Answer]:
         """Of each ask."""
-        found = [self._of_output(name) for name in self.outputs]
+        found = [dict[str, Worst | None]() for _ in self.asks]
+        made = dict.fromkeys((name, plan.made(name)) for plan in self.plans for name in plan.outputs)
+        for name, node in made:
+            chosen = [at for at, ask in enumerate(self.asks) if name in ask.plan.outputs and ask.plan.made(name) is node]
+            for at, worst in zip(chosen, self._of_output(name, node, chosen), strict=True):
+                found[at][name] = worst
         return [
-            None if any(each is None for each in of_ask) else [each for each in of_ask if each is not None]
-            for of_ask in zip(*found, strict=True)
+            None
+            if any(each is None for each in of_ask.values())
+            else [worst for name in ask.plan.outputs if (worst := of_ask[name]) is not None]
+            for ask, of_ask in zip(self.asks, found, strict=True)
         ]
 
-    def _of_output(self, name: str) -> list[Worst | None]:
-        node, centres = self.asks[0].plan.made(name), self.centres
-        columns = (
-            np.ones(len(self.of_pair.lengths), np.int64)
-            if centres.is_of_rows(node)
-            else centres.lengths[[problem for problem, _ in self.pairs]]
-        )
-        rows = Ragged(self.of_pair.spread(columns))
-        of_pair = Ragged(self.of_pair.lengths * columns)
+    def _of_output(self, name: str, node: Node, chosen: Sequence[int]) -> list[Worst | None]:
+        """Of the asks that have such an output, made so."""
+        centres, asks = self.centres, [self.asks[at] for at in chosen]
+        whole = len(asks) == len(self.asks)
+        of_ask = self.of_ask if whole else Ragged(self.of_ask.lengths[chosen])
+        places = slice(None) if whole else of_ask.places_from(self.of_ask.starts[chosen])
+        """Those of their rows among the rows of all asks."""
+        pairs = {pair: place for place, pair in enumerate(dict.fromkeys(ask.pair for ask in asks))}
+        problems = [self.pairs[pair][0] for pair in pairs]
+        rows_of_pair = Ragged(centres.rows.lengths[problems])
+        in_pair = of_ask.places_from(rows_of_pair.starts[[pairs[ask.pair] for ask in asks]])
+        at = self.at[places]
+        columns = np.ones(len(pairs), np.int64) if centres.is_of_rows(node) else centres.lengths[problems]
+        rows = Ragged(rows_of_pair.spread(columns))
+        of_pair = Ragged(rows_of_pair.lengths * columns)
         spans = centres.rows.slices if centres.is_of_rows(node) else centres.places
         exact = centres.values[node]
-        if [problem for problem, _ in self.pairs] != list(range(len(spans))):
-            exact = joined([exact[spans[problem]] for problem, _ in self.pairs])
-        got = joined([received.values[name] for _, received in self.pairs])
-        formats = [form(centres.units[problem][1].outputs[name]) for problem, _ in self.pairs]
+        if problems != list(range(len(spans))):
+            exact = joined([exact[spans[problem]] for problem in problems])
+        got = joined([self.pairs[pair][1].values[name] for pair in pairs])
+        formats = [form(centres.units[problem][1].outputs[name]) for problem in problems]
         strayed, special = self._strayed(got, exact, of_pair, np.array([[f.tiny, f.u] for f in formats]).T)
-        largest = np.maximum.reduceat(strayed, rows.starts)[self.in_pair]
-        normal = self.relative.spread(node, False)
-        width = np.zeros(len(self.at)) + normal
-        last = np.array([ask.plan.is_last(name) for ask in self.asks])
+        largest = np.maximum.reduceat(strayed, rows.starts)[in_pair]
+        width = (np.zeros(len(self.at)) + self.relative.spread(node, False))[places]
+        last = np.array([ask.plan.is_last(name) for ask in asks])
         if last.any():
-            width = np.where(self.of_ask.spread(last), self.relative.spread(node, True), width)
-        n = centres.elements.lengths[self.at]
-        width = width * (1.0 + 2.0**-52 * (n + 16) * len(self.trace.nodes))
-        own = 4 * (n + 4 * len(self.trace.nodes)) * _U64 + width * _SAME
-        inside = self.fits & self.relative.near & (largest <= width - own)
+            own_last = np.zeros(len(self.at)) + self.relative.spread(node, True)
+            width = np.where(of_ask.spread(last), own_last[places], width)
+        n = centres.elements.lengths[at]
+        steps = of_ask.spread(np.array([len(ask.plan.trace.nodes) for ask in asks]))
+        width = width * (1.0 + 2.0**-52 * (n + 16) * steps)
+        own = 4 * (n + 4 * steps) * _U64 + width * _SAME
+        fits = self.fits[places]
+        inside = fits & self.relative.near[places] & (largest <= width - own)
         ratio = largest / width
-        odd = centres.special[self.at]
+        odd = centres.special[at]
         if odd.any():
-            all_special = np.logical_and.reduceat(special, rows.starts)[self.in_pair]
-            inside = np.where(odd, self.fits & all_special & (largest == 0), inside)
+            all_special = np.logical_and.reduceat(special, rows.starts)[in_pair]
+            inside = np.where(odd, fits & all_special & (largest == 0), inside)
             ratio = np.where(odd, 0.0, ratio)
         if not width.all():  # what every kernel has is rounded to one number
             equal = self._equal(got, exact, of_pair, formats)
-            alike = np.logical_and.reduceat(equal, rows.starts)[self.in_pair]
-            inside, ratio = np.where(width == 0, self.fits & alike, inside), np.where(width == 0, 0.0, ratio)
-        passed = self.of_ask.every(inside).tolist()
-        worst = self.of_ask.largest(np.where(inside, ratio, 0.0))
-        first = self.of_ask.first(ratio == self.of_ask.spread(worst))
+            alike = np.logical_and.reduceat(equal, rows.starts)[in_pair]
+            inside, ratio = np.where(width == 0, fits & alike, inside), np.where(width == 0, 0.0, ratio)
+        passed = of_ask.every(inside).tolist()
+        worst = of_ask.largest(np.where(inside, ratio, 0.0))
+        first = of_ask.first(ratio == of_ask.spread(worst))
         found = list[Worst | None]()
-        for place, ask in enumerate(self.asks):
+        for place, ask in enumerate(asks):
             if not passed[place]:
                 found.append(None)
                 continue
-            row, at = 0, int(of_pair.starts[ask.pair])
+            pair = pairs[ask.pair]
+            row, start = 0, int(of_pair.starts[pair])
+            flat = start
             if worst[place]:
                 row = int(first[place])
-                of_row = rows.slice_of(int(self.of_pair.starts[ask.pair]) + row)
-                at = of_row.start + int(strayed[of_row].argmax())
-            centre = float(exact[at])
-            wide = float(width[self.of_ask.starts[place] + row]) * abs(centre)
-            blunt = not half_gap_of(float(got[at]), formats[ask.pair]) < wide
-            flat = at - int(of_pair.starts[ask.pair])
+                of_row = rows.slice_of(int(rows_of_pair.starts[pair]) + row)
+                flat = of_row.start + int(strayed[of_row].argmax())
+            centre = float(exact[flat])
+            wide = float(width[of_ask.starts[place] + row]) * abs(centre)
+            blunt = not half_gap_of(float(got[flat]), formats[pair]) < wide
             known = (None, None) if ask.plan.guesses or not np.isfinite(wide) else (centre, wide)
-            found.append(Worst(flat, float(worst[place]), blunt, *known))
+            found.append(Worst(flat - start, float(worst[place]), blunt, *known))
         return found
 
     def _strayed(self, got: F64, exact: F64, of_pair: Ragged, formats: F64) -> tuple[F64, Mask]:
@@ -252,6 +277,6 @@ class _Decided:
         return strayed, special
 
     def _equal(self, got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format]) -> Mask:
-        right = joined([round_to(exact[span], each) for span, each in zip(of_pair.slices, formats, strict=True)])
+        right = of_pair.rounded(exact, formats)
         found: Mask = ((got == right) & (np.signbit(got) == np.signbit(right))) | (np.isnan(got) & np.isnan(right))
         return found
