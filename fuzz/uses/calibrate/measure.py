@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 
 from fuzz.adapters.pack import Pack, PackError, load
@@ -27,6 +26,9 @@ from fuzz.uses.search.taker import TOGETHER, Report, Taker, Task, Terms
 
 _KEPT = 3
 """So many alarms of a contract are kept as case files."""
+_LONG_S = 2.0
+"""Turns that take longer together are not taken in greater number by a work that ends with its time: it does not end
+within them. No clock decides what is judged of others."""
 SIMULATED = "simulated"
 
 
@@ -156,11 +158,11 @@ def _kept(case: Case, work: Work) -> Path:
 
 def _reports(taker: Taker, work: Work, most: int) -> Iterator[Sequence[Report]]:
     """The search of the op, without its big cases: those try how a kernel finds its elements, not what it makes of
-    them. One turn comes first, for a work without the time for more; then more of them at a time, which is cheaper."""
+    them. One turn comes first, then more of them at a time, which is cheaper, while they do not take too long."""
     known = taker.searched(work.op, work.seed)
-    states, turns, place = dict[object, bytes](), known.search.turns(), 0
-    for number in count():
-        together = min(1 << number, TOGETHER, max(1, most))
+    states, turns, place, together = dict[object, bytes](), known.search.turns(), 0, 1
+    while True:
+        started = time.monotonic()
         shards, tasks = list[object](), list[Task]()
         while len(tasks) < together and known_at(place) <= len(known.lessons):
             turn = next(turns)
@@ -173,3 +175,5 @@ def _reports(taker: Taker, work: Work, most: int) -> Iterator[Sequence[Report]]:
         known.lessons += [report.lessons for report in reports]
         states.update((shard, report.state) for shard, report in zip(shards, reports, strict=True))
         yield reports
+        if work.until == math.inf or time.monotonic() - started < _LONG_S:
+            together = min(2 * together, TOGETHER, max(1, most))
