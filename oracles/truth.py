@@ -38,6 +38,8 @@ Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 _KEEP_ELEMENTS = 1 << 20
 """The largest x, in elements, for which what serves more than one contract or kernel is held: enclosures, which take 40
 bytes an element, screens and outputs."""
+_KEEP_BOUNDS = 1 << 14
+"""So many bounds of single elements are held for other kernels, of some hundred bytes each."""
 SAMPLE = 64
 """One pass in SAMPLE + n is confirmed by the precise tier, whose cost is in proportion to the n elements it reads."""
 
@@ -81,6 +83,7 @@ class Truth:
         self.problem = problem
         self.op = FormulaProblem(problem)
         self._enclosures: dict[tuple[Contract, bool], Mapping[str, Enclosure]] = {}
+        self._bounds: dict[tuple[Contract, str, tuple[int, ...], bool], Bounds | None] = {}
 
     @property
     def keeps(self) -> bool:
@@ -136,8 +139,13 @@ class Truth:
 
     def bounds(self, contract: Contract, output: str, index: tuple[int, ...], structured: bool) -> Bounds | None:
         """The precise tier's conformance set of one element (canonical index), or None where it gives up."""
-        with np.errstate(all="ignore"):
-            return stable(lambda: self.op.bounds(output, index, contract, structured))
+        key = contract, output, index, structured
+        if key not in self._bounds:
+            if len(self._bounds) >= _KEEP_BOUNDS:
+                self._bounds.clear()
+            with np.errstate(all="ignore"):
+                self._bounds[key] = stable(lambda: self.op.bounds(output, index, contract, structured))
+        return self._bounds[key]
 
     def canonical_index(self, output: str, index: tuple[int, ...]) -> tuple[int, ...]:
         """Index into the output's canonical array, from one into the output as returned."""

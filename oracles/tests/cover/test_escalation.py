@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from oracles import Contract, Lanes
+from oracles.formula.problem import FormulaProblem
 from oracles.ops import OPS
+from oracles.precise import Bounds
 from oracles.problem import Problem
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import problem, simulated
@@ -42,3 +44,21 @@ def test_what_is_added_in_float64_is_decided_by_the_fast_tier() -> None:
     dx = r * (dy - values * r * (values * r * dy).mean(1, keepdims=True))
     (check,) = Truth(of).check(Contract("f64"), {"dx": dx.astype(np.float32)})
     assert (check.result, check.escalated) == ("pass", 0)
+
+
+def test_an_element_is_asked_about_once_for_all_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, asked = np.random.default_rng(6).standard_normal((2, 8)).astype(np.float32), 0
+    bounds = FormulaProblem.bounds
+
+    def counted(self: FormulaProblem, output: str, index: tuple[int, ...], contract: Contract, worst: bool) -> Bounds:
+        nonlocal asked
+        asked += 1
+        return bounds(self, output, index, contract, worst)
+
+    monkeypatch.setattr(FormulaProblem, "bounds", counted)
+    truth = Truth(Problem("rms_norm", {"eps": 1e-5}, {"x": x}, {"y": "f32"}))
+    one, other = truth.bounds(Contract(), "y", (0, 1), True), truth.bounds(Contract("f32"), "y", (0, 1), True)
+    assert one is other
+    assert asked == 2  # at two precisions
+    assert truth.bounds(Contract(), "y", (0, 2), True) is not one
+    assert asked == 4
