@@ -107,7 +107,7 @@ def _limited(form: Form, rounding: Rounding) -> Form:
     if rounding.certain is None:
         signed = unsure & finite & (form.spread < np.abs(form.centre))
         unsure = unsure & ~signed
-        form = replace(form, overflows=signed if signed.any() else None)
+        form = replace(form, overflows=marked(form.overflows, signed if signed.any() else None))
     if rounding.certain is not None:  # an infinite term, and others that may overflow to the other side
         unsure |= np.isinf(form.centre) & ~(top < limit) & ~rounding.certain
     centre = np.where(over & beyond & ~np.isnan(form.centre), np.copysign(np.inf, form.centre), form.centre)

@@ -21,6 +21,7 @@ from oracles.formula.budget import Budget
 from oracles.formula.centre import Inputs
 from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
+from oracles.formula.errors import either
 from oracles.formula.narrowing import Narrowed, Reach, narrowed
 from oracles.formula.problem import FormulaProblem
 from oracles.formula.simulation import Simulated
@@ -249,6 +250,20 @@ def test_what_may_overflow_at_a_narrowing_or_not_is_not_judged() -> None:
     may = Budget(inputs, Contract(dtypes={"q": "f16"})).output("q", "f16").may
     assert may is not None
     assert may.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("nonfinite", ["ieee", "unspecified"])
+def test_what_may_overflow_is_known_beside_an_infinity_too(nonfinite: Any) -> None:
+    """Rounded to f16 by itself, a product of 150,000 is infinite. A difference in another dtype takes it so."""
+    contract = Contract("f16", dtypes={"dx": "bf16"}, nonfinite=nonfinite)
+    for last in (1.0, np.inf):
+        y, dy = np.full((1, 300), 1.6, np.float32), np.full((1, 300), 100.0, np.float32)
+        y[0, -1] = last
+        op = FormulaProblem(Problem("log_softmax_backward", {}, {"y": y, "dy": dy}, {"dx": "f32"}, structured=True))
+        inputs = Inputs(op.read(contract)[0].trace, op.tensors, op.parameters)
+        may = either([Budget(inputs, contract, structured=True).output("dx", "f32")])
+        assert may is not None
+        assert may[0, :-1].all()
 
 
 @pytest.mark.parametrize("saturate", [False, True])
