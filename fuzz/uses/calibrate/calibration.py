@@ -7,7 +7,8 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing import get_context
@@ -90,11 +91,22 @@ def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> I
         yield from (_carry_out(work) for work in works)
         return
     with ProcessPoolExecutor(jobs, get_context("spawn")) as executor:
-        running = {executor.submit(_carry_out, work) for work in islice(works, jobs)}
+        running = {executor.submit(_carry_out, work): work for work in islice(works, jobs)}
         while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            running |= {executor.submit(_carry_out, work) for work in islice(works, len(done))}
-            yield from (each.result() for each in done)
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            ended = [_of_process(each, running.pop(each)) for each in done]
+            if not any(isinstance(each.exception(), BrokenProcessPool) for each in done):
+                running |= {executor.submit(_carry_out, work): work for work in islice(works, len(done))}
+            yield from ended
+
+
+def _of_process(future: Future[Measured], work: Work) -> Measured:
+    """One that dies takes the others with it, and no further contract is begun: what came before is not lost."""
+    try:
+        return future.result()
+    except BrokenProcessPool as error:
+        words = f"{work.op}, contract {work.number}: its process ended, or another one did: {error}"
+        return Measured(work.op, work.number, "", found=1, alarms=[words])
 
 
 def begun(plan: Sequence[Work], jobs: int, end: float) -> Iterator[Work]:

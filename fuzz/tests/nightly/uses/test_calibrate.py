@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.uses.calibrate.calibration import carried_out
 from fuzz.uses.calibrate.measure import Work, measured
 from fuzz.uses.calibrate.packs import Pair
 from oracles.formula.contract import Contract
@@ -21,3 +22,11 @@ def test_both_kernels_pass_the_ordinary_search(op: str, tmp_path: Path) -> None:
     assert found.runs["simulated"] >= 200
     assert found.runs["gcc-O0"] == found.runs["gcc-O2"] >= 200
     assert 0.0 < found.ratio <= 1.0
+
+
+def test_a_process_that_dies_is_said_and_loses_no_other_report(tmp_path: Path) -> None:
+    (tmp_path / "pack.py").write_text("import os\n\nos._exit(9)\n")
+    plan = [Work("of a pack that ends its process", number, tmp_path, 1, 1, tmp_path) for number in range(9)]
+    found = list(carried_out(plan, 2))
+    assert 0 < len(found) < 9
+    assert all(each.found == 1 and "its process ended" in each.alarms[0] for each in found)
