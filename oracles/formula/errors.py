@@ -45,7 +45,7 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
             lost = np.where((near < form.dtype.tiny) & (size > 0), most, 0)
             errors = lost if errors is None else errors + lost
     if form.least is not None and form.least.any():
-        lost = np.abs(form.least) * 2 * rounding.relative + form.dtype.tiny
+        lost = np.abs(form.least) * rounding.relative * (1 + 2.0**-20) + form.dtype.tiny
         least = np.maximum(form.least - lost, np.minimum(form.least - lost * (form.least < 0), 0.0))
         form = replace(form, least=least)
     return _limited(form if errors is None else more(form, errors), rounding)
