@@ -83,7 +83,7 @@ def ends(form: Form) -> Ends | None:
     unknown = np.full(shape, np.nan)
     edge = Edge(no, no, unknown, unknown) if form.edge is None else form.edge
     over = no if form.overflows is None else form.overflows
-    positive, floored = form.centre > 0, ~np.isnan(edge.floor)
+    positive, floored = ~np.signbit(form.centre), ~np.isnan(edge.floor)  # it may have underflowed
     size, spread, closed = np.abs(form.centre), form.spread * (1 + _OWN), ~edge.open
     inner = np.where(closed & (spread < size * _CLEAR), size - spread, np.nan)
     outer = np.where(closed, size + spread, np.nan)

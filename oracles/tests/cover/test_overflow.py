@@ -110,3 +110,11 @@ def test_a_long_sum_of_squares_in_16_bits_has_two_ends(n: int) -> None:
         for factor in (0.0, -1.0, 0.05, 70.0):
             wrong = {name: (each * factor).astype(each.dtype) for name, each in got.items()}
             assert [each.result for each in truth.check(contract, wrong)] == ["numeric", "numeric"], factor
+
+
+def test_what_has_no_upper_end_keeps_its_sign_where_float64_underflows() -> None:
+    x, weight = np.array([[3e-314, -2e-314, 5e-314, -1e-314]]), np.array([1e-19, 1e-19, -1e-19, -1e-19])
+    of = Problem("rms_norm", {"eps": 0.0}, {"x": x, "weight": weight}, {"y": "f64"}, True)
+    contract, y = Contract("f64", denormals="flush operands"), np.array([[1.0, -1.0, -1.0, 1.0]]) * np.inf
+    assert results(of, contract, {"y": y}) == ["pass"]
+    assert results(of, contract, {"y": -y}) == ["nonfinite"]
