@@ -3,7 +3,8 @@
 A sum of squares that some kernels carry beyond the largest number, and others do not, leaves an infinity or the number.
 From there on a kernel has one of two values: after the root its reciprocal, or zero. A mean of squares that some
 kernels round to zero leaves a reciprocal root of at least so much, up to infinity. Both stay judged through roots,
-products and quotients by numbers; elsewhere they are marked as what may be anything.
+products and quotients by numbers; elsewhere they are marked as what may be anything. A sum that kernels may lose much
+of leaves a reciprocal root between two magnitudes, one of them far closer to the exact one than a half-width says.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.errors import marked
 from oracles.formula.forms import Edge, Form, Mask
+from oracles.formula.operations import FAR
 from oracles.formula.reductions import REDUCED
 from oracles.formula.setting import Setting
 from oracles.formula.trace import Node
 
+_CLEAR = 1 - 2.0**-10
+"""What is left of a number that is less than so much of it away is known to nearly as many bits."""
 _OWN = 2.0**-38
 """The least magnitude is a float64 number, of sums that may be formed in another order."""
 
@@ -39,7 +43,7 @@ def carried(here: Setting, node: Node, args: Sequence[Form], found: Form) -> For
     if node.kind == "multiply" and len(edges) == 1:
         first = args[0].edge is not None
         return _product(here.dtype(node), here.contract.flushes_results, args[1 - first], args[first], found)
-    lost = marked(*(each.zero | each.nan | ~np.isnan(each.floor) for each in edges))
+    lost = marked(*(each.zero | each.nan | each.open for each in edges))
     if lost is not None and node.kind in REDUCED:
         lost = np.logical_or.reduce(lost, here.inputs.axis(node.label), keepdims=True)
     return replace(found, may=marked(found.may, lost), edge=None)
@@ -47,7 +51,10 @@ def carried(here: Setting, node: Node, args: Sequence[Form], found: Form) -> For
 
 def lowered(form: Form, dtype: Format) -> Form:
     """The form after a rounding to a dtype."""
-    return form if form.edge is None else replace(form, edge=replace(form.edge, floor=_less(form.edge.floor, dtype)))
+    if form.edge is None:
+        return form
+    floor, ceiling = _less(form.edge.floor, dtype), _more(form.edge.ceiling, dtype)
+    return replace(form, edge=replace(form.edge, floor=floor, ceiling=ceiling))
 
 
 @dataclass(frozen=True)
@@ -73,31 +80,40 @@ def ends(form: Form) -> Ends | None:
         return None
     shape = form.centre.shape
     no = np.zeros(shape, bool)
-    edge = Edge(no, no, np.full(shape, np.nan)) if form.edge is None else form.edge
+    unknown = np.full(shape, np.nan)
+    edge = Edge(no, no, unknown, unknown) if form.edge is None else form.edge
     over = no if form.overflows is None else form.overflows
-    positive, floored = form.centre > 0, ~np.isnan(edge.floor)
-    low = np.where(floored & positive, edge.floor, np.where((floored | over) & ~positive, -np.inf, np.nan))
-    high = np.where(floored & ~positive, -edge.floor, np.where((floored | over) & positive, np.inf, np.nan))
+    positive, floored = ~np.signbit(form.centre), ~np.isnan(edge.floor)  # it may have underflowed
+    size, spread, closed = np.abs(form.centre), form.spread * (1 + _OWN), ~edge.open
+    inner = np.where(closed & (spread < size * _CLEAR), size - spread, np.nan)
+    outer = np.where(closed, size + spread, np.nan)
+    near = np.where(floored, np.fmax(edge.floor, inner), np.nan)
+    far = np.where(floored & ~over, np.fmin(edge.ceiling, outer), np.where(over, np.inf, np.nan))
+    low, high = np.where(positive, near, -far), np.where(positive, far, -near)
     return Ends(low, high, edge.nan | no, edge.zero | no)
 
 
 def _root(here: Setting, node: Node, arg: Form, found: Form) -> Form:
-    """The reciprocal of what may be infinite may be 0; of what may be 0 it has no end."""
+    """The reciprocal of what may be infinite may be 0; of what may be 0 it has no end; of others it is never 0."""
     if arg.least is None:
         return found
     infinite = np.zeros(arg.centre.shape, bool) if arg.overflows is None else arg.overflows & np.isfinite(arg.centre)
     pole = (arg.spread > 0) & (arg.lowest <= 0) & (arg.least >= 0) & np.isfinite(arg.size) & ~infinite
     if arg.may is not None:
         infinite, pole = infinite & ~arg.may, pole & ~arg.may
-    if not (infinite.any() or pole.any()):
+    wide = (arg.spread > FAR * arg.centre) & (arg.lowest > 0) & np.isfinite(arg.size) & np.isfinite(found.size)
+    if not (infinite.any() or pole.any() or wide.any()):
         return found
     dtype = here.dtype(node)
-    floor = (arg.centre + arg.spread) ** -0.5 * (1 - 4 * dtype.u * here.contract.ulp(node.kind))
+    error = 2 * dtype.u * here.contract.ulp(node.kind) / (1 - dtype.u) + _OWN
+    floor, ceiling = (arg.centre + arg.spread) ** -0.5 * (1 - error), arg.lowest**-0.5 * (1 + error)
     may = None if found.may is None else found.may & ~(infinite | pole)
     centre = np.where(pole & ~np.isfinite(found.centre), 1.0, found.centre)
     parts = {symbol: np.where(pole, 0.0, each) for symbol, each in found.parts.items()}
     rest = None if found.rest is None else np.where(pole, 0.0, found.rest)
-    edge = Edge(infinite, np.zeros_like(pole), np.where(pole, _less(floor, dtype), np.nan))
+    floor = np.where(pole | wide, np.maximum(floor - 2 * dtype.eta, 0.0), np.nan)
+    ceiling = np.where(pole, np.inf, np.where(wide, ceiling + 2 * dtype.eta, np.nan))
+    edge = Edge(infinite, np.zeros_like(pole), floor, ceiling)
     return replace(found, centre=centre, parts=parts, rest=rest, may=may, edge=edge)
 
 
@@ -105,20 +121,21 @@ def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form
     edge = edged.edge
     assert edge is not None
     least, zero = np.abs(other.centre) - other.spread, (other.centre == 0) & (other.spread == 0)
-    floored = ~np.isnan(edge.floor)
+    floored = ~np.isnan(edge.floor) & (edge.open | (least > 0))  # else the form says it
+    opened = floored & edge.open
     wild = np.zeros(found.centre.shape, bool) if (any_may := marked(other.may, other.overflows)) is None else any_may
     wild = wild | (floored & (least < 0)) | (edge.zero & ~np.isfinite(other.centre))
     floor = _less(edge.floor * np.maximum(least, 0.0), dtype)
     wild = wild | (floored & np.isnan(floor))
-    floor = np.where(zero | wild, np.nan, np.where(flushes & (floor < dtype.tiny), 0.0, floor))
+    floor = np.where(zero | wild | ~floored, np.nan, np.where(flushes & (floor < dtype.tiny), 0.0, floor))
     nan = (edge.nan | (floored & (least <= 0))) & ~wild
-    handled = (floored | edge.zero | edge.nan) & ~wild
+    ceiling = np.where(np.isnan(floor), np.nan, _more(edge.ceiling * other.size, dtype))
+    handled = (opened | edge.zero | edge.nan) & ~wild
     before = marked(edged.may, other.may)
     before = np.zeros_like(handled) if before is None else before
     may = None if found.may is None else (found.may & ~handled) | before
-    return replace(
-        found, may=marked(may, wild & (floored | edge.zero | edge.nan)), edge=Edge(edge.zero & ~wild, nan, floor)
-    )
+    wild = wild & (opened | edge.zero | edge.nan)
+    return replace(found, may=marked(may, wild), edge=Edge(edge.zero & ~wild, nan, floor, ceiling))
 
 
 def _summed(here: Setting, node: Node, terms: Form, found: Form) -> Form:
@@ -126,7 +143,8 @@ def _summed(here: Setting, node: Node, terms: Form, found: Form) -> Form:
     if found.may is None or terms.least is None:
         return found
     axis = here.inputs.axis(node.label)
-    known = (terms.least >= 0).all(axis, keepdims=True) & np.isfinite(found.centre) & (found.spread < found.centre)
+    known = (terms.least >= 0).all(axis, keepdims=True) & np.isfinite(found.centre)
+    known = known & ((found.spread < found.centre) | (found.lowest > 0))
     if terms.may is not None:
         known = known & ~terms.may.any(axis, keepdims=True)
     over = found.may & known
@@ -139,7 +157,7 @@ def _overflowing(node: Node, args: Sequence[Form], found: Form) -> Form:
         plain = other.may is None and other.overflows is None and other.edge is None
         if each.overflows is None or not plain or found.may is None:
             continue
-        number = np.isfinite(other.size) & (found.spread < np.abs(found.centre))
+        number = np.isfinite(other.size) & ((found.spread < np.abs(found.centre)) | (found.lowest > 0))
         if node.kind == "divide":
             number = number & (other.centre - other.spread > 0)
         over = each.overflows & number & (np.sign(found.centre) == np.sign(each.centre)) & np.isfinite(found.centre)
@@ -150,5 +168,11 @@ def _overflowing(node: Node, args: Sequence[Form], found: Form) -> Form:
 
 
 def _less(floor: F64, dtype: Format) -> F64:
-    """A least magnitude after a few roundings."""
-    return np.maximum(floor * (1 - 4 * dtype.u) - 2 * dtype.eta, 0.0)
+    """A least magnitude after two roundings, of an argument to the dtype and of the result."""
+    return np.maximum(floor * (1 - 2 * dtype.u - _OWN) - 2 * dtype.eta, 0.0)
+
+
+def _more(ceiling: F64, dtype: Format) -> F64:
+    """A largest one."""
+    found: F64 = ceiling * (1 + 2 * dtype.u + dtype.u**2 + _OWN) + 2 * dtype.eta
+    return np.where(found >= dtype.limit, np.inf, found)

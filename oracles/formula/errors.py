@@ -9,7 +9,7 @@ import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.formula.contract import Contract
-from oracles.formula.forms import Form, Mask, dust, upwards
+from oracles.formula.forms import DUST, Form, Mask, dust, upwards
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +41,11 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
             # Half of the smallest number of float64 is not one: it is rounded up.
             unit = rounding.underflow * form.dtype.eta or form.dtype.eta
             # What is flushed may be off by the function's own units besides.
-            most = np.maximum(np.minimum(size, form.dtype.tiny), unit) if flush else unit
+            most = np.maximum(_flushed(form, errors), unit) if flush else unit
             lost = np.where((near < form.dtype.tiny) & (size > 0), most, 0)
             errors = lost if errors is None else errors + lost
     if form.least is not None and form.least.any():
-        lost = np.abs(form.least) * 2 * rounding.relative + form.dtype.tiny
+        lost = np.abs(form.least) * rounding.relative * (1 + 2.0**-20) + form.dtype.tiny
         least = np.maximum(form.least - lost, np.minimum(form.least - lost * (form.least < 0), 0.0))
         form = replace(form, least=least)
     return _limited(form if errors is None else more(form, errors), rounding)
@@ -74,7 +74,18 @@ def zeroed(form: Form, flushes: bool) -> Form:
     if not low.any():
         return form
     least = None if form.least is None else np.where(low, np.minimum(form.least, 0.0), form.least)
-    return replace(more(form, np.where(low, np.minimum(form.size, form.dtype.tiny), 0.0)), least=least)
+    return replace(more(form, np.where(low, _flushed(form, None), 0.0)), least=least)
+
+
+def _flushed(form: Form, errors: F64 | None) -> F64:
+    """What must be added to the errors that each element has for itself, these among them, so that zero is within reach
+    whatever the others are; no value that is flushed is larger than the smallest normal number. What was flushed before
+    is not so again."""
+    own = np.zeros((1,) * form.centre.ndim) if form.rest is None else form.rest
+    shared = form.spread - own
+    own = own if errors is None else own + errors
+    missing = (np.abs(form.centre) + shared) * (1 + DUST) - own
+    return np.minimum(np.minimum(np.abs(form.centre) + shared + own, form.dtype.tiny), np.maximum(missing, 0.0))
 
 
 def either(forms: Sequence[Form]) -> Mask | None:

@@ -79,6 +79,14 @@ class Edge:
     """Where it may also be NaN: zero times what may be infinite."""
     floor: F64
     """Where it has the centre's sign and any magnitude from this on, whatever the form says. NaN: as that says."""
+    ceiling: F64
+    """Up to which magnitude, there: infinity, or one that the form knows of, from which it says less about the other
+    end."""
+
+    @property
+    def open(self) -> Mask:
+        """Where nothing but the floor is known."""
+        return np.isinf(self.ceiling)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from oracles.dtypes import Format, form
 from oracles.elementary import float64
 from oracles.formula.arithmetic import Float64, Mask
 from oracles.formula.centre import Inputs, evaluate
-from oracles.formula.derivatives import tangent
+from oracles.formula.derivatives import STEEPNESS, tangent
 from oracles.formula.plan import KEEPING, Plan, Site
 from oracles.formula.trace import FormulaError, Kind, Node
 from oracles.lazy import lazy
@@ -26,8 +26,10 @@ from oracles.rounding import round_to
 
 _U = 2.0**-53 * (1 + 2.0**-20)
 """The relative error of one operation, and of what its bound is calculated with."""
-_LOST = 2.0**-1073
-"""What a product or quotient that underflows is off by at most."""
+_SMALL = 2.0**-960
+"""Errors of what is smaller may be subnormal, and off themselves."""
+_LOST = 2.0**-1072
+"""What a product or quotient that underflows, and its error, are off by at most."""
 _ROOM = 4.0
 """Kernels' values lie so near to exact ones that these overflow first, if they have that much less room."""
 
@@ -67,12 +69,19 @@ class Rigorous:
         error = np.abs(found) * (bound.relative + _U * 2.0**-10) + bound.absolute
         if not isinstance(values.error, float):
             slope, remainder = tangent(kind, values.value, found, values.error)
-            error = error + np.abs(slope) * values.error * (1 + 2.0**-20) + remainder
+            if kind in STEEPNESS:  # slopes of roots leave float64 long before values do
+                size = 1.0 if kind == "log" else np.abs(found)
+                moved = size * abs(STEEPNESS[kind]) * (values.error / np.abs(values.value))
+                moved = np.where(np.equal(values.error, 0), 0.0, moved)
+            else:
+                moved = np.abs(slope) * values.error
+            error = error + moved * (1 + 2.0**-20) + remainder
         return _special(found, error, values)
 
     def operate(self, kind: Kind, a: Near, b: Near) -> Near:
         found = self._plain.operate(kind, a.value, b.value)
-        error: F64 = np.abs(found) * _U
+        size = np.abs(found)
+        error: F64 = size * _U
         if kind in ("add", "subtract"):
             return _special(found, error + a.error + b.error, a, b)
         if kind == "multiply":
@@ -82,9 +91,9 @@ class Rigorous:
                 error += np.abs(a.value) * b.error
         elif not (isinstance(a.error, float) and isinstance(b.error, float)):
             least = np.maximum(np.abs(b.value) - b.error, 0.0)
-            error += (a.error + np.abs(found) * b.error) / least * (1 + 2.0**-20)
-        if not found.all():  # zeros of which a factor is one are exact
-            inexact = (found == 0) & (a.value != 0) & ((b.value != 0) | (kind == "divide"))
+            error += (a.error + size * b.error) / least * (1 + 2.0**-20)
+        if not size.min(initial=1.0) >= _SMALL:  # zeros of which a factor is one are exact
+            inexact = (size < _SMALL) & (a.value != 0) & ((b.value != 0) | (kind == "divide"))
             error = np.where(inexact, error + _LOST, error)
         return _special(found, error, a, b)
 

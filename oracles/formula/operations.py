@@ -19,7 +19,7 @@ from oracles.rounding import round_to
 
 _STEEP = 2.0**300
 """Products of three slopes that are no larger, and of their reciprocals, are numbers of float64."""
-_FAR = 0.05
+FAR = 0.05
 """From a relative radius of an argument on, what a function makes of its ends may be less than its tangent says."""
 
 
@@ -35,7 +35,7 @@ def added(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
         least = b.least + _exactly(a) if least is None else np.fmax(least, b.least + _exactly(a))
     found = Form(centre, dtype, ANY if last else dtype.precision, parts, rest, marked(a.may, b.may), least=least)
     if not last:
-        least = None if least is None else least - np.abs(least) * 2 * dtype.u
+        least = None if least is None else least - np.abs(least) * dtype.u * (1 + 2.0**-20)
         found = replace(found, least=least)
         exact = ((a.centre == 0) & (a.spread == 0)) | ((b.centre == 0) & (b.spread == 0))
         errors = upwards(found.size * (dtype.u + dust(dtype)), dtype, found.size)
@@ -116,10 +116,13 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
         relative, last = 2 * dtype.u + dtype.u**2, False
         if dtype.precision < 24:  # n may be rounded before it is inverted, or not
             relative += 2 * float(np.max(np.abs(b.centre - n))) / max(n, 1)
-    least = None if a.least is None else np.where((a.least >= 0) & (b.lowest > 0), 0.0, np.nan)
+    least = None
+    if a.least is not None:
+        most = b.centre + b.spread
+        least = np.where((a.least >= 0) & (b.lowest > 0), a.least / most * (1 - DUST), np.nan)
     may = marked(either(args), _of_either_sign(1 / b.centre, a))
     found = Form(centre, dtype, ANY if last else dtype.precision, parts, rest, may, least=least)
-    if (share > _FAR).any():
+    if (share > FAR).any():
         low = here.lowest(b)
         high = np.where(low > 0, b.centre + here.far(b), np.inf)
         ends = [(a.centre + side * here.far(a)) / end for side in (-1, 1) for end in (low, high)]
@@ -144,7 +147,7 @@ def function(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
         parts, rest = combined([(arg, bend.slope)], upwards(bend.remainder, dtype, arg.spread))
         found = replace(found, parts=parts, rest=rest)
         share = far / np.abs(arg.centre) if node.kind in ("log", "sqrt", "rsqrt") else far
-        if (share > _FAR).any():
+        if (share > FAR).any():
             found = _bounded(found, hull(node.kind, low, arg.centre + far, centre) * here.ends, share)
             if node.kind in ("log", "sqrt", "rsqrt"):
                 found = _unbounded(found, (far > 0) & (low <= 0))
@@ -173,7 +176,7 @@ def _in_range(kind: Kind, arg: Form, value: F64, bend: Tangent) -> Tangent:
 def _bounded(found: Form, far: F64, share: F64) -> Form:
     """The form, without its symbols where another bound of its errors is smaller."""
     errors = far + np.abs(found.centre) * DUST
-    less = (share > _FAR) & ~(errors >= found.spread)
+    less = (share > FAR) & ~(errors >= found.spread)
     if not less.any():
         return found
     rest = np.zeros((1,) * less.ndim) if found.rest is None else found.rest

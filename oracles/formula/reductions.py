@@ -13,7 +13,7 @@ from oracles.dtypes import Format
 from oracles.formula.arithmetic import Float64
 from oracles.formula.errors import Rounding, either, marked, more, rounded, taken
 from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol, dust, shared, upwards
-from oracles.formula.operations import added, function, product
+from oracles.formula.operations import FAR, added, function, product
 from oracles.formula.setting import Setting
 from oracles.formula.trace import FormulaError, Kind, Node
 from oracles.formula.welford import updated
@@ -68,8 +68,7 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
             radius = np.abs(coefficient) * symbol.radius
             radius = _summed(upwards(radius, dtype, coefficient, symbol.radius), axis, n)
             parts[Symbol(radius, Summed(symbol, coefficient, axis))] = np.ones((1,) * radius.ndim)
-    known = None if terms.least is None else (terms.least >= 0).all(axis, keepdims=True)
-    least = None if known is None else np.where(known, 0.0, np.nan)
+    least = None if terms.least is None else _least(here, node, terms)
     found = Form(
         _summed(terms.centre, axis, n), dtype, dtype.precision, parts, rest, _any(terms.may, axis), least=least
     )
@@ -88,6 +87,19 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
         unsure = np.logical_or.reduce(terms.overflows, axis, keepdims=True)
         found = replace(found, may=marked(found.may, unsure & ~(np.isinf(found.centre) & ~mixed)))
     return found
+
+
+def _least(here: Setting, node: Node, terms: Form) -> F64:
+    """What the sum of terms that are never negative is not below: no addition takes more off it than one rounding, as
+    often as the longest chain says. NaN for others."""
+    assert terms.least is not None
+    axis, n = here.inputs.axis(node.label), here.inputs.extents[node.label]
+    known, (_, worst, _) = (terms.least >= 0).all(axis, keepdims=True), here.sum_errors(node, True)
+    if here.contract.flushes_results or not np.any(worst > FAR):
+        return np.where(known, 0.0, np.nan)
+    lowest = _summed(np.maximum(here.lowest(terms), 0.0), axis, n)
+    kept = (1 - 2 * here.dtype(node).u * np.log1p(worst)) / (1 + worst)  # (1 - u)^h, of worst = (1 + u)^h - 1
+    return np.where(known, np.where(np.isfinite(lowest), lowest * kept * (1 - 2.0**-40), 0.0), np.nan)
 
 
 def greatest(here: Setting, node: Node, args: Sequence[Form]) -> Form:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oracles.dtypes import form
 from oracles.formula.contract import Contract
 from oracles.formula.simulation import simulate
 from oracles.problem import Problem
+from oracles.rounding import STORAGE
 from oracles.truth import Truth
 
 
@@ -20,3 +22,15 @@ def test_what_is_flushed_by_the_cast_to_an_output(denormals: str, result: str) -
     got = simulate(of, Contract("f64"), np.random.default_rng(0))
     db = Truth(of).check(contract, {**got, "db": np.zeros_like(got["db"])})[2]
     assert (db.output, db.result) == ("db", result)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
+def test_what_may_be_flushed_anywhere_is_no_further_than_zero(dtype: str) -> None:
+    """On its way it may be flushed three times over, of which each alone is zero already."""
+    tiny = form(dtype).tiny
+    x = (np.array([[0.25, -0.5, 0.75, 0.125]]) * tiny).astype(STORAGE[dtype])
+    of = Problem("rms_norm", {"eps": 1.0}, {"x": x, "weight": np.full(4, 8, x.dtype)}, {"y": dtype}, True)
+    found = Truth(of).enclosures(Contract(denormals="flush"), True)["y"]
+    size = 8 * np.abs(x.astype(np.float64))
+    assert (found.below <= size * 1.01).all()
+    assert ((found.outer[0] <= 0) & (found.outer[1] >= 0)).all()

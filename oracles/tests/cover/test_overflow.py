@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from oracles import Contract
+from oracles.formula.simulation import ORDERS
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
-from oracles.tests.common.judged import results, simulated
+from oracles.tests.common.judged import kernel, results, returned, simulated
 from oracles.truth import Truth
 
 
@@ -93,3 +94,27 @@ def test_infinities_in_their_right_place_pass() -> None:
     assert results(sums, rounded, {"y": ones, "sum": infinite}) == ["nonfinite", "pass"]
     # Unrounded, the sum is finite where it is normalised.
     assert results(sums, Contract(), {"y": ones, "sum": infinite}) == ["pass", "pass"]
+
+
+@pytest.mark.parametrize("n", [2048, 4096, 8192])
+def test_a_long_sum_of_squares_in_16_bits_has_two_ends(n: int) -> None:
+    contract, rng = Contract("input"), np.random.default_rng(n)
+    for values in (rng.normal(size=(1, n)), np.ones((1, n)), 2.0 ** rng.integers(-2, 2, (1, n))):
+        of = Problem(
+            "rms_norm", {"eps": 0.0}, {"x": (values / 4).astype(np.float16)}, {"y": "f16", "rstd": "f32"}, True
+        )
+        truth = Truth(of)
+        for order in ORDERS:
+            got = returned(of, kernel(of, contract, rng, order, order == "lanes"))
+            assert [each.result for each in truth.check(contract, got)] == ["pass", "pass"], order
+        for factor in (0.0, -1.0, 0.05, 70.0):
+            wrong = {name: (each * factor).astype(each.dtype) for name, each in got.items()}
+            assert [each.result for each in truth.check(contract, wrong)] == ["numeric", "numeric"], factor
+
+
+def test_what_has_no_upper_end_keeps_its_sign_where_float64_underflows() -> None:
+    x, weight = np.array([[3e-314, -2e-314, 5e-314, -1e-314]]), np.array([1e-19, 1e-19, -1e-19, -1e-19])
+    of = Problem("rms_norm", {"eps": 0.0}, {"x": x, "weight": weight}, {"y": "f64"}, True)
+    contract, y = Contract("f64", denormals="flush operands"), np.array([[1.0, -1.0, -1.0, 1.0]]) * np.inf
+    assert results(of, contract, {"y": y}) == ["pass"]
+    assert results(of, contract, {"y": -y}) == ["nonfinite"]

@@ -1,0 +1,157 @@
+"""Bounds of values in float64 that outputs are compared with: exact values lie within, and some nearly as far away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from oracles.doubledouble import F64
+from oracles.elementary import float64
+from oracles.formula import near
+from oracles.formula.arithmetic import Precise
+from oracles.formula.derivatives import Tangent, tangent
+from oracles.formula.near import Near, Rigorous
+from oracles.formula.trace import Kind
+
+COUNT = 60
+PAIRS: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide")
+DOMAINS: dict[Kind, tuple[float, float]] = {
+    "sqrt": (0.25, 4.0), "rsqrt": (0.25, 4.0), "exp": (-30.0, 30.0), "log": (0.1, 4.0), "tanh": (-4.0, 4.0),
+    "sigmoid": (-20.0, 20.0), "erf": (-3.0, 3.0), "sin": (-9.0, 9.0), "cos": (-9.0, 9.0), "absolute": (-2.0, 2.0),
+}  # fmt: skip
+ERRORS = (0.0, 2.0**-48, 2.0**-22)
+
+
+def _near(values: F64, error: float) -> Near:
+    return Near(values, np.abs(values) * error) if error else Near(values)
+
+
+def _ends(a: Near) -> list[Any]:
+    """The exact values that it may stand for: those furthest away, and the one in the middle."""
+    values = Precise().lift(a.value)
+    if isinstance(a.error, float):
+        return [values]
+    return [values - Precise().lift(a.error), values, values + Precise().lift(a.error)]
+
+
+def _worst(found: Near, exact: list[Any]) -> float:
+    """How far an exact value lies away at most, over how far it may."""
+    worst = 0.0
+    for each in exact:
+        for value, error, right in zip(
+            found.value.flat, np.broadcast_to(found.error, found.value.shape).flat, each.flat, strict=True
+        ):
+            away = abs(mpmath.mpf(float(value)) - right)
+            worst = max(worst, float(away / mpmath.mpf(float(error))) if error else (0.0 if not away else np.inf))
+    return worst
+
+
+def _of_pairs(kind: Kind, errors: tuple[float, float]) -> float:
+    rng = np.random.default_rng(5)
+    a, b = (_near(rng.uniform(0.5, 2, COUNT), error) for error in errors)
+    with mpmath.workprec(400):
+        exact = [Precise().operate(kind, *each) for each in product(_ends(a), _ends(b))]
+        return _worst(Rigorous().operate(kind, a, b), exact)
+
+
+def _of_function(kind: Kind, error: float, scale: float = 1.0) -> float:
+    a = _near(np.random.default_rng(6).uniform(*DOMAINS[kind], COUNT) * scale, error)
+    with mpmath.workprec(400), np.errstate(all="ignore"):
+        return _worst(Rigorous().apply(kind, a), [Precise().apply(kind, each) for each in _ends(a)])
+
+
+def _of_sum(error: float) -> float:
+    a = _near(np.random.default_rng(7).uniform(0.5, 1, (COUNT, 2)), error)
+    with mpmath.workprec(400):
+        return _worst(Rigorous().total(a, 1), [Precise().total(each, 1) for each in _ends(a)])
+
+
+@pytest.mark.parametrize("errors", [*product(ERRORS, ERRORS)])
+@pytest.mark.parametrize("kind", PAIRS)
+def test_of_two_values(kind: Kind, errors: tuple[float, float]) -> None:
+    assert 0.8 < _of_pairs(kind, errors) <= 1
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("kind", DOMAINS)
+def test_of_functions(kind: Kind, error: float) -> None:
+    # Bounds of functions are theorems about what they do: that of erf is reached by a sixth.
+    assert (0.15 if kind != "absolute" or error else -1) < _of_function(kind, error) <= 1
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_of_sums(error: float) -> None:
+    assert 0.4 < _of_sum(error) <= 1
+
+
+@pytest.mark.parametrize(("kind", "scale"), [("multiply", 2.0**-530), ("divide", 1.0), ("multiply", 2.0**-480)])
+@pytest.mark.parametrize("error", ERRORS)
+def test_where_results_are_subnormal(kind: Kind, scale: float, error: float) -> None:
+    rng = np.random.default_rng(8)
+    other = 2.0**1023 if kind == "divide" else scale
+    a, b = (
+        _near(rng.uniform(0.5, 2, COUNT) * size, error) for size in (2.0**-45 if kind == "divide" else scale, other)
+    )
+    with mpmath.workprec(400):
+        assert (
+            _worst(Rigorous().operate(kind, a, b), [Precise().operate(kind, *e) for e in product(_ends(a), _ends(b))])
+            <= 1
+        )
+
+
+@pytest.mark.parametrize("exponent", [-1060, -700, 700, 1020])
+@pytest.mark.parametrize("kind", ["sqrt", "rsqrt", "log"])
+def test_of_roots_of_any_size(kind: Kind, exponent: int) -> None:
+    assert _of_function(kind, 2.0**-22, 2.0**exponent) <= 1
+
+
+def _half_a_rounding(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(near, "_U", near._U / 2)
+
+
+def _half_a_function(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(near, "_U", 0.0)
+    patch.setitem(float64.BOUNDS, "sqrt", replace(float64.BOUNDS["sqrt"], relative=2.0**-54))
+
+
+def _half_a_slope(patch: pytest.MonkeyPatch) -> None:
+    def half(*given: Any) -> Tangent:
+        found = tangent(*given)
+        return Tangent(found.slope / 2, found.remainder)
+
+    patch.setattr("oracles.formula.near.tangent", half)
+
+
+def _no_error_of_the_second(patch: pytest.MonkeyPatch) -> None:
+    operate = Rigorous.operate
+    patch.setattr(Rigorous, "operate", lambda self, kind, a, b: operate(self, kind, a, Near(b.value, b.error * 0)))
+
+
+def _no_errors_of_terms(patch: pytest.MonkeyPatch) -> None:
+    total = Rigorous.total
+    patch.setattr(Rigorous, "total", lambda self, values, axis: total(self, Near(values.value), axis))
+
+
+PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[], float]]] = [
+    *((_half_a_rounding, lambda kind=kind: _of_pairs(kind, (0.0, 0.0))) for kind in PAIRS),
+    *((_no_error_of_the_second, lambda kind=kind: _of_pairs(kind, (2.0**-48, 2.0**-22))) for kind in PAIRS),
+    (_half_a_function, lambda: _of_function("sqrt", 0.0)),
+    (_half_a_slope, lambda: _of_function("exp", 2.0**-22)),
+    (_half_a_slope, lambda: _of_function("sin", 2.0**-22)),
+    (_no_errors_of_terms, lambda: _of_sum(2.0**-22)),
+]
+
+
+@pytest.mark.parametrize(("plant", "worst"), PLANTED)
+def test_a_wrong_bound_is_noticed(
+    plant: Callable[[pytest.MonkeyPatch], None], worst: Callable[[], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert worst() <= 1
+    plant(monkeypatch)
+    assert worst() > 1
