@@ -162,8 +162,8 @@ class Conformance:
         marked, zeros = self._unjudged(output), self._zeros(output)
         if marked is not None and marked[at]:
             return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)
-        if not np.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
-            nan = REQUIRED if np.isnan(quick) else FORBIDDEN
+        if not math.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
+            nan = REQUIRED if math.isnan(quick) else FORBIDDEN
             return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate)
         dims = [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
         centre, width = self._exactly(output, dict(zip(dims, at, strict=True))), mpmath.mpf(width)
