@@ -26,7 +26,7 @@ from oracles.formula.centre import Fixed, Inputs, Replaced, elements, evaluate
 from oracles.formula.contract import Contract
 from oracles.formula.edges import Ends
 from oracles.formula.forms import Form
-from oracles.formula.signs import signs
+from oracles.formula.signs import Signs
 from oracles.formula.trace import REDUCTIONS, FormulaError, Node, ordered
 from oracles.lazy import lazy
 from oracles.precise import Bounds
@@ -375,5 +375,5 @@ class Conformance:
         return self.shaped(output, self._signs[self.inputs.trace.outputs[output]])
 
     @lazy
-    def _signs(self) -> Mapping[Node, Flags]:
-        return signs(self.budget, self.complete)
+    def _signs(self) -> Signs:
+        return Signs(self.budget, self.complete)

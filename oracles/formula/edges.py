@@ -9,14 +9,14 @@ products and quotients by numbers; elsewhere they are marked as what may be anyt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.errors import marked
-from oracles.formula.forms import Edge, Form, Mask
+from oracles.formula.forms import Edge, Form, Mask, replace
 from oracles.formula.reductions import REDUCED
 from oracles.formula.setting import Setting
 from oracles.formula.trace import Node
@@ -47,7 +47,11 @@ def carried(here: Setting, node: Node, args: Sequence[Form], found: Form) -> For
 
 def lowered(form: Form, dtype: Format) -> Form:
     """The form after a rounding to a dtype."""
-    return form if form.edge is None else replace(form, edge=replace(form.edge, floor=_less(form.edge.floor, dtype)))
+    return (
+        form
+        if form.edge is None
+        else replace(form, edge=Edge(form.edge.zero, form.edge.nan, _less(form.edge.floor, dtype)))
+    )
 
 
 @dataclass(frozen=True)
