@@ -108,9 +108,9 @@ def round_precise(value: mpmath.mpf, form: Format) -> float:
 
     What overflows becomes inf, also in formats that have no infinity.
     """
-    if not mpmath.isfinite(value):
+    sign, mantissa, exponent, bits = mpmath.mpf(value)._mpf_ if isinstance(value, float) else value._mpf_
+    if not mantissa and exponent:  # infinite or NaN
         return float(value)
-    sign, mantissa, exponent, bits = value._mpf_
     mantissa = int(mantissa)
     quantum = max(exponent + bits - form.precision, form.emin - form.precision + 1)
     shift = quantum - exponent
@@ -125,7 +125,7 @@ def round_precise(value: mpmath.mpf, form: Format) -> float:
     if mantissa and _at_least(mantissa, exponent, limit, scale):
         magnitude = float("inf")
     else:
-        magnitude = float(mpmath.ldexp(mantissa, exponent)) if mantissa else 0.0
+        magnitude = math.ldexp(mantissa, exponent) if mantissa else 0.0
     return -magnitude if sign else magnitude
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -21,7 +21,7 @@ from oracles.formula.centre import Replaced
 from oracles.formula.contract import CORRECT
 from oracles.formula.edges import carried, lowered
 from oracles.formula.errors import either, marked, taken, zeroed
-from oracles.formula.forms import Form, Mask, shared
+from oracles.formula.forms import Form, Mask, replace, shared
 from oracles.formula.narrowing import ALIKE, Narrowed, Reach, holds, narrowed
 from oracles.formula.operations import OPERATIONS
 from oracles.formula.reductions import REDUCED
@@ -152,7 +152,7 @@ class Budget(Setting):
         narrow = narrowed(exact, self.dtype(node), self.contract, self._reach(exact))
         sign = 1.0 if node.kind == "add" else -1.0
         if narrow.held is None and two_sum(args[0].centre, sign * args[1].centre).low.any():
-            narrow = replace(narrow, held=narrow.form.centre)
+            narrow = Narrowed(narrow.form, narrow.form.centre, narrow.doubt)
         return self._keep(read, node, None, exact, narrow)
 
     def _keep(self, read: Read, node: Node, place: int | None, before: Form, narrow: Narrowed) -> Form:

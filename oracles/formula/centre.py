@@ -57,10 +57,11 @@ class Inputs:
     def leaf(self, node: Node, fixed: Fixed = frozenset()) -> F64:
         """The values of a node that has no arguments, exactly, of the places that are looked at."""
         if node.kind == "tensor":
-            dims = self.trace.tensors[node.label]
-            order = sorted(range(len(dims)), key=lambda place: self.axis(dims[place]))
-            looked_at: tuple[Any, ...] = (*(_looked_at(dims[place], fixed) for place in order), ...)
-            values = self.tensors[node.label].transpose(order)[looked_at]
+            dims, order = self.trace.tensors[node.label], self.trace.orders[node.label]
+            values = self.tensors[node.label].transpose(order)
+            if fixed:
+                looked_at: tuple[Any, ...] = (*(_looked_at(dims[place], fixed) for place in order), ...)
+                values = values[looked_at]
             return self._placed(node, values if values.dtype in (bool, object) else values.astype(np.float64))
         if node.kind == "position":
             places = np.arange(self.extents[node.label], dtype=np.float64)
@@ -73,6 +74,8 @@ class Inputs:
         return np.full((1,) * len(self.trace.dims), value)
 
     def _placed(self, node: Node, values: NDArray[Any]) -> NDArray[Any]:
+        if values.ndim == len(self.trace.dims):
+            return values
         sizes = iter(values.shape)
         return values.reshape([next(sizes) if dim in node.dims else 1 for dim in self.trace.dims])
 
@@ -126,6 +129,7 @@ def _lifted(node: Node, values: NDArray[Any], arithmetic: Arithmetic) -> Values:
 def evaluate(inputs: Inputs, arithmetic: Arithmetic, replaced: Replaced = NOTHING) -> Mapping[Node, Values]:
     """The values of all nodes."""
     found: dict[Node, Values] = {}
+    changed = {node for node, _ in replaced}
 
     def value(node: Node, place: int | None, values: Values) -> Values:
         new = replaced.get((node, place))
@@ -136,8 +140,12 @@ def evaluate(inputs: Inputs, arithmetic: Arithmetic, replaced: Replaced = NOTHIN
             if not node.args:
                 found[node] = _lifted(node, inputs.leaf(node), arithmetic)
             else:
-                args = [value(node, place, found[arg]) for place, arg in enumerate(node.args)]
-                found[node] = value(node, None, step(node, args, arithmetic, inputs))
+                args = [found[arg] for arg in node.args]
+                if node in changed:
+                    args = [value(node, place, arg) for place, arg in enumerate(args)]
+                    found[node] = value(node, None, step(node, args, arithmetic, inputs))
+                else:
+                    found[node] = step(node, args, arithmetic, inputs)
     return found
 
 

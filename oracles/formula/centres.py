@@ -15,10 +15,10 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.enclosure import Mask
 from oracles.formula.arithmetic import Float64
+from oracles.formula.plan import ROOM, Plan, Site
 from oracles.formula.problem import FormulaProblem
 from oracles.formula.ragged import Ragged, joined
 from oracles.formula.reductions import are_alike
-from oracles.formula.plan import ROOM, Plan, Site
 from oracles.formula.trace import FormulaError, Node
 from oracles.lazy import lazy
 
@@ -199,8 +199,13 @@ class Centres:
 
     def _measured(self, node: Node) -> tuple[F64, F64]:
         size = np.abs(self.values[node])
-        ordinary = (size > 0) & (size < np.inf)
-        least, most = (size, size) if ordinary.all() else (np.where(ordinary, size, end) for end in (np.inf, 0.0))
-        if self.is_of_rows(node):
+        least, most = self._ends(node, size, size)
+        if (least > 0).all() and (most < np.inf).all():  # as nearly always; then nothing needs to be left out
             return least, most
-        return np.minimum.reduceat(least, self.elements.starts), np.maximum.reduceat(most, self.elements.starts)
+        ordinary = (size > 0) & (size < np.inf)
+        return self._ends(node, np.where(ordinary, size, np.inf), np.where(ordinary, size, 0.0))
+
+    def _ends(self, node: Node, low: F64, high: F64) -> tuple[F64, F64]:
+        if self.is_of_rows(node):
+            return low, high
+        return np.minimum.reduceat(low, self.elements.starts), np.maximum.reduceat(high, self.elements.starts)

@@ -26,7 +26,7 @@ from oracles.formula.centre import Fixed, Inputs, Replaced, elements, evaluate
 from oracles.formula.contract import Contract
 from oracles.formula.edges import Ends
 from oracles.formula.forms import Form
-from oracles.formula.signs import signs
+from oracles.formula.signs import Signs
 from oracles.formula.trace import REDUCTIONS, FormulaError, Node, ordered
 from oracles.lazy import lazy
 from oracles.precise import Bounds
@@ -162,8 +162,8 @@ class Conformance:
         marked, zeros = self._unjudged(output), self._zeros(output)
         if marked is not None and marked[at]:
             return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)
-        if not np.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
-            nan = REQUIRED if np.isnan(quick) else FORBIDDEN
+        if not math.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
+            nan = REQUIRED if math.isnan(quick) else FORBIDDEN
             return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate)
         dims = [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
         centre, width = self._exactly(output, dict(zip(dims, at, strict=True))), mpmath.mpf(width)
@@ -375,5 +375,5 @@ class Conformance:
         return self.shaped(output, self._signs[self.inputs.trace.outputs[output]])
 
     @lazy
-    def _signs(self) -> Mapping[Node, Flags]:
-        return signs(self.budget, self.complete)
+    def _signs(self) -> Signs:
+        return Signs(self.budget, self.complete)

@@ -10,14 +10,14 @@ of leaves a reciprocal root between two magnitudes, one of them far closer to th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.errors import marked
-from oracles.formula.forms import Edge, Form, Mask
+from oracles.formula.forms import Edge, Form, Mask, replace
 from oracles.formula.operations import FAR
 from oracles.formula.reductions import REDUCED
 from oracles.formula.setting import Setting
@@ -54,7 +54,7 @@ def lowered(form: Form, dtype: Format) -> Form:
     if form.edge is None:
         return form
     floor, ceiling = _less(form.edge.floor, dtype), _more(form.edge.ceiling, dtype)
-    return replace(form, edge=replace(form.edge, floor=floor, ceiling=ceiling))
+    return replace(form, edge=Edge(form.edge.zero, form.edge.nan, floor, ceiling))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ kernel has it, whatever its errors were, and it is exact from there on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.contract import Contract
 from oracles.formula.errors import Rounding, marked, rounded, zeroed
-from oracles.formula.forms import Form, Mask
+from oracles.formula.forms import Form, Mask, replace
 from oracles.rounding import round_to
 
 _ALIKE = 2.0**-38

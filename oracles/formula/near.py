@@ -44,6 +44,8 @@ class Near:
 
     value: F64
     error: F64 | float = 0.0
+    largest: float | None = None
+    """The largest magnitude, where it is known already; it is finite."""
 
     def __neg__(self) -> Near:
         return Near(-self.value, self.error)
@@ -65,25 +67,25 @@ class Rigorous:
         found = self._plain.apply(kind, values.value)
         if kind == "absolute":
             return Near(found, values.error)
-        bound = float64.BOUNDS[kind]
-        error = np.abs(found) * (bound.relative + _U * 2.0**-10) + bound.absolute
+        bound, size = float64.BOUNDS[kind], np.abs(found)
+        error = size * (bound.relative + _U * 2.0**-10) + bound.absolute
         if not isinstance(values.error, float):
             slope, remainder = tangent(kind, values.value, found, values.error)
             if kind in STEEPNESS:  # slopes of roots leave float64 long before values do
-                size = 1.0 if kind == "log" else np.abs(found)
-                moved = size * abs(STEEPNESS[kind]) * (values.error / np.abs(values.value))
+                scale = 1.0 if kind == "log" else size
+                moved = scale * abs(STEEPNESS[kind]) * (values.error / np.abs(values.value))
                 moved = np.where(np.equal(values.error, 0), 0.0, moved)
             else:
                 moved = np.abs(slope) * values.error
             error = error + moved * (1 + 2.0**-20) + remainder
-        return _special(found, error, values)
+        return _special(found, size, error, values)
 
     def operate(self, kind: Kind, a: Near, b: Near) -> Near:
         found = self._plain.operate(kind, a.value, b.value)
         size = np.abs(found)
         error: F64 = size * _U
         if kind in ("add", "subtract"):
-            return _special(found, error + a.error + b.error, a, b)
+            return _special(found, size, error + a.error + b.error, a, b)
         if kind == "multiply":
             if not isinstance(a.error, float):
                 error += a.error * (np.abs(b.value) + b.error)
@@ -95,7 +97,7 @@ class Rigorous:
         if not size.min(initial=1.0) >= _SMALL:  # zeros of which a factor is one are exact
             inexact = (size < _SMALL) & (a.value != 0) & ((b.value != 0) | (kind == "divide"))
             error = np.where(inexact, error + _LOST, error)
-        return _special(found, error, a, b)
+        return _special(found, size, error, a, b)
 
     def total(self, values: Near, axis: int) -> Near:
         found = self._plain.total(values.value, axis)
@@ -132,11 +134,12 @@ class Rigorous:
         return Near(value, self._plain.take(np.ascontiguousarray(error), index.value, axis))
 
 
-def _special(found: F64, error: F64, *args: Near) -> Near:
+def _special(found: F64, size: F64, error: F64, *args: Near) -> Near:
     """A result: what is infinite or NaN because an argument is, is so exactly; of the others so nothing is known."""
+    largest = float(np.maximum.reduce(size, axis=None, initial=0.0))
+    if largest < np.inf:
+        return Near(found, error, largest)
     finite = np.isfinite(found)
-    if finite.all():
-        return Near(found, error)
     became = np.isfinite(args[0].value) & np.isfinite(args[-1].value)
     for each in args:
         became = became | np.isnan(each.error)
@@ -229,7 +232,8 @@ class Nearest:
         found = evaluate(self.inputs, Rigorous(), replaced)
         for node in self.inputs.trace.nodes:
             if node.args and node.kind not in KEEPING:
-                self.largest[node] = _largest(found[node].value)
+                largest = found[node].largest
+                self.largest[node] = _largest(found[node].value) if largest is None else largest
         self.values.update(found)
 
     @lazy

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from oracles.dtypes import Format, form
 from oracles.formula.arithmetic import Float64
 from oracles.formula.derivatives import STEEPNESS, Tangent, hull, tangent
 from oracles.formula.errors import Rounding, either, marked, more, rounded
-from oracles.formula.forms import ANY, DUST, Form, Mask, combined, dust, upwards
+from oracles.formula.forms import ANY, DUST, Form, Mask, combined, dust, replace, upwards
 from oracles.formula.setting import Setting
 from oracles.formula.trace import FUNCTIONS, Kind, Node
 from oracles.rounding import round_to

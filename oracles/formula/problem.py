@@ -24,7 +24,8 @@ from oracles.formula.centre import Inputs
 from oracles.formula.conformance import Conformance, Exact
 from oracles.formula.contract import Contract
 from oracles.formula.near import Nearest
-from oracles.formula.plan import Plan, planned
+from oracles.formula.plan import Plan
+from oracles.formula.planning import planned
 from oracles.formula.terms import facts_of, terms_of
 from oracles.formula.trace import FormulaError, Trace
 from oracles.formula.union import Union

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.arithmetic import Float64
 from oracles.formula.errors import Rounding, either, marked, more, rounded, taken
-from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol, dust, shared, upwards
+from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol, dust, replace, shared, upwards
 from oracles.formula.operations import FAR, added, function, product
 from oracles.formula.setting import Setting
 from oracles.formula.trace import FormulaError, Kind, Node

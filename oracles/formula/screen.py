@@ -7,6 +7,7 @@ whatever it is joined with, and never that it fails.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -18,9 +19,9 @@ from oracles.enclosure import Mask, Worst
 from oracles.formula.centres import Centres
 from oracles.formula.contract import Contract
 from oracles.formula.joined import JOINED_ELEMENTS, Answer, Asked, Received
+from oracles.formula.plan import ERROR, LIMIT, SINK, TINY, WORST, Plan
 from oracles.formula.problem import FormulaProblem
 from oracles.formula.ragged import Ragged, joined
-from oracles.formula.plan import ERROR, LIMIT, SINK, TINY, WORST, Plan
 from oracles.formula.relative import Relative
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
@@ -85,7 +86,9 @@ def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
 def _rounded(problem: FormulaProblem, structured: bool, contract: Contract, received: Received) -> Answer:
     """What is said of outputs that are their exact values, rounded."""
     plan = _plan(problem, contract, structured)
-    if plan is None or not plan.narrows or not problem.nearest(plan).conforms(plan, received.values):
+    if plan is None or not (plan.narrows or plan.is_wide):  # what is wide takes longest to judge otherwise
+        return None
+    if not problem.nearest(plan).conforms(plan, received.values):
         return None
     return [Worst(0, 0.0, True, problem.nearest(plan).centre(plan, name)) for name in plan.outputs]
 
@@ -129,7 +132,9 @@ class _Decided:
         """The rows of each ask, of which the arrays below have one element each."""
         self.at = self.of_ask.places_from(centres.rows.starts[problems])
         """The places of these rows in the centres."""
-        numbers = np.array([ask.plan.numbers(int(n)) for ask, n in zip(self.asks, centres.lengths[problems], strict=True)])
+        numbers = np.array(
+            [ask.plan.numbers(int(n)) for ask, n in zip(self.asks, centres.lengths[problems], strict=True)]
+        )
         self.numbers: F64 = np.moveaxis(numbers, 0, -1).repeat(self.of_ask.lengths, axis=-1)
         self.relative = Relative(self, self.numbers, self.nodes)
 
@@ -179,10 +184,12 @@ class _Decided:
     def answers(self) -> list[Answer]:
         """Of each ask."""
         found = [dict[str, Worst | None]() for _ in self.asks]
-        made = dict.fromkeys((name, plan.made(name)) for plan in self.plans for name in plan.outputs)
-        for name, node in made:
-            chosen = [at for at, ask in enumerate(self.asks) if name in ask.plan.outputs and ask.plan.made(name) is node]
-            for at, worst in zip(chosen, self._of_output(name, node, chosen), strict=True):
+        chosen: dict[tuple[str, Node], list[int]] = {}
+        for at, ask in enumerate(self.asks):
+            for name in ask.plan.outputs:
+                chosen.setdefault((name, ask.plan.made(name)), []).append(at)
+        for (name, node), places in chosen.items():
+            for at, worst in zip(places, self._of_output(name, node, places), strict=True):
                 found[at][name] = worst
         return [
             None
@@ -215,7 +222,7 @@ class _Decided:
         strayed, special = self._strayed(got, exact, of_pair, np.array([[f.tiny, f.u] for f in formats]).T)
         largest = np.maximum.reduceat(strayed, rows.starts)[in_pair]
         width = (np.zeros(len(self.at)) + self.relative.spread(node, False))[places]
-        last = np.array([ask.plan.is_last(name) for ask in asks])
+        last = np.array([name in ask.plan.lasts for ask in asks])
         if last.any():
             own_last = np.zeros(len(self.at)) + self.relative.spread(node, True)
             width = np.where(of_ask.spread(last), own_last[places], width)
@@ -236,25 +243,24 @@ class _Decided:
             alike = np.logical_and.reduceat(equal, rows.starts)[in_pair]
             inside, ratio = np.where(width == 0, fits & alike, inside), np.where(width == 0, 0.0, ratio)
         passed = of_ask.every(inside).tolist()
-        worst = of_ask.largest(np.where(inside, ratio, 0.0))
-        first = of_ask.first(ratio == of_ask.spread(worst))
+        largest = of_ask.largest(np.where(inside, ratio, 0.0))
+        first = of_ask.first(ratio == of_ask.spread(largest)).tolist()
         found = list[Worst | None]()
-        for place, ask in enumerate(asks):
+        for place, (ask, worst) in enumerate(zip(asks, largest.tolist(), strict=True)):
             if not passed[place]:
                 found.append(None)
                 continue
             pair = pairs[ask.pair]
-            row, start = 0, int(of_pair.starts[pair])
-            flat = start
-            if worst[place]:
-                row = int(first[place])
+            start = flat = int(of_pair.starts[pair])
+            row = first[place] if worst else 0
+            if worst:
                 of_row = rows.slice_of(int(rows_of_pair.starts[pair]) + row)
                 flat = of_row.start + int(strayed[of_row].argmax())
             centre = float(exact[flat])
             wide = float(width[of_ask.starts[place] + row]) * abs(centre)
             blunt = not half_gap_of(float(got[flat]), formats[pair]) < wide
-            known = (None, None) if ask.plan.guesses or not np.isfinite(wide) else (centre, wide)
-            found.append(Worst(flat - start, float(worst[place]), blunt, *known))
+            known = (None, None) if ask.plan.guesses or not math.isfinite(wide) else (centre, wide)
+            found.append(Worst(flat - start, worst, blunt, *known))
         return found
 
     def _strayed(self, got: F64, exact: F64, of_pair: Ragged, formats: F64) -> tuple[F64, Mask]:

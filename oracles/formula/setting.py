@@ -42,7 +42,13 @@ class Setting:
 
     def dtype(self, node: Node) -> Format:
         """The dtype in which a value is calculated."""
-        return form(self.contract.dtypes.get(self.name(node), self.contract.compute))
+        if node not in self._dtypes:
+            self._dtypes[node] = form(self.contract.dtypes.get(self.name(node), self.contract.compute))
+        return self._dtypes[node]
+
+    @lazy
+    def _dtypes(self) -> dict[Node, Format]:
+        return {}
 
     def order(self, node: Node) -> Summation:
         """The order of a sum."""

@@ -7,8 +7,6 @@ kernel may add a zero in the place of an addend that is absent, and then only wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from oracles.enclosure import Flags
@@ -23,21 +21,29 @@ _CERTAIN = 1.0 + 2.0**-20
 many more bits."""
 
 
-def signs(budget: Budget, complete: bool) -> Mapping[Node, Flags]:
-    """Of each node 1 or -1 where all kernels have that sign, zeros included, and 0 where they need not; `complete` says
-    that no operand is absent that would be added."""
-    found: dict[Node, Flags] = {}
-    with np.errstate(all="ignore"):
-        for node in budget.inputs.trace.nodes:
-            form = budget.forms[node]
-            if node.args:
-                by_value = np.where(np.abs(form.centre) > form.spread * _CERTAIN, np.sign(form.centre), 0)
-                of_zero = _of_zero(budget, node, [found[arg] for arg in node.args])
-                known = np.where(by_value != 0, by_value, of_zero) if complete else by_value
-            else:
-                known = np.where(np.signbit(form.centre), -1, 1) if complete else np.sign(form.centre)
-            found[node] = np.where(np.isnan(form.centre), 0, known).astype(np.int8)
-    return found
+class Signs:
+    """Of each node 1 or -1 where all kernels have that sign, zeros included, and 0 where they need not."""
+
+    def __init__(self, budget: Budget, complete: bool) -> None:
+        """`complete` says that no operand is absent that would be added."""
+        self.budget, self.complete = budget, complete
+        self._found: dict[Node, Flags] = {}
+
+    def __getitem__(self, node: Node) -> Flags:
+        if node not in self._found:
+            with np.errstate(all="ignore"):
+                self._found[node] = self._signs(node)
+        return self._found[node]
+
+    def _signs(self, node: Node) -> Flags:
+        form = self.budget.forms[node]
+        if not node.args:
+            known = np.where(np.signbit(form.centre), -1, 1) if self.complete else np.sign(form.centre)
+        else:
+            known = np.where(np.abs(form.centre) > form.spread * _CERTAIN, np.sign(form.centre), 0)
+            if self.complete and not known.all():  # what it is made of says more only of these
+                known = np.where(known != 0, known, _of_zero(self.budget, node, [self[arg] for arg in node.args]))
+        return np.where(np.isnan(form.centre), 0, known).astype(np.int8)
 
 
 def _of_zero(budget: Budget, node: Node, args: list[Flags]) -> Flags:

@@ -178,6 +178,14 @@ class Trace:
         return tuple(ordered(self.outputs.values()))
 
     @lazy
+    def orders(self) -> Mapping[str, Sequence[int]]:
+        """The axes of each tensor, in the order of the dimensions."""
+        return {
+            name: sorted(range(len(dims)), key=lambda place: self.dims.index(dims[place]))
+            for name, dims in self.tensors.items()
+        }
+
+    @lazy
     def uses(self) -> Mapping[Node, Sequence[Node]]:
         """What is made of each node, once for each use."""
         found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
