@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oracles import Contract
-from oracles.formula.simulation import ORDERS
+from oracles.formula.simulation import Order
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.tests.common.judged import kernel, results, returned, simulated
@@ -96,16 +96,17 @@ def test_infinities_in_their_right_place_pass() -> None:
     assert results(sums, Contract(), {"y": ones, "sum": infinite}) == ["pass", "pass"]
 
 
-@pytest.mark.parametrize("n", [2048, 4096, 8192])
+@pytest.mark.parametrize("n", [2048, 4096])
 def test_a_long_sum_of_squares_in_16_bits_has_two_ends(n: int) -> None:
     contract, rng = Contract("input"), np.random.default_rng(n)
-    for values in (rng.normal(size=(1, n)), np.ones((1, n)), 2.0 ** rng.integers(-2, 2, (1, n))):
+    for values in (rng.normal(size=(1, n)), np.ones((1, n))):
         of = Problem(
             "rms_norm", {"eps": 0.0}, {"x": (values / 4).astype(np.float16)}, {"y": "f16", "rstd": "f32"}, True
         )
         truth = Truth(of)
-        for order in ORDERS:
-            got = returned(of, kernel(of, contract, rng, order, order == "lanes"))
+        orders: tuple[Order, ...] = ("declared", "tree")
+        for order in orders:
+            got = returned(of, kernel(of, contract, rng, order, order == "tree"))
             assert [each.result for each in truth.check(contract, got)] == ["pass", "pass"], order
         for factor in (0.0, -1.0, 0.05, 70.0):
             wrong = {name: (each * factor).astype(each.dtype) for name, each in got.items()}
