@@ -120,6 +120,21 @@ def test_the_screen_says_the_same_of_a_query_alone_and_in_any_batch() -> None:
     assert decided > 100, decided
 
 
+def test_problems_are_screened_together_whatever_outputs_and_roundings_they_have() -> None:
+    """A group costs its calls of NumPy, however few problems it has."""
+    rng, asked = np.random.default_rng(9), []
+    for number, without in enumerate([(), ("rstd",), ("sum",), ("rstd", "sum")]):
+        of = problem(ADD, "normal", ("f16", "bf16")[number % 2], (3, 7 + number), rng, without=without)
+        of = replace(of, params={**of.params, "weight_offset": (0.0, 1.0)[number // 2]})
+        truth, queries = Truth(of), []
+        for points in ({}, {"h": "input"}, {"added": "sum"}):
+            contract = Contract(points=points) if points != {"added": "sum"} or "sum" in of.outputs else Contract()
+            queries.append((contract, truth.receive(returned(of, kernel(of, contract, rng)))))
+        asked.append((truth.op, of.structured, queries))
+    assert len(list(screen._groups(asked))) <= 2
+    assert sum(answer is None for answers in screen.certain(asked) for answer in answers) <= 2
+
+
 def test_a_batch_says_what_is_said_of_each_problem_by_itself() -> None:
     asked, decided = _asked(np.random.default_rng(7), 24), 0
     by_screen = screen.certain([(truth.op, truth.problem.structured, queries) for truth, queries in asked])
