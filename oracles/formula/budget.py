@@ -246,10 +246,15 @@ class Budget(Setting):
         return self._marked(node, args, found)
 
     def _marked(self, node: Node, args: Sequence[Form], form: Form) -> Form:
-        """The form with a mark on what became infinite or NaN here: of the formula's own infinities nothing does."""
-        wild = marked(*(~np.isfinite(each.centre) for each in args))
-        if wild is not None and node.kind in REDUCED:
-            wild = np.logical_or.reduce(wild, self.inputs.axis(node.label), keepdims=True)
+        """The form with a mark on what became infinite or NaN here: of the formula's own infinities nothing does. What
+        an argument overflowed to may be no infinity either, beside one of the formula's own as well."""
+        wild, over = marked(*(~np.isfinite(each.centre) for each in args)), marked(*(each.overflows for each in args))
+        if node.kind in REDUCED:
+            axis = self.inputs.axis(node.label)
+            wild, over = (
+                each if each is None else np.logical_or.reduce(each, axis, keepdims=True) for each in (wild, over)
+            )
+        form = form if over is None else replace(form, may=marked(form.may, over))
         became = ~np.isfinite(form.centre)
         if wild is not None:
             nan = np.isnan(form.centre) if self.contract.nonfinite == "unspecified" else False

@@ -40,10 +40,12 @@ def added(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
         errors = upwards(found.size * (dtype.u + dust(dtype)), dtype, found.size)
         found = more(found, np.where(exact, 0.0, errors) if exact.any() else errors)
     found = rounded(found, Rounding(underflow=0.0), here.contract)
-    for each, side in ((a, 1.0), (b, sign)):  # where the sum is infinite with the product rounded or not
+    for each, other, side in ((a, b, 1.0), (b, a, sign)):  # where the sum is infinite with the product rounded or not
         if each.overflows is not None:
-            unsure = each.overflows & ~(np.isinf(found.centre) & (np.sign(found.centre) == side * np.sign(each.centre)))
-            found = replace(found, may=marked(found.may, unsure))
+            sure = np.isinf(found.centre) & (np.sign(found.centre) == side * np.sign(each.centre))
+            # Of a product that float64 has no number for, nobody knows what a finite term leaves of it.
+            sure = sure & ~(np.isinf(each.centre) & (sign * each.centre * other.centre < 0) & np.isfinite(other.centre))
+            found = replace(found, may=marked(found.may, each.overflows & ~sure))
     return found
 
 
@@ -77,7 +79,11 @@ def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: 
     if not (a.is_exact and b.is_exact and all(use.kind == "sum" for use in here.inputs.trace.uses.get(node, (node,)))):
         found = _vanished(found, a.centre, b.centre)
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
-    return rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
+    found = rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
+    if fused and np.isinf(found.centre).any():  # it is infinite in float64; unrounded it is a number
+        finite = np.isinf(found.centre) & np.isfinite(a.centre) & np.isfinite(b.centre)
+        found = replace(found, overflows=marked(found.overflows, finite)) if finite.any() else found
+    return found
 
 
 def _vanished(found: Form, *factors: F64) -> Form:

@@ -64,7 +64,9 @@ def updated(here: Setting, node: Node, args: Sequence[Form]) -> Form:
         centre, reach, least = squares, np.maximum(largest, apart) ** 2 * n, np.zeros((1,) * mean.ndim)
     finite = np.isfinite(centre)
     errors = np.where(finite, errors * (1 + 2.0**-40) + np.abs(centre) * DUST, 0.0)
-    may = _any(marked(either(args), np.isinf(terms.centre)), axis)  # after an infinity differences are NaN
+    # After an infinity differences are NaN. A kernel that starts with a single term has no squares, whatever that is.
+    single = n == 1 and node.kind == "welford_squares"
+    may = _any(marked(either(args), ~np.isfinite(terms.centre) if single else np.isinf(terms.centre)), axis)
     found = Form(centre, dtype, dtype.precision, rest=errors, may=may, least=least)
     uncertain = np.zeros(centre.shape, bool)
     return rounded(found, Rounding(underflow=0.0, reach=reach, certain=uncertain), here.contract)

@@ -119,3 +119,39 @@ def test_what_has_no_upper_end_keeps_its_sign_where_float64_underflows() -> None
     contract, y = Contract("f64", denormals="flush operands"), np.array([[1.0, -1.0, -1.0, 1.0]]) * np.inf
     assert results(of, contract, {"y": y}) == ["pass"]
     assert results(of, contract, {"y": -y}) == ["nonfinite"]
+
+
+def test_squares_that_became_nan_make_nan_of_a_row_that_has_an_infinity_too() -> None:
+    x = np.array([[np.inf, 3e38, 1.0], [1.0, 2.0, 3.0]], np.float32)
+    of = Problem("rms_norm", {"eps": 1.0}, {"x": x}, {"y": "f32"}, structured=True)
+    got = simulated(of)
+    assert results(of, Contract(nonfinite="overflow"), got) == ["pass"]
+    got["y"][0] = np.nan
+    assert results(of, Contract(nonfinite="overflow"), got) == ["pass"]
+    assert results(of, Contract(), got) == ["nonfinite"]
+    got["y"][1, 0] = np.nan
+    assert results(of, Contract(nonfinite="overflow"), got) == ["nonfinite"]
+
+
+def test_a_product_beyond_float64_is_infinite_only_to_who_rounds_it() -> None:
+    """inf - mean * mean, fused, is infinite: rstd is 0 then. Rounded, the two infinities leave NaN."""
+    x = np.array([[1e200, 2e200, 4e200], [1.0, 2.0, 4.0]])
+    of = Problem("layer_norm", {"eps": 0.0}, {"x": x}, {"rstd": "f64"})
+    moments = {"var": "moments"}
+    got = simulated(of, Contract("f64", algorithm=moments))
+    for value in (0.0, np.nan):
+        got["rstd"][0] = value
+        assert results(of, Contract("f64", algorithm=moments), got) == ["pass"]
+    got["rstd"][0] = 0.0
+    assert results(of, Contract("f64", algorithm=moments, fused=False), got) == ["nonfinite"]
+
+
+def test_a_single_term_has_no_squares_to_who_starts_with_it() -> None:
+    x = np.array([[np.nan], [2.0]], np.float32)
+    of = Problem("layer_norm", {"eps": 0.25}, {"x": x}, {"y": "f32", "rstd": "f32"})
+    welford = Contract(algorithm={"var": "welford"})
+    got = {"y": np.array([[np.nan], [0.0]], np.float32), "rstd": np.array([2.0, 2.0], np.float32)}
+    assert results(of, welford, got) == ["pass", "pass"]
+    assert results(of, Contract(), got) == ["pass", "nonfinite"]
+    got["rstd"][1] = 2.5
+    assert results(of, welford, got) == ["pass", "numeric"]
