@@ -37,6 +37,7 @@ visits, so that each asks for many rows and for long ones."""
 _ROWS = SMALL.rows
 _GRID_ROWS = 6
 """A tensor whose layout is asked for has this many rows: 2 by 3, or fewer where so many would not be small."""
+_USUAL_AXIS = "1 of rank 2"
 _NEARBY = 8
 """How much longer or shorter a row may become for a coverage gap's sake."""
 _TAILS = 5
@@ -85,7 +86,8 @@ def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> 
     """The sketch with the size, axis, parameters and recipe of the first input that are wished for; as plain as can be
     where none is."""
     op = OPS[capability.op]
-    axis, rank = (int(part) for part in wish.get("axis", "1 of rank 2").split(" of rank "))
+    usual = _USUAL_AXIS if sketch.axis == sketch.rank - 1 else f"{sketch.axis} of rank {sketch.rank}"
+    axis, rank = (int(part) for part in wish.get("axis", usual).split(" of rank "))
     few = "rows" in wish or any(key.endswith(" layout") for key in wish)
     # Longer rows count for nothing but their length, see `fuzz.base.capability.SMALL`: such a gap would stay open.
     longest = _LONG if few else SMALL.elements
@@ -106,6 +108,7 @@ def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> 
         axis=axis,
         parameters={**sketch.parameters, **wished},
         recipe=recipe,
+        outer=(),
     )
 
 

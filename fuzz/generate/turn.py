@@ -16,7 +16,8 @@ from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import Laid, cases_of, laid
 from fuzz.generate.relatives import sequence
-from fuzz.generate.sketch import Sketch, at_limit, drawn_from, near, simplest, sketched
+from fuzz.generate.shapes import purposeful
+from fuzz.generate.sketch import Sketch, drawn_from, near, simplest, sketched
 from fuzz.generate.steering import nudged, steer
 
 BATCH = 16
@@ -94,8 +95,11 @@ class TurnMaker:
             number, turn = place.first + index, rank + self._ahead
             steered = index - BATCH + (STEERED if rank < PARTS else STEERED_LATER)
             sketch = sketches[index]
+            shaped = purposeful(sketch, dice[index])
             own = bool(gaps) and sketch.capability is self.capability
-            if own and steered >= 0:
+            if shaped is not None:
+                each = _free(shaped, dice[index], place.shard, number)
+            elif own and steered >= 0:
                 wanted = gaps.wanted(turn * STEERED + steered)
                 each = self._steered(sketch, dice[index], gaps, wanted, turn * STEERED + steered, place.shard, number)
             elif own and index == BATCH - STEERED - 1 and rank % _EMPTY_EVERY == 0 and gaps.wants(_EMPTY):
@@ -137,8 +141,8 @@ class TurnMaker:
                 sketch = replace(drawn, capability=capability)  # it may have an equal one of another pack
             else:
                 sketch = sketched(capability, head.below)
-            yield at_limit(sketch, head)
-            yield from (at_limit(near(sketch, each), each) for each in dice[place + 1 : place + FAN])
+            yield sketch
+            yield from (near(sketch, each) for each in dice[place + 1 : place + FAN])
 
     def _steered(
         self, sketch: Sketch, dice: Dice, gaps: Gaps, wanted: Sequence[Label], turn: int, shard: Shard, number: int
