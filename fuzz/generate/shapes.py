@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
-from fuzz.base.stream import Dice
+from fuzz.base.capability import Capability
+from fuzz.base.stream import Dice, Stream, dice_of
 from fuzz.generate.models import MODELS, model_shape
-from fuzz.generate.sketch import ENOUGH_ROWS, Sketch, fitting_n
+from fuzz.generate.sketch import ENOUGH_ROWS, Sketch, fitting_n, simplest
 
-RELATED_ONE_IN = 10
-"""One case in this many has extents in relation to each other: a kernel that takes one for another is right wherever
-they agree, or crashes wherever they differ."""
-MODEL_ONE_IN = 48
-"""One case in this many has a shape of `fuzz.generate.models`."""
-WIDE_ONE_IN = 96
-"""One case in this many has many long rows: it takes as long as ten others."""
+RELATED_ONE_IN = 6
+"""One case in this many of those that are drawn freely has extents in relation to each other: a kernel that takes one
+for another is right wherever they agree, or crashes wherever they differ."""
+MODEL_ONE_IN = 32
+"""One case in this many of those that are drawn freely has a shape of `fuzz.generate.models`."""
+WIDE_ONE_IN = 64
+"""One case in this many of those that are drawn freely has many long rows: it takes as long as ten others."""
 _AT_LIMIT_ONE_IN = 64
 """One case in this many is as long as its kernel takes."""
 _LARGEST_CAPACITY = 2**17
@@ -98,9 +100,35 @@ def _shaped(sketch: Sketch, others: Sequence[int], n: int, most: int, dice: Dice
     """The sketch with these extents, rows along the last axis or, where the kernel takes it, along any; the largest of
     the others are cut to what a case has room for."""
     outer, n = list(others), fitting_n(sketch.capability, n)
-    while (elements := math.prod(outer) * n) > most and max(outer) > 1:
+    while (elements := math.prod(outer) * n) > most and max(outer, default=1) > 1:
         largest = outer.index(max(outer))
         outer[largest] = max(1, outer[largest] * most // elements)
     rank = len(outer) + 1
     axis = dice.below(rank) if sketch.capability.able.axis == "any" else rank - 1
     return replace(sketch, n=n, rows=math.prod(outer), rank=rank, axis=axis, outer=tuple(outer))
+
+
+Extents = tuple[tuple[int, ...], int, int]
+"""Those of the other axes, the axis of the rows, and n."""
+_TABLE = 1500
+"""So many shapes are drawn for the table of a capability, which takes as long as the cases of a few turns."""
+_FEW = (1, 2, 3, 4, 5, 8, 9, 16)
+
+
+@lru_cache(maxsize=256)
+def table_of(capability: Capability) -> Sequence[Extents]:
+    """Shapes of every size and in every relation that the kernel takes, the smallest first."""
+    plainest = simplest(capability, Dice(Stream(0)))
+    found = dict[Extents, int]()
+    for dice in dice_of(Stream(0).child("shapes"), _TABLE):
+        shaped = dice.pick((_any, _any, _any, _any, _related, _related, _related, _wide))(plainest, dice)
+        if shaped is not None and shaped.n:
+            found[shaped.outer, shaped.axis, shaped.n] = shaped.rows * shaped.n
+    return sorted(found, key=lambda each: (found[each], each))
+
+
+def _any(sketch: Sketch, dice: Dice) -> Sketch:
+    """Rows of any magnitude and number."""
+    n = (1 << dice.below(13)) + dice.below(1 << dice.below(12))
+    outer = [dice.pick(_FEW) for _ in range(dice.below(5))]
+    return _shaped(sketch, outer, n, max(_WIDE_CASE, n), dice)
