@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
@@ -132,6 +132,29 @@ class Pairing:
 def _labels_of(extents: Extents) -> Sequence[Label]:
     outer, axis, n = extents
     return *length_labels(n), *frame_labels(outer, axis, n)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What became of the pairs of conditions that kernels allow."""
+
+    allowed: int
+    never: Sequence[Pair]
+    """Those that never held together, the ones that are most about a kernel's way through memory first."""
+
+
+def held(capabilities: Sequence[Capability], together: Together) -> Held:
+    """Of all pairs that some of these capabilities, all of one op, allow."""
+    allowed = {pair: None for each in capabilities for pair in pairing_of(each).all}
+    bits = conditions_of(capabilities[0].op).bits if capabilities else {}
+    never = [pair for pair in allowed if not together.has(bits[pair[0]], bits[pair[1]])]
+    return Held(len(allowed), sorted(never, key=lambda pair: sum(map(_weight, pair))))
+
+
+def _weight(condition: Condition) -> int:
+    """Less for conditions of which more bugs are known: on shapes, then dtypes and layouts, then values."""
+    what = condition[0].split()[-1]
+    return 0 if condition[0] in SHAPE else 1 if what in ("dtype", "layout", "stack", "address", "alias") else 2
 
 
 @lru_cache(maxsize=256)

@@ -72,7 +72,7 @@ def test_parts_have_each_pair_once_and_those_that_waited_first() -> None:
 
 
 def test_a_search_visits_most_pairs_soon() -> None:
-    """A search that steered by single labels alone had left 38% of them out."""
+    """After as many cases, a search that steered by single labels alone had left out 5.2%."""
     (capability, *_), together = CAPABILITIES, Together()
     search, conditions = Search("rms_norm", 1), conditions_of("rms_norm")
     search.capabilities = (capability,)
@@ -80,4 +80,4 @@ def test_a_search_visits_most_pairs_soon() -> None:
         together.see(conditions.holding(made.case.origin.labels))
     pairs = pairing_of(capability).all
     missing = [pair for pair in pairs if not together.has(*(conditions.bits[each] for each in pair))]
-    assert len(missing) < 0.16 * len(pairs), len(missing) / len(pairs)
+    assert len(missing) < 0.015 * len(pairs), len(missing) / len(pairs)
