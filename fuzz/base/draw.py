@@ -187,8 +187,3 @@ class Frame:
         return set(self.case.tensors) <= known and all(
             tensor.layout.shape in op.shapes(name, self.grid, self.axis) for name, tensor in self.case.tensors.items()
         )
-
-    def stack(self, name: str) -> int:
-        """Rows of a stacked tensor; 0 of any other."""
-        shape = self.case.tensors[name].layout.shape
-        return shape[0] if self.role(name) == "columns" and len(shape) == 2 else 0

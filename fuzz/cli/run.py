@@ -33,7 +33,8 @@ class RunOptions:
     output: options.Output = Path("findings")
     report: options.Report = ()
     coverage: Annotated[
-        bool, typer.Option("--coverage", help="Print what the cases visited of the input space, and each coverage gap.")
+        bool,
+        typer.Option("--coverage", help="Print what the cases visited of the input space, and each coverage gap."),
     ] = False
     explaining: options.Explaining = field(default_factory=options.Explaining)
     case_limit: options.CaseLimit = None
@@ -113,12 +114,13 @@ def run(options: RunOptions) -> Exit:
         outline = run_outline("run", book, targets, tally, origin)
         log.findings(book, [failure.text for failure in outline.failures if not failure.broken])
         undeclared = undeclared_by_op(kernels_judged(targets, tally))
-        log.summary(tally, undeclared, elapsed)
+        pairs = tally.pairs() if options.coverage else {}
+        log.summary(tally, undeclared, elapsed, pairs)
         restarts = restarted(pool, crew)
     print_run(out, outline, tally, book, undeclared, elapsed, crew_line(crew))
     write_reports(outline, wanted)
     if options.coverage:
-        print_coverage(out, tally)
+        print_coverage(out, tally, pairs)
     missing, troubles = missing_targets(tally, options.require), [each for each in (book.trouble, log.trouble) if each]
     for line in (*restarts, *troubles):
         err.print(line, style="yellow")

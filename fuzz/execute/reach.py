@@ -22,6 +22,8 @@ class Reach:
     """What some target of the run can visit. Whatever part of it no case visits is a coverage gap."""
     beyond: Space = field(default_factory=dict)
     """What the chosen kernels take, but no target that runs here accepts."""
+    capabilities: tuple[Capability, ...] = ()
+    """Those of the targets that run and take cases of any size."""
 
 
 def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Reach:
@@ -30,7 +32,11 @@ def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Reach:
     running = [target for target in chosen if not isinstance(statuses.get(target.id), NotRun)]
     space = _joined(_visitable(running, statuses))
     whole = space_of(dict.fromkeys(target.kernel.capability for target in chosen))
-    return Reach({**space, "target": tuple(target.id for target in running)}, _less(whole, space))
+    unlimited = dict.fromkeys(
+        _without(target.kernel.capability, _wrong(target, statuses)) for target in running if target.size_limit is None
+    )
+    names = tuple(target.id for target in running)
+    return Reach({**space, "target": names}, _less(whole, space), tuple(unlimited))
 
 
 def has_corners(targets: Sequence[Target], others: Sequence[Target], statuses: Statuses) -> bool:

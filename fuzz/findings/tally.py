@@ -13,7 +13,9 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.lane import Wait
 from fuzz.execute.reach import Reach
 from fuzz.findings.accuracy import Point, WorstRun, accuracy_of, whereabouts
+from fuzz.generate.conditions import Together, conditions_of
 from fuzz.generate.coverage import Label, Ledger
+from fuzz.generate.pairing import Held, held
 from fuzz.judge.judge import Judgement
 
 
@@ -119,6 +121,8 @@ class Tally:
     """What judged cases have visited, by op."""
     accuracy: dict[Point, WorstRun] | None = None
     """The worst passing runs by row length; None where nobody asks for them."""
+    together: dict[str, Together] = field(default_factory=dict)
+    """Which conditions held together in judged cases, by op."""
     reach: Mapping[str, Reach] = field(default_factory=dict)
     """What the targets can visit, by op, and so what is a coverage gap."""
 
@@ -141,6 +145,7 @@ class Tally:
                 self._note_accuracy(accuracy_of(case, judgement, target.contract))
         if ran:
             self.visits.setdefault(case.op, Counter()).update((*case.origin.labels, *ran))
+            self.together.setdefault(case.op, Together()).see(conditions_of(case.op).holding(case.origin.labels))
 
     def add(self, later: Tally) -> None:
         """Count what was counted later."""
@@ -150,6 +155,8 @@ class Tally:
             self.targets.setdefault(name, TargetTally(name, line.kernel)).add(line)
         for op, visits in later.visits.items():
             self.visits.setdefault(op, Counter()).update(visits)
+        for op, together in later.together.items():
+            self.together.setdefault(op, Together()).add(together)
 
     def _note_accuracy(self, found: tuple[Point, WorstRun] | None) -> None:
         if found is not None and self.accuracy is not None:
@@ -167,6 +174,10 @@ class Tally:
                 if kind in ledger.counts:
                     ledger.counts[kind][value] = count
         return found
+
+    def pairs(self) -> Mapping[str, Held]:
+        """Which pairs of conditions that the targets allow held together in judged cases, by op; it takes a while."""
+        return {op: held(self.reach.get(op, Reach()).capabilities, each) for op, each in self.together.items()}
 
     @property
     def judged(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -59,6 +60,8 @@ class Ledger:
         return {kind: list(values) for kind, values in self._open.items()}
 
 
+RELATIONS = ("one is n", "rows are n", "n is a multiple of rows", "rows are a multiple of n", "two are equal")
+"""How the extents of a case's first input may stand to each other."""
 POSITIONS = ("first", "last", "tail", "body")
 """The positions of a placed element in its row; 'tail' is what 64-element blocks leave over."""
 
@@ -75,7 +78,7 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
     main = draw.part(op.main)
     if 0 in (draw.n, draw.rows):  # a kernel has nothing to do, whatever else the case is
         return ("dtype", main.dtype), ("n", "0") if draw.n == 0 else ("rows", "0")
-    found = [*length_labels(draw.n), *_of_frame(draw.rows, draw.axis, draw.rank)]
+    found = [*length_labels(draw.n), *frame_labels(draw.outer, draw.axis, draw.n)]
     # In words, since 0.0 and -0.0 are equal: whichever came first would name both, and what a search draws next depends
     # on these labels.
     found += [(f"{name} value", repr(value)) for name, value in draw.parameters.items()]
@@ -101,8 +104,16 @@ def placed_labels(name: str, recipe: str, values: Reals) -> Labels:
 
 
 @lru_cache(maxsize=1 << 12)
-def _of_frame(rows: int, axis: int, rank: int) -> Labels:
-    return ("rows", str(rows)), ("axis", f"{axis} of rank {rank}")
+def frame_labels(outer: tuple[int, ...], axis: int, n: int) -> Labels:
+    """What the extents visit, and how those of several elements stand to each other."""
+    rows = math.prod(outer)
+    found = [("rows", str(rows)), ("axis", f"{axis} of rank {len(outer) + 1}")]
+    if rows > 1 and n > 1:
+        several = [extent for extent in outer if extent > 1]
+        holding = (n in outer, rows == n, n > rows and n % rows == 0, rows > n and rows % n == 0,
+                   len(set(several)) < len(several))  # fmt: skip
+        found += [("extents", relation) for relation, holds in zip(RELATIONS, holding, strict=True) if holds]
+    return tuple(found)
 
 
 @lru_cache(maxsize=1 << 10)

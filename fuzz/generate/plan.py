@@ -34,6 +34,10 @@ _GUARDS: tuple[Guard, ...] = ("after", "before")
 _ROW_WISE = ("contiguous", "pitched")
 _GAPPED = ("pitched", "padded")
 """The layouts whose spread is the gap between rows."""
+_RELATED_ONE_IN = 6
+"""One gap in this many stands in relation to the length of the rows."""
+_RELATED_GAP = 1024
+"""Longer rows would take much memory with such gaps, all of which is filled and checked."""
 
 
 @lru_cache(maxsize=1024)
@@ -61,7 +65,7 @@ def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> 
         sketch = replace(sketch, n=fitting_n(sketch.capability, -(-sketch.n // EVEN) * EVEN))
     able = sketch.capability.able
     if able.strides == "contiguous" and sketch.n * min(ITEMSIZE[dtype] for dtype in FLOATS) % able.alignment:
-        sketch = replace(sketch, rows=1)  # further rows would not be aligned
+        sketch = replace(sketch, rows=1, outer=())  # further rows would not be aligned
     return _Planner(sketch, wish or {}, even, dice).draw()
 
 
@@ -150,7 +154,7 @@ class _Planner:
         return Draw(
             op=self.op.name,
             n=sketch.n,
-            outer=spread_over(sketch.rows, sketch.rank - 1),
+            outer=sketch.outer or spread_over(sketch.rows, sketch.rank - 1),
             params={**self._parameters(), AXIS: sketch.axis},
             seed=sketch.seed,
             parts=tuple(self.parts.values()),
@@ -241,6 +245,9 @@ class _Planner:
         beyond = sketch.odd or (choice.may_stray and dice.one_in(6))
         layout = self.wish.get(choice.layout, dice.pick(choice.layouts if beyond else choice.usual))
         spread, guard = 1 + dice.below(19), dice.pick(_GUARDS)
+        if layout in _GAPPED and sketch.n <= _RELATED_GAP and dice.one_in(_RELATED_ONE_IN):
+            # As slices of joined tensors are: rows two or three times their length apart, or a power of two.
+            spread = max(1, dice.pick((sketch.n, 2 * sketch.n, (1 << sketch.n.bit_length()) - sketch.n)))
         steps = CACHE_LINE // ITEMSIZE[dtype]
         offset = 0 if dice.one_in(2) else dice.below(steps)
         byte = self.wish.get(choice.byte)

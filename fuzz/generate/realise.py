@@ -118,15 +118,15 @@ def draw_of(case: Case) -> Draw:
 def _part_of(frame: Frame, name: str, tensor: Tensor | Output) -> Part:
     layout = tensor.layout
     place = Placement(guard=layout.guard, offset=layout.offset, strides=layout.strides)
-    stack = frame.stack(name)
+    is_stacked = frame.role(name) == "columns" and len(layout.shape) == 2  # perhaps of no rows at all
     part = Part(name, tensor.dtype, place, alias=tensor.alias)
     if isinstance(tensor, Tensor):
-        many = stack == adjacent_extent(frame.grid, frame.axis)
+        many = is_stacked and layout.shape[0] == adjacent_extent(frame.grid, frame.axis)
         values = from_bits(tensor.bits, tensor.dtype, layout.shape)
         rows = np.moveaxis(values, frame.axis, -1) if frame.role(name) == "grid" else values
         n = 1 if frame.role(name) == "rows" else frame.n
         given = Given(tensor.dtype, n, np.ascontiguousarray(rows).tobytes())
-        return replace(part, recipe=GIVEN, given=given, stack="" if not stack else "many" if many else "one")
+        return replace(part, recipe=GIVEN, given=given, stack="" if not is_stacked else "many" if many else "one")
     if tensor.alias is None:
         return part
     source = frame.case.inputs[tensor.alias].layout

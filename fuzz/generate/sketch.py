@@ -77,10 +77,8 @@ _FEW_ROWS = (4, 17)
 """Cases have at most so many rows, as a rule: half of them at most the first."""
 ENOUGH_ROWS = 2
 """A case that is large by its row length alone has at most this many rows."""
-_LARGEST_CAPACITY = 2**17
-"""A kernel's declared limit may ask for a longest row of at most this many elements."""
-_AT_LIMIT_ONE_IN = 64
-"""One case in this many is as long as its kernel takes."""
+_STRAY_ONE_IN = 3
+"""One sketch in this many goes where only some kernels can follow: along any axis, in any layout."""
 _RANKS = (2, 2, 2, 1, 3, 3, 4, 5)
 
 
@@ -101,21 +99,23 @@ class Sketch:
     recipe: str
     """The recipe of the first input."""
     seed: int
+    outer: tuple[int, ...] = ()
+    """The extents of the other axes, where they are not `rows` spread over them."""
 
 
 def sketched(capability: Capability, below: Below) -> Sketch:
     """An input within `capability`, all of whose decisions `below` draws."""
     lengths = LENGTHS[below(len(LENGTHS))]
     n = fitting_n(capability, lengths[below(len(lengths))])
-    odd = capability.able.strides == "any" and below(3) == 2
+    stray = below(_STRAY_ONE_IN) == _STRAY_ONE_IN - 1
     rank = _RANKS[below(len(_RANKS))]
     return Sketch(
         capability=capability,
         n=n,
         rows=1 if rank == 1 else _rows(n, below),
         rank=rank,
-        axis=below(rank) if odd and capability.able.axis == "any" else rank - 1,
-        odd=odd,
+        axis=below(rank) if stray and capability.able.axis == "any" else rank - 1,
+        odd=stray and capability.able.strides == "any",
         parameters={each.name: each.values[below(len(each.values))] for each in free_parameters(capability)},
         recipe=first_recipes(capability.op)[below(len(first_recipes(capability.op)))],
         seed=below(2**64),
@@ -223,11 +223,3 @@ def near(sketch: Sketch, dice: Dice) -> Sketch:
         dice.pick(first_recipes(sketch.capability.op)),
         dice.below(2**64),
     )
-
-
-def at_limit(sketch: Sketch, dice: Dice) -> Sketch:
-    """Now and then with rows as long as the kernel takes."""
-    most = sketch.capability.able.max_n
-    if most is None or most > _LARGEST_CAPACITY or not dice.one_in(_AT_LIMIT_ONE_IN):
-        return sketch
-    return replace(sketch, n=fitting_n(sketch.capability, most), rows=min(sketch.rows, 2))

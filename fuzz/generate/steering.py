@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from fuzz.base.capability import SMALL, Capability
 from fuzz.base.draw import Draw
@@ -22,7 +23,7 @@ from fuzz.generate.sketch import (
     first_recipes,
     fitting_n,
 )
-from oracles.op import Op
+from oracles.op import Op, Operand
 from oracles.ops import OPS
 
 Wish = dict[str, str]
@@ -37,6 +38,7 @@ visits, so that each asks for many rows and for long ones."""
 _ROWS = SMALL.rows
 _GRID_ROWS = 6
 """A tensor whose layout is asked for has this many rows: 2 by 3, or fewer where so many would not be small."""
+_USUAL_AXIS = "1 of rank 2"
 _NEARBY = 8
 """How much longer or shorter a row may become for a coverage gap's sake."""
 _TAILS = 5
@@ -59,6 +61,20 @@ def steer(
         if asked is not None and _goes_with(asked, wish):
             wish.update(asked)
     return plan(_shaped(sketch, capability, wish), wish, dice)
+
+
+def steer_as_shaped(
+    sketch: Sketch, capability: Capability, gaps: Gaps, wanted: Sequence[Label], turn: int, dice: Dice
+) -> Draw:
+    """A draw of the sketch's own shape that fills the first of the `wanted` gaps, and the others as far as they go with
+    it, whatever they would have asked of the shape."""
+    wish: Wish = {}
+    for gap in wanted:
+        asked = _asked(capability, gaps, gap, wish, turn) or {}
+        asked = {key: value for key, value in asked.items() if key not in ("n", "rows", "axis")}
+        if all(wish.get(key, value) == value for key, value in asked.items()):
+            wish.update(asked)
+    return plan(_valued(sketch, capability, wish), wish, dice)
 
 
 def _goes_with(asked: Wish, wish: Wish) -> bool:
@@ -84,31 +100,36 @@ def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
 def _shaped(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> Sketch:
     """The sketch with the size, axis, parameters and recipe of the first input that are wished for; as plain as can be
     where none is."""
-    op = OPS[capability.op]
-    axis, rank = (int(part) for part in wish.get("axis", "1 of rank 2").split(" of rank "))
+    usual = _USUAL_AXIS if sketch.axis == sketch.rank - 1 else f"{sketch.axis} of rank {sketch.rank}"
+    axis, rank = (int(part) for part in wish.get("axis", usual).split(" of rank "))
     few = "rows" in wish or any(key.endswith(" layout") for key in wish)
     # Longer rows count for nothing but their length, see `fuzz.base.capability.SMALL`: such a gap would stay open.
     longest = _LONG if few else SMALL.elements
     n = int(wish["n"]) if "n" in wish else fitting_n(capability, max(2, min(sketch.n, longest)))
     enough = ENOUGH_ROWS if n <= USUAL_CASE else 1
     rows = max(1, min(sketch.rows, _ROWS, max(enough, USUAL_CASE // max(n, 1))))
-    wished = {name: float(value) for kind, value in wish.items() if (name := _parameter(op, kind)) is not None}
-    recipe = wish.get(f"{op.main} recipe", sketch.recipe)
-    if any(wished.get(name) for name in zeroed(capability, recipe)):
-        recipe = next(name for name in first_recipes(op.name) if not zeroed(capability, name))
     return replace(
-        sketch,
-        capability=capability,
-        odd=False,
+        _valued(sketch, capability, wish),
         n=n,
         rows=int(wish["rows"]) if "rows" in wish else 1 if rank == 1 else rows,
         rank=rank,
         axis=axis,
-        parameters={**sketch.parameters, **wished},
-        recipe=recipe,
+        outer=(),
     )
 
 
+def _valued(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> Sketch:
+    """The sketch with the parameters and the recipe of the first input that are wished for."""
+    op = OPS[capability.op]
+    wished = {name: float(value) for kind, value in wish.items() if (name := _parameter(op, kind)) is not None}
+    recipe = wish.get(f"{op.main} recipe", sketch.recipe)
+    if any(wished.get(name) for name in zeroed(capability, recipe)):
+        recipe = next(name for name in first_recipes(op.name) if not zeroed(capability, name))
+    parameters = {**sketch.parameters, **wished}
+    return replace(sketch, capability=capability, odd=False, parameters=parameters, recipe=recipe)
+
+
+@lru_cache(maxsize=4096)
 def _parameter(op: Op, kind: str) -> str | None:
     """The name of the parameter that labels of a kind are about."""
     name, _, what = kind.partition(" ")
@@ -168,13 +189,13 @@ def _of_tensor(capability: Capability, kind: str, value: str, wish: Mapping[str,
     """What is asked of a single tensor: to be there or not, its dtype, layout, alignment or recipe."""
     op = OPS[capability.op]
     name, _, what = kind.partition(" ")
-    if name not in {operand.name for operand in op.operands}:
+    operand = _operand(op, name)
+    if operand is None:
         return None
-    operand = op.operand(name)
     if what == "presence":
         return _there(op, name) if value == "yes" else {kind: value}
     asked = _there(op, name)
-    if operand in op.outputs:
+    if not op.is_input(name):
         asked[f"{name} alias"] = "none"  # in the memory of an input it has that one's dtype and layout
     if what == "recipe":
         return {**asked, kind: value}
@@ -195,6 +216,11 @@ def _of_tensor(capability: Capability, kind: str, value: str, wish: Mapping[str,
         typed = _typed(capability, name, dtype, main, wish)
         return {**asked, **typed, f"{name} byte": value, f"{name} layout": "contiguous"}
     return asked
+
+
+@lru_cache(maxsize=4096)
+def _operand(op: Op, name: str) -> Operand | None:
+    return next((operand for operand in op.operands if operand.name == name), None)
 
 
 def _there(op: Op, name: str) -> Wish:

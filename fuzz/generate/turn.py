@@ -13,10 +13,12 @@ from fuzz.generate.aliasing import ONE_IN, aliased, aliased_as
 from fuzz.generate.capabilities import out_of_capability
 from fuzz.generate.coverage import Label, Labels
 from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
+from fuzz.generate.pairing import pairing_of
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import Laid, cases_of, laid
 from fuzz.generate.relatives import sequence
-from fuzz.generate.sketch import Sketch, at_limit, drawn_from, near, simplest, sketched
+from fuzz.generate.shapes import purposeful
+from fuzz.generate.sketch import Sketch, drawn_from, near, simplest, sketched
 from fuzz.generate.steering import nudged, steer
 
 BATCH = 16
@@ -30,6 +32,9 @@ STEERED = 10
 STEERED_LATER = 2
 """So many do once turns for a capability have begun with every part of its gaps: what a shard has not visited, others
 have."""
+PAIRED, PAIRED_LATER = 1, 4
+"""In so many cases after them, the last ones of a turn, two conditions hold that never held together in their shard:
+before and after turns have begun with every part."""
 SEQUENCE_EVERY = 2
 """One turn of a capability in this many begins with a call sequence in place of its first fan."""
 _EMPTY: Label = ("n", "0")
@@ -79,29 +84,35 @@ class TurnMaker:
         self._ahead = ahead
         """The sweep of the gaps begins so many turns further on: that of each capability elsewhere."""
         self._outside = out_of_capability([capability])
-        self._corners = corners_of(capability)
+        self._corners, self._pairing = corners_of(capability), pairing_of(capability)
 
     def cases(self, place: Place, rank: int, state: bytes) -> tuple[list[Made], bytes]:
         """The cases of the turn that comes after `rank` others, and the next state: what its shard has visited."""
-        gaps = self._corners.gaps(int.from_bytes(state, "little"), rank + self._ahead)
-        dice = dice_of(place.stream, BATCH)
+        visited, turn = int.from_bytes(state, "little"), rank + self._ahead
+        gaps, pairs = self._corners.gaps(visited, turn), visited >> self._corners.size
+        dice = dice_of(place.stream, BATCH + PAIRED_LATER)
         begins = self.sequences and rank % SEQUENCE_EVERY == 0
         sketches = list(self._sketches(place.stream, dice, rank, by_hypothesis=begins))
         made = _calls(place, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
         gaps = self._left(gaps, made)
+        steered, paired = (STEERED, PAIRED) if rank < PARTS else (STEERED_LATER, PAIRED_LATER)
         planned = list[_Planned]()
         for index in range(len(made), BATCH):
-            number, turn = place.first + index, rank + self._ahead
-            steered = index - BATCH + (STEERED if rank < PARTS else STEERED_LATER)
-            sketch = sketches[index]
+            number, sketch = place.first + index, sketches[index]
             own = bool(gaps) and sketch.capability is self.capability
-            if own and steered >= 0:
-                wanted = gaps.wanted(turn * STEERED + steered)
-                each = self._steered(sketch, dice[index], gaps, wanted, turn * STEERED + steered, place.shard, number)
-            elif own and index == BATCH - STEERED - 1 and rank % _EMPTY_EVERY == 0 and gaps.wants(_EMPTY):
+            left = BATCH - paired - index
+            if left <= 0 and sketch.capability is self.capability:
+                pair = self._pairing.wanted(turn, pairs, turn // PARTS * paired - left)
+                draw = self._pairing.draw(sketch, pair, turn, dice[index], dice[BATCH - left])
+                each = _Planned(laid(draw, place.shard, number), self.capability, dice[index])
+            elif own and left <= steered:
+                at = turn * STEERED + steered - left
+                each = self._steered(sketch, dice[index], gaps, gaps.wanted(at), at, place.shard, number)
+            elif own and left == steered + 1 and rank % _EMPTY_EVERY == 0 and gaps.wants(_EMPTY):
                 each = self._steered(sketch, dice[index], gaps, [_EMPTY], turn, place.shard, number)
             else:
-                sketch = nudged(sketch, gaps) if own and rank < PARTS else sketch
+                shaped = purposeful(sketch, dice[index])
+                sketch = shaped or (nudged(sketch, gaps) if own and rank < PARTS else sketch)
                 each = _free(sketch, dice[index], place.shard, number)
             planned.append(each)
             if gaps and each.capability is self.capability and each.shared is None:
@@ -116,7 +127,9 @@ class TurnMaker:
             if each.shared is not None or one.case.origin.labels is not each.laid.labels
         ]
         visited = self._corners.everything & ~self._left(gaps, late).waiting
-        return made, visited.to_bytes(-(-self._corners.size // 8), "little")
+        labels = [each.case.origin.labels for each in made if each.capability is self.capability]
+        visited |= self._pairing.visited(turn, pairs, labels) << self._corners.size
+        return made, visited.to_bytes(-(-(self._corners.size + self._pairing.part(turn)) // 8), "little")
 
     def _left(self, gaps: Gaps, made: Sequence[Made]) -> Gaps:
         """The gaps that these cases leave open."""
@@ -137,8 +150,8 @@ class TurnMaker:
                 sketch = replace(drawn, capability=capability)  # it may have an equal one of another pack
             else:
                 sketch = sketched(capability, head.below)
-            yield at_limit(sketch, head)
-            yield from (at_limit(near(sketch, each), each) for each in dice[place + 1 : place + FAN])
+            yield sketch
+            yield from (near(sketch, each) for each in dice[place + 1 : place + FAN])
 
     def _steered(
         self, sketch: Sketch, dice: Dice, gaps: Gaps, wanted: Sequence[Label], turn: int, shard: Shard, number: int

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, TextIO
 
 from fuzz.adapters.target import Attestation, NotRun
@@ -23,6 +23,7 @@ from fuzz.findings.casefile import to_json
 from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.capabilities import Undeclared
 from fuzz.generate.coverage import Ledger
+from fuzz.generate.pairing import Held
 from fuzz.judge.judge import Judgement
 from fuzz.transport.python.attest import installed_version
 
@@ -104,8 +105,15 @@ class RecordLog(Observer):
                 }
             )
 
-    def summary(self, tally: Tally, undeclared: Mapping[str, Mapping[str, Undeclared]], elapsed: float) -> None:
-        """The totals, last; `undeclared` is what kernels do not declare, by op and kernel."""
+    def summary(
+        self,
+        tally: Tally,
+        undeclared: Mapping[str, Mapping[str, Undeclared]],
+        elapsed: float,
+        pairs: Mapping[str, Held] = MappingProxyType({}),
+    ) -> None:
+        """The totals, last; `undeclared` is what kernels do not declare, by op and kernel, and `pairs` which pairs of
+        conditions held together, by op, where that was asked for."""
         self._write(
             {
                 "kind": "summary",
@@ -116,6 +124,7 @@ class RecordLog(Observer):
                 "gave_up": tally.gave_up,
                 "laws": tally.laws,
                 "coverage": {op: _coverage(ledger) for op, ledger in tally.coverage.items()},
+                "pairs": {op: {"allowed": each.allowed, "never": each.never} for op, each in pairs.items()},
                 "unreachable": {op: dict(reach.beyond) for op, reach in tally.reach.items() if reach.beyond},
                 "undeclared": undeclared,
                 "targets": [

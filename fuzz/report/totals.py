@@ -13,7 +13,9 @@ from fuzz.base.kernel import Kernel
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.generate.capabilities import Undeclared, undeclared
+from fuzz.generate.conditions import Condition
 from fuzz.generate.coverage import Ledger
+from fuzz.generate.pairing import Held
 from fuzz.report.console import PlainTable, bare_table, print_table
 from fuzz.report.outline import Outline
 from fuzz.report.progress import minutes
@@ -22,6 +24,8 @@ _SHORT = 3
 """So many corners of one kind that no target accepts are named; of more, only the number: an op takes about a line."""
 _GROUPS = 3
 """So many groups of kernels that declare less than others of their op are named: the end of a run stays short."""
+_FEW_PAIRS = 4
+"""So many pairs of conditions that never held together are named: at first there are thousands. Records name all."""
 _NAMED = 12
 """So many gaps of one kind are named before '... and N more': a table has room for them. The records name all."""
 
@@ -139,8 +143,9 @@ def _undeclared_words(found: Undeclared) -> str:
     return "; ".join(f"{', '.join(values)} ({field})" for field, values in found.items() if values)
 
 
-def print_coverage(console: Console, tally: Tally) -> None:
-    """A table per op: how many values of each kind were visited, how often the rarest, and the gaps by name."""
+def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, Held]) -> None:
+    """A table per op: how many values of each kind were visited, how often the rarest, and the gaps by name; then the
+    pairs of conditions, by op."""
     for op, ledger in tally.coverage.items():
         console.print(f"\ncoverage of {op}:")
         rows = list(_coverage_rows(ledger))
@@ -156,6 +161,23 @@ def print_coverage(console: Console, tally: Tally) -> None:
         named = ", ".join(f"{op} {kind}{_few(values)}" for op, kind, values in beyond)
         console.print(f"{corners} corners that no selected target accepts: {named}", soft_wrap=True)
     console.print("no coverage gap" if gaps == 0 else f"{gaps} coverage gaps: run longer, or see the table")
+    for op, of_op in pairs.items():
+        if of_op.allowed:
+            console.print(pairs_line(op, of_op), soft_wrap=True)
+
+
+def pairs_line(op: str, pairs: Held) -> str:
+    """How many pairs of conditions held together in some case, and a few of those that never did."""
+    line = f"{pairs.allowed - len(pairs.never):,} of {pairs.allowed:,} pairs of conditions of {op} held together"
+    if not pairs.never:
+        return line
+    named = "; ".join(" with ".join(map(_condition, pair)) for pair in pairs.never[:_FEW_PAIRS])
+    rest = len(pairs.never) - _FEW_PAIRS
+    return f"{line}. Coverage gaps: {named}" + (f"; and {rest:,} more" if rest > 0 else "")
+
+
+def _condition(condition: Condition) -> str:
+    return f"'{' '.join(condition)}'"
 
 
 def _few(values: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
 from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.tally import Sighting, Tally, TargetTally, WorstPass
+from fuzz.generate.conditions import Together
 from fuzz.generate.search import Turn
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
@@ -221,12 +222,13 @@ def tally_to(tally: Tally) -> Json:
     accuracy = None
     if tally.accuracy is not None:
         accuracy = [(astuple(point), astuple(worst)) for point, worst in tally.accuracy.items()]
-    return tally.cases, tally.laws, lines, visits, accuracy
+    together = {op: [(f"{b:x}", f"{o:x}") for b, o in each.beside.items()] for op, each in tally.together.items()}
+    return tally.cases, tally.laws, lines, visits, accuracy, together
 
 
 def tally_from(head: Json) -> Tally:
     """The inverse of `tally_to`."""
-    cases, laws, lines, visits, accuracy = head
+    cases, laws, lines, visits, accuracy, together = head
     targets: dict[str, TargetTally] = {}
     for name, kernel, judged, findings, gave_up, not_run, worst, twins, reason in lines:
         passes = {dtype: WorstPass(*each) for dtype, each in worst.items()}
@@ -235,7 +237,8 @@ def tally_from(head: Json) -> Tally:
     points: Mapping[Point, WorstRun] | None = None
     if accuracy is not None:
         points = {Point(*point): WorstRun(*worst) for point, worst in accuracy}
-    return Tally(targets, cases, Counter(laws), seen, None if points is None else dict(points))
+    held = {op: Together({int(bit, 16): int(others, 16) for bit, others in each}) for op, each in together.items()}
+    return Tally(targets, cases, Counter(laws), seen, None if points is None else dict(points), held)
 
 
 def task_to(task: Task) -> Json:

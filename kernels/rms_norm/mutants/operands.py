@@ -108,7 +108,7 @@ FORWARD: tuple[Mutant, ...] = (
     _planted(
         "weighted-eps-as-x", "weighted", "(real)call->eps", "rounded(call->x.dtype, (real)call->eps)",
         "f16, eps below the smallest subnormal or far from a number of f16, small rows",
-        "tract's graph rewrite: eps in the dtype of the input, 1e-8 becomes 0",
+        "tract's graph rewrite: eps in the dtype of the input, 1e-8 becomes 0", (*_VALUE, "FAIL_LAW"),
         explained_as=("rounding eps to the dtype of x",),
     ),
     _planted(

@@ -348,9 +348,16 @@ def test_coverage_names_its_gaps_and_has_none_after_a_while(cli_here: Cli, tmp_p
     recorded = records[-1]["coverage"]["rms_norm"]
     assert recorded["tail of 256"]["gaps"]
     assert sum(recorded["dtype"]["counts"].values()) == len(drawn), "a twin visits nothing of its own"
+    pairs = records[-1]["pairs"]["rms_norm"]
+    held = pairs["allowed"] - len(pairs["never"])
+    assert f"{held:,} of {pairs['allowed']:,} pairs of conditions of rms_norm held together. Coverage" in short.stdout
+    assert 1000 < held < 0.9 * pairs["allowed"]
+    assert f"and {len(pairs['never']) - 4:,} more" in short.stdout
     judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}
     assert recorded["target"] == {"counts": judged, "gaps": []}
     words = ("run", "--max-cases", "8000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
     whole = cli_here(*words, "--json", "whole.jsonl")
     gaps = {kind: each["gaps"] for kind, each in _records(tmp_path / "whole.jsonl")[-1]["coverage"]["rms_norm"].items()}
     assert not {kind: left for kind, left in gaps.items() if left}, whole.stdout
+    pairs = _records(tmp_path / "whole.jsonl")[-1]["pairs"]["rms_norm"]
+    assert len(pairs["never"]) < 0.01 * pairs["allowed"]

@@ -1,0 +1,113 @@
+"""Conditions: what a bug may need of a case, coarser than coverage labels, from which they follow; and which of them
+held together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from fuzz.generate.capabilities import anything
+from fuzz.generate.coverage import RELATIONS, Label
+from fuzz.generate.space import space_of
+
+Condition = tuple[str, str]
+"""A kind, such as 'n mod 8', and one of its values, such as '3'."""
+Pair = tuple[Condition, Condition]
+
+_SIZES = ((1, 1), (2, 16), (17, 64), (65, 256), (257, 1023), (1024, 4095), (4096, None))
+_ROWS = ((1, 1), (2, 4), (5, 16), (17, 64), (65, None))
+_MODULI: Mapping[int, tuple[int, ...]] = {8: tuple(range(8)), 64: (0, 1, 31, 32, 33, 63)}
+"""The remainders of n that count: all of short vectors, those at the edges of long ones."""
+_EVEN = 16
+"""Addresses that this divides let kernels take vectors."""
+SAME = "that of the first input"
+"""What a dtype is where it is no other."""
+SHAPE = frozenset(
+    ("n", "rows", *(f"n mod {modulus}" for modulus in _MODULI), "n next to 2^k", "axis", "rank", "extents")
+)
+"""The kinds that a case's shape decides."""
+
+
+def of_label(label: Label) -> tuple[Condition, ...]:
+    """The conditions that hold where a case has that coverage label; none for one that is only its own."""
+    kind, value = label
+    if kind in ("n", "rows"):
+        return tuple(_of_extent(kind, int(value)))
+    if kind == "axis":
+        axis, rank = (int(part) for part in value.split(" of rank "))
+        return ("axis", "last" if axis == rank - 1 else "first" if axis == 0 else "between"), ("rank", str(rank))
+    _, _, what = kind.partition(" ")
+    if what == "dtype":
+        own, main = value.split(" for ")
+        return ((kind, SAME if own == main.split()[-1] else own),)
+    if what.startswith("alignment "):
+        even = "a" if int(value) % _EVEN == 0 else "no"
+        return ((f"{kind.split()[0]} address", f"{even} multiple of {_EVEN}"),)
+    if kind.startswith("tail of ") or (what == "recipe" and " " in value) or kind in ("memory", "big", "target"):
+        return ()
+    return (label,)
+
+
+def _of_extent(kind: str, extent: int) -> Iterator[Condition]:
+    if extent == 0:
+        return  # nothing else is so of a case without elements
+    classes = _SIZES if kind == "n" else _ROWS
+    low, high = next(each for each in classes if each[1] is None or extent <= each[1])
+    yield kind, str(low) if low == high else f"{low} to {high}" if high is not None else f"{low} or more"
+    if kind == "n":
+        yield from ((f"n mod {m}", str(extent % m)) for m, wanted in _MODULI.items() if extent % m in wanted)
+        far = next((far for far in (0, 1, -1) if extent > 4 and (extent - far).bit_count() == 1), None)
+        if far is not None:
+            yield "n next to 2^k", f"{far:+d}" if far else "0"
+
+
+class Conditions:
+    """What can be so of a case of one op, each condition a bit."""
+
+    def __init__(self, op: str) -> None:
+        sizes = [("n", str(n)) for n in range(1, _SIZES[-1][0] + 1)] + [("rows", str(rows)) for rows, _ in _ROWS]
+        of_space = ((kind, value) for kind, values in space_of([anything(op)]).items() for value in values)
+        labels = (*sizes, *(("extents", relation) for relation in RELATIONS), *of_space)
+        self.all: Sequence[Condition] = tuple(dict.fromkeys(each for label in labels for each in of_label(label)))
+        self.bits: Mapping[Condition, int] = {condition: 1 << place for place, condition in enumerate(self.all)}
+        self._of_label: dict[Label, int] = {}
+
+    def holding(self, labels: Iterable[Label]) -> int:
+        """The bits of all conditions that hold for a case with these labels."""
+        found, known = 0, self._of_label
+        for label in labels:
+            bits = known.get(label)
+            if bits is None:
+                bits = known[label] = sum(self.bits.get(condition, 0) for condition in of_label(label))
+            found |= bits
+        return found
+
+
+@lru_cache(maxsize=64)
+def conditions_of(op: str) -> Conditions:
+    """Those of an op."""
+    return Conditions(op)
+
+
+class Together:
+    """Which conditions held together: for each of them, by its bit, the bits of all that ever held beside it."""
+
+    def __init__(self, beside: Mapping[int, int] | None = None) -> None:
+        self.beside: dict[int, int] = dict(beside or {})
+
+    def see(self, holding: int) -> None:
+        """One case, of which these conditions hold."""
+        left = holding
+        while left:
+            lowest = left & -left
+            self.beside[lowest] = self.beside.get(lowest, 0) | holding
+            left ^= lowest
+
+    def add(self, later: Together) -> None:
+        """What was seen later."""
+        for bit, others in later.beside.items():
+            self.beside[bit] = self.beside.get(bit, 0) | others
+
+    def has(self, one: int, other: int) -> bool:
+        """Whether two conditions, by their bits, held together."""
+        return bool(self.beside.get(one, 0) & other)

@@ -1,0 +1,163 @@
+"""Pairs of conditions: which ones a kernel allows, which of them a turn goes for, and a draw in which both hold.
+
+There are far more pairs than coverage labels. They are dealt out to as many parts as there are shards, and the turns of
+a shard for one capability all go for the same part: so a shard needs to remember no others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+
+from fuzz.base.capability import Capability
+from fuzz.base.draw import Draw
+from fuzz.base.stream import Dice
+from fuzz.generate.capabilities import dtype_pairs
+from fuzz.generate.conditions import SAME, SHAPE, Condition, Pair, Together, conditions_of, of_label
+from fuzz.generate.coverage import Label, frame_labels, length_labels
+from fuzz.generate.gaps import PARTS, corners_of
+from fuzz.generate.layouts import OVERLAPPING
+from fuzz.generate.plan import zeroed
+from fuzz.generate.shapes import Extents, table_of
+from fuzz.generate.sketch import Sketch
+from fuzz.generate.space import space_of
+from fuzz.generate.steering import steer_as_shaped
+from oracles.ops import OPS
+
+
+class Pairing:
+    """The pairs of conditions of different kinds that cases for one capability can meet."""
+
+    def __init__(self, capability: Capability) -> None:
+        self.capability, self._conditions = capability, conditions_of(capability.op)
+        self._shapes = [(each, self._conditions.holding(_labels_of(each))) for each in table_of(capability)]
+        self._fitting: dict[int, Sequence[Extents]] = {}
+        self._labels: dict[Condition, list[Label]] = {}
+        """The coverage labels of which each condition follows, of those that are not about the shape."""
+        for kind, values in space_of([capability]).items():
+            for value in values:
+                for condition in of_label((kind, value)):
+                    if condition[0] not in SHAPE:
+                        self._labels.setdefault(condition, []).append((kind, value))
+        self._kinds: dict[str, list[Condition]] = {}
+        for condition in self._labels:
+            self._kinds.setdefault(condition[0], []).append(condition)
+        self.all: Sequence[Pair] = tuple(self._pairs())
+        self._bits = [(self._conditions.bits[one], self._conditions.bits[other]) for one, other in self.all]
+
+    def _pairs(self) -> Iterator[Pair]:
+        bits = self._conditions.bits
+        together = Together()
+        for _, holding in self._shapes:
+            together.see(holding)
+        shaped = [each for each in self._conditions.all if each[0] in SHAPE and bits[each] in together.beside]
+        for one, other in combinations((*shaped, *self._labels), 2):
+            if one[0] == other[0]:
+                continue
+            if other[0] in SHAPE:
+                if together.has(bits[one], bits[other]):
+                    yield one, other
+            elif not self._contradict(one, other) and not self._contradict(other, one):
+                yield one, other
+
+    def _contradict(self, one: Condition, other: Condition) -> bool:
+        """Whether no case can meet both, as far as the first one says."""
+        op, (kind, value), (second, its) = OPS[self.capability.op], one, other
+        name, _, what = kind.partition(" ")
+        if what == "presence" and value == "no":
+            needing = [each.name for each in op.operands if each.only_with == name]
+            needing += [each.name for each in op.parameters if each.only_with == name]
+            neutral = op.neutral.get(second.split()[0])
+            return second.split()[0] == name or (
+                second.split()[0] in needing and its != "no" and (neutral is None or its != repr(neutral))
+            )
+        if kind == "alias" and " in " in value:
+            output, source = value.split(" in ")
+            absent = second in (f"{output} presence", f"{source} presence") and its == "no"
+            return absent or second == f"{output} layout" or (second == f"{source} layout" and its in OVERLAPPING)
+        if what == "dtype" and second == "dtype":
+            wanted = its if value == SAME else value
+            return (wanted, its) not in dtype_pairs(self.capability, name) or (value != SAME and value == its)
+        if kind == f"{op.main} recipe":
+            return second.split()[0] in zeroed(self.capability, value) and second.endswith(" value") and float(its) != 0
+        return what == "stack" and value == "many" and other in (("rows", "1"), ("rank", "1"))
+
+    def part(self, turn: int) -> int:
+        """The number of pairs that a turn may go for."""
+        return len(range(turn % PARTS, len(self.all), PARTS))
+
+    def visited(self, turn: int, before: int, cases: Iterable[Iterable[Label]]) -> int:
+        """Which of the turn's pairs were visited, each a bit: those `before`, and those of cases with these labels."""
+        together, part = Together(), self._bits[turn % PARTS :: PARTS]
+        for labels in cases:
+            together.see(self._conditions.holding(labels))
+        left, beside = ~before & ((1 << len(part)) - 1), together.beside
+        while left:
+            lowest = left & -left
+            one, other = part[lowest.bit_length() - 1]
+            if beside.get(one, 0) & other:
+                before |= lowest
+            left ^= lowest
+        return before
+
+    def wanted(self, turn: int, visited: int, place: int) -> Pair:
+        """The pair for a place of the turn: one that was not visited, while there is any."""
+        part = self.all[turn % PARTS :: PARTS]
+        waiting = [pair for number, pair in enumerate(part) if not visited >> number & 1] or part
+        return waiting[place % len(waiting)]
+
+    def draw(self, sketch: Sketch, pair: Pair, turn: int, dice: Dice, more: Dice) -> Draw:
+        """A draw in which the pair holds, and of each other kind any condition, alike: so other pairs are visited too.
+        There are not rolls enough in one dice for all of it."""
+        first = [more.pick(self._labels[each]) for each in pair if each[0] not in SHAPE]
+        others = [more.pick(self._labels[more.pick(of_kind)]) for of_kind in self._kinds.values()]
+        start = more.below(len(others))
+        gaps = corners_of(self.capability).gaps(0, 0)
+        wanted = [*first, *others[start:], *others[:start]]
+        return steer_as_shaped(self._shape(sketch, pair, more), self.capability, gaps, wanted, turn, dice)
+
+    def _shape(self, sketch: Sketch, pair: Pair, dice: Dice) -> Sketch:
+        """The sketch with a shape for which the pair holds, as far as it is about shapes."""
+        mask = sum(self._conditions.bits[each] for each in pair if each[0] in SHAPE)
+        fitting = self._fitting.get(mask)
+        if fitting is None:
+            fitting = self._fitting[mask] = [each for each, holding in self._shapes if holding & mask == mask]
+        outer, axis, n = fitting[dice.below(1 + dice.below(len(fitting)))]  # a small one, rather
+        return replace(sketch, n=n, rows=math.prod(outer), rank=len(outer) + 1, axis=axis, outer=outer)
+
+
+def _labels_of(extents: Extents) -> Sequence[Label]:
+    outer, axis, n = extents
+    return *length_labels(n), *frame_labels(outer, axis, n)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What became of the pairs of conditions that kernels allow."""
+
+    allowed: int
+    never: Sequence[Pair]
+    """Those that never held together, the ones that are most about a kernel's way through memory first."""
+
+
+def held(capabilities: Sequence[Capability], together: Together) -> Held:
+    """Of all pairs that some of these capabilities, all of one op, allow."""
+    allowed = {pair: None for each in capabilities for pair in pairing_of(each).all}
+    bits = conditions_of(capabilities[0].op).bits if capabilities else {}
+    never = [pair for pair in allowed if not together.has(bits[pair[0]], bits[pair[1]])]
+    return Held(len(allowed), sorted(never, key=lambda pair: sum(map(_weight, pair))))
+
+
+def _weight(condition: Condition) -> int:
+    """Less for conditions of which more bugs are known: on shapes, then dtypes and layouts, then values."""
+    what = condition[0].split()[-1]
+    return 0 if condition[0] in SHAPE else 1 if what in ("dtype", "layout", "stack", "address", "alias") else 2
+
+
+@lru_cache(maxsize=256)
+def pairing_of(capability: Capability) -> Pairing:
+    """The pairs of conditions that cases for that capability can meet."""
+    return Pairing(capability)
