@@ -14,10 +14,12 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judgement
 from fuzz.triage import probes
-from fuzz.triage.cover import explained_by, loosened
+from fuzz.triage.inducer import induce, learn, loosened
 from fuzz.triage.places import Places, places_of
+from fuzz.triage.refutation import refuting
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
+from fuzz.triage.values import is_about_values
 from fuzz.triage.variations import base_of, made, values_of, with_values
 from oracles.ops import OPS
 
@@ -32,12 +34,23 @@ _SURE = 320
 _CONFIRMED = 6
 """At most this many of the probes that failed are tried again in new processes: a kernel that keeps state would give a
 rule of what it was called with before."""
-_LARGEST = 1 << 16
-"""No probe may have more elements than this."""
+_LARGEST = 1 << 13
+_LARGEST_ROW = 1 << 16
+"""No probe may have more elements than the first, unless the failing row itself is long: the oracle looks at every
+element of a failure in high precision. No probe may have more than the second."""
+_ROUNDS = 7
+"""A rule is put to the test so many times at most."""
+_CONVINCED = 2
+"""A rule that has held in so many rounds without a probe against it is taken for true."""
+_FEW_ROWS = 3
 _CLEARLY = 100.0
 """A failure with at least this err/budget is not hidden by a row a few times as long."""
 _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
 """A failure may be clearer with these values."""
+
+
+VARIED = ("n", "rows", "values")
+"""What every probing of an input varies, where there is time for it."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,10 @@ class Explanation:
     """What tells this failure from others: the rule without the conditions that only hide it; None without a rule."""
     cores: tuple[Rule, ...] = ()
     """The same for the rule that was learned, sound or not, and for each of its alternatives."""
+    tested: tuple[int, int] = (0, 0)
+    """How many of the probes were drawn to refute the rule, inside it and outside."""
+    varied: tuple[str, ...] = VARIED
+    """What of VARIED the probes differ in."""
 
     @property
     def rule(self) -> Rule | None:
@@ -64,20 +81,24 @@ class Explanation:
         """In the words of a user, with the evidence counted."""
         said = []
         if self.learned is not None:
-            said.append(_rule_line(self.learned, f"breaks {self.law}" if self.law else "fails", self.cores))
+            said.append(self._rule_line(self.learned, f"breaks {self.law}" if self.law else "fails"))
         if self.places is not None:
             said.append(f"bad elements: {self.places}")
         return said
 
-
-def _rule_line(learned: Learned, fails: str, cores: Sequence[Rule]) -> str:
-    counted = f"{learned.agreeing} of {learned.probes} probes"
-    stated = "; or ".join(map(rule_text, (learned.rule, *learned.others), cores))
-    if not learned.sound:
-        return f"{fails} about when: {stated} ({counted} agree; no simple rule fits)"
-    if not learned.rule.atoms:
-        return f"{fails} when: always ({counted} fail)"
-    return f"{fails} when: {stated} ({counted} agree)"
+    def _rule_line(self, learned: Learned, fails: str) -> str:
+        stated = "; or ".join(map(rule_text, (learned.rule, *learned.others), self.cores))
+        counted = f"{learned.agreeing} of {learned.probes} probes agree"
+        if any(self.tested):
+            inside, outside = self.tested
+            counted += f", {inside + outside} of them drawn to refute it: {inside} inside, {outside} outside"
+        if not learned.sound:
+            return f"{fails} about when: {stated} ({counted}; no simple rule fits)"
+        if not learned.rule.atoms:
+            counted = f"{learned.agreeing} of {learned.probes} probes fail"
+            fixed = [what for what in VARIED if what not in self.varied]
+            stated = f"always, as far as is known: not varied were {', '.join(fixed)}" if fixed else "always"
+        return f"{fails} {'' if learned.exact else 'about '}when: {stated} ({counted})"
 
 
 def rule_text(rule: Rule, core: Rule) -> str:
@@ -98,6 +119,9 @@ class _Evidence:
     probed: set[tuple[str, str]] = field(default_factory=set)
     """The target and digest of each probe: no probe counts twice. What shrinking has judged counts too: it knows what
     passes."""
+
+    tests: list[int] = field(default_factory=list)
+    """The places of the probes that were drawn to refute a rule."""
 
     def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
         """Those of the cases that were not probed yet."""
@@ -137,6 +161,7 @@ def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Expl
         failing = _failing_lengths(evidence, base.n)
         if others:
             _probe_elsewhere(anyhow, others, list(probes.elsewhere(base, failing)), evidence)
+        _refute(anyhow, base, int(case.digest[15:30], 16), evidence)
     return _concluded(evidence, law)
 
 
@@ -151,6 +176,27 @@ def _probe_around(trials: Trials, base: Draw, key: int, evidence: _Evidence) -> 
     _probe_all(trials, probes.changed(base, target, law=law), evidence)
     failing = failing if law else _failing_lengths(evidence, base.n)
     _probe_all(trials, probes.mixed(base, target, failing, key, few=law), evidence)
+
+
+def _refute(trials: Trials, base: Draw, key: int, evidence: _Evidence) -> None:
+    """Put the rule to the test, and the next one where it does not stand, until one is not refuted again."""
+
+    def known(draw: Draw) -> Traits | None:
+        return next((trials.traits(case) for case in _made([draw], trials)), None)
+
+    held = 0
+    for number in range(_ROUNDS):
+        induced = induce(evidence.traits, evidence.failed, evidence.failed.index(True))
+        tried, before = list(zip(evidence.traits, evidence.failed, strict=True)), len(evidence.failed)
+        law = trials.family.law is not None
+        draws = refuting(base, trials.target, induced, tried, known, key + number, law=law)
+        _probe_all(trials, draws, evidence)
+        new = range(before, len(evidence.failed))
+        evidence.tests += new
+        against = [place for place in new if induced.learned.holds(evidence.traits[place]) != evidence.failed[place]]
+        held = 0 if against else held + 1
+        if held == _CONVINCED:
+            break
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
@@ -207,7 +253,7 @@ def _made(draws: Iterable[Draw], trials: Trials) -> list[Case]:
     invalid = trials.family.name == "accepted invalid"
     cases = []
     for draw in draws:
-        if draw.rows * draw.n <= _LARGEST:
+        if draw.rows * draw.n <= (_LARGEST if draw.rows > _FEW_ROWS else _LARGEST_ROW):
             with contextlib.suppress(CaseError):
                 case = made(draw)
                 if invalid or trials.target.kernel.capability.accepts(case):
@@ -244,13 +290,23 @@ def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: _Eviden
 
 def _concluded(evidence: _Evidence, law: str) -> Explanation:
     # The case itself was probed first.
-    failed = evidence.failed
-    learned = explained_by(evidence.traits, failed, failed.index(True)) if any(failed) else None
-    stated = () if learned is None else (learned.rule, *learned.others)
-    cores = tuple(loosened(rule, evidence.traits, failed) for rule in stated)
-    core = cores[0] if learned is not None and learned.sound else None
+    failed, traits = evidence.failed, evidence.traits
+    if not any(failed):
+        return Explanation(None, places_of(evidence.bad), law)
+    learned = learn(traits, failed, failed.index(True))
+    cores = tuple(loosened(rule, traits, failed) for rule in (learned.rule, *learned.others))
+    core = cores[0] if learned.sound and cores[0].atoms else None
     own = evidence.bad
-    if learned is not None and learned.others:
-        shown = [traits for traits, bad in zip(evidence.traits, failed, strict=True) if bad]
-        own = [failure for failure, traits in zip(own, shown, strict=True) if learned.rule.holds(traits)]
-    return Explanation(learned, places_of(own), law, core if core is not None and core.atoms else None, cores)
+    if learned.others:
+        shown = [each for each, bad in zip(traits, failed, strict=True) if bad]
+        own = [failure for failure, each in zip(own, shown, strict=True) if learned.rule.holds(each)]
+    inside = sum(learned.holds(traits[place]) for place in evidence.tests)
+    tested = inside, len(evidence.tests) - inside
+    return Explanation(learned, places_of(own), law, core, cores, tested, _varied(evidence))
+
+
+def _varied(evidence: _Evidence) -> tuple[str, ...]:
+    """What of VARIED the probes differ in."""
+    found = [what for what in VARIED if len({traits.get(what) for traits in evidence.traits}) > 1]
+    values = {tuple(value for trait, value in each.items() if is_about_values(trait)) for each in evidence.traits}
+    return (*found, *(["values"] if len(values) > 1 else []))
