@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from fuzz.triage.atoms import atoms_of
 from fuzz.triage.rule import Atom, Learned, Rule, Traits
-from fuzz.triage.values import is_about_values
+from fuzz.triage.values import THERE, about_constants, is_about_values
 
 _MOST_ATOMS = 4
 _FIRST, _WIDTH = 160, 40
@@ -72,9 +72,15 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
         held = [bad for traits, bad in zip(probes, failed, strict=True) if Rule(atoms).holds(traits)]
         return sum(held) / max(len(held), 1)
 
+    def without(left_out: Atom) -> tuple[Atom, ...]:
+        """That an input has certain values says too that it is there."""
+        name = about_constants(left_out.trait)
+        there = [Atom(name, "=", (THERE,), 1.0)] if any(traits.get(name) == THERE for traits in probes) else []
+        return (*there, *(atom for atom in atoms if atom is not left_out and atom not in there))
+
     atoms = rule.atoms
     while hiding := [atom for atom in atoms if is_about_values(atom.trait)]:
-        best = max((tuple(atom for atom in atoms if atom is not left_out) for left_out in hiding), key=pure)
+        best = max(map(without, hiding), key=pure)
         if pure(best) < _PURE:
             break
         atoms = best

@@ -30,6 +30,8 @@ _FURTHER = (96, 128, 192, 255, 256, 300, 511, 512, 768, 1000, 1024, 1500, 2048, 
 _LANE_BITS = 32
 """The bits of f32, in which sums are formed."""
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
+_CONSTANTS = (1.0, 2.0)
+"""An input that is 1 everywhere may hide that it is wrongly read; another number tells that from being constant."""
 _SQUARE = 80
 """The largest number of rows that a probe has for being square."""
 _MIXED = 80
@@ -81,7 +83,8 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     yield from (base.without(name) for name in _optional(base))
     yield from (vary.of_dtypes(base, dtypes) for dtypes in _dtypes(base, target))
     yield from (vary.stepped(draw, steps) for steps in _steps(base) for draw in several)
-    yield from (vary.with_ones(draw, part.name) for part in base.parts if part.given for draw in one_and_three)
+    constants = [(part.name, value) for part in base.parts if part.given for value in _CONSTANTS]
+    yield from (vary.with_constant(draw, *constant) for constant in constants for draw in one_and_three)
     for rank in (1, 2, 3, 4):
         ranked = vary.sized(base, 1 if rank == 1 else base.rows, rank, rank - 1)
         yield ranked
@@ -120,7 +123,8 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
     memories, shared, stacks = _memories(base, target, law=law), _shared(base, law=law), _stacks(base, target)
     dropped = [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
     steps = _steps(base)
-    dtypes, names = _dtypes(base, target), [part.name for part in base.parts if part.given]
+    dtypes = _dtypes(base, target)
+    constants = [(part.name, value) for part in base.parts if part.given for value in _CONSTANTS]
     for number in range(count):
         words = iter(stream.child(str(number)).words(_WORDS).tolist())
 
@@ -142,7 +146,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         layouts = {name: pick(base.part(name).place.layout, tuple(LAYOUT_CLASSES)) for name in vary.grids(base)}
         values = pick(x.recipe, VALUES if vary.is_apart(base) else UNEVEN)
         without, dtypes_of = pick(frozenset(), dropped), pick({}, dtypes)
-        ones, step_of = pick("", names), pick(vary.steps_of(base), steps)
+        constant, step_of = pick(None, constants), pick(vary.steps_of(base), steps)
         same, stack_of = pick(vary.shared_of(base), shared), pick(vary.stacks_of(base), stacks)
         memory = pick(vary.memory_of(base), memories)
         params = {
@@ -157,7 +161,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         draw = vary.in_memory(vary.sharing(draw, same), memory)
         draw = vary.with_values(draw, values, number)
         draw = draw.with_params(**{name: value for name, value in params.items() if value is not None})
-        yield (vary.with_ones(draw, ones) if ones else draw).without(*without)
+        yield (vary.with_constant(draw, *constant) if constant else draw).without(*without)
 
 
 def elsewhere(base: Draw, failing: Sequence[int]) -> Iterator[Draw]:

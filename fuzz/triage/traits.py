@@ -14,7 +14,7 @@ from fuzz.base.draw import Frame
 from fuzz.base.memory import meets, shift
 from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule import Trait, Traits
-from fuzz.triage.values import value_traits
+from fuzz.triage.values import THERE, value_traits
 from oracles.op import AXIS
 from oracles.ops import OPS
 
@@ -96,7 +96,7 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
 def _optional_traits(case: Case) -> Iterator[tuple[str, Trait]]:
     for operand in OPS[case.op].operands:
         if operand.optional:
-            yield operand.name, "there" if operand.name in case.tensors else "absent"
+            yield operand.name, THERE if operand.name in case.tensors else "absent"
     yield from _memory_traits(case)
 
 

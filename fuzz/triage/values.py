@@ -30,10 +30,18 @@ _NEVER, _ALWAYS = -999, 999
 _LARGEST_SQUARE = float(np.finfo(np.float32).max)
 
 
+THERE = "there"
+"""The trait of an optional tensor that a case has."""
 _ABOUT_VALUES = re.compile(
     r"(a NaN|an infinity|a zero row|an ordinary row|a subnormal|an ordinary value) in \w+|"
-    r"a sum of squares beyond f32|log2 of .*"
+    r"a sum of squares beyond f32|log2 of .*|\w+ of ones"
 )
+
+
+def about_constants(trait: str) -> str:
+    """The input that the trait says is 1 everywhere; '' for any other trait."""
+    found = re.fullmatch(r"(\w+) of ones", trait)
+    return found[1] if found else ""
 
 
 def is_about_values(trait: str) -> bool:
