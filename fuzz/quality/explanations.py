@@ -55,7 +55,7 @@ class ExplanationsOptions:
         typer.Option("-k", "--only", metavar="EXPR", help="Only bugs whose name matches, e.g. 'a or b'."),
     ] = None
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the search that finds the bugs.")] = 1
-    seconds: Annotated[float, typer.Option("--seconds", min=1, help="For shrinking and explaining one bug.")] = 90.0
+    seconds: Annotated[float, typer.Option("--seconds", min=1, help="For shrinking and explaining one bug.")] = 300.0
     mutants: Annotated[bool, typer.Option(help="The mutants of the built-in pack too.")] = True
     markdown: Annotated[bool, typer.Option("--markdown", help="The table as Markdown.")] = False
     json: options.Json = None

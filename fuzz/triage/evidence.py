@@ -39,6 +39,8 @@ class Evidence:
 
     tests: list[int] = field(default_factory=list)
     """The places of the probes that were drawn to refute a rule."""
+    stands: bool = False
+    """Whether the rule was put to the test until it stood: there may have been no time for that."""
 
     def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
         """Those of the cases that were not probed yet."""

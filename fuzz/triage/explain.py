@@ -59,6 +59,8 @@ class Explanation:
     """The same for the rule that was learned, sound or not, and for each of its alternatives."""
     tested: tuple[int, int] = (0, 0)
     """How many of the probes were drawn to refute the rule, inside it and outside."""
+    stands: bool = False
+    """Whether the rule stood when it was put to the test."""
     varied: tuple[str, ...] = VARIED
     """What of VARIED the probes differ in."""
 
@@ -88,7 +90,7 @@ class Explanation:
             counted = f"{learned.agreeing} of {learned.probes} probes fail"
             fixed = [what for what in VARIED if what not in self.varied]
             stated = f"always, as far as is known: not varied were {', '.join(fixed)}" if fixed else "always"
-        return f"{fails} {'' if learned.exact else 'about '}when: {stated} ({counted})"
+        return f"{fails} {'' if learned.exact and self.stands else 'about '}when: {stated} ({counted})"
 
 
 def rule_text(rule: Rule, core: Rule) -> str:
@@ -162,7 +164,8 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
         against = [place for place in new if induced.learned.holds(evidence.traits[place]) != evidence.failed[place]]
         held = 0 if against else held + 1
         if held == _CONVINCED:
-            break
+            evidence.stands = True
+            return
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
@@ -210,7 +213,7 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
         own = [failure for failure, each in zip(own, shown, strict=True) if learned.rule.holds(each)]
     inside = sum(learned.holds(traits[place]) for place in evidence.tests)
     tested = inside, len(evidence.tests) - inside
-    return Explanation(learned, places_of(own), law, core, cores, tested, _varied(evidence))
+    return Explanation(learned, places_of(own), law, core, cores, tested, evidence.stands, _varied(evidence))
 
 
 def _varied(evidence: Evidence) -> tuple[str, ...]:
