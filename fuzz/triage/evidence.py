@@ -11,6 +11,7 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Draw
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judgement
+from fuzz.triage.inducer import Induced, induce
 from fuzz.triage.rule import Traits
 from fuzz.triage.trial import Trials
 from fuzz.triage.variations import made, with_values
@@ -37,6 +38,8 @@ class Evidence:
     """The target and digest of each probe: no probe counts twice. What shrinking has judged counts too: it knows what
     passes."""
 
+    known: tuple[int, Induced] | None = None
+    """What was learned, from how many probes."""
     tests: list[int] = field(default_factory=list)
     """The places of the probes that were drawn to refute a rule."""
     stands: bool = False
@@ -50,6 +53,12 @@ class Evidence:
                 self.probed.add((trials.target.id, case.digest))
                 found[case.digest] = case
         return list(found.values())
+
+    def induced(self) -> Induced:
+        """The rule of the first failure, as far as was probed."""
+        if self.known is None or self.known[0] != len(self.failed):
+            self.known = len(self.failed), induce(self.traits, self.failed, self.failed.index(True))
+        return self.known[1]
 
     def add(self, case: Case, trials: Trials, judgement: Judgement, *, fails: bool) -> None:
         self.traits.append(trials.traits(case))

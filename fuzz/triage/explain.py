@@ -13,7 +13,7 @@ from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
 from fuzz.triage import probes
 from fuzz.triage.evidence import Evidence, made_for, probe, probe_all, probe_elsewhere
-from fuzz.triage.inducer import induce, learn, loosened
+from fuzz.triage.inducer import loosened
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.refutation import refuting
 from fuzz.triage.rule import Learned, Rule, Traits
@@ -154,7 +154,7 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
 
     held = 0
     for number in range(_ROUNDS):
-        induced = induce(evidence.traits, evidence.failed, evidence.failed.index(True))
+        induced = evidence.induced()
         tried, before = list(zip(evidence.traits, evidence.failed, strict=True)), len(evidence.failed)
         law = trials.family.law is not None
         draws = refuting(base, trials.target, induced, tried, known, key + number, law=law)
@@ -204,7 +204,7 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     failed, traits = evidence.failed, evidence.traits
     if not any(failed):
         return Explanation(None, places_of(evidence.bad), law)
-    learned = learn(traits, failed, failed.index(True))
+    learned = evidence.induced().learned
     cores = tuple(loosened(rule, traits, failed) for rule in (learned.rule, *learned.others))
     core = cores[0] if learned.sound and cores[0].atoms else None
     own = evidence.bad

@@ -7,15 +7,16 @@ say otherwise is what a further probe should be about: see `fuzz.triage.refutati
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fuzz.triage.atoms import atoms_of
 from fuzz.triage.rule import Atom, Learned, Rule, Traits
 from fuzz.triage.values import THERE, about_constants, is_about_values
+from oracles.lazy import lazy
 
 _MOST_ATOMS = 4
-_FIRST, _WIDTH = 160, 40
+_FIRST, _WIDTH = 80, 30
 """So many single atoms, and so many conjunctions of each further length, are made longer."""
 _MOST_RULES = 3
 _LEAST_FAILURES = 3
@@ -95,7 +96,7 @@ class _Grown:
     failures: int
     passes: int
 
-    @property
+    @lazy
     def cost(self) -> float:
         return sum(atom.cost for atom in self.atoms)
 
@@ -136,31 +137,42 @@ def _worth(learned: Learned) -> float:
 
 
 def _grown(own: Traits, table: _Table) -> Iterator[_Grown]:
-    """Conjunctions true of the given failure that are worth a look, the shorter ones first."""
+    """Conjunctions true of the given failure that are worth a look, the shorter ones first. None are longer than one
+    that agrees with every probe."""
     single = [table.atom(atom) for atom in atoms_of(own, table.bad, table.good)]
-    cheapest = list(_cheapest(grown for grown in single if grown.passes != table.all.passes).values())
+    cheapest = _cheapest(grown for grown in single if grown.passes != table.all.passes)
     yield table.all
     yield from single
-    beam = _widest(cheapest, table, _FIRST)
+    level, beam = cheapest, _widest(cheapest, table, _FIRST)
     for _ in range(_MOST_ATOMS - 1):
-        longer = _cheapest(
-            _Grown((*kept.atoms, *atom.atoms), kept.failures & atom.failures, kept.passes & atom.passes)
-            for kept in beam
-            for atom in cheapest
-            if kept.passes & ~atom.passes and kept.failures & atom.failures
-        )
-        yield from longer.values()
-        beam = _widest(list(longer.values()), table, _WIDTH)
+        if any(not each.passes and each.failures == table.all.failures for each in level):
+            return
+        level = _longer(beam, cheapest)
+        yield from level
+        beam = _widest(level, table, _WIDTH)
 
 
-def _cheapest(grown: Iterator[_Grown]) -> dict[tuple[int, int], _Grown]:
+def _longer(beam: Sequence[_Grown], atoms: Sequence[_Grown]) -> list[_Grown]:
+    """Each conjunction with each atom that it gains by; of those that hold of the same probes the cheapest."""
+    kept: dict[tuple[int, int], tuple[float, _Grown, _Grown]] = {}
+    costs = [(atom, atom.failures, atom.passes, atom.cost) for atom in atoms]
+    for each in beam:
+        failures, passes, own = each.failures, each.passes, each.cost
+        for atom, its_failures, its_passes, its_cost in costs:
+            key = failures & its_failures, passes & its_passes
+            if key[1] != passes and (key not in kept or own + its_cost < kept[key][0]):
+                kept[key] = own + its_cost, each, atom
+    return [_Grown((*one.atoms, *atom.atoms), *key) for key, (_, one, atom) in kept.items()]
+
+
+def _cheapest(grown: Iterable[_Grown]) -> list[_Grown]:
     """Of those that hold of the same probes the cheapest."""
     kept: dict[tuple[int, int], _Grown] = {}
     for each in grown:
         key = each.failures, each.passes
         if key not in kept or each.cost < kept[key].cost:
             kept[key] = each
-    return kept
+    return list(kept.values())
 
 
 def _widest(grown: Sequence[_Grown], table: _Table, width: int) -> list[_Grown]:
