@@ -190,7 +190,8 @@ def _every(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case, 
             before = EntryJudge(Entry(case), outcomes, before)
             if target.id in outcomes:
                 judgement = before.judge(target)
-                if judgement.verdict is not Verdict.NOT_RUN:
+                # Of a case without elements no rule says anything.
+                if judgement.verdict is not Verdict.NOT_RUN and case.elements:
                     yield case, judgement
 
 

@@ -29,7 +29,7 @@ _SURE = 320
 _CONFIRMED = 6
 """At most this many of the probes that failed are tried again in new processes: a kernel that keeps state would give a
 rule of what it was called with before."""
-_ROUNDS = 7
+_ROUNDS = 5
 """A rule is put to the test so many times at most."""
 _CONVINCED = 2
 """A rule that has held in so many rounds without a probe against it is taken for true."""
@@ -205,7 +205,11 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     if not any(failed):
         return Explanation(None, places_of(evidence.bad), law)
     learned = evidence.induced().learned
-    cores = tuple(loosened(rule, traits, failed) for rule in (learned.rule, *learned.others))
+    # Probes that were drawn to refute it are about its exceptions more often than not.
+    tests = {*evidence.tests}
+    plain = [place for place in range(len(failed)) if place not in tests]
+    usual = [traits[place] for place in plain], [failed[place] for place in plain]
+    cores = tuple(loosened(rule, *usual) for rule in (learned.rule, *learned.others))
     core = cores[0] if learned.sound and cores[0].atoms else None
     own = evidence.bad
     if learned.others:

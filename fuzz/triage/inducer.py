@@ -21,11 +21,11 @@ _FIRST, _WIDTH = 80, 30
 _MOST_RULES = 3
 _LEAST_FAILURES = 3
 """A further alternative must explain at least this many failures: with fewer, any coincidence would be one."""
-_ATOM_WORTH, _RULE_WORTH = 0.0025, 0.03
+_ATOM_WORTH, _RULE_WORTH = 0.0025, 0.01
 """The shares of all probes by which more must agree for another condition, and for another alternative, to be worth
 reading."""
 _MOST_RIVALS = 48
-_PURE = 0.85
+_PURE = 0.7
 """Of the probes that a loosened rule holds of, at least this share must fail."""
 
 

@@ -17,7 +17,7 @@ from fuzz.triage.inducer import Induced
 from fuzz.triage.rule import Atom, Rule, Traits
 from oracles.ops import OPS
 
-POOL = 160
+_POOL = 100
 """So many cases are drawn in each round, of which those are run that can tell most."""
 _POOL_SLOWLY = 60
 _EACH_RIVAL, _EACH_ATOM, _INSIDE, _OUTSIDE = 2, 3, 10, 6
@@ -52,7 +52,7 @@ def refuting(
     rules = [induced.learned.rule, *induced.learned.others]
     yield from _between(base, rules[0], tried, known)
     menu = _menu(base, [*rules, *induced.rivals[:_MOST_RIVALS]], tried)
-    count = _POOL_SLOWLY if target.costly or law else POOL
+    count = _POOL_SLOWLY if target.costly or law else _POOL
     pool = [
         (draw, traits) for draw in probes.combined(base, target, menu, count, key, law=law) if (traits := known(draw))
     ]
@@ -125,7 +125,7 @@ def _sized(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
         yield vary.sized(replace(base, n=n), rows)
 
 
-_SIZED = 60
+_SIZED = 40
 
 
 def _between(base: Draw, rule: Rule, tried: Sequence[tuple[Traits, bool]], known: Known) -> Iterator[Draw]:

@@ -38,7 +38,7 @@ def test_what_no_rule_states_is_not_claimed() -> None:
     learned = learn(_PROBES, fails)
     assert not learned.exact
     assert learned.agreeing < learned.probes
-    agreeing = sum(learned.rule.holds(p) == bad for p, bad in zip(_PROBES, fails, strict=True))
+    agreeing = sum(learned.holds(p) == bad for p, bad in zip(_PROBES, fails, strict=True))
     assert agreeing == learned.agreeing
 
 
