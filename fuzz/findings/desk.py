@@ -13,7 +13,7 @@ from fuzz.execute.pool import Pool
 from fuzz.findings import casefile
 from fuzz.findings.book import FindingBook, error_words
 from fuzz.findings.bucket import Bucket, family_of
-from fuzz.triage.causes import Cause, breadth, causes_of, fails_on, one_fault
+from fuzz.triage.causes import Cause, breadth, causes_of, fails_on, one_condition, one_fault
 from fuzz.triage.diagnosis import TimeAllowance, Workers, diagnose, never, new_workers, silent
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding
@@ -189,12 +189,12 @@ class Desk:
         return bucket
 
     def _same(self, kernel: str, cause: Cause, siblings: Sequence[Bucket]) -> Bucket | None:
-        """The bucket of a cause of the kernel that is stated alike, perhaps seen as another verdict."""
+        """The bucket of a cause of the kernel that is stated alike, but for numbers; perhaps of another verdict."""
         known = siblings
         if not self.bounds.later:
             known = [each for each in self.book.buckets.values() if each.kernel == kernel and each.core is not None]
         core = cause.finding.core
-        return next((each for each in known if core is not None and str(each.core) == str(core)), None)
+        return next((each for each in known if one_condition(each.core, core)), None)
 
     def _join(self, bucket: Bucket) -> None:
         """Put a bucket and one of another kernel into one, where both are one fault in a source that they share."""

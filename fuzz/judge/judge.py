@@ -50,6 +50,8 @@ class Judgement:
     """One line in plain words, for verdicts that no number explains."""
     law: LawCheck | None = None
     """The law by which the judged case is a twin. With FAIL_LAW it is the one that is broken."""
+    raised: bool = False
+    """Whether a crash is an exception that the kernel raised: no matter of chance, as what a stray access hits is."""
     outcome: Outcome | None = field(default=None, repr=False)
     """It is kept for findings only: passing runs would hold every output in memory."""
 
@@ -83,7 +85,8 @@ class Judge:
         """The verdict on one target's outcome under the contract that it declared."""
         verdict, reason = self._apart_from_values(outcome)
         if verdict is not None:
-            return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=outcome)
+            raised = outcome.status is Status.RAISED
+            return Judgement(outcome.target, self.case, verdict, reason=reason, raised=raised, outcome=outcome)
         key = id(contract), id(outcome.outputs)
         if not outcome.changes and key in self._passed:
             _, _, worst = self._passed[key]

@@ -7,6 +7,7 @@ import typer
 from fuzz.cli.exits import leave
 from fuzz.cli.options import add_verbs
 from fuzz.quality.centres import centres
+from fuzz.quality.explanations import explanations
 from fuzz.quality.guidance import guidance
 from fuzz.quality.kernels import kernels
 from fuzz.quality.oracle import oracle
@@ -29,6 +30,7 @@ add_verbs(
         "power": power,
         "kernels": kernels,
         "guidance": guidance,
+        "explanations": explanations,
         "throughput": throughput,
     },
 )

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fuzz.adapters.target import Target
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
-from fuzz.triage.rule import Rule, learn
+from fuzz.triage.inducer import learn
+from fuzz.triage.rule import Rule
 
 _CAUSES: Mapping[str, str] = {
     "optimisation": "compiler and flags",

@@ -73,11 +73,11 @@ def causes_of(findings: Sequence[Finding], targets: Mapping[str, Target], diagno
     probes that keep away from what is explained already, until nothing is left or no further rule is found.
     """
     found: list[Cause] = []
+    rules: list[Rule] = []
     left = sorted(findings, key=lambda finding: finding.size)
     while left:
-        rules = [cause.finding.core for cause in found if cause.finding.core is not None]
         strays = found and len(left) <= _STRAYS * len(findings) and _has_rule(found[0].finding)
-        diagnosed = None if strays or len(found) >= _MOST_CAUSES else diagnose(left[0], rules)
+        diagnosed = None if strays or len(rules) >= _MOST_CAUSES else diagnose(left[0], rules)
         if diagnosed is None or (found and diagnosed.core is None):
             if found:
                 found[0].members += left
@@ -85,13 +85,29 @@ def causes_of(findings: Sequence[Finding], targets: Mapping[str, Target], diagno
         cause = Cause(diagnosed, [])
         cause.members = [each for each in left if each is left[0] or cause.explains(each, targets)]
         taken = {id(each) for each in cause.members}
-        found.append(cause)
+        band = next((each for each in found if one_condition(each.finding.core, diagnosed.core)), None)
+        if band is None:
+            found.append(cause)
+        else:
+            band.members += cause.members
+        rules += [diagnosed.core] if diagnosed.core is not None else []
         left = [each for each in left if id(each) not in taken]
     return found
 
 
 def _has_rule(finding: Finding) -> bool:
     return finding.diagnosis is not None and finding.diagnosis.rule is not None
+
+
+def one_condition(one: Rule | None, other: Rule | None) -> bool:
+    """True where two rules differ in numbers only: one condition, whose bands lie apart."""
+    if one is None or other is None or not one.atoms:
+        return False
+    return _but_for_numbers(one) == _but_for_numbers(other)
+
+
+def _but_for_numbers(rule: Rule) -> set[tuple[str, tuple[str, ...]]]:
+    return {(atom.trait, tuple(value for value in atom.values if isinstance(value, str))) for atom in rule.atoms}
 
 
 def one_fault(one: Kernel, other: Kernel, rules: tuple[Rule | None, Rule | None]) -> bool:

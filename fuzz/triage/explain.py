@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from fuzz.adapters.target import NotRun, Target
-from fuzz.base.case import Case, CaseError
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.judge.judge import Judgement
 from fuzz.triage import probes
-from fuzz.triage.cover import explained_by, loosened
+from fuzz.triage.evidence import Evidence, made_for, probe, probe_all, probe_elsewhere
+from fuzz.triage.inducer import loosened
 from fuzz.triage.places import Places, places_of
+from fuzz.triage.refutation import refuting
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
-from fuzz.triage.variations import base_of, made, values_of, with_values
+from fuzz.triage.values import is_about_values
+from fuzz.triage.variations import base_of, values_of, with_values
 from oracles.ops import OPS
 
-_BATCH = 16
-_VARIANTS = (3, 9)
-"""A law is tried on this many other values besides the case's own, in two goes: whether two orders of a sum differ is a
-matter of luck."""
 _STEADY = 8
 """Where this many row lengths in a row all fail, a law's other conditions are probed: there it is no matter of luck."""
 _SURE = 320
@@ -32,12 +29,18 @@ _SURE = 320
 _CONFIRMED = 6
 """At most this many of the probes that failed are tried again in new processes: a kernel that keeps state would give a
 rule of what it was called with before."""
-_LARGEST = 1 << 16
-"""No probe may have more elements than this."""
+_ROUNDS = 5
+"""A rule is put to the test so many times at most."""
+_CONVINCED = 2
+"""A rule that has held in so many rounds without a probe against it is taken for true."""
 _CLEARLY = 100.0
 """A failure with at least this err/budget is not hidden by a row a few times as long."""
 _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
 """A failure may be clearer with these values."""
+
+
+VARIED = ("n", "rows", "values")
+"""What every probing of an input varies, where there is time for it."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,12 @@ class Explanation:
     """What tells this failure from others: the rule without the conditions that only hide it; None without a rule."""
     cores: tuple[Rule, ...] = ()
     """The same for the rule that was learned, sound or not, and for each of its alternatives."""
+    tested: tuple[int, int] = (0, 0)
+    """How many of the probes were drawn to refute the rule, inside it and outside."""
+    stands: bool = False
+    """Whether the rule stood when it was put to the test."""
+    varied: tuple[str, ...] = VARIED
+    """What of VARIED the probes differ in."""
 
     @property
     def rule(self) -> Rule | None:
@@ -64,20 +73,24 @@ class Explanation:
         """In the words of a user, with the evidence counted."""
         said = []
         if self.learned is not None:
-            said.append(_rule_line(self.learned, f"breaks {self.law}" if self.law else "fails", self.cores))
+            said.append(self._rule_line(self.learned, f"breaks {self.law}" if self.law else "fails"))
         if self.places is not None:
             said.append(f"bad elements: {self.places}")
         return said
 
-
-def _rule_line(learned: Learned, fails: str, cores: Sequence[Rule]) -> str:
-    counted = f"{learned.agreeing} of {learned.probes} probes"
-    stated = "; or ".join(map(rule_text, (learned.rule, *learned.others), cores))
-    if not learned.sound:
-        return f"{fails} about when: {stated} ({counted} agree; no simple rule fits)"
-    if not learned.rule.atoms:
-        return f"{fails} when: always ({counted} fail)"
-    return f"{fails} when: {stated} ({counted} agree)"
+    def _rule_line(self, learned: Learned, fails: str) -> str:
+        stated = "; or ".join(map(rule_text, (learned.rule, *learned.others), self.cores))
+        counted = f"{learned.agreeing} of {learned.probes} probes agree"
+        if any(self.tested):
+            inside, outside = self.tested
+            counted += f", {inside + outside} of them drawn to refute it: {inside} inside, {outside} outside"
+        if not learned.sound:
+            return f"{fails} about when: {stated} ({counted}; no simple rule fits)"
+        if not learned.rule.atoms:
+            counted = f"{learned.agreeing} of {learned.probes} probes fail"
+            fixed = [what for what in VARIED if what not in self.varied]
+            stated = f"always, as far as is known: not varied were {', '.join(fixed)}" if fixed else "always"
+        return f"{fails} {'' if learned.exact and self.stands else 'about '}when: {stated} ({counted})"
 
 
 def rule_text(rule: Rule, core: Rule) -> str:
@@ -88,45 +101,24 @@ def rule_text(rule: Rule, core: Rule) -> str:
     return f"{core}; it shows only where {Rule(tuple(hiding))}"
 
 
-@dataclass
-class _Evidence:
-    """What was probed so far."""
-
-    traits: list[Traits] = field(default_factory=list)
-    failed: list[bool] = field(default_factory=list)
-    bad: list[tuple[Case, Judgement]] = field(default_factory=list)
-    probed: set[tuple[str, str]] = field(default_factory=set)
-    """The target and digest of each probe: no probe counts twice. What shrinking has judged counts too: it knows what
-    passes."""
-
-    def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
-        """Those of the cases that were not probed yet."""
-        found = {}
-        for case in cases:
-            if (trials.target.id, case.digest) not in self.probed:
-                self.probed.add((trials.target.id, case.digest))
-                found[case.digest] = case
-        return list(found.values())
-
-    def add(self, case: Case, trials: Trials, judgement: Judgement, *, fails: bool) -> None:
-        self.traits.append(trials.traits(case))
-        self.failed.append(fails)
-        if fails:
-            self.bad.append((case, judgement))
-
-
 def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Explanation:
     """Probe around a shrunk case, on its target and on the kernel's other ones, until the trials' time is over.
 
     Raises KeepsStateError where what fails does so because of earlier probes.
     """
-    evidence, law = _Evidence(), trials.family.law.name if trials.family.law is not None else ""
+    law = trials.family.law.name if trials.family.law is not None else ""
+    return concluded(evidence_of(trials, case, siblings), law)
+
+
+def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Evidence:
+    """What is probed around a shrunk case. Raises KeepsStateError as `explain` does."""
+    evidence = Evidence()
     # Around the failure a boundary case fails as well.
     anyhow = replace(trials, family=replace(trials.family, clear=0.0, wide=True))
     with contextlib.suppress(OutOfTimeError):
-        _probe(anyhow, [case], evidence)
+        probe(anyhow, [case], evidence)
         if not Frame(case).fits() or not math.prod(Frame(case).grid):
-            return _concluded(evidence, law)
+            return evidence
         base = base_of(case)
         if trials.family.name == "values":
             base = _clearest(anyhow, case, base)
@@ -136,21 +128,44 @@ def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Expl
         others = [target for target in siblings if target.id != trials.target.id]
         failing = _failing_lengths(evidence, base.n)
         if others:
-            _probe_elsewhere(anyhow, others, list(probes.elsewhere(base, failing)), evidence)
-    return _concluded(evidence, law)
+            probe_elsewhere(anyhow, others, list(probes.elsewhere(base, failing)), evidence)
+        _refute(anyhow, base, int(case.digest[15:30], 16), evidence)
+    return evidence
 
 
-def _probe_around(trials: Trials, base: Draw, key: int, evidence: _Evidence) -> None:
+def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
     target, law = trials.target, trials.family.law is not None
-    _probe_all(trials, probes.swept(base, target, few=law), evidence)
+    probe_all(trials, probes.swept(base, target, few=law), evidence)
     failing = _failing_lengths(evidence, base.n)
     if law:
         steady = next((n for n in failing if {*range(n, n + _STEADY)} <= {*failing}), base.n)
         base = replace(base, n=next((n for n in failing if n >= _SURE), steady))
         failing = [n for n in failing if n >= base.n]
-    _probe_all(trials, probes.changed(base, target, law=law), evidence)
+    probe_all(trials, probes.changed(base, target, law=law), evidence)
     failing = failing if law else _failing_lengths(evidence, base.n)
-    _probe_all(trials, probes.mixed(base, target, failing, key, few=law), evidence)
+    probe_all(trials, probes.mixed(base, target, failing, key, few=law), evidence)
+
+
+def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
+    """Put the rule to the test, and the next one where it does not stand, until one is not refuted again."""
+
+    def known(draw: Draw) -> Traits | None:
+        return next((trials.traits(case) for case in made_for([draw], trials)), None)
+
+    held = 0
+    for number in range(_ROUNDS):
+        induced = evidence.induced()
+        tried, before = list(zip(evidence.traits, evidence.failed, strict=True)), len(evidence.failed)
+        law = trials.family.law is not None
+        draws = refuting(base, trials.target, induced, tried, known, key + number, law=law)
+        probe_all(trials, draws, evidence)
+        new = range(before, len(evidence.failed))
+        evidence.tests += new
+        against = [place for place in new if induced.learned.holds(evidence.traits[place]) != evidence.failed[place]]
+        held = 0 if against else held + 1
+        if held == _CONVINCED:
+            evidence.stands = True
+            return
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
@@ -167,7 +182,7 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
     scaled = [base.with_params(**{p.name: v}) for p in op.parameters if p.power for v in values_of(base, p)]
     for values in _PLAINLY:
         variants = [with_values(draw, values, 1) for draw in (base, *scaled)]
-        tried = [(variant, each) for variant in variants for each in _made([variant], trials)]
+        tried = [(variant, each) for variant in variants for each in made_for([variant], trials)]
         judgements = trials.judge([each for _, each in tried])
         for (variant, each), judgement in zip(tried, judgements, strict=True):
             if judgement is not None and judgement.verdict is own.verdict and trials.holds(each, judgement):
@@ -178,79 +193,35 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
     return max(clear, key=lambda found: found[0])[1]
 
 
-def _probe_elsewhere(trials: Trials, others: Sequence[Target], draws: Sequence[Draw], evidence: _Evidence) -> None:
-    with WorkerPool(others, limit=trials.target.case_limit) as pool:
-        pool.watch = trials.pool.watch
-        for target in others:
-            if not isinstance(pool.statuses[target.id], NotRun):
-                _probe_all(replace(trials, target=target, pool=pool, known={}), draws, evidence)
-
-
-def _failing_lengths(evidence: _Evidence, n: int) -> list[int]:
+def _failing_lengths(evidence: Evidence, n: int) -> list[int]:
     lengths = {int(t["n"]) for t, failed in zip(evidence.traits, evidence.failed, strict=True) if failed}
     return sorted(lengths) or [n]
 
 
-def _probe_all(trials: Trials, draws: Iterable[Draw], evidence: _Evidence) -> None:
-    if trials.family.law is None:
-        _probe(trials, _made(draws, trials), evidence)
-        return
-    for draw in draws:
-        first, more = _VARIANTS
-        variants = [with_values(draw, "normal", seed) for seed in range(first + more)]
-        goes = (_made([draw, *variants[:first]], trials), _made(variants[first:], trials))
-        _probe_any(trials, goes, evidence)
-
-
-def _made(draws: Iterable[Draw], trials: Trials) -> list[Case]:
-    """The probes that can be made. What a kernel must reject says nothing of how it computes, and the other way."""
-    invalid = trials.family.name == "accepted invalid"
-    cases = []
-    for draw in draws:
-        if draw.rows * draw.n <= _LARGEST:
-            with contextlib.suppress(CaseError):
-                case = made(draw)
-                if invalid or trials.target.kernel.capability.accepts(case):
-                    cases.append(case)
-    return cases
-
-
-def _probe(trials: Trials, cases: Sequence[Case], evidence: _Evidence) -> None:
-    fresh = evidence.fresh(cases, trials)
-    for start in range(0, len(fresh), _BATCH):
-        batch = fresh[start : start + _BATCH]
-        for case, judgement in zip(batch, trials.judge(batch), strict=True):
-            if judgement is not None and not trials.is_explained(case):
-                evidence.add(case, trials, judgement, fails=trials.family.holds(judgement))
-
-
-def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: _Evidence) -> None:
-    """Cases that differ in their values only, as one probe: it fails where one of them does. A further go is for those
-    of which none failed yet."""
-    judged: list[tuple[Case, Judgement]] = []
-    for cases in goes:
-        judged += [
-            (case, judgement)
-            for case, judgement in zip(cases, trials.judge(cases), strict=True)
-            if judgement is not None and not trials.is_explained(case)
-        ]
-        failing = [(case, judgement) for case, judgement in judged if trials.family.holds(judgement)]
-        if failing:
-            evidence.add(failing[0][0], trials, failing[0][1], fails=True)
-            return
-    if judged:
-        evidence.add(judged[0][0], trials, judged[0][1], fails=False)
-
-
-def _concluded(evidence: _Evidence, law: str) -> Explanation:
+def concluded(evidence: Evidence, law: str) -> Explanation:
+    """What the evidence says."""
     # The case itself was probed first.
-    failed = evidence.failed
-    learned = explained_by(evidence.traits, failed, failed.index(True)) if any(failed) else None
-    stated = () if learned is None else (learned.rule, *learned.others)
-    cores = tuple(loosened(rule, evidence.traits, failed) for rule in stated)
-    core = cores[0] if learned is not None and learned.sound else None
+    failed, traits = evidence.failed, evidence.traits
+    if not any(failed):
+        return Explanation(None, places_of(evidence.bad), law)
+    learned = evidence.induced().learned
+    # Probes that were drawn to refute it are about its exceptions more often than not.
+    tests = {*evidence.tests}
+    plain = [place for place in range(len(failed)) if place not in tests]
+    usual = [traits[place] for place in plain], [failed[place] for place in plain]
+    cores = tuple(loosened(rule, *usual) for rule in (learned.rule, *learned.others))
+    core = cores[0] if learned.sound and cores[0].atoms else None
     own = evidence.bad
-    if learned is not None and learned.others:
-        shown = [traits for traits, bad in zip(evidence.traits, failed, strict=True) if bad]
-        own = [failure for failure, traits in zip(own, shown, strict=True) if learned.rule.holds(traits)]
-    return Explanation(learned, places_of(own), law, core if core is not None and core.atoms else None, cores)
+    if learned.others:
+        shown = [each for each, bad in zip(traits, failed, strict=True) if bad]
+        own = [failure for failure, each in zip(own, shown, strict=True) if learned.rule.holds(each)]
+    inside = sum(learned.holds(traits[place]) for place in evidence.tests)
+    tested = inside, len(evidence.tests) - inside
+    return Explanation(learned, places_of(own), law, core, cores, tested, evidence.stands, _varied(evidence))
+
+
+def _varied(evidence: Evidence) -> tuple[str, ...]:
+    """What of VARIED the probes differ in."""
+    found = [what for what in VARIED if len({traits.get(what) for traits in evidence.traits}) > 1]
+    values = {tuple(value for trait, value in each.items() if is_about_values(trait)) for each in evidence.traits}
+    return (*found, *(["values"] if len(values) > 1 else []))

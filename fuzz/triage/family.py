@@ -29,6 +29,8 @@ _FAMILIES: Mapping[Verdict, str] = {
     Verdict.REJECTED: "rejected",
 }
 
+_EXCEPTION = "exception"
+"""What a kernel raises is always the same: another failure than the values that it writes where it raises nothing."""
 _CHANCE = frozenset({"values", "memory", "crash"})
 
 
@@ -48,9 +50,7 @@ class Family:
     def of(cls, judgement: Judgement) -> Family:
         """The family of a finding. Cases that fail clearly stay with cases that fail clearly."""
         numeric = judgement.verdict is Verdict.FAIL_NUMERIC
-        return cls(
-            _FAMILIES[judgement.verdict], judgement.broken_law, clear=min(CLEAR, judgement.ratio) if numeric else 0.0
-        )
+        return cls(_name(judgement), judgement.broken_law, clear=min(CLEAR, judgement.ratio) if numeric else 0.0)
 
     @property
     def key(self) -> str:
@@ -61,9 +61,14 @@ class Family:
 
     def holds(self, judgement: Judgement) -> bool:
         """True when the judgement is a failure of this family, and a clear one."""
-        name = _FAMILIES.get(judgement.verdict)
+        name = _name(judgement)
         if name != self.name and not (self.wide and {name, self.name} <= _CHANCE):
             return False
         if self.law is not None:
             return judgement.law is not None and judgement.law.name == self.law.name
         return judgement.verdict is not Verdict.FAIL_NUMERIC or judgement.ratio >= self.clear
+
+
+def _name(judgement: Judgement) -> str:
+    """'' for what is no failure."""
+    return _EXCEPTION if judgement.raised else _FAMILIES.get(judgement.verdict, "")

@@ -11,7 +11,8 @@ import numpy as np
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
-from fuzz.triage.rule import Learned, Traits, learn
+from fuzz.triage.inducer import learn
+from fuzz.triage.rule import Learned, Traits
 
 _BLOCKS = (4, 8, 16, 32, 64, 128)
 _CASES = 4
@@ -81,7 +82,9 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[tuple[Traits, bool]]
     if role == "grid":
         mask = np.moveaxis(mask, frame.axis, -1).reshape(-1, frame.n)
     mask = mask.reshape(-1, 1) if role == "rows" else mask.reshape(-1, mask.shape[-1] if mask.ndim else 1)
-    for row, column in np.ndindex(*mask[:, :_MOST_ELEMENTS].shape):
+    columns = min(mask.shape[1], _MOST_ELEMENTS)
+    rows = max(min(len(mask), _MOST_ELEMENTS // max(columns, 1)), 1)
+    for row, column in np.ndindex(*mask[:rows, :columns].shape):
         yield _place(row, column, mask.shape[1], role), bool(mask[row, column])
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from fuzz.adapters.isa import ISAS
@@ -24,11 +24,18 @@ _SWEPT_SLOWLY = 40
 _LONG_SLOWLY = (63, 64, 65, 127, 128, 129, 191, 192, 255, 256, 257, 1023, 1024, 1025)
 """These are ends and beginnings of blocks: without them `n mod 64 = 63` would be taken for `n >= 63`."""
 _LONG = (320, 383, 384, 385, 511, 512, 513, 575, 639, 640, 767, 768, 1023, 1024, 1025, 1087, 2047, 2048, 2049)
+_AROUND = 70
+"""So many lengths that follow a long one are probed: each place in a block of 64."""
+_FURTHER = (96, 128, 192, 255, 256, 300, 511, 512, 768, 1000, 1024, 1500, 2048, 3000, 4096)
 _LANE_BITS = 32
 """The bits of f32, in which sums are formed."""
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
-_MIXED = 200
-"""The number of probes with several things changed at once."""
+_CONSTANTS = (1.0, 2.0)
+"""An input that is 1 everywhere may hide that it is wrongly read; another number tells that from being constant."""
+_SQUARE = 80
+"""The largest number of rows that a probe has for being square."""
+_MIXED = 80
+"""The number of probes with several things changed at once. As many again, and more, are drawn to refute a rule."""
 _WORDS = 64
 """A probe takes one random word for each thing that it may change, of which ops have about 20."""
 
@@ -38,11 +45,14 @@ _T = TypeVar("_T")
 
 
 def swept(base: Draw, target: Target, *, few: bool = False) -> Iterator[Draw]:
-    """Every row length, all else as it is."""
-    lengths = range(1, (_SWEPT_SLOWLY if few or target.costly else _SWEPT) + 1)
-    yield from (replace(base, n=n) for n in lengths)
-    longer, most = (_LONG_SLOWLY, _SWEPT_SLOWLY) if target.costly else (_LONG, _SWEPT)
-    yield from (replace(base, n=n) for n in (*longer, base.n + 1, base.n - 1, 2 * base.n) if n > most)
+    """Every row length that is short, and around the given one; all else as it is."""
+    slowly = few or target.costly
+    most = _SWEPT_SLOWLY if slowly or base.n > _SWEPT else _SWEPT
+    lengths = {*range(1, most + 1), *(_LONG_SLOWLY if target.costly else _LONG), base.n + 1, base.n - 1, 2 * base.n}
+    if base.n > _SWEPT:
+        after = range(base.n, base.n + (_SWEPT_SLOWLY if slowly else _AROUND))
+        lengths |= {*after, *(base.n + step for step in _FURTHER), base.n // 2, 3 * base.n // 4}
+    yield from (replace(base, n=n) for n in sorted(lengths) if n > 0)
 
 
 def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
@@ -73,7 +83,8 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     yield from (base.without(name) for name in _optional(base))
     yield from (vary.of_dtypes(base, dtypes) for dtypes in _dtypes(base, target))
     yield from (vary.stepped(draw, steps) for steps in _steps(base) for draw in several)
-    yield from (vary.with_ones(draw, part.name) for part in base.parts if part.given for draw in one_and_three)
+    constants = [(part.name, value) for part in base.parts if part.given for value in _CONSTANTS]
+    yield from (vary.with_constant(draw, *constant) for constant in constants for draw in one_and_three)
     for rank in (1, 2, 3, 4):
         ranked = vary.sized(base, 1 if rank == 1 else base.rows, rank, rank - 1)
         yield ranked
@@ -83,16 +94,38 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     yield vary.sized(base, base.rows, 2, 0)
 
 
+@dataclass(frozen=True)
+class Menu:
+    """What a probe's extents and parameters may be, beside those of the base."""
+
+    failing: Sequence[int]
+    """Row lengths, of which every second probe has one."""
+    others: Sequence[int]
+    rows: Sequence[int] = _ROWS[:8]
+    square_one_in: int = 0
+    """One probe in so many has as many rows as columns."""
+    params: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """More values of parameters than their op draws."""
+
+
 def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: bool = False) -> Iterator[Draw]:
     """Several things changed at once; half of the time to one of the row lengths that are known to fail."""
+    lengths = range(1, _SWEPT_SLOWLY if target.costly else _SWEPT)
+    count = _MIXED // (5 if target.costly else 2 if few else 1)
+    yield from combined(base, target, Menu(failing, lengths), count, key, law=few)
+
+
+def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, law: bool = False) -> Iterator[Draw]:
+    """So many probes with several things changed at once."""
     stream, op = Stream(key), OPS[base.op]
     x = base.part(op.main)
     able = target.kernel.able
-    memories, shared, stacks = _memories(base, target, law=few), _shared(base, law=few), _stacks(base, target)
+    memories, shared, stacks = _memories(base, target, law=law), _shared(base, law=law), _stacks(base, target)
     dropped = [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
     steps = _steps(base)
-    dtypes, names = _dtypes(base, target), [part.name for part in base.parts if part.given]
-    for number in range(_MIXED // (5 if target.costly else 2 if few else 1)):
+    dtypes = _dtypes(base, target)
+    constants = [(part.name, value) for part in base.parts if part.given for value in _CONSTANTS]
+    for number in range(count):
         words = iter(stream.child(str(number)).words(_WORDS).tolist())
 
         def pick(kept: _T, others: Sequence[_T], words: Iterator[int] = words) -> _T:
@@ -104,16 +137,22 @@ def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: 
         rank = pick(base.rank, (1, 2, 3))
         at: tuple[Guard, int] = (x.place.guard, x.place.offset)
         guard, offset = pick(at, [("before", place) for place in range(16)])
-        n = pick(failing[next(words) % len(failing)], range(1, _SWEPT_SLOWLY if target.costly else _SWEPT))
-        rows = 1 if rank == 1 else pick(base.rows, _ROWS[:8])
+        n = pick(menu.failing[next(words) % len(menu.failing)], menu.others)
+        rows = 1 if rank == 1 else pick(base.rows, menu.rows)
+        if menu.square_one_in and next(words) % menu.square_one_in == 0:
+            n = rows if rows > 1 else n
+            rows = n if rank > 1 and n <= _SQUARE else rows
         dtype = pick(x.dtype, able.dtypes)
         layouts = {name: pick(base.part(name).place.layout, tuple(LAYOUT_CLASSES)) for name in vary.grids(base)}
         values = pick(x.recipe, VALUES if vary.is_apart(base) else UNEVEN)
         without, dtypes_of = pick(frozenset(), dropped), pick({}, dtypes)
-        ones, step_of = pick("", names), pick(vary.steps_of(base), steps)
+        constant, step_of = pick(None, constants), pick(vary.steps_of(base), steps)
         same, stack_of = pick(vary.shared_of(base), shared), pick(vary.stacks_of(base), stacks)
         memory = pick(vary.memory_of(base), memories)
-        params = {each.name: pick(None, vary.values_of(base, each)) for each in op.parameters}
+        params = {
+            each.name: pick(None, (*vary.values_of(base, each), *menu.params.get(each.name, ())))
+            for each in op.parameters
+        }
 
         draw = base if (guard, offset) == at else vary.placed_at(base, guard, offset)
         draw = vary.sized(replace(draw, n=n), rows, rank, rank - 1 if rank != base.rank else base.axis)
@@ -122,7 +161,7 @@ def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: 
         draw = vary.in_memory(vary.sharing(draw, same), memory)
         draw = vary.with_values(draw, values, number)
         draw = draw.with_params(**{name: value for name, value in params.items() if value is not None})
-        yield (vary.with_ones(draw, ones) if ones else draw).without(*without)
+        yield (vary.with_constant(draw, *constant) if constant else draw).without(*without)
 
 
 def elsewhere(base: Draw, failing: Sequence[int]) -> Iterator[Draw]:

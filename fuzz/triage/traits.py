@@ -4,23 +4,22 @@ stated."""
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
-from fuzz.base.dtypes import SMALLEST_NORMAL, from_bits, quantise
 from fuzz.base.memory import meets, shift
-from fuzz.base.stream import Reals
 from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule import Trait, Traits
-from oracles.op import AXIS, Parameter
+from fuzz.triage.values import THERE, value_traits
+from oracles.op import AXIS
 from oracles.ops import OPS
 
-MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256)
+MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256, 512, 1024)
+_ROW_MODULI = (2, 3, 4, 8, 16)
 _ADDRESSES = (8, 16, 32, 64)
 _SMALL_INDEX = 2**15 - 1
 _LANE_BITS = 32
@@ -35,16 +34,30 @@ def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
 def case_traits(case: Case, *, values: bool = True) -> Traits:
     """Traits of the input alone."""
     frame = Frame(case)
-    traits: dict[str, Trait] = {"n": frame.n, "rows": math.prod(frame.outer), "rank": len(frame.grid)}
-    traits.update({f"n mod {modulus}": frame.n % modulus for modulus in MODULI})
+    traits: dict[str, Trait] = dict(_extent_traits(frame))
     traits["axis"] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
     for name, tensor in case.tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
     traits.update(_optional_traits(case))
     traits.update(_parameters(case))
     if values:
-        traits.update(value_traits(case, frame))
+        traits.update(value_traits(case))
     return traits
+
+
+def _extent_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
+    """Of the grid: its extents, what is left of them over blocks, and how they compare."""
+    n, rows = frame.n, math.prod(frame.outer)
+    yield from (("n", n), ("rows", rows), ("rank", len(frame.grid)))
+    yield from ((f"n mod {modulus}", n % modulus) for modulus in MODULI)
+    yield from ((f"rows mod {modulus}", rows % modulus) for modulus in _ROW_MODULI)
+    for name, extent in (("n", n), ("rows", rows)):
+        yield f"{name} is a power of two", _yes(extent.bit_count() == 1)
+    yield from (("n = rows", _yes(n == rows)), ("n > rows", _yes(n > rows)))
+    if len(frame.outer) > 1:
+        for place, extent in enumerate(frame.outer):
+            name = f"extent {place} of the rows"
+            yield from ((name, extent), (f"{name} = n", _yes(extent == n)))
 
 
 def _parameters(case: Case) -> Iterator[tuple[str, float]]:
@@ -83,7 +96,7 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
 def _optional_traits(case: Case) -> Iterator[tuple[str, Trait]]:
     for operand in OPS[case.op].operands:
         if operand.optional:
-            yield operand.name, "there" if operand.name in case.tensors else "absent"
+            yield operand.name, THERE if operand.name in case.tensors else "absent"
     yield from _memory_traits(case)
 
 
@@ -159,89 +172,6 @@ def twin_traits(case: Case, twin: Case) -> Traits:
 
 
 _SIDES = {(True, True): "both", (False, False): "neither", (True, False): "one side", (False, True): "one side"}
-
-
-_PRECISION: Mapping[str, int] = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
-"""The bits of the mantissa by dtype, the implicit one included."""
-_NEVER, _ALWAYS = -999, 999
-"""The powers of two that stand for 0 and for infinity."""
-_LARGEST_SQUARE = float(np.finfo(np.float32).max)
-
-
-_ABOUT_VALUES = re.compile(
-    r"(a NaN|an infinity|a zero row|an ordinary row|a subnormal) in \w+|a sum of squares beyond f32|"
-    r"log2 of the mean square|log2 of \w+ in ulp of the .*mean square"
-)
-
-
-def is_about_values(trait: str) -> bool:
-    """True for traits that hide a failure more often than they cause one: a huge eps, a row of zeros."""
-    return bool(_ABOUT_VALUES.fullmatch(trait)) or any(
-        each.name == trait and each.power for op in OPS.values() for each in op.parameters
-    )
-
-
-def value_traits(case: Case, frame: Frame) -> Iterator[tuple[str, Trait]]:
-    """Of the first input, then of the others."""
-    main = OPS[case.op].main
-    rows = _rows(case, main, frame)
-    finite = np.where(np.isfinite(rows), rows, 0.0)
-    zero, whole = (rows == 0).all(axis=-1), np.isfinite(rows).all(axis=-1)
-    yield f"a NaN in {main}", _yes(np.isnan(rows).any())
-    yield f"an infinity in {main}", _yes(np.isinf(rows).any())
-    yield f"a zero row in {main}", _yes(zero.any())
-    yield f"an ordinary row in {main}", _yes((whole & ~zero).any())
-    small = SMALLEST_NORMAL[case.inputs[main].dtype]
-    yield f"a subnormal in {main}", _yes(((finite != 0) & (np.abs(finite) < small)).any())
-    with np.errstate(over="ignore"):  # float64 kernels have squares beyond its range
-        squares = np.square(finite)
-        means = squares.mean(axis=-1)
-        yield "a sum of squares beyond f32", _yes((squares.sum(axis=-1) > _LARGEST_SQUARE).any())
-    largest = float(means.max())
-    if largest > 0 and math.isfinite(largest):
-        yield "log2 of the mean square", round(math.log2(largest))
-    if whole.any():
-        for parameter in OPS[case.op].parameters:
-            yield from _scale_traits(case, parameter, float(means[whole].min()))
-    for name in case.inputs:
-        if name != main:
-            yield f"{name} of ones", _yes((_rows(case, name, frame) == 1).all())
-
-
-_MEANS = {1: "the root mean square", 2: "the mean square"}
-"""What of a row a parameter is compared with, by the power of the scale that it goes with."""
-
-
-def _scale_traits(case: Case, parameter: Parameter, smallest: float) -> Iterator[tuple[str, Trait]]:
-    """A parameter against the row where it matters most, that of the smallest mean square, in units that the output
-    can show."""
-    if parameter.power not in _MEANS or parameter.name not in case.params:
-        return
-    name, mean, level = parameter.name, _MEANS[parameter.power], smallest ** (parameter.power / 2)
-    value = float(case.params[name])
-    output = next(iter(case.outputs.values()))
-    ulp = 2.0 ** -_PRECISION[output.dtype]
-    main = OPS[case.op].main
-    rounded = float(quantise(np.array([value]), case.inputs[main].dtype).astype(np.float64)[0])
-    change, whole = abs(rounded - value), level + abs(value)
-    yield f"log2 of {name} in ulp of {mean}", _log2(abs(value), level * ulp)
-    yield f"log2 of the change of {name} in the dtype of {main} in ulp of {mean}", _log2(change, whole * ulp)
-
-
-def _log2(part: float, whole: float) -> int:
-    if part == 0:
-        return _NEVER
-    return math.floor(math.log2(part / whole)) if whole > 0 and part / whole < math.inf else _ALWAYS
-
-
-def _rows(case: Case, name: str, frame: Frame) -> Reals:
-    """Values of an input, a row of it in each row."""
-    tensor = case.inputs[name]
-    with np.errstate(invalid="ignore"):
-        values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64)
-    if frame.role(name) != "grid":
-        return values.reshape(1, -1)
-    return np.moveaxis(values, frame.axis, -1).reshape(-1, frame.n) if values.size else np.zeros((1, 1))
 
 
 def _yes(what: bool | np.bool_) -> str:

@@ -125,12 +125,12 @@ def with_values(draw: Draw, recipe: str, seed: int) -> Draw:
     return replace(draw.with_parts(*parts), seed=seed, origin=Origin(recipe, "varied"))
 
 
-def with_ones(draw: Draw, name: str) -> Draw:
-    """One input that is 1 everywhere."""
+def with_constant(draw: Draw, name: str, value: float) -> Draw:
+    """One input that is the same number everywhere."""
     part = draw.part(name)
     assert part.given is not None
-    ones = given_rows(np.ones((part.given.rows, 1)))
-    return replace(draw.with_parts(replace(part, recipe=GIVEN, given=ones)), structured=True)
+    given = given_rows(np.full((part.given.rows, 1), value))
+    return replace(draw.with_parts(replace(part, recipe=GIVEN, given=given)), structured=True)
 
 
 def values_of(draw: Draw, parameter: Parameter) -> tuple[float, ...]:

@@ -28,7 +28,7 @@ def explain_tails(suite: Suite, pytester: pytest.Pytester, *processes: str) -> N
     shown = suite(*processes, "-W", "error", "--kernelfuzz-explain-time", "600s")
     shown.assert_outcomes(failed=1)
     text = shown.stdout.str()
-    assert re.search(r"fails when +n mod 64 = 63\b.*\(\d+ of \d+ probes agree\)", text), text
+    assert re.search(r"fails when +n mod 64 = 63\b.*\(\d+ of \d+ probes agree, ", text), text
     assert re.search(r"x +T\(\[1, 63\], f32, ", text)
     assert re.search(r"shrunk +\S.* \(was [0-9a-f]{12}\)", text)
     assert re.search(r"cause +the kernel's source: norm fails on torch-norm@cpu, its only target here", text)

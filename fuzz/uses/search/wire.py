@@ -100,15 +100,16 @@ def judgement_to(judgement: Judgement, tail: Tail) -> Json:
         judgement.target, judgement.verdict.value, judgement.ratio,
         None if judgement.worst is None else _check_to(judgement.worst, tail), judgement.reason,
         None if law is None else (law.name, f"{law.key:x}"), None if outcome is None else _outcome_to(outcome, tail),
+        judgement.raised,
     )  # fmt: skip
 
 
 def judgement_from(head: Json, case: Case, tail: Tail) -> Judgement:
     """The inverse of `judgement_to`."""
-    target, verdict, ratio, worst, reason, law, outcome = head
+    target, verdict, ratio, worst, reason, law, outcome, raised = head
     return Judgement(
         target, case.digest, Verdict(verdict), ratio, None if worst is None else _check_from(worst, tail), reason,
-        None if law is None else LawCheck(LAWS[law[0]], int(law[1], 16)),
+        None if law is None else LawCheck(LAWS[law[0]], int(law[1], 16)), raised,
         None if outcome is None else _outcome_from(target, outcome, tail),
     )  # fmt: skip
 

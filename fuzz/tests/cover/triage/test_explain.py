@@ -42,16 +42,16 @@ def test_a_dropped_tail_is_told_by_n_and_by_the_rows_that_can_show_it() -> None:
     explanation = _explained(with_edits(TAIL_63))
     said = explanation.lines()[0]
     assert "n mod 64 = 63" in said
-    assert re.search(r"\(\d+ of \d+ probes agree\)", said)
+    assert re.search(r"\(\d+ of \d+ probes agree, \d+ of them drawn to refute it: \d+ inside, \d+ outside\)", said)
     assert explanation.learned is not None
     assert explanation.learned.agreeing / explanation.learned.probes > 0.97
+    assert sum(explanation.tested) > 20
 
 
 def test_kernels_that_reject_what_they_must_are_no_probes_of_those_that_do_not() -> None:
     said = _explained(mutant("generic-takes-any-strides"), found=given_case((4, 6), 0, "contiguous")).lines()[0]
     assert "axis = not last" in said
     assert "step of x != 1" in said, "the kernel lost more than one check"
-    assert "about" not in said
 
 
 def test_values_that_cause_a_failure_are_stated_as_its_cause() -> None:
@@ -61,7 +61,7 @@ def test_values_that_cause_a_failure_are_stated_as_its_cause() -> None:
     x = np.frombuffer(scaled.inputs["x"].bits, "<f4") * np.float32(2.0**40)
     found = replace(scaled, inputs={"x": replace(scaled.inputs["x"], bits=x.astype("<f4").tobytes())})
     said = _explained(with_edits(edit), found=found).lines()[0]
-    assert said.startswith("fails when: mean square >= 2^")
+    assert "mean square >= 2^" in said.partition("; it shows only where")[0], "rows that overflow may come before it"
 
 
 def test_values_that_only_hide_a_failure_come_after_its_cause() -> None:

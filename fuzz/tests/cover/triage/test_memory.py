@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -119,13 +120,13 @@ def test_rows_of_weights_are_kept_where_they_are_needed() -> None:
 def test_a_weight_of_rank_2_is_named_and_its_probes_are_counted() -> None:
     said = _explained(_OF_RANK_2, _stack(3)).lines()[0]
     assert said.startswith("fails when: rank of weight = 2")
-    assert said.endswith("probes agree)")
+    assert re.search(r"\(\d+ of \d+ probes agree, ", said)
 
 
 def test_one_buffer_for_two_inputs_of_a_gradient_is_named() -> None:
     found = aliased_as(a_case("fused_add_rms_norm_backward", ("dsum",), (3, 7)), "dsum is x", 0)
     said = _explained(_planted("add-backward-generic", _DSUM_LEFT_OUT), found).lines()[0]
-    assert said.startswith("fails when: dsum and x are one buffer")
+    assert re.match(r"fails (about )?when: dsum and x are one buffer", said)
 
 
 _ALIASED = [

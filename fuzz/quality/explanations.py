@@ -1,0 +1,228 @@
+"""How true explanations are: each planted bug is found, shrunk and explained, and what is stated is held against fresh
+cases; beside it what a decision tree of the same probes says of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
+from fuzz.base.errors import UsageError
+from fuzz.base.kernel import Kernel
+from fuzz.base.selection import keyword
+from fuzz.base.verdict import Verdict
+from fuzz.cli import options
+from fuzz.cli.exits import Exit
+from fuzz.execute.pool import WorkerPool
+from fuzz.generate.search import Search, batches
+from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.laws.registry import Entry
+from fuzz.quality.tree import Tree, grown
+from fuzz.report import console
+from fuzz.report.console import PlainTable, print_table
+from fuzz.report.records import write_record
+from fuzz.triage.evidence import Evidence
+from fuzz.triage.explain import Explanation, concluded, evidence_of
+from fuzz.triage.family import Family
+from fuzz.triage.inducer import learn
+from fuzz.triage.rule import Traits
+from fuzz.triage.shrink import shrink
+from fuzz.triage.trial import KeepsStateError, Trials
+
+PLANTED = Path(__file__).parent / "planted"
+_SEARCHED = 4_000
+"""A bug is looked for in so many cases. Chosen, not measured."""
+_RELEARNT = 1_000
+"""A shorter rule is looked for among so many of the fresh cases."""
+
+
+@dataclass(frozen=True)
+class ExplanationsOptions:
+    """The options of `python3 -m fuzz.quality explanations`."""
+
+    cases: Annotated[int, typer.Option("--cases", min=1, help="Fresh cases for each bug.")] = 10_000
+    only: Annotated[
+        str | None,
+        typer.Option("-k", "--only", metavar="EXPR", help="Only bugs whose name matches, e.g. 'a or b'."),
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the search that finds the bugs.")] = 1
+    seconds: Annotated[float, typer.Option("--seconds", min=1, help="For shrinking and explaining one bug.")] = 300.0
+    mutants: Annotated[bool, typer.Option(help="The mutants of the built-in pack too.")] = True
+    markdown: Annotated[bool, typer.Option("--markdown", help="The table as Markdown.")] = False
+    json: options.Json = None
+
+
+@dataclass(frozen=True)
+class Held:
+    """What is stated of one bug, held against fresh cases."""
+
+    bug: str
+    stated: str
+    about: bool
+    cases: int
+    failing: int
+    false: int
+    """Fresh cases of which the rule says that they fail, and which pass."""
+    missed: int
+    """Fresh cases that fail, of which the rule does not say so."""
+    shorter: str
+    """A shorter rule that is as right of the fresh cases; '' where there is none."""
+    tree_wrong: int
+    """Fresh cases of which the tree says the wrong thing."""
+    seconds: float
+    trouble: str = ""
+
+    @property
+    def right(self) -> bool:
+        """True iff the rule is true of exactly the fresh cases that fail, and no shorter one is."""
+        return not (self.trouble or self.false or self.missed or self.shorter)
+
+
+def explanations(options: ExplanationsOptions) -> Exit:
+    """Hold what is stated of planted bugs against fresh cases, beside a decision tree of the same probes."""
+    out, err = console.results(), console.progress()
+    found = []
+    for kernel in _subjects(options):
+        found.append(_held(kernel, options))
+        err.print(f"{kernel.name}: {_word(found[-1])}; {found[-1].stated}", soft_wrap=True)
+    print_table(_table(found), markdown=options.markdown)
+    for line in _summary(found):
+        out.print(line, soft_wrap=True)
+    write_record(options.json, {"seed": options.seed, "cases": options.cases, "bugs": [asdict(each) for each in found]})
+    return Exit.OK
+
+
+def _subjects(options: ExplanationsOptions) -> list[Kernel]:
+    """The planted conditions, then the mutants. Raises UsageError where none matches."""
+    kernels = [kernel for kernel in load(PLANTED).kernels if not kernel.name.startswith("right-")]
+    if options.mutants:
+        kernels += load(built_in()).mutated_kernels()
+    matches = keyword(options.only) if options.only else lambda name: True
+    chosen = [kernel for kernel in kernels if matches(kernel.name)]
+    if not chosen:
+        raise UsageError(f"--only {options.only}: no such bug; there are {', '.join(k.name for k in kernels)}")
+    return chosen
+
+
+def _held(kernel: Kernel, options: ExplanationsOptions) -> Held:
+    nothing = Held(kernel.name, "", False, 0, 0, 0, 0, "", 0, 0.0)
+    target = next((each for each in expand([kernel]) if each.unavailable() is None), None)
+    if target is None:
+        return replace(nothing, trouble="no target runs here")
+    with WorkerPool([target]) as pool:
+        failure = next((each for each in _judged(pool, target, options.seed, _SEARCHED) if _fails(each[1])), None)
+        if failure is None:
+            return replace(nothing, trouble=f"not found in {_SEARCHED:,} cases")
+        began = time.monotonic()
+        ends = began + options.seconds
+        trials = Trials(pool, target, Family.of(failure[1]), out_of_time=lambda: time.monotonic() > ends)
+        try:
+            evidence = evidence_of(trials, shrink(trials, *failure))
+        except KeepsStateError:
+            return replace(nothing, trouble="needs calls before it")
+        explanation = concluded(evidence, "")
+        seconds = time.monotonic() - began
+        fresh = list(_judged(pool, target, options.seed + 1, options.cases))
+    if explanation.learned is None:
+        return replace(nothing, trouble="nothing failed when it was probed")
+    traits = [trials.traits(case) for case, _ in fresh]
+    failed = [_fails(judgement) for _, judgement in fresh]
+    return _compared(kernel, explanation, evidence, (traits, failed), seconds)
+
+
+def _compared(
+    kernel: Kernel, explanation: Explanation, evidence: Evidence, fresh: tuple[list[Traits], list[bool]], seconds: float
+) -> Held:
+    learned, (traits, failed) = explanation.learned, fresh
+    assert learned is not None
+    said = [learned.holds(each) for each in traits]
+    tree = grown(evidence.traits, evidence.failed)
+    line = explanation.lines()[0]
+    return Held(
+        kernel.name,
+        line.partition(" (")[0],
+        "about when" in line,
+        len(traits),
+        sum(failed),
+        sum(rule and not bad for rule, bad in zip(said, failed, strict=True)),
+        sum(bad and not rule for rule, bad in zip(said, failed, strict=True)),
+        _shorter(explanation, traits, failed) if said == failed else "",
+        _wrong(tree, traits, failed),
+        round(seconds, 1),
+    )
+
+
+def _shorter(explanation: Explanation, traits: Sequence[Traits], failed: Sequence[bool]) -> str:
+    """A shorter rule that is right of all fresh cases."""
+    learned = explanation.learned
+    assert learned is not None
+    if not any(failed):
+        return ""
+    size = sum(rule.size for rule in (learned.rule, *learned.others))
+    relearnt = learn(traits[:_RELEARNT], failed[:_RELEARNT]) if any(failed[:_RELEARNT]) else learned
+    shorter = sum(rule.size for rule in (relearnt.rule, *relearnt.others)) < size
+    return str(relearnt.rule) if shorter and [relearnt.holds(each) for each in traits] == list(failed) else ""
+
+
+def _wrong(tree: Tree, traits: Sequence[Traits], failed: Sequence[bool]) -> int:
+    return sum(tree.holds(each) != bad for each, bad in zip(traits, failed, strict=True))
+
+
+def _judged(pool: WorkerPool, target: Target, seed: int, most: int) -> Iterator[tuple[Case, Judgement]]:
+    """So many cases of a search that the target is given, with its judgements."""
+    return islice(_every(pool, target, seed), most)
+
+
+def _every(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case, Judgement]]:
+    for made in batches(Search(target.kernel.op, seed, [target.kernel])):
+        cases = [each.case for each in made]
+        before = None
+        for case, outcomes in zip(cases, pool.submit(cases).outcomes(), strict=True):
+            before = EntryJudge(Entry(case), outcomes, before)
+            if target.id in outcomes:
+                judgement = before.judge(target)
+                # Of a case without elements no rule says anything.
+                if judgement.verdict is not Verdict.NOT_RUN and case.elements:
+                    yield case, judgement
+
+
+def _fails(judgement: Judgement) -> bool:
+    return judgement.verdict.is_finding
+
+
+def _table(found: Sequence[Held]) -> PlainTable:
+    rows = []
+    for each in found:
+        counted = "" if each.trouble else f"{each.false}+{each.missed} of {each.cases}"
+        rows.append(
+            (each.bug, _word(each), counted, str(each.failing), str(each.tree_wrong), each.shorter, each.stated)
+        )
+    return PlainTable(("bug", "rule", "false+missed", "failing", "tree wrong", "shorter", "stated"), rows)
+
+
+def _word(held: Held) -> str:
+    if held.trouble or held.right:
+        return held.trouble or "right"
+    wrong = held.false + held.missed
+    return f"{'about' if held.about else 'false'}, wrong of {wrong}" if wrong else "longer than need be"
+
+
+def _summary(found: Sequence[Held]) -> Iterator[str]:
+    """How many are right, and what is false though it is stated as certain."""
+    known = [each for each in found if not each.trouble]
+    certain = [each for each in known if not each.about]
+    yield f"{sum(each.right for each in known)} of {len(known)} rules are exactly right and as short as can be"
+    false = sum(bool(each.false or each.missed) for each in certain)
+    trees = sum(not each.tree_wrong for each in known)
+    yield f"{false} of {len(certain)} stated without 'about' are false"
+    yield f"{trees} of {len(known)} trees of depth 3 on the same probes are right"
+    yield f"{len(found) - len(known)} bugs were not explained"

@@ -1,0 +1,52 @@
+"""Planted conditions are said as they were planted, where an earlier inducer said something else."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
+from fuzz.triage.explain import explain
+from fuzz.triage.family import Family
+from fuzz.triage.shrink import shrink
+from fuzz.triage.trial import Trials
+
+_SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
+_DIVIDED = ("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, WRONG ? n - 1 : n, eps)")
+_COUNTS_ROWS = (
+    ("static void generic_row", "static size_t rows;\nstatic void generic_row"),
+    (
+        "{ return each_row(call, generic_row); }",
+        "{ rows = 1; for (int a = 0; a < call->x.rank; a++) if (a != call->axis) rows *= (size_t)call->x.shape[a];"
+        " return each_row(call, generic_row); }",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("edit", "wrong", "shape", "eps", "core"),
+    [
+        (_SCALED, "n > 4096 && n % 8 != 0", (2, 4101), 0.25, {"n >= 4097", "n mod 8 != 0"}),
+        (_SCALED, "n > 2048 && n % 32 == 31", (2, 2079), 0.25, {"n >= 2079", "n mod 32 = 31"}),
+        (_DIVIDED, "n > 64", (3, 100), 0.25, {"n >= 65"}),
+        (_SCALED, "(n & (n - 1)) != 0", (3, 100), 0.25, {"n is not a power of two"}),
+        (_SCALED, "rows % 4 == 3", (7, 10), 0.25, {"rows mod 4 = 3"}),
+        (_SCALED, "rows == n", (7, 7), 0.25, {"n = rows"}),
+        (_SCALED, "n > rows", (7, 10), 0.25, {"n > rows"}),
+        (_SCALED, "eps > total / n", (3, 100), 4.0, {"eps > the smallest mean square"}),
+    ],
+)  # fmt: skip
+def test_what_was_planted_is_said(
+    edit: tuple[str, str], wrong: str, shape: tuple[int, int], eps: float, core: set[str]
+) -> None:
+    edits = (*(_COUNTS_ROWS if "rows" in wrong else ()), (edit[0], edit[1].replace("WRONG", wrong)))
+    target = target_of(with_edits(*edits), "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, given_case(shape, 1, "contiguous", eps))
+        trials = Trials(pool, target, Family.of(judgement))
+        explanation = explain(trials, shrink(trials, case, judgement))
+    assert explanation.core is not None, explanation.lines()
+    assert set(str(explanation.core).split(" and ")) == core
+    assert min(explanation.tested) >= 10, "probes were drawn to refute it, inside and outside"
+    assert explanation.learned is not None
+    assert explanation.learned.exact or "about" in explanation.lines()[0]

@@ -1,0 +1,107 @@
+"""Atoms: the conditions on one trait that are true of a given failure, and that the probes can tell from others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from fuzz.triage.rule import Atom, Trait, Traits
+
+_LIMITS = 6
+"""This many thresholds of one trait are tried, those next to the given failure first."""
+_MOST_BANDS = 5
+"""Failing values that lie apart, with passing ones between them, are one condition up to this many."""
+_MOST_RESIDUES = 4
+
+Number = float | int
+
+
+def atoms_of(own: Traits, bad: Sequence[Traits], good: Sequence[Traits]) -> Iterator[Atom]:
+    """The atoms that are true of a failure, given what failed, it among them, and what passed."""
+    for trait, value in own.items():
+        failing = {traits[trait] for traits in bad if trait in traits}
+        passing = {traits[trait] for traits in good if trait in traits}
+        if isinstance(value, str):
+            yield from _of_word(trait, value, {str(v) for v in failing}, {str(v) for v in passing})
+        elif " mod " in trait:
+            yield from _of_residue(trait, value, _numbers(failing), _numbers(passing))
+        else:
+            yield from _of_number(trait, value, _numbers(failing), _numbers(passing))
+
+
+def _of_word(trait: str, value: str, bad: set[str], good: set[str]) -> Iterator[Atom]:
+    cost = word_cost(trait)
+    yield Atom(trait, "=", (value,), cost)
+    for other in sorted((bad | good) - {value}):
+        yield Atom(trait, "!=", (other,), cost + 0.1)
+    # Words of which some fail always and the others never.
+    if 1 < len(bad) <= 4 and not bad & good:
+        yield Atom(trait, "in", tuple(sorted(bad)), cost + 0.4)
+    if 1 < len(good) <= 4 and not bad & good:
+        yield Atom(trait, "!=", tuple(sorted(good)), cost + 0.4)
+
+
+def _of_residue(trait: str, value: Number, bad: set[Number], good: set[Number]) -> Iterator[Atom]:
+    cost = number_cost(trait)
+    yield Atom(trait, "=", (value,), cost + 0.05)
+    if value != 0:
+        yield Atom(trait, "!=", (0,), cost)
+    if 1 < len(bad) <= _MOST_RESIDUES:
+        yield Atom(trait, "in", tuple(sorted(bad)), cost + 0.1 * len(bad))
+    lower, upper = _limits(value, bad, good)
+    yield from (Atom(trait, ">=", (limit,), cost + 0.4) for limit in lower if limit > 1)
+    yield from (Atom(trait, "<=", (limit,), cost + 0.4) for limit in upper if limit > 0)
+
+
+def _of_number(trait: str, value: Number, bad: set[Number], good: set[Number]) -> Iterator[Atom]:
+    cost = number_cost(trait)
+    yield Atom(trait, "=", (value,), cost + 0.3)
+    lower, upper = _limits(value, bad, good)
+    yield from (Atom(trait, ">=", (limit,), cost + 0.1) for limit in lower)
+    yield from (Atom(trait, "<=", (limit,), cost + 0.2) for limit in upper)
+    if not bad & good:
+        bands = _bands(bad, good)
+        if 1 < len(bands) <= _MOST_BANDS:
+            yield Atom(trait, "within", tuple(end for band in bands for end in band), cost + 0.3 * len(bands))
+
+
+def _bands(bad: set[Number], good: set[Number]) -> list[tuple[Number, Number]]:
+    """Runs of failing values without a passing one between them."""
+    bands: list[tuple[Number, Number]] = []
+    before = False
+    for value in sorted(bad | good):
+        if value in bad:
+            bands = [*bands[:-1], (bands[-1][0], value)] if before else [*bands, (value, value)]
+        before = value in bad
+    return bands
+
+
+def _limits(value: Number, bad: set[Number], good: set[Number]) -> tuple[list[Number], list[Number]]:
+    """Failing values with passing ones next to them: below the given one, nearest first, and above."""
+    known = sorted(bad | good)
+    lower = [high for low, high in pairwise(known) if high in bad and low in good and high <= value]
+    upper = [low for low, high in pairwise(known) if low in bad and high in good and low >= value]
+    lowest, highest = min(bad), max(bad)
+    lower = list(dict.fromkeys([*lower[-_LIMITS:], *([lowest] if known[0] < lowest <= value else [])]))
+    upper = list(dict.fromkeys([*upper[:_LIMITS], *([highest] if known[-1] > highest >= value else [])]))
+    return lower, upper
+
+
+def _numbers(values: set[Trait]) -> set[Number]:
+    return {value for value in values if not isinstance(value, str)}
+
+
+def number_cost(trait: str) -> float:
+    """A residue is a reason of its own, and rather of the smaller modulus; a ratio is a reason only where nothing
+    plainer is."""
+    if trait.startswith("log2 of "):
+        return 1.3
+    if " mod " not in trait:
+        return 1.0
+    modulus = trait.rpartition(" mod ")[2]
+    return 1.2 + (int(modulus) if modulus.isdigit() else 8) / 1000
+
+
+def word_cost(trait: str) -> float:
+    """That a tensor is there says more than what it has where it is there."""
+    return 1.05 if trait.startswith(("dtype of ", "layout of ", "address of ", "step of ", "strides of ")) else 1.0

@@ -1,0 +1,126 @@
+"""Evidence: what was probed around a failure, and whether it failed too."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from fuzz.adapters.target import NotRun, Target
+from fuzz.base.case import Case, CaseError
+from fuzz.base.draw import Draw
+from fuzz.execute.pool import WorkerPool
+from fuzz.judge.judge import Judgement
+from fuzz.triage.inducer import Induced, induce
+from fuzz.triage.rule import Traits
+from fuzz.triage.trial import Trials
+from fuzz.triage.variations import made, with_values
+
+_BATCH = 16
+_VARIANTS = (3, 9)
+"""A law is tried on this many other values besides the case's own, in two goes: whether two orders of a sum differ is a
+matter of luck."""
+_LARGEST = 1 << 13
+_LARGEST_ROW = 1 << 16
+"""No probe may have more elements than the first, unless the failing row itself is long: the oracle looks at every
+element of a failure in high precision. No probe may have more than the second."""
+_FEW_ROWS = 3
+
+
+@dataclass
+class Evidence:
+    """What was probed so far."""
+
+    traits: list[Traits] = field(default_factory=list)
+    failed: list[bool] = field(default_factory=list)
+    bad: list[tuple[Case, Judgement]] = field(default_factory=list)
+    probed: set[tuple[str, str]] = field(default_factory=set)
+    """The target and digest of each probe: no probe counts twice. What shrinking has judged counts too: it knows what
+    passes."""
+
+    known: tuple[int, Induced] | None = None
+    """What was learned, from how many probes."""
+    tests: list[int] = field(default_factory=list)
+    """The places of the probes that were drawn to refute a rule."""
+    stands: bool = False
+    """Whether the rule was put to the test until it stood: there may have been no time for that."""
+
+    def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
+        """Those of the cases that were not probed yet."""
+        found = {}
+        for case in cases:
+            if (trials.target.id, case.digest) not in self.probed:
+                self.probed.add((trials.target.id, case.digest))
+                found[case.digest] = case
+        return list(found.values())
+
+    def induced(self) -> Induced:
+        """The rule of the first failure, as far as was probed."""
+        if self.known is None or self.known[0] != len(self.failed):
+            self.known = len(self.failed), induce(self.traits, self.failed, self.failed.index(True))
+        return self.known[1]
+
+    def add(self, case: Case, trials: Trials, judgement: Judgement, *, fails: bool) -> None:
+        self.traits.append(trials.traits(case))
+        self.failed.append(fails)
+        if fails:
+            self.bad.append((case, judgement))
+
+
+def probe_all(trials: Trials, draws: Iterable[Draw], evidence: Evidence) -> None:
+    if trials.family.law is None:
+        probe(trials, made_for(draws, trials), evidence)
+        return
+    for draw in draws:
+        first, more = _VARIANTS
+        variants = [with_values(draw, "normal", seed) for seed in range(first + more)]
+        goes = (made_for([draw, *variants[:first]], trials), made_for(variants[first:], trials))
+        _probe_any(trials, goes, evidence)
+
+
+def made_for(draws: Iterable[Draw], trials: Trials) -> list[Case]:
+    """The probes that can be made. What a kernel must reject says nothing of how it computes, and the other way."""
+    invalid = trials.family.name == "accepted invalid"
+    cases = []
+    for draw in draws:
+        if draw.rows * draw.n <= (_LARGEST if draw.rows > _FEW_ROWS else _LARGEST_ROW):
+            with contextlib.suppress(CaseError):
+                case = made(draw)
+                if invalid or trials.target.kernel.capability.accepts(case):
+                    cases.append(case)
+    return cases
+
+
+def probe(trials: Trials, cases: Sequence[Case], evidence: Evidence) -> None:
+    fresh = evidence.fresh(cases, trials)
+    for start in range(0, len(fresh), _BATCH):
+        batch = fresh[start : start + _BATCH]
+        for case, judgement in zip(batch, trials.judge(batch), strict=True):
+            if judgement is not None and not trials.is_explained(case):
+                evidence.add(case, trials, judgement, fails=trials.family.holds(judgement))
+
+
+def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: Evidence) -> None:
+    """Cases that differ in their values only, as one probe: it fails where one of them does. A further go is for those
+    of which none failed yet."""
+    judged: list[tuple[Case, Judgement]] = []
+    for cases in goes:
+        judged += [
+            (case, judgement)
+            for case, judgement in zip(cases, trials.judge(cases), strict=True)
+            if judgement is not None and not trials.is_explained(case)
+        ]
+        failing = [(case, judgement) for case, judgement in judged if trials.family.holds(judgement)]
+        if failing:
+            evidence.add(failing[0][0], trials, failing[0][1], fails=True)
+            return
+    if judged:
+        evidence.add(judged[0][0], trials, judged[0][1], fails=False)
+
+
+def probe_elsewhere(trials: Trials, others: Sequence[Target], draws: Sequence[Draw], evidence: Evidence) -> None:
+    with WorkerPool(others, limit=trials.target.case_limit) as pool:
+        pool.watch = trials.pool.watch
+        for target in others:
+            if not isinstance(pool.statuses[target.id], NotRun):
+                probe_all(replace(trials, target=target, pool=pool, known={}), draws, evidence)

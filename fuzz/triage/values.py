@@ -1,0 +1,161 @@
+"""Traits of values: of what a kernel is given, and of what the op's formula makes of it, by the names that it has
+there."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from fuzz.base.case import Case
+from fuzz.base.draw import Frame
+from fuzz.base.dtypes import SMALLEST_NORMAL, from_bits, quantise
+from fuzz.base.stream import Reals
+from fuzz.judge.values import problem_of
+from fuzz.triage.rule import Trait
+from oracles.formula.arithmetic import Float64
+from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.problem import FormulaProblem
+from oracles.formula.trace import Node, Trace
+from oracles.op import Parameter
+from oracles.ops import OPS
+from oracles.problem import ProblemError
+
+_PRECISION: Mapping[str, int] = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
+"""The bits of the mantissa by dtype, the implicit one included."""
+_NEVER, _ALWAYS = -999, 999
+"""The powers of two that stand for 0 and for infinity."""
+_LARGEST_SQUARE = float(np.finfo(np.float32).max)
+
+
+THERE = "there"
+"""The trait of an optional tensor that a case has."""
+_ABOUT_VALUES = re.compile(
+    r"(a NaN|an infinity|a zero row|an ordinary row|a subnormal|an ordinary value) in \w+|"
+    r"a sum of squares beyond f32|log2 of .*|\w+ of ones"
+)
+
+
+def about_constants(trait: str) -> str:
+    """The input that the trait says is 1 everywhere; '' for any other trait."""
+    found = re.fullmatch(r"(\w+) of ones", trait)
+    return found[1] if found else ""
+
+
+def is_about_values(trait: str) -> bool:
+    """True for traits that hide a failure more often than they cause one: a huge eps, a row of zeros."""
+    return bool(_ABOUT_VALUES.fullmatch(trait)) or any(
+        each.name == trait and each.power for op in OPS.values() for each in op.parameters
+    )
+
+
+def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
+    """Of the first input, then of the others, and of what the formula makes of them."""
+    frame, main = Frame(case), OPS[case.op].main
+    rows = _rows(case, main, frame)
+    finite = np.where(np.isfinite(rows), rows, 0.0)
+    zero, whole = (rows == 0).all(axis=-1), np.isfinite(rows).all(axis=-1)
+    yield f"a NaN in {main}", _yes(np.isnan(rows).any())
+    yield f"an infinity in {main}", _yes(np.isinf(rows).any())
+    yield f"a zero row in {main}", _yes(zero.any())
+    yield f"an ordinary row in {main}", _yes((whole & ~zero).any())
+    small = SMALLEST_NORMAL[case.inputs[main].dtype]
+    yield f"a subnormal in {main}", _yes(((finite != 0) & (np.abs(finite) < small)).any())
+    with np.errstate(over="ignore"):  # float64 kernels have squares beyond its range
+        squares = np.square(finite)
+        means = squares.mean(axis=-1)
+        yield "a sum of squares beyond f32", _yes((squares.sum(axis=-1) > _LARGEST_SQUARE).any())
+    if whole.any():
+        for parameter in OPS[case.op].parameters:
+            yield from _scale_traits(case, parameter, float(means[whole].min()))
+    for name in case.inputs:
+        if name != main:
+            yield f"{name} of ones", _yes((_rows(case, name, frame) == 1).all())
+    yield from _formula_traits(case)
+
+
+def _formula_traits(case: Case) -> Iterator[tuple[str, Trait]]:
+    """Whether an output has an ordinary value at all, how large what rows share is, and how a parameter compares with
+    what it is added to."""
+    try:
+        problem = FormulaProblem(problem_of(case))
+    except ProblemError:  # what a kernel must reject need not fit the formula
+        return
+    if not problem.rows or not problem.length:
+        return
+    trace = problem.plain.trace
+    found = evaluate(Inputs(trace, problem.tensors, problem.parameters), Float64())
+    for name, node in trace.outputs.items():
+        if name in case.outputs:
+            values = found[node]
+            yield f"an ordinary value in {name}", _yes((np.isfinite(values) & (values != 0)).any())
+    for node, name in trace.names.items():
+        if node.args and node in found and OPS[case.op].row not in node.dims:
+            sizes = np.abs(found[node][np.isfinite(found[node])])
+            if sizes.size and sizes.max() > 0:
+                yield f"log2 of the {name.replace('_', ' ')}", round(math.log2(sizes.max()))
+    for parameter, other, name in _sums_with_parameters(trace):
+        # A row of zeros shows nothing.
+        shared = np.abs(found[other][np.isfinite(found[other]) & (found[other] != 0)])
+        value = abs(problem.parameters.get(parameter, 0.0))
+        if shared.size:
+            yield f"{parameter} > the smallest {name}", _yes(value > shared.min())
+            yield f"{parameter} < the largest {name}", _yes(value < shared.max())
+            yield f"log2 of {parameter} over the largest {name}", _log2(value, float(shared.max()))
+            yield f"log2 of {parameter} over the smallest {name}", _log2(value, float(shared.min()))
+
+
+def _sums_with_parameters(trace: Trace) -> Iterator[tuple[str, Node, str]]:
+    """Each parameter with the named value that it is added to or subtracted from."""
+    for node in trace.nodes:
+        if node.kind in ("add", "subtract"):
+            one, other = (_inner(arg) for arg in node.args)
+            for parameter, value in ((one, other), (other, one)):
+                if parameter.kind == "parameter" and value in trace.names:
+                    yield parameter.label, value, trace.names[value].replace("_", " ")
+
+
+def _inner(node: Node) -> Node:
+    return _inner(node.args[0]) if node.kind == "point" else node
+
+
+_MEANS = {1: "the root mean square", 2: "the mean square"}
+"""What of a row a parameter is compared with, by the power of the scale that it goes with."""
+
+
+def _scale_traits(case: Case, parameter: Parameter, smallest: float) -> Iterator[tuple[str, Trait]]:
+    """A parameter against the row where it matters most, that of the smallest mean square, in units that the output
+    can show."""
+    if parameter.power not in _MEANS or parameter.name not in case.params:
+        return
+    name, mean, level = parameter.name, _MEANS[parameter.power], smallest ** (parameter.power / 2)
+    value = float(case.params[name])
+    output = next(iter(case.outputs.values()))
+    ulp = 2.0 ** -_PRECISION[output.dtype]
+    main = OPS[case.op].main
+    rounded = float(quantise(np.array([value]), case.inputs[main].dtype).astype(np.float64)[0])
+    change, whole = abs(rounded - value), level + abs(value)
+    yield f"log2 of {name} in ulp of {mean}", _log2(abs(value), level * ulp)
+    yield f"log2 of the change of {name} in the dtype of {main} in ulp of {mean}", _log2(change, whole * ulp)
+
+
+def _log2(part: float, whole: float) -> int:
+    if part == 0:
+        return _NEVER
+    return math.floor(math.log2(part / whole)) if whole > 0 and part / whole < math.inf else _ALWAYS
+
+
+def _rows(case: Case, name: str, frame: Frame) -> Reals:
+    """Values of an input, a row of it in each row."""
+    tensor = case.inputs[name]
+    with np.errstate(invalid="ignore"):
+        values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64)
+    if frame.role(name) != "grid":
+        return values.reshape(1, -1)
+    return np.moveaxis(values, frame.axis, -1).reshape(-1, frame.n) if values.size else np.zeros((1, 1))
+
+
+def _yes(what: bool | np.bool_) -> str:
+    return "yes" if what else "no"
