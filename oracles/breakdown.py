@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import mpmath
@@ -68,15 +69,14 @@ def breakdown(
     `bounds` must be stable; works at any precision that mpmath is set to.
     """
     form = bounds.form
-    low, high = bounds.ends
-    expected = round_precise(bounds.centre, form) or (-0.0 if bounds.sign < 0 else 0.0)
+    low, high, expected = (_signed(each, bounds.sign) for each in (*bounds.ends, round_precise(bounds.centre, form)))
     got = expected if got is None else got
     ok = conforms(bounds, got)
     return Breakdown(
         output,
         index,
         ok,
-        digits(bounds.centre),
+        digits(bounds.centre) if bounds.centre else str(_signed(0.0, bounds.sign)),
         _number(low, form),
         _number(high, form),
         _number(got, form),
@@ -94,6 +94,11 @@ def breakdown(
         facts,
         bounds.remarks,
     )
+
+
+def _signed(value: float, sign: int) -> float:
+    """The value; a zero, which mpmath has without a sign, with the one that it must have: -0.0 is not +0.0 here."""
+    return value or math.copysign(0.0, sign) if sign else value
 
 
 def digits(value: mpf) -> str:

@@ -64,8 +64,8 @@ class OutputCheck:
     """The err/budget of that element: at most 1 exactly for passes."""
     failing: int = 0
     """The number of failing elements."""
-    proven: bool = False
-    """True: the worst element lies outside the worst-case budget too, so no correct implementation returns it."""
+    contradicts: bool = False
+    """True: the worst element lies outside the worst-case budget too: no kernel that keeps the contract returns it."""
     escalated: int = 0
     """The number of elements that only the precise tier could decide."""
     blunt: bool = False
@@ -250,13 +250,13 @@ class Truth:
         if self._confirm(name, contract, index, value, passing=False) is None:
             return OutputCheck(name, "gave_up", worst, float(ratio.flat[flat]), escalated=escalated)
         certain = self.bounds(contract, name, index, True)
-        proven = certain is not None and not conforms(certain, value)
+        contradicts = certain is not None and not conforms(certain, value)
         result = "nonfinite" if not np.isfinite(value) or np.isnan(head(enclosure.centre)[index]) else "numeric"
         mask = np.zeros(int(np.prod(self.op.shape(name))), bool)
         mask[self._places(name)[failing]] = True
         mask = mask.reshape(self.op.shape(name))
         return OutputCheck(
-            name, result, worst, float(ratio.flat[flat]), int(failing.sum()), proven, escalated, mask=mask
+            name, result, worst, float(ratio.flat[flat]), int(failing.sum()), contradicts, escalated, mask=mask
         )
 
     def _settle(self, name: str, contract: Contract, comparison: Comparison, got: F64) -> tuple[Mask, F64, int]:

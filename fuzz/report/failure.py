@@ -166,12 +166,12 @@ def _values(case: Case, judgement: Judgement, outcome: Outcome, target: Target) 
         return
     if check.failing:
         size = case.outputs[check.output].layout.size
-        proof = (
-            "a proven bug: outside the worst-case budget too"
-            if check.proven
+        against = (
+            "contradicts the declared contract: outside the worst-case budget too"
+            if check.contradicts
             else "an accuracy failure: outside the statistical budget, inside the worst case"
         )
-        yield f"  failing       {check.failing} of {size} elements of {check.output}; {proof}"
+        yield f"  failing       {check.failing} of {size} elements of {check.output}; {against}"
     yield from breakdown_lines(breakdown)
 
 

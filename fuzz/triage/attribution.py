@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from fuzz.adapters.build import edited_source
+from fuzz.adapters.registry import adapter_of
 from fuzz.adapters.target import Target
+from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
 from fuzz.triage.inducer import learn
@@ -21,6 +25,8 @@ _CAUSES: Mapping[str, str] = {
 """What each trait of a target is about."""
 WHERE_IT_RUNS = frozenset(_CAUSES)
 """The traits of targets."""
+_ENOUGH = 3
+"""So many witnesses that fail alike accuse the oracle or the case: two may have one author. The number is chosen."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +57,18 @@ def attributed(
     others = _others(told, name)
     if not failing:
         return Attribution("earlier calls", f"{name} passes here on every target, so the failure needs calls before it")
-    if len(others) > 1 and all(others.values()) and not passing:
+    kernels = {each.kernel.name: each.kernel for each, _ in told}
+    groups = witnesses([kernels[each] for each in (name, *others)])
+    if len(groups) >= _ENOUGH and all(others.values()) and not passing:
+        of = f" of {_sources(len(groups))}" if len(groups) <= len(others) else ""
         return Attribution(
-            "the oracle or the case", f"all {len(others) + 1} kernels that take the case fail on it, {name} among them"
+            "the oracle or the case",
+            f"all {len(others) + 1} kernels{of} that take the case fail on it, {name} among them",
         )
     cause, evidence = _within(name, failing, passing)
     if rule is not None and passing and rule.atoms:
         cause = _cause(rule)
-    agreeing = sum(not fails for fails in others.values())
-    if agreeing:
-        kernels = "another kernel agrees" if agreeing == 1 else f"{agreeing} other kernels agree"
-        evidence += f"; {kernels} with the oracle"
-    return Attribution(cause, evidence)
+    return Attribution(cause, "; ".join([evidence, *_witnessed(name, others, groups)]))
 
 
 def _says(verdict: Verdict) -> bool:
@@ -76,6 +82,53 @@ def _others(told: Sequence[tuple[Target, Verdict]], name: str) -> dict[str, bool
         if target.kernel.name != name and _says(verdict):
             others[target.kernel.name] = others.get(target.kernel.name, False) or verdict.is_finding
     return others
+
+
+def witnesses(kernels: Sequence[Kernel]) -> list[frozenset[str]]:
+    """The names of the kernels, those of one source or one library together: what these agree on, they say once."""
+    found: list[list[Kernel]] = []
+    for kernel in kernels:
+        alike = [group for group in found if any(_are_one(kernel, each) for each in group)]
+        found = [group for group in found if group not in alike]
+        found.append([kernel, *(each for group in alike for each in group)])
+    return [frozenset(each.name for each in group) for group in found]
+
+
+def _are_one(one: Kernel, other: Kernel) -> bool:
+    """Whether both have a source file or a library in common, or one's source includes the other's."""
+    if {*one.packages} & {*other.packages}:
+        return True
+    mine, theirs = one.source.resolve(), other.source.resolve()
+    return mine == theirs or mine in _files(other) or theirs in _files(one)
+
+
+def _files(kernel: Kernel) -> Collection[Path]:
+    """What the kernel is built of, where a source is one kernel's."""
+    adapter = adapter_of(kernel)
+    return adapter.files(kernel, edited_source(kernel)) if adapter.kernel_per_source else ()
+
+
+def _witnessed(name: str, others: Mapping[str, bool], groups: Sequence[Collection[str]]) -> list[str]:
+    """Who else fails on the case and who agrees with the oracle, each source or library once."""
+    own = next(group for group in groups if name in group)
+    siblings = [others[each] for each in own if each != name]
+    agreeing = [group for group in groups if group is not own and not any(others[each] for each in group)]
+    count = sum(map(len, agreeing))
+    of = f" of {_sources(len(agreeing))}" if len(agreeing) < count else ""
+    told = (
+        (sum(siblings), " of the same source or library", "fails", "fail", " too"),
+        (siblings.count(False), " of the same source or library", "agrees", "agree", " with the oracle"),
+        (count, of, "agrees", "agree", " with the oracle"),
+    )
+    return [
+        f"another kernel{of} {one}{what}" if count == 1 else f"{count} other kernels{of} {many}{what}"
+        for count, of, one, many, what in told
+        if count
+    ]
+
+
+def _sources(count: int) -> str:
+    return "one source or library" if count == 1 else f"{count} sources or libraries"
 
 
 def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> tuple[str, str]:

@@ -119,20 +119,20 @@ def _check_to(check: OutputCheck, tail: Tail) -> Json:
     if check.mask is not None:
         tail.put(np.packbits(check.mask).tobytes())
     return (
-        check.output, check.result, check.worst_index, check.worst_ratio, check.failing, check.proven, check.escalated,
-        check.blunt, mask,
+        check.output, check.result, check.worst_index, check.worst_ratio, check.failing, check.contradicts,
+        check.escalated, check.blunt, mask,
     )  # fmt: skip
 
 
 def _check_from(fields: Json, tail: Tail) -> OutputCheck:
-    output, result, index, ratio, failing, proven, escalated, blunt, shape = fields
+    output, result, index, ratio, failing, contradicts, escalated, blunt, shape = fields
     mask = None
     if shape is not None:
         size = int(np.prod(shape))
         packed = np.frombuffer(tail.take((size + 7) // 8), np.uint8)
         mask = np.unpackbits(packed, count=size).astype(bool).reshape(shape)
     place = None if index is None else tuple(index)
-    return OutputCheck(output, result, place, ratio, failing, proven, escalated, blunt, mask)
+    return OutputCheck(output, result, place, ratio, failing, contradicts, escalated, blunt, mask)
 
 
 def _outcome_to(outcome: Outcome, tail: Tail) -> Json:

@@ -173,7 +173,7 @@ def test_any_axis(axis: int) -> None:
     assert passes(of, Contract(), got)
     got["y"][2, 1, 3] *= np.float32(1.01)
     check = Truth(of).check(Contract(), got)[0]
-    assert (check.worst_index, check.failing, check.proven) == ((2, 1, 3), 1, True)
+    assert (check.worst_index, check.failing, check.contradicts) == ((2, 1, 3), 1, True)
     assert check.mask is not None
     assert check.mask[2, 1, 3]
     explanation = Truth(of).explain(Contract(), "y", (2, 1, 3), float(got["y"][2, 1, 3]))

@@ -16,12 +16,15 @@ from fuzz.findings.tally import Tally, TargetTally, WorstPass
 from fuzz.generate.aliasing import aliased_as
 from fuzz.judge.judge import Judgement
 from fuzz.report.console import PlainTable, markdown_table
-from fuzz.report.failure import _head, _other_targets
+from fuzz.report.failure import _head, _other_targets, breakdown_lines
 from fuzz.report.listings import listing
 from fuzz.report.progress import minutes, progress_line
 from fuzz.report.totals import run_notes
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
+from oracles.formula.contract import Contract
+from oracles.problem import Problem
+from oracles.truth import Truth
 
 
 @pytest.mark.parametrize(
@@ -122,3 +125,10 @@ def test_the_environment_of_a_kernel_is_listed_with_where_it_runs(tmp_path: Path
     )
     [row] = listing("kernels", tmp_path).rows
     assert "cpu, BACKEND='torch'" in row
+
+
+def test_a_wrong_sign_of_zero_is_told_from_a_right_one() -> None:
+    truth = Truth(Problem("rms_norm", {"eps": 1e-5}, {"x": np.array([[-0.0, 1.0]], "f4")}, {"y": "f32"}))
+    told = "\n".join(breakdown_lines(truth.explain(Contract(), "y", (0, 0), 0.0)))
+    assert "  got           0.0 (0x00000000)\n  expected      -0.0 (0x80000000)\n" in told
+    assert "  exact         -0.0\n  allowed       -0.0 (0x80000000) to -0.0 (0x80000000)\n" in told
