@@ -154,12 +154,13 @@ class Truth:
         shape = self.op.shape(output)
         if len(index) != len(shape) or not all(0 <= i < extent for i, extent in zip(index, shape, strict=True)):
             raise ProblemError(f"outputs.{output}: no element {index} in shape {shape}")
-        places = self._places(output)
+        places = self.places(output)
         flat = int(np.ravel_multi_index(index, shape))
         found = np.flatnonzero(places.reshape(-1) == flat)[0]
         return tuple(int(i) for i in np.unravel_index(found, places.shape))
 
-    def _places(self, output: str) -> NDArray[np.int64]:
+    def places(self, output: str) -> NDArray[np.int64]:
+        """Of each element of the output's canonical array, the place in the output as returned."""
         shape = self.op.shape(output)
         return self._arranged(output, np.arange(int(np.prod(shape))).reshape(shape))
 
@@ -253,7 +254,7 @@ class Truth:
         contradicts = certain is not None and not conforms(certain, value)
         result = "nonfinite" if not np.isfinite(value) or np.isnan(head(enclosure.centre)[index]) else "numeric"
         mask = np.zeros(int(np.prod(self.op.shape(name))), bool)
-        mask[self._places(name)[failing]] = True
+        mask[self.places(name)[failing]] = True
         mask = mask.reshape(self.op.shape(name))
         return OutputCheck(
             name, result, worst, float(ratio.flat[flat]), int(failing.sum()), contradicts, escalated, mask=mask

@@ -14,6 +14,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribution import attributed
+from fuzz.triage.declaration import Fitting, fitting
 from fuzz.triage.explain import Explanation, explain
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Diagnosis, Finding, change
@@ -25,6 +26,9 @@ SECONDS = 45.0
 """The seconds for one finding, where nobody asks for something else. The number was chosen, not measured."""
 _SHRINKING = 0.5
 """Shrinking gets at most this share of the time, so that as much is left for the rule. Chosen, not measured."""
+_PROBING = 0.85
+"""Probing gets at most this share of what is left then, so that some is left for neighbouring contracts. Chosen, not
+measured."""
 _MOST_RUNS = 20_000
 """Shrinking may take this many runs: it ends by count where it can, so that a seed gives one answer on fast and slow
 machines."""
@@ -116,6 +120,7 @@ def diagnose(
             trials = replace(trials, fresh=True, known={})
             small, explanation = _shrunk_and_explained(trials, case, judgement, others, clock)
         shown = trials.known.get(small.digest)
+        fits = _fitting(trials, family, [(case, judgement), (small, shown)], clock)
     seen = replayed(pool, by_id, small, family.law)
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
     if shown is None or not family.holds(shown):
@@ -127,7 +132,7 @@ def diagnose(
     judgements = {**{name: each.judgement for name, each in seen.items()}, target.id: shown}
     attribution = attributed(target, targets, judgements, explanation.rule)
     whole = not clock.stopped
-    diagnosis = Diagnosis(case, attribution, explanation, len(trials.known), whole, allowance.option)
+    diagnosis = Diagnosis(case, attribution, explanation, len(trials.known), whole, allowance.option, fits)
     return Finding(small, shown, verdicts, diagnosis=diagnosis)
 
 
@@ -146,7 +151,18 @@ def _shrunk_and_explained(
     say(f"{change(case, small) or 'as it is'}, probing around it")
     # Processes of an emulator start slowly: one for each probe would leave no time for the rule.
     near = [each for each in others if not (trials.fresh and each.emulated)]
-    return small, explain(replace(trials, out_of_time=clock.over), small, near)
+    probed = clock.part(_PROBING)
+    return small, explain(replace(trials, out_of_time=lambda: clock.over(probed)), small, near)
+
+
+def _fitting(
+    trials: Trials, family: Family, shown: Sequence[tuple[Case, Judgement | None]], clock: _Clock
+) -> Fitting | None:
+    """The neighbouring contract that values conform to. Nothing is said of it where time is over first."""
+    if family.name != "values" or clock.over():
+        return None
+    clock.allowance.say("judging it under neighbouring contracts")
+    return fitting(trials, shown, clock.over)
 
 
 def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgement, family: Family) -> Target:

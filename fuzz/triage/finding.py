@@ -10,6 +10,7 @@ from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribution import Attribution
+from fuzz.triage.declaration import Fitting
 from fuzz.triage.explain import Explanation
 from fuzz.triage.rule import Rule
 
@@ -30,6 +31,8 @@ class Diagnosis:
     """This is False where time ran out first, or somebody wanted to stop."""
     option: str = ""
     """The option that would have given the diagnosis more time; '' where there is none."""
+    fitting: Fitting | None = None
+    """The neighbouring contract that its values conform to."""
 
     @property
     def rule(self) -> Rule | None:
@@ -37,13 +40,15 @@ class Diagnosis:
         return self.explanation.rule
 
     def lines(self, small: Case) -> list[str]:
-        """For a report on the shrunk case: what was shrunk, the cause, the rule with its evidence, the places."""
-        said = []
+        """For a report on the shrunk case: the contract that may be meant, what was shrunk, the cause, the rule with
+        its evidence, the places; a contract that allows so much that it says little comes last."""
+        fits = [self.fitting.line] if self.fitting is not None else []
+        said = fits if self.fitting is not None and self.fitting.telling else []
         if small.digest != self.original.digest:
             said.append(f"shrunk: {change(self.original, small)} (was {self.original.digest[:12]})")
         if self.attribution is not None:
             said.append(f"{_CAUSE}{self.attribution}")
-        said += self.explanation.lines()
+        said = [*said, *self.explanation.lines(), *(each for each in fits if each not in said)]
         if not self.whole:
             more = f"; see {self.option}" if self.option else ""
             said.append(f"not finished: the time for explaining was over{more}")

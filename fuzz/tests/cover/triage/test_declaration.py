@@ -1,0 +1,83 @@
+"""A failing kernel's outputs are judged under neighbouring contracts: the declaration may be what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from fuzz.adapters.c import CKernel
+from fuzz.base.kernel import Kernel
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.hunting import PACK, TAIL_63, failures, target_of, with_edits
+from fuzz.triage.declaration import Fitting
+from fuzz.triage.diagnosis import TimeAllowance, diagnose
+from fuzz.triage.finding import Finding
+from oracles.formula.contract import Contract
+from oracles.formula.neighbours import declaration, neighbours, pairs
+from oracles.ops import OPS
+from oracles.summation import Lanes, Sequential
+
+FIELDS = [each.name for each in fields(Contract)]
+
+
+def _found(kernel: Kernel, seed: int = 7) -> Finding:
+    target = target_of(kernel, "O2")
+    with WorkerPool([target]) as pool:
+        (failure,) = failures(pool, target, 1, seed)
+        return diagnose(pool, [target], Finding(*failure), TimeAllowance(seconds=120.0))
+
+
+def test_a_declaration_that_lacks_a_rounding_point_is_asked_for_first() -> None:
+    declared = PACK.kernel("weighted-llama")
+    assert isinstance(declared, CKernel)
+    lines = _found(replace(declared, contract=Contract())).lines()
+    assert lines[0].startswith("contract: conforms to points={'h': 'input'} in all ")
+    assert lines[0].endswith(": is points={} right?")
+
+
+def test_a_bug_is_no_other_contract() -> None:
+    diagnosis = _found(with_edits(TAIL_63)).diagnosis
+    assert diagnosis is not None
+    assert diagnosis.whole
+    assert diagnosis.fitting is None or not diagnosis.fitting.telling
+
+
+@pytest.mark.parametrize(
+    ("width", "typical", "used", "telling"),
+    [
+        (1.0, 1.0, 0.0, True),  # as narrow: that it fits is no accident
+        (2.8, 1.1, 0.3, True),
+        (2.8, 1.1, 0.001, False),
+        (60_000.0, 1.0, 0.2, True),  # such as of moments, where the mean is large
+        (60_000.0, 60_000.0, 0.2, False),
+    ],
+)
+def test_what_fits_everything_is_not_said_first(width: float, typical: float, used: float, telling: bool) -> None:
+    neighbour = neighbours(OPS["rms_norm"], Contract())[0]
+    found = Fitting(neighbour, Contract(), width, typical, used, 12, 6)
+    assert found.telling == telling
+    assert found.line.endswith("right?") == telling
+    assert ("proves little" in found.line) != telling
+
+
+def test_a_neighbour_differs_in_one_field_and_a_pair_in_two() -> None:
+    op = OPS["layer_norm"]
+    of = Contract(sums={"n": Lanes(8, 4, "scalar")}, accuracy={"rsqrt": 2.0})
+    for known, count in ((neighbours(op, of), 1), (list(pairs(neighbours(op, of)))[::50], 2)):
+        assert known
+        for each in known:
+            differing = [
+                name for name in vars(of) if name[0] != "_" and getattr(of, name) != getattr(each.contract, name)
+            ]
+            assert len(each.changed) == count
+            assert {*differing} == {*each.changed}
+            assert each.of(of) != each.text
+
+
+def test_every_neighbour_can_be_pasted() -> None:
+    for each in neighbours(OPS["softmax"], Contract(sums={"n": Sequential()})):
+        names = {"Contract": Contract, "Sequential": Sequential} | {
+            type(order).__name__: type(order) for order in each.contract.sums.values()
+        }
+        assert eval(declaration(each.contract), names) == each.contract

@@ -1,0 +1,169 @@
+"""Declarations: whether what a kernel returned is as a neighbouring contract allows, where its own is contradicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import TypeVar
+
+from fuzz.base.case import Case
+from fuzz.base.outcome import Outcome
+from fuzz.base.verdict import Verdict
+from fuzz.judge.fitting import Run, times_as_wide
+from fuzz.judge.judge import Judgement
+from fuzz.triage.trial import Trials
+from oracles.formula.contract import Contract
+from oracles.formula.neighbours import Neighbour, neighbours, pairs
+from oracles.ops import OPS
+
+_T = TypeVar("_T")
+_LEAST, _FAILING, _PASSING = 3, 12, 6
+"""A neighbour must fit at least so many failing runs, and is tried on so many of each kind: a bug that looks like
+another contract on one case seldom does on three. Chosen, not measured."""
+_FEW = 4
+"""Of so many of the smallest failing runs a neighbour must explain one to be tried in a pair."""
+_LARGEST = 1 << 14
+"""Runs of more elements take the oracle too long to be judged under a hundred contracts."""
+_WIDE = 4.0
+"""What allows more than so many times as much where the kernel passes, where one order of a sum stands for another at
+most by that, would fit much that is wrong."""
+_USED = 1 / 32
+"""A contract that is wider where the kernel fails must be made use of: of correct kernels the worst of a dozen runs has
+a larger share of its budget than that, and a bug that happens to fit has less."""
+_ALIKE = 1.5
+"""Contracts whose widths differ by less are as wide as each other, in words."""
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """The narrowest neighbouring contract that fits all runs that were tried."""
+
+    neighbour: Neighbour
+    declared: Contract
+    width: float
+    """How many times as much it allows as the declared one, where the kernel fails."""
+    typical: float
+    """The same where it passes."""
+    used: float
+    """The worst err/budget under it where the kernel fails."""
+    failing: int
+    passing: int
+    """How many runs of each kind it fits."""
+    others: int = 0
+    """How many wider neighbours fit them too."""
+
+    @property
+    def telling(self) -> bool:
+        """Whether it is narrow enough to be said first: what fits everything proves nothing."""
+        return self.typical <= _WIDE and (self.width <= _ALIKE or self.used >= _USED)
+
+    @property
+    def line(self) -> str:
+        """In words, with the evidence."""
+        runs = f"all {self.failing} failing" + (f" and {self.passing} passing" if self.passing else "") + " runs tried"
+        more = f"; {self.others} wider neighbours fit too" if self.others > 1 else ""
+        more = "; a wider neighbour fits too" if self.others == 1 else more
+        said = f"contract: conforms to {self.neighbour.text} in {runs}, which allows {_times(self.width)} there{more}"
+        if self.telling:
+            return f"{said}: is {self.neighbour.of(self.declared)} right?"
+        used = f"the kernel uses {self.used:.2g} of that"
+        why = used if self.typical <= _WIDE else f"it allows {_times(self.typical)} where the kernel passes too"
+        return f"{said}; {why}, so this proves little"
+
+
+def _times(width: float) -> str:
+    if width == float("inf"):
+        return "everything"
+    if width > _ALIKE:
+        return f"{width:,.2g} times as much" if width < 100 else f"{width:,.0f} times as much"
+    return "as much" if width >= 1 / _ALIKE else "less"
+
+
+def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over: Callable[[], bool]) -> Fitting | None:
+    """The neighbouring contract that the trials speak for; None where none fits, or too few failing runs are known.
+
+    `shown` must be among the runs that fit: the case as it was found, and as it was shrunk.
+    """
+    failing = _failing(trials, shown)
+    if len(failing) < _LEAST or trials.fresh:
+        return None
+    declared, op = trials.target.contract, OPS[trials.target.kernel.op]
+    passing = _passing(trials)
+    known = neighbours(op, declared)
+    fit = _fitting(known, failing, passing, over)
+    if not fit:  # two fields are wrong only where each explains a part
+        some = (each for each in known if any(run.ratio(each.contract) is not None for run in failing[:_FEW]))
+        fit = _fitting(pairs(list(takewhile(lambda _: not over(), some))), failing, passing, over)
+    found = [_measured(each, declared, failing, passing) for each in fit]
+    # Of those that are as wide as each other the one that is derived first: "input" before a dtype by its name.
+    found.sort(key=lambda each: (not each.telling, each.width if each.width > _ALIKE else 1.0))
+    if not found or over():
+        return None
+    first = found[0]
+    return replace(first, others=sum(each.width > first.width for each in found))
+
+
+def _fitting(
+    known: Iterable[Neighbour], failing: Sequence[Run], passing: Sequence[Run], over: Callable[[], bool]
+) -> list[Neighbour]:
+    found = []
+    for each in known:
+        if over():
+            break
+        if all(run.ratio(each.contract) is not None for run in (*failing, *passing)):
+            found.append(each)
+    return found
+
+
+def _measured(each: Neighbour, declared: Contract, failing: Sequence[Run], passing: Sequence[Run]) -> Fitting:
+    width = times_as_wide(failing, each.contract, declared, failing=True)
+    typical = times_as_wide(passing, each.contract, declared) if passing else width
+    used = max(run.ratio(each.contract) or 0.0 for run in failing)
+    return Fitting(each, declared, width, typical, used, len(failing), len(passing))
+
+
+def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> list[Run]:
+    """Those that must fit, and of the others the clearest; the smallest first, which take the least time to rule
+    out. None where one failed in another way than by its values."""
+    first = {case.digest: Run.failed(case, each) for case, each in shown if each is not None and _is_small(case)}
+    if None in first.values():
+        return []
+    known = [
+        (judgement.ratio, judgement.of, judgement)
+        for judgement in trials.known.values()
+        if judgement is not None
+        and isinstance(judgement.of, Case)
+        and judgement.verdict in (Verdict.FAIL_NUMERIC, Verdict.FAIL_NONFINITE)
+        and judgement.case not in first
+        and _is_small(judgement.of)
+        and not trials.is_explained(judgement.of)
+    ]
+    known.sort(key=lambda each: -each[0])
+    clearest = [*known[: _FAILING // 2], *_spread(known[_FAILING // 2 :], _FAILING - _FAILING // 2)]
+    runs = [*first.values(), *(Run.failed(case, judgement) for _, case, judgement in clearest)]
+    return sorted((run for run in runs if run is not None), key=lambda run: run.case.elements)
+
+
+def _passing(trials: Trials) -> list[Run]:
+    """Runs that pass, of the trials' cases, once more: what passed was not kept."""
+    cases = [
+        each.of
+        for each in trials.known.values()
+        if each is not None and each.verdict is Verdict.PASS and isinstance(each.of, Case) and _is_small(each.of)
+    ]
+    chosen = _spread([case for case in cases if case.elements], _PASSING)
+    if not chosen:
+        return []
+    outcomes: list[dict[str, Outcome]] = trials.pool.submit(chosen).outcomes()
+    name = trials.target.id
+    return [Run(case, by[name]) for case, by in zip(chosen, outcomes, strict=True) if name in by]
+
+
+def _is_small(case: Case) -> bool:
+    return case.elements <= _LARGEST
+
+
+def _spread(items: Sequence[_T], count: int) -> list[_T]:
+    """So many of them, at even distances."""
+    return list(items) if len(items) <= count else [items[at * len(items) // count] for at in range(count)]

@@ -1,0 +1,117 @@
+"""Neighbouring contracts of an op: one field says something else. A declaration is a guess; one of them may be true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
+
+from oracles.formula.contract import CORRECT, INPUT, Contract
+from oracles.formula.problem import reading
+from oracles.formula.trace import FUNCTIONS, Trace
+from oracles.op import Op
+from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles
+
+ORDERS: Sequence[Summation] = (
+    Sequential(), Lanes(4, 1, "scalar"), Lanes(8, 1, "scalar"), Lanes(8, 4, "scalar"), Lanes(16, 4, "scalar"),
+    Pairwise(128), Tiles(64), Pairwise(),
+)  # fmt: skip
+"""Orders that kernels have, each with shorter chains than the one before in long rows. `Any` is as wide as the
+first."""
+BOUNDS = (CORRECT, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Bounds of functions in ulp. What errs by more is an estimate, and any small error of a kernel would fit it."""
+DTYPES = ("f64", "f32", INPUT, "f16", "bf16")
+_REDUCED = ("sum", "dot", "welford_mean", "welford_squares", "online")
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A contract, and the fields in which it differs from another one."""
+
+    contract: Contract
+    changed: tuple[str, ...]
+
+    def of(self, contract: Contract) -> str:
+        """What those fields say in a contract, as in its declaration."""
+        return ", ".join(f"{name}={_written(getattr(contract, name))}" for name in self.changed)
+
+    @property
+    def text(self) -> str:
+        """What its own say."""
+        return self.of(self.contract)
+
+
+def _written(value: Any) -> str:
+    return repr(dict(value)) if isinstance(value, Mapping) else repr(value)
+
+
+def declaration(contract: Contract) -> str:
+    """The contract as it is declared: what it says beside the defaults."""
+    plain = Contract()
+    said = (each.name for each in fields(contract) if getattr(contract, each.name) != getattr(plain, each.name))
+    return f"Contract({', '.join(f'{name}={_written(getattr(contract, name))}' for name in said)})"
+
+
+def neighbours(op: Op, contract: Contract) -> list[Neighbour]:
+    """All contracts that differ in one field; in a field of names, in what it says of one of them, or of all."""
+    known = _values(op)
+    found = dict[Contract, Neighbour]()
+    own = [{name: order} for name in contract.sums for order in ORDERS]  # a sum may be named by its local
+    for name, options in {**known, "sums": [*known["sums"], *own]}.items():
+        now = getattr(contract, name)
+        for option in options:
+            value: Any = option
+            if isinstance(option, Mapping):
+                value = {each: what for each, what in {**now, **option}.items() if what is not None}
+            other = replace(contract, **{name: value})
+            if other != contract:
+                found.setdefault(other, Neighbour(other, (name,)))
+    return list(found.values())
+
+
+def pairs(among: Sequence[Neighbour]) -> Iterator[Neighbour]:
+    """Contracts that differ in two fields, each as one of these neighbours does."""
+    for one, two in combinations(among, 2):
+        (first,), (second,) = one.changed, two.changed
+        if first != second:
+            both = replace(one.contract, **{second: getattr(two.contract, second)})
+            yield Neighbour(both, (first, second))
+
+
+@lru_cache(maxsize=64)
+def _values(op: Op) -> Mapping[str, Sequence[Any]]:
+    """What each field may say. Of a field of names each option says something of some; None: nothing any more."""
+    graphs = _graphs(op)
+    nodes = [node for graph in graphs for node in graph.nodes]
+    kinds = {"divide" if node.kind == "rsqrt" else node.kind for node in nodes} | {node.kind for node in nodes}
+    dims = dict.fromkeys(node.label for node in nodes if node.kind in _REDUCED)
+    points = dict.fromkeys(graphs[0].names[node.args[0]] for node in graphs[0].nodes if node.kind == "point")
+    made = [name for name, node in graphs[0].locals.items() if node.args]
+    return {
+        "points": [
+            dict.fromkeys(names, dtype)
+            for names in [(name,) for name in points] + [tuple(points)]
+            for dtype in (None, INPUT, "f16", "bf16", "f32")
+            if names
+        ],
+        "algorithm": [{local: way} for local, ways in op.algorithms.items() for way in (None, *ways)],
+        "denormals": ("preserve", "flush operands", "flush results", "flush"),
+        "zeros": ("ieee", "any"),
+        "mean": ("divide", "reciprocal"),
+        "fused": (True, False),
+        "saturate": (False, True),
+        "sums": [{dim: order} for dim in dims for order in ORDERS],
+        "accuracy": [{kind: ulp} for kind in (*FUNCTIONS, "divide") if kind in kinds for ulp in BOUNDS],
+        "dtypes": [{name: dtype} for name in made for dtype in (None, "f64", "f32", INPUT)],
+        "compute": DTYPES,
+        "nonfinite": ("ieee", "overflow"),
+    }
+
+
+def _graphs(op: Op) -> list[Trace]:
+    """The op's own formula with all operands, then with each algorithm."""
+    present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
+    ways = [((local, way),) for local, each in op.algorithms.items() for way in each]
+    return [reading(op, present, frozenset(), algorithm).trace for algorithm in ((), *ways)]
