@@ -32,7 +32,7 @@ def _diagnosed(kernel: Kernel, ending: str, allowance: TimeAllowance) -> tuple[F
 
 def test_a_finding_is_shrunk_attributed_and_explained_and_told_as_it_goes() -> None:
     told: list[str] = []
-    finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O0", TimeAllowance(say=told.append))
+    finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O0", TimeAllowance(seconds=600.0, say=told.append))
     assert finding.case.inputs["x"].layout.shape == (1, 63)
     assert finding.target.endswith("O2"), "the faster of the targets that fail alike"
     assert finding.judgement.case == finding.case.digest
@@ -44,7 +44,7 @@ def test_a_finding_is_shrunk_attributed_and_explained_and_told_as_it_goes() -> N
 
 
 def test_a_failure_at_one_optimisation_level_is_put_down_to_the_compiler() -> None:
-    _, diagnosis = _diagnosed(with_edits(_AT_O0), "O0", TimeAllowance())
+    _, diagnosis = _diagnosed(with_edits(_AT_O0), "O0", TimeAllowance(seconds=600.0))
     assert diagnosis.attribution is not None
     assert diagnosis.attribution.cause == "compiler and flags"
     assert "those with optimisation = -O0" in diagnosis.attribution.evidence
