@@ -156,9 +156,10 @@ class _Remarks:
 def _remarks(options: GateOptions, session: GateRun, seen: Ratchet, corpora: Path | None, pack: Pack) -> _Remarks:
     """Compare the accuracy, or write it; then what is known, and what did not run."""
     from fuzz.uses.gate import accuracy
+    from fuzz.uses.gate.plan import unreplayed
     from fuzz.uses.starting import missing_targets, unmatched
 
-    remarks = _Remarks()
+    remarks = _Remarks(notes=unreplayed(corpora))
     if corpora is None:
         remarks.notes.append("no corpora are here: nothing kept was replayed, no accuracy compared; see --corpora DIR")
     elif options.update_accuracy and not session.interruption.wanted:

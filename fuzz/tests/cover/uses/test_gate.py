@@ -207,6 +207,14 @@ def test_a_changed_kernel_that_runs_nowhere_fails_the_gate(repository: Repositor
     assert "first was changed (first.c) and ran nowhere: no case fits it" in nothing.stdout
 
 
+def test_a_kept_case_where_no_gate_looks_is_named(repository: Repository) -> None:
+    (repository.folder / "corpora" / "historical").rename(repository.folder / "corpora" / "mine")
+    shown = repository.gate("-k", "first", cases=1)
+    assert shown.returncode == 0, shown.stdout
+    assert "not replayed: corpora/mine/b005-" in shown.stdout
+    assert " and 2 more: a gate replays regressions/, historical/, suites/ only" in shown.stdout
+
+
 def test_bad_input_is_one_clear_line(cli_here: Cli, tmp_path: Path) -> None:
     shown = cli_here("gate", "--report", "html=x")
     assert (shown.returncode, shown.stdout) == (4, "")
