@@ -29,7 +29,7 @@ def header(options: HeaderOptions) -> Exit:
     from fuzz.base.errors import UsageError
     from oracles.ops import OPS
 
-    loaded(options.pack)
+    loaded(options.pack, sources=False)
     if options.op not in OPS:
         raise UsageError(f"unknown op {options.op!r}; known: {', '.join(OPS)}")
     print(abi.header([OPS[options.op]]), end="")
