@@ -61,6 +61,15 @@ def test_every_field_of_a_contract_is_in_the_table_of_what_a_kernel_declares() -
     assert sorted(shown) == sorted(each.name for each in fields(Contract))
 
 
+def test_the_page_about_ops_names_every_function_of_a_formula_and_every_field() -> None:
+    page = (CHECKOUT / "fuzz" / "docs" / "adding-an-op.md").read_text()
+    functions = re.findall(r"^\| `f\.(\w+)\(", page, re.MULTILINE)
+    assert sorted(functions) == sorted(name for name in fuzz.formula.__all__ if name.islower())
+    for kind in (fuzz.Op, fuzz.Operand, fuzz.Parameter):
+        shown = re.findall(rf"^\| `{kind.__name__}\.(\w+)` \|", page, re.MULTILINE)
+        assert shown == [each.name for each in fields(kind)]
+
+
 def test_the_package_shows_its_public_names() -> None:
     assert {*fuzz.__all__} <= {*dir(fuzz)}
 
