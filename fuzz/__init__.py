@@ -68,3 +68,7 @@ def __getattr__(name: str) -> object:
     found: object = getattr(import_module(_HOME.get(name, "oracles.summation")), name)
     globals()[name] = found
     return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -70,12 +70,12 @@ def _candidates() -> tuple[Path, ...]:
     return Path(__file__).resolve().parents[2] / "kernels", Path.cwd() / "kernels"
 
 
-def load(path: Path | None) -> Pack:
+def load(path: Path | None, *, sources: bool = True) -> Pack:
     """Load the pack in folder `path`, or the built-in one.
 
     `pack.py` is executed as a package under a private name, so that it can use relative imports and cannot collide with
     any distribution called `kernels`. It defines `KERNELS` and, optionally, `MUTANTS` and `OPS`, ops of
-    its own, which are known from then on.
+    its own, which are known from then on. Without `sources` kernels may not be written yet.
     """
     path = path or built_in()
     entry = path / "pack.py"
@@ -91,6 +91,8 @@ def load(path: Path | None) -> Pack:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
     for kernel in kernels:
         if not kernel.source.is_file():
+            if not sources:
+                continue
             raise PackError(f"{entry}: kernel {kernel.name}: source: {kernel.source} does not exist")
         try:
             kernel.check_op()

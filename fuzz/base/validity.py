@@ -15,10 +15,15 @@ from oracles.ops import OPS
 _MOST_THREADS = 64
 
 
+def unknown_op(op: str) -> str:
+    """What is said of an op that nobody knows, which is quoted already."""
+    return f"unknown op {op}; known: {', '.join(OPS)}; an op of a pack needs --pack FOLDER"
+
+
 def check_case(case: Case) -> None:
     """Raise CaseError, naming the field, where a case does not fit its op."""
     if case.op not in OPS:
-        raise CaseError(f"op: unknown op {case.op!r}; known: {', '.join(OPS)}")
+        raise CaseError(f"op: {unknown_op(repr(case.op))}")
     op = OPS[case.op]
     _check_names(op, "inputs", case.inputs, op.inputs)
     _check_names(op, "outputs", case.outputs, op.outputs)

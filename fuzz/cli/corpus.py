@@ -17,6 +17,12 @@ app = typer.Typer(help="Keep, list, check and tidy the cases of a corpus.", no_a
 Into = Annotated[str, typer.Option("--into", help="Folder of the corpus that they are written to.")]
 
 
+def _make_ops_known(pack: Path | None) -> None:
+    """Load a pack that is named before any case is read: a case may be of an op that the pack brings."""
+    if pack is not None:
+        loaded(pack)
+
+
 @dataclass(frozen=True)
 class AddOptions:
     """The options of `kernelfuzz corpus add`."""
@@ -27,12 +33,14 @@ class AddOptions:
     why: Annotated[str, typer.Option("--why", help="What goes wrong, in a sentence.")] = ""
     into: Into = "regressions"
     corpora: options.Corpora = None
+    pack: options.PackFolder = None
 
 
 def add(options: AddOptions) -> Exit:
     """Copy case files into the corpus, each under its digest."""
     from fuzz.uses.corpus.folder import Kept, built_in, keep, kept_cases, load
 
+    _make_ops_known(options.pack)
     folder = options.corpora or built_in()
     known = {kept.case.digest for kept in kept_cases(folder)}
     texts = {"bug": options.bug, "source": options.source, "why": options.why}
@@ -54,6 +62,7 @@ class ContentsOptions:
 
     markdown: options.Markdown = False
     corpora: options.Corpora = None
+    pack: options.PackFolder = None
 
 
 def list_cases(options: ContentsOptions) -> Exit:
@@ -62,6 +71,7 @@ def list_cases(options: ContentsOptions) -> Exit:
     from fuzz.uses.corpus.contents import contents
     from fuzz.uses.corpus.folder import built_in
 
+    _make_ops_known(options.pack)
     print_table(contents(options.corpora or built_in()), markdown=options.markdown)
     return Exit.OK
 
@@ -89,6 +99,7 @@ def verify(options: VerifyOptions) -> Exit:
     from fuzz.uses.corpus.folder import built_in
     from fuzz.uses.starting import select_targets, started
 
+    _make_ops_known(options.pack)
     corpus = checked(options.corpora or built_in())
     print(corpus)
     if not options.run:
@@ -114,6 +125,7 @@ class PruneOptions:
 
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False
     corpora: options.Corpora = None
+    pack: options.PackFolder = None
 
 
 def prune(options: PruneOptions) -> Exit:
@@ -124,6 +136,7 @@ def prune(options: PruneOptions) -> Exit:
     from fuzz.uses.corpus.folder import built_in, kept_cases
     from fuzz.uses.corpus.upkeep import subsumed
 
+    _make_ops_known(options.pack)
     dropped = subsumed(kept_cases(options.corpora or built_in()))
     for each in dropped:
         print(
@@ -142,6 +155,7 @@ class MergeOptions:
     source: Annotated[Path, typer.Argument(help="Another corpus, or a folder of findings.", show_default=False)]
     into: Into = "regressions"
     corpora: options.Corpora = None
+    pack: options.PackFolder = None
 
 
 def merge(options: MergeOptions) -> Exit:
@@ -149,6 +163,7 @@ def merge(options: MergeOptions) -> Exit:
     from fuzz.uses.corpus import upkeep
     from fuzz.uses.corpus.folder import built_in, kept_cases
 
+    _make_ops_known(options.pack)
     folder = options.corpora or built_in()
     written = upkeep.merge(options.source, folder / options.into, kept_cases(folder))
     for path in written:

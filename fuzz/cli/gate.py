@@ -83,7 +83,8 @@ def gate(options: GateOptions) -> Exit:
     targets = options.selection.targets(pack)
     changes = changes_since(options.base, pack.path)
     chosen = {target.kernel.name for target in targets}
-    reasons = {name: why for name, why in touched(pack.kernels, pack.path, changes).items() if name in chosen}
+    changed = touched(pack.kernels, pack.path, changes)
+    reasons = {name: why for name, why in changed.items() if name in chosen}
     known = load_known(options.known) if options.known else ()
     plan = phases(corpora, [entry.case for entry in known if entry.case is not None])
     pack_option, base = pack_words(options.pack), ("--base", options.base) if options.base else ()
@@ -117,6 +118,12 @@ def gate(options: GateOptions) -> Exit:
                     explain_findings(book, pool, targets, seconds, err, skip)
         restarts = restarted(pool, crew)
         remarks = _remarks(options, session, seen, corpora, pack)
+        cases_there = any(phase.groups for phase in plan)
+        idle = options.base is not None and not (changed or options.require or cases_there)
+        if idle:
+            remarks.notes.append(
+                f"nothing to judge: no kernel differs from {options.base}, and no kept case is there to replay"
+            )
         outline = replace(
             run_outline("gate", book, targets, session.tally, origin, session.issue),
             complaints=(*remarks.complaints, *remarks.missing),
@@ -131,6 +138,8 @@ def gate(options: GateOptions) -> Exit:
     code = exit_of(
         session.tally, failing=failing, missing=bool(remarks.missing), interrupted=interrupted, errors=bool(book.errors)
     )
+    if idle and code is Exit.NOTHING_RAN:
+        code = Exit.OK
     passed, elapsed = code is Exit.OK, time.monotonic() - began
     print_gate(out, outline, session.tally, session.counts, options.base, reasons, undeclared, elapsed, passed=passed)
     write_reports(outline, wanted)
@@ -156,9 +165,10 @@ class _Remarks:
 def _remarks(options: GateOptions, session: GateRun, seen: Ratchet, corpora: Path | None, pack: Pack) -> _Remarks:
     """Compare the accuracy, or write it; then what is known, and what did not run."""
     from fuzz.uses.gate import accuracy
+    from fuzz.uses.gate.plan import unreplayed
     from fuzz.uses.starting import missing_targets, unmatched
 
-    remarks = _Remarks()
+    remarks = _Remarks(notes=unreplayed(corpora))
     if corpora is None:
         remarks.notes.append("no corpora are here: nothing kept was replayed, no accuracy compared; see --corpora DIR")
     elif options.update_accuracy and not session.interruption.wanted:

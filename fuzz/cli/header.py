@@ -27,10 +27,11 @@ def header(options: HeaderOptions) -> Exit:
     """
     from fuzz.adapters import abi
     from fuzz.base.errors import UsageError
+    from fuzz.base.validity import unknown_op
     from oracles.ops import OPS
 
-    loaded(options.pack)
+    loaded(options.pack, sources=False)
     if options.op not in OPS:
-        raise UsageError(f"unknown op {options.op!r}; known: {', '.join(OPS)}")
+        raise UsageError(unknown_op(repr(options.op)))
     print(abi.header([OPS[options.op]]), end="")
     return Exit.OK

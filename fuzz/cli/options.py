@@ -190,11 +190,12 @@ class Explaining:
         return None if self.no_shrink else self.explain_time
 
 
-def loaded(pack: Path | None) -> Pack:
-    """The pack in that folder, or the built-in one. Raises PackError."""
+def loaded(pack: Path | None, *, sources: bool = True) -> Pack:
+    """The pack in that folder, or the built-in one; without `sources` its kernels may not be written yet. Raises
+    PackError."""
     from fuzz.adapters.pack import load
 
-    return load(pack)
+    return load(pack, sources=sources)
 
 
 def pack_words(pack: Path | None) -> tuple[str, ...]:

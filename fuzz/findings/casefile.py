@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from fuzz.base.case import BIG, Case, CaseError, Origin, Shard
 from fuzz.base.files import write_whole
-from fuzz.base.validity import check_case
+from fuzz.base.validity import check_case, unknown_op
 from fuzz.findings import document
 from fuzz.findings.document import told
 from fuzz.findings.encoding import (
@@ -154,7 +154,7 @@ def parsed_case(top: Mapping[str, Any]) -> Case:
     named_dims = top.get("kernelfuzz case") == VERSION
     if named_dims:
         if op not in OPS:
-            raise CaseError(f"op: unknown op {told(op)}; known: {', '.join(OPS)}")
+            raise CaseError(f"op: {unknown_op(told(op))}")
         if AXIS in params:
             raise CaseError(f"params.{AXIS}: the dims of {OPS[op].main} say it")
         params[AXIS] = parse_axis(OPS[op], inputs)

@@ -79,17 +79,17 @@ def targets_table(path: Path | None) -> PlainTable:
 
 
 def ops_table(path: Path | None) -> PlainTable:
-    """Some lines per op: its formula, what is given to it, what it gives, and its kernels."""
-    kernels = load(path).kernels  # which makes the pack's own ops known
+    """Some lines per op, the pack's own first: its formula, what is given to it, what it gives, and its kernels."""
+    pack = load(path)
     rows = []
-    for op in OPS.values():
+    for op in dict.fromkeys((*pack.ops, *OPS.values())):
         said = [
             ("formula", formula_text(op)),
             ("inputs", ", ".join(map(_shaped, op.inputs))),
             ("outputs", ", ".join(map(_shaped, op.outputs))),
             ("parameters", ", ".join(map(_number, op.parameters))),
             ("algorithms", ", ".join(f"{local}: {' or '.join(ways)}" for local, ways in op.algorithms.items())),
-            ("kernels", ", ".join(kernel.name for kernel in kernels if kernel.op == op.name) or "none"),
+            ("kernels", ", ".join(kernel.name for kernel in pack.kernels if kernel.op == op.name) or "none"),
         ]
         there = [(what, text) for what, text in said if text]
         rows += [(op.name if not number else "", *each) for number, each in enumerate(there)]

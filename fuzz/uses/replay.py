@@ -16,6 +16,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import BIG, Case
 from fuzz.base.errors import UsageError
 from fuzz.base.selection import SelectionError
+from fuzz.base.validity import unknown_op
 from fuzz.base.verdict import Verdict
 from fuzz.findings import casefile
 from fuzz.findings.casefile import Found
@@ -85,7 +86,7 @@ def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:
     """The case at that place of a search, as `kernelfuzz run` names it. Nothing is run to get there."""
     seed, op, shard, number = int(place[1]), place[2], place[3], int(place[4])
     if op not in OPS:
-        raise UsageError(f"{place[0]}: unknown op {op!r}; known: {', '.join(OPS)}")
+        raise UsageError(f"{place[0]}: {unknown_op(repr(op))}")
     search = Search(op, seed, pack.kernels)
     made = search.big(number) if shard == BIG else search.case(int(shard), number)
     if made is None and shard != BIG and int(shard) < SHARDS and number % PLACES > BATCH:

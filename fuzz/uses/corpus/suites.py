@@ -19,7 +19,7 @@ from fuzz.base.draw import GIVEN, Draw, Given, Part, Placement
 from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Reals, Stream
 from fuzz.base.text import printable
-from fuzz.base.validity import check_case
+from fuzz.base.validity import check_case, unknown_op
 from fuzz.findings import document
 from fuzz.findings.document import told
 from fuzz.generate.given import given_rows, rows_of
@@ -182,7 +182,7 @@ def _case(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, params:
 def _sweep(record: Mapping[str, Any]) -> Sweep:
     name = printable(str(record["name"]))
     if record["op"] not in OPS:
-        raise SuiteError(f"sweep {name}: unknown op {told(record['op'])}; known: {', '.join(OPS)}")
+        raise SuiteError(f"sweep {name}: {unknown_op(told(record['op']))}")
     op = OPS[record["op"]]
     names = [each.name for each in op.parameters]
     named: dict[str, Any] = {op.present(str(key)): value for key, value in record.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fuzz.laws.registry import Entry
-from fuzz.uses.corpus.folder import CorpusError, Kept, entries_of, kept_cases, load
+from fuzz.uses.corpus.folder import CorpusError, Kept, entries_of, json_files, kept_cases, load
 from fuzz.uses.corpus.suites import expand, suites
 
 SEED = 0
@@ -22,6 +22,9 @@ time."""
 _SLOW_SUITES = 4
 """Slow targets too are given one batch in this many of the published suites, and all of what is kept because it
 failed."""
+
+_REPLAYED = ("regressions", "historical", "suites")
+"""The folders of a corpus that a gate replays."""
 
 
 def slow_every(max_cases: int) -> int:
@@ -46,8 +49,8 @@ def phases(corpora: Path | None, known: Sequence[Path]) -> tuple[Phase, ...]:
         return tuple(_without_repeats([failures]))
     if not corpora.is_dir():
         raise CorpusError(f"--corpora {corpora}: no such folder")
-    regressions, historical = corpora / "regressions", corpora / "historical"
-    published = [case.case for suite in suites(corpora / "suites") for case in expand(suite)]
+    regressions, historical, systems = (corpora / name for name in _REPLAYED)
+    published = [case.case for suite in suites(systems) for case in expand(suite)]
     parts = (
         failures,
         Phase("regressions", _groups(kept_cases(regressions)) if regressions.is_dir() else ()),
@@ -55,6 +58,19 @@ def phases(corpora: Path | None, known: Sequence[Path]) -> tuple[Phase, ...]:
         Phase("suites", tuple([Entry(case)] for case in published), _SLOW_SUITES),
     )
     return tuple(_without_repeats(parts))
+
+
+def unreplayed(corpora: Path | None) -> list[str]:
+    """A line that names the files of a corpus that lie where no gate looks, if there are any."""
+    if corpora is None:
+        return []
+    places = {path: path.relative_to(corpora).parts[0] for path in json_files(corpora)}
+    aside = [path for path, place in places.items() if place not in (*_REPLAYED, "accuracy.json")]
+    if not aside:
+        return []
+    more = f" and {len(aside) - 1} more" if len(aside) > 1 else ""
+    replayed = ", ".join(f"{name}/" for name in _REPLAYED)
+    return [f"not replayed: {aside[0]}{more}: a gate replays {replayed} only; see kernelfuzz corpus add"]
 
 
 def _groups(kept: Iterable[Kept]) -> tuple[list[Entry], ...]:

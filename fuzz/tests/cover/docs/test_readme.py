@@ -7,13 +7,16 @@ import re
 import shlex
 import shutil
 import subprocess
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+import fuzz
 from fuzz.adapters.toolchain import Host
 from fuzz.cli import main
 from fuzz.tests.conftest import CHECKOUT, Cli
+from oracles.formula.contract import Contract
 
 README = (CHECKOUT / "README.md").read_text()
 
@@ -51,6 +54,24 @@ def test_the_op_that_is_shown_is_the_one_whose_listings_are_executed() -> None:
     page = (CHECKOUT / "fuzz" / "docs" / "adding-an-op.md").read_text()
     assert shown in page
     assert len(shown.split("\n")) <= 15
+
+
+def test_every_field_of_a_contract_is_in_the_table_of_what_a_kernel_declares() -> None:
+    shown = re.findall(r"^\| `contract\.(\w+)` \|", README, re.MULTILINE)
+    assert sorted(shown) == sorted(each.name for each in fields(Contract))
+
+
+def test_the_page_about_ops_names_every_function_of_a_formula_and_every_field() -> None:
+    page = (CHECKOUT / "fuzz" / "docs" / "adding-an-op.md").read_text()
+    functions = re.findall(r"^\| `f\.(\w+)\(", page, re.MULTILINE)
+    assert sorted(functions) == sorted(name for name in fuzz.formula.__all__ if name.islower())
+    for kind in (fuzz.Op, fuzz.Operand, fuzz.Parameter):
+        shown = re.findall(rf"^\| `{kind.__name__}\.(\w+)` \|", page, re.MULTILINE)
+        assert shown == [each.name for each in fields(kind)]
+
+
+def test_the_package_shows_its_public_names() -> None:
+    assert {*fuzz.__all__} <= {*dir(fuzz)}
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:

@@ -158,7 +158,10 @@ def test_more_tensors_than_a_case_can_have_are_refused() -> None:
 def test_the_header_is_printed_as_kernels_see_it(kernel: CKernel, cli_here: Cli, tmp_path: Path) -> None:
     """It is whole: what is written against it compiles with nothing of ours around."""
     (tmp_path / "pack.py").write_text(PACK)
+    kernel.source.rename(tmp_path / "later.c")
     shown = cli_here("header", "blend", "--pack", str(tmp_path))
+    assert shown.stderr == "", "a kernel may be written after its header"
+    (tmp_path / "later.c").rename(kernel.source)
     assert shown.stdout == abi.header([OP])
     (tmp_path / "kernelfuzz.h").write_text(shown.stdout)
     subprocess.run(["gcc", "-Wall", "-Werror", "-c", kernel.source, "-o", tmp_path / "own.o"], check=True)

@@ -205,6 +205,25 @@ def test_a_changed_kernel_that_runs_nowhere_fails_the_gate(repository: Repositor
     nothing = repository.gate("--base", "HEAD", cases=0, corpora="empty")
     assert nothing.returncode == 10
     assert "first was changed (first.c) and ran nowhere: no case fits it" in nothing.stdout
+    assert repository.gate("-k", "first", cases=0, corpora="empty").returncode == 5, "without --base nothing is no pass"
+
+
+def test_nothing_to_judge_passes_where_no_kernel_was_changed(repository: Repository) -> None:
+    (repository.folder / "empty").mkdir()
+    shown = repository.gate("--base", "HEAD", cases=16, corpora="empty")
+    assert shown.returncode == 0, shown.stdout
+    assert "nothing to judge: no kernel differs from HEAD, and no kept case is there to replay" in shown.stdout
+    assert "gate passed: 0 judged runs" in shown.stdout
+    required = repository.gate("--base", "HEAD", "--require", "c-first@*", cases=16, corpora="empty")
+    assert required.returncode != 0, required.stdout
+
+
+def test_a_kept_case_where_no_gate_looks_is_named(repository: Repository) -> None:
+    (repository.folder / "corpora" / "historical").rename(repository.folder / "corpora" / "mine")
+    shown = repository.gate("-k", "first", cases=1)
+    assert shown.returncode == 0, shown.stdout
+    assert "not replayed: corpora/mine/b005-" in shown.stdout
+    assert " and 2 more: a gate replays regressions/, historical/, suites/ only" in shown.stdout
 
 
 def test_bad_input_is_one_clear_line(cli_here: Cli, tmp_path: Path) -> None:

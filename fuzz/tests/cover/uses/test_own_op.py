@@ -33,7 +33,10 @@ def test_a_bug_in_a_kernel_of_an_own_op_is_found_and_kept_out_by_the_gate(pack: 
     assert "FAIL_NUMERIC  bent  c-bent@native:gcc-O2" in done.stdout
     assert "passes on     numpy-bent-numpy@cpu" in done.stdout
     (pack / "corpora").mkdir()
-    (pack / "findings").rename(pack / "corpora" / "regressions")
+    found = [str(path) for path in sorted((pack / "findings").glob("*.json"))]
+    for verb in (["add", *found], ["list"], ["prune", "--dry-run"], ["merge", "findings"], ["verify"]):
+        kept = cli_here("corpus", *verb, "--pack", ".", "--corpora", "corpora")
+        assert kept.returncode == 0, kept.stderr
     gate = ("gate", *ARGUMENTS, "--corpora", "corpora", "--max-cases", "8", "--target", "*O2", "--no-shrink")
     refused = cli_here(*gate)
     assert refused.returncode == 1, refused.stdout + refused.stderr
@@ -44,7 +47,8 @@ def test_a_bug_in_a_kernel_of_an_own_op_is_found_and_kept_out_by_the_gate(pack: 
 
 def test_it_is_listed_with_what_it_is(pack: Path, cli_here: Cli) -> None:
     shown = cli_here("list", "ops", "--pack", ".").stdout
-    _, _, own = shown.partition("\nleaky_gate")
+    assert shown.splitlines()[1].startswith("leaky_gate"), "the pack's own ops come first"
+    own, _, _ = shown.partition("\nrms_norm")
     for words in (
         'return {"bent": bent if gate is None else bent * gate + floor}', "signal[..., n], offset[n], gate[..., n]?",
         "slope, floor = 0 if absent", "bent, bent-numpy",
