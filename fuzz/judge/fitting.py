@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,9 @@ from fuzz.base.outcome import Outcome
 from fuzz.judge.judge import Judge, Judgement
 from fuzz.judge.values import Query
 from oracles.doubledouble import head
-from oracles.enclosure import compare
+from oracles.enclosure import Enclosure, compare
 from oracles.formula.contract import Contract
+from oracles.formula.trace import FormulaError
 from oracles.lazy import lazy
 from oracles.rounding import half_gap
 from oracles.summation import NumericsError
@@ -49,36 +50,55 @@ class Run:
         return None if self.outcome.changes else self.judge.query(self.outcome, contract)
 
     def ratio(self, contract: Contract) -> float | None:
-        """The worst err/budget under the contract; None where it is contradicted, or cannot be judged."""
+        """The worst err/budget under the contract; None where it is certainly contradicted, or cannot be judged.
+
+        The fast tier alone is asked: where only the precise one could tell, nothing is ruled out. See `conforms`.
+        """
+        if contract not in self._ratios:
+            self._ratios[contract] = self._ratio(contract)
+        return self._ratios[contract]
+
+    def conforms(self, contract: Contract) -> bool:
+        """Whether the outputs are as the contract allows, by both tiers."""
+        query = self.query(contract)
+        try:
+            return query is not None and self.judge.oracle.check(query).result == "pass"
+        except NumericsError:
+            return False
+
+    @lazy
+    def _ratios(self) -> dict[Contract, float | None]:
+        return {}
+
+    def _ratio(self, contract: Contract) -> float | None:
         query = self.query(contract)
         if query is None:
             return None
-        oracle = self.judge.oracle
-        if query not in oracle.known and self._certainly_fails(contract, query):
-            return None
+        worst, got = 0.0, self.judge.oracle.receive(query[1]).values
         try:
-            check = oracle.check(query)
-        except NumericsError:
+            enclosures = self._enclosures(contract)
+        except (NumericsError, FormulaError):
             return None
-        return check.worst_ratio if check.result == "pass" else None
-
-    def _certainly_fails(self, contract: Contract, query: Query) -> bool:
-        """By the fast tier alone: nobody needs to know an element of what is ruled out."""
-        oracle = self.judge.oracle
-        try:
-            enclosures = oracle.truth.enclosures(contract, self.case.structured)
-        except NumericsError:
-            return True
-        got = oracle.receive(query[1]).values
         with np.errstate(all="ignore"):
-            return any(compare(each, got[name]).failing.any() for name, each in enclosures.items() if got[name].size)
+            for name, each in enclosures.items():
+                if got[name].size:
+                    comparison = compare(each, got[name])
+                    if comparison.failing.any():
+                        return None
+                    worst = max(worst, float(comparison.ratio.max()))
+        return worst
+
+    def _enclosures(self, contract: Contract) -> Mapping[str, Enclosure]:
+        """They are not kept, as those of a hundred contracts would fill the memory."""
+        with np.errstate(all="ignore"):
+            return self.judge.oracle.truth.op.enclose(contract, self.case.structured)
 
     def widths(self, contract: Contract, *, failing: bool = False) -> NDArray[np.float64]:
         """How far each element may lie from its exact value, its rounding included; inf where it is not judged. Only
         the failing ones where `failing`."""
         found: list[NDArray[Any]] = []
         with np.errstate(all="ignore"):
-            for name, each in self.judge.oracle.truth.enclosures(contract, self.case.structured).items():
+            for name, each in self._enclosures(contract).items():
                 if failing and self.mask is not None and name != self.output:
                     continue
                 centre = head(each.centre)

@@ -98,7 +98,7 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
     found = [_measured(each, declared, failing, passing) for each in fit]
     # Of those that are as wide as each other the one that is derived first: "input" before a dtype by its name.
     found.sort(key=lambda each: (not each.telling, each.width if each.width > _ALIKE else 1.0))
-    if not found or over():
+    if not found or over() or not all(run.conforms(found[0].neighbour.contract) for run in (*failing, *passing)):
         return None
     first = found[0]
     return replace(first, others=sum(each.width > first.width for each in found))
@@ -126,7 +126,7 @@ def _measured(each: Neighbour, declared: Contract, failing: Sequence[Run], passi
 def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> list[Run]:
     """Those that must fit, and of the others the clearest; the smallest first, which take the least time to rule
     out. None where one failed in another way than by its values."""
-    first = {case.digest: Run.failed(case, each) for case, each in shown if each is not None and _is_small(case)}
+    first = {case.digest: Run.failed(case, each) for case, each in shown if each is not None and _is_judged(case)}
     if None in first.values():
         return []
     known = [
@@ -136,7 +136,7 @@ def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> 
         and isinstance(judgement.of, Case)
         and judgement.verdict in (Verdict.FAIL_NUMERIC, Verdict.FAIL_NONFINITE)
         and judgement.case not in first
-        and _is_small(judgement.of)
+        and _is_judged(judgement.of)
         and not trials.is_explained(judgement.of)
     ]
     known.sort(key=lambda each: -each[0])
@@ -150,9 +150,9 @@ def _passing(trials: Trials) -> list[Run]:
     cases = [
         each.of
         for each in trials.known.values()
-        if each is not None and each.verdict is Verdict.PASS and isinstance(each.of, Case) and _is_small(each.of)
+        if each is not None and each.verdict is Verdict.PASS and isinstance(each.of, Case) and _is_judged(each.of)
     ]
-    chosen = _spread([case for case in cases if case.elements], _PASSING)
+    chosen = _spread(cases, _PASSING)
     if not chosen:
         return []
     outcomes: list[dict[str, Outcome]] = trials.pool.submit(chosen).outcomes()
@@ -160,8 +160,8 @@ def _passing(trials: Trials) -> list[Run]:
     return [Run(case, by[name]) for case, by in zip(chosen, outcomes, strict=True) if name in by]
 
 
-def _is_small(case: Case) -> bool:
-    return case.elements <= _LARGEST
+def _is_judged(case: Case) -> bool:
+    return 0 < case.elements <= _LARGEST
 
 
 def _spread(items: Sequence[_T], count: int) -> list[_T]:

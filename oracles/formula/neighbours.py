@@ -12,14 +12,18 @@ from oracles.formula.contract import CORRECT, INPUT, Contract
 from oracles.formula.problem import reading
 from oracles.formula.trace import FUNCTIONS, Trace
 from oracles.op import Op
-from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles
+from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles, VectorLanes
 
 ORDERS: Sequence[Summation] = (
-    Sequential(), Lanes(4, 1, "scalar"), Lanes(8, 1, "scalar"), Lanes(8, 4, "scalar"), Lanes(16, 4, "scalar"),
-    Pairwise(128), Tiles(64), Pairwise(),
+    Sequential(), Lanes(4, 1, "scalar"), Lanes(8, 1, "scalar"), Lanes(4, 4, "scalar"), Lanes(8, 4, "scalar"),
+    Lanes(16, 4, "scalar"), Pairwise(128), Tiles(64), Pairwise(),
 )  # fmt: skip
 """Orders that kernels have, each with shorter chains than the one before in long rows. `Any` is as wide as the
 first."""
+SCALABLE: Sequence[Summation] = tuple(
+    VectorLanes(accumulators, tail) for accumulators in (1, 4) for tail in ("scalar", "predicated")
+)
+"""The same of code for vectors of any length."""
 BOUNDS = (CORRECT, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Bounds of functions in ulp. What errs by more is an estimate, and any small error of a kernel would fit it."""
 DTYPES = ("f64", "f32", INPUT, "f16", "bf16")
@@ -54,21 +58,38 @@ def declaration(contract: Contract) -> str:
     return f"Contract({', '.join(f'{name}={_written(getattr(contract, name))}' for name in said)})"
 
 
-def neighbours(op: Op, contract: Contract) -> list[Neighbour]:
-    """All contracts that differ in one field; in a field of names, in what it says of one of them, or of all."""
+def differing(contract: Contract, of: Contract) -> str:
+    """What a contract says where it is another one than the second."""
+    names = (each.name for each in fields(contract))
+    return Neighbour(contract, tuple(name for name in names if getattr(contract, name) != getattr(of, name))).text
+
+
+def neighbours(op: Op, contract: Contract, more: Sequence[Summation] = ()) -> list[Neighbour]:
+    """All contracts that differ in one field; in a field of names, in what it says of one of them, or of all. Sums may
+    have `more` orders."""
     known = _values(op)
     found = dict[Contract, Neighbour]()
-    own = [{name: order} for name in contract.sums for order in ORDERS]  # a sum may be named by its local
-    for name, options in {**known, "sums": [*known["sums"], *own]}.items():
+    named = dict.fromkeys((*contract.sums, *(dim for each in known["sums"] for dim in each)))  # some by their locals
+    own = [{name: order} for name in named for order in (*ORDERS, *more)]
+    for name, options in {**known, "sums": own}.items():
         now = getattr(contract, name)
         for option in options:
             value: Any = option
             if isinstance(option, Mapping):
                 value = {each: what for each, what in {**now, **option}.items() if what is not None}
             other = replace(contract, **{name: value})
-            if other != contract:
+            if other != contract and not _is_meant(contract, name, option):
                 found.setdefault(other, Neighbour(other, (name,)))
     return list(found.values())
+
+
+def _is_meant(contract: Contract, name: str, option: Any) -> bool:
+    """Whether a contract says so without a word."""
+    if name == "sums":
+        return all(contract.order(dim, dim) == order for dim, order in option.items())
+    if name == "points":
+        return all(dtype == contract.compute and point not in contract.points for point, dtype in option.items())
+    return name == "accuracy" and all(contract.ulp(kind) == ulp for kind, ulp in option.items())
 
 
 def pairs(among: Sequence[Neighbour]) -> Iterator[Neighbour]:

@@ -21,6 +21,7 @@ Planted = Callable[..., Path]
 CASE = str(CHECKOUT / "corpora" / "historical" / "sve-tail-dont-care.json")
 
 WRONG = {
+    "learn": (["nobody"], "nobody"),
     "calibrate": (["--op", "f99"], "f99"),
     "corpus": (["add", "/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "doctor": (["--pack", "/nowhere"], "/nowhere is not a pack"),

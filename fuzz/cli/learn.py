@@ -1,0 +1,154 @@
+"""`kernelfuzz learn`: which contracts of its op fit a kernel of which nothing is known."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fuzz.cli import options
+from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
+
+if TYPE_CHECKING:
+    from fuzz.uses.learn.evidence import Evidence
+    from fuzz.uses.learn.learning import Candidate, Learned
+
+
+_LISTED = 6
+"""So many contracts that are not told apart are listed: all of them are in `--json`."""
+
+
+@dataclass(frozen=True)
+class LearnOptions:
+    """The options of `kernelfuzz learn`."""
+
+    kernel: Annotated[str, typer.Argument(help="A kernel, as `kernelfuzz list kernels` names it.", show_default=False)]
+    max_time: Annotated[
+        float,
+        typer.Option("--max-time", parser=options.duration, metavar="30s|5m|8h", help="Stop after this long."),
+    ] = 180.0
+    max_cases: Annotated[int, typer.Option("--max-cases", min=1, help="Run this many cases.")] = 150
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same cases. Default: fresh.")] = None
+    target: options.Targets = ()
+    pack: options.PackFolder = None
+    json: options.Json = None
+    jobs: options.Jobs = 0
+
+
+def learn(options: LearnOptions) -> Exit:
+    """Say which contracts of its op a kernel conforms to, whatever it declares, and print the narrowest to be pasted.
+
+    Its runs are judged under the contracts of the op. What no run contradicts is a guess that fits: more cases may
+    contradict it too. Exit code 1: every contract that was tried is contradicted.
+    """
+    from fuzz.base.errors import UsageError
+    from fuzz.report import console
+    from fuzz.report.records import RecordLog
+    from fuzz.uses.learn.evidence import gathered
+    from fuzz.uses.learn.learning import Learning
+    from fuzz.uses.starting import select_targets, started
+    from oracles.ops import OPS
+
+    out, err = console.results(), console.progress()
+    pack = loaded(options.pack)
+    known = [each for each in (*pack.kernels, *pack.mutated_kernels()) if each.name == options.kernel]
+    if not known:
+        raise UsageError(f"{options.kernel}: no such kernel; see: kernelfuzz list kernels")
+    seed = secrets.randbelow(2**32) if options.seed is None else options.seed
+    targets, end = select_targets(known[:1], patterns=options.target), time.monotonic() + options.max_time
+    halfway = time.monotonic() + options.max_time / 2
+    with RecordLog(options.json) as log, started(targets, options.jobs, err) as pool:
+        log.header(seed, pool.statuses)
+        with err.status("running cases ..."):
+            evidence = gathered(pool, targets, seed, options.max_cases, lambda: time.monotonic() > halfway)
+        if not evidence.runs:
+            out.print("nothing ran that could be judged")
+            return Exit.NOTHING_RAN
+        with err.status(f"judging {evidence.judged:,} runs under contracts of {known[0].op} ..."):
+            found = Learning(OPS[known[0].op], evidence, lambda: time.monotonic() > end).learned()
+        log.note("learned", _record(found, evidence))
+        if log.trouble:
+            err.print(log.trouble, style="yellow")
+    _print(found, evidence, options.kernel, seed)
+    return Exit.OK if found.fitting else Exit.FINDINGS
+
+
+def _print(found: Learned, evidence: Evidence, kernel: str, seed: int) -> None:
+    from fuzz.report import console
+    from oracles.formula.neighbours import declaration
+
+    out = console.results()
+    judged = f"{evidence.judged:,} judged runs of {evidence.cases:,} cases, seed {seed}"
+    if found.fitting:
+        first, *others = found.fitting
+        says = declaration(first.contract)
+        out.print(f"{kernel}: {says} is the narrowest contract found that fits all {judged}", soft_wrap=True)
+        out.print(f"its worst err/budget is {first.ratio:.3g}")
+        _print_all("these are wider, and fit too", others, first)
+        if found.alike:
+            more = f", and {len(found.alike) - _LISTED} more" if len(found.alike) > _LISTED else ""
+            alike = " or ".join(each.text for each in found.alike[:_LISTED])
+            out.print(f"\nno run tells it from one with {alike}{more}", soft_wrap=True)
+        _print_all("these are narrower, and contradicted", found.contradicted, first)
+    else:
+        out.print(
+            f"{kernel}: no contract fits {judged}: it has a bug, or calculates as no contract says", soft_wrap=True
+        )
+        _print_all("the widest of each dtype are contradicted", found.contradicted, None)
+    for what, count in evidence.unjudged.items():
+        out.print(f"{count:,} runs were not judged: {what}", soft_wrap=True)
+    if not found.whole:
+        out.print("not finished: the time was over; see --max-time")
+    if found.fitting:
+        out.print(f"\ncontract={declaration(found.fitting[0].contract)}", soft_wrap=True)
+
+
+def _print_all(title: str, candidates: Sequence[Candidate], best: Candidate | None) -> None:
+    """A line for each, with what it says in place of the best one."""
+    from fuzz.findings.accuracy import whereabouts
+    from fuzz.report import console
+    from fuzz.report.console import PlainTable, print_table
+    from oracles.formula.neighbours import declaration, differing
+
+    if not candidates:
+        return
+    rows = []
+    for each in candidates:
+        says = declaration(each.contract) if best is None else differing(each.contract, best.contract)
+        first = "" if each.first is None else f"{whereabouts(each.first)} ({each.first.digest[:12]})"
+        rows.append((says, f"{each.width:.3g}", f"{each.contradicted:,}", f"{each.ratio:.3g}", first))
+    console.results().print(f"\n{title}:")
+    columns = ("contract", "width", "contradicted", "err/budget", "first by")
+    print_table(PlainTable(columns, rows), markdown=False)
+
+
+def _record(found: Learned, evidence: Evidence) -> dict[str, object]:
+    from fuzz.findings.casefile import to_json
+    from oracles.formula.neighbours import declaration
+
+    def records(candidates: Sequence[Candidate]) -> list[dict[str, object]]:
+        return [
+            {
+                "contract": declaration(each.contract),
+                "width": each.width,
+                "contradicted": each.contradicted,
+                "ratio": each.ratio,
+                "first": None if each.first is None else to_json(each.first),
+            }
+            for each in candidates
+        ]
+
+    return {
+        "runs": evidence.judged,
+        "cases": evidence.cases,
+        "unjudged": dict(evidence.unjudged),
+        "fitting": records(found.fitting),
+        "alike": [declaration(each.contract) for each in found.alike],
+        "contradicted": records(found.contradicted),
+        "whole": found.whole,
+    }

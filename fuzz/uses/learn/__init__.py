@@ -1,0 +1,1 @@
+"""Learning which contracts fit a kernel of which nothing is known."""

@@ -1,0 +1,145 @@
+"""Evidence: runs of one kernel, of an ordinary search and of cases that tell orders of sums apart."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.adapters.target import NotRun, Target
+from fuzz.base.case import Case, CaseError
+from fuzz.base.draw import GIVEN, Draw
+from fuzz.base.outcome import Outcome, Status
+from fuzz.execute.pool import WorkerPool
+from fuzz.generate.given import given_rows
+from fuzz.generate.search import Search, batches
+from fuzz.judge.fitting import Run
+from fuzz.triage.variations import base_of, grids, made, of_dtype, sized
+from oracles.formula.contract import Contract
+from oracles.ops import OPS
+
+_LARGEST = 1 << 11
+"""Runs of a search with more elements would take most of the time, and tell little more."""
+_LONG = (63, 1023, 8191)
+"""Lengths of sums with a tail for any number of lanes."""
+_SMALL = (2.0**-24, 2.0**-12, -17.0)
+"""Added one after the other to 1, none of 2^-24 changes an f32 sum: the error is that of a longest chain. The same are
+the squares of 2^-12, and nearly so the exponentials of -17 beside that of 0."""
+_BESIDE = 8
+"""One batch of the search in so many is followed by such cases of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What targets made of one case: those that returned the same count together."""
+
+    run: Run
+    vector_bits: int | None
+    times: int = 1
+
+    def ratio(self, contract: Contract) -> float | None:
+        """The worst err/budget under a contract; None where it is contradicted."""
+        return self.run.ratio(self.meant(contract))
+
+    def meant(self, contract: Contract) -> Contract:
+        """The contract at their vector length."""
+        return contract.at(self.vector_bits)
+
+
+@dataclass
+class Evidence:
+    """What a kernel did."""
+
+    runs: list[Observed] = field(default_factory=list)
+    cases: int = 0
+    unjudged: Counter[str] = field(default_factory=Counter)
+    """How many runs have no values to be judged, by what happened."""
+
+    @property
+    def judged(self) -> int:
+        """The number of judged runs."""
+        return sum(each.times for each in self.runs)
+
+    def add(self, case: Case, outcomes: Mapping[Target, Outcome]) -> None:
+        """What targets made of a case."""
+        known: dict[object, Observed] = {}
+        for target, outcome in outcomes.items():
+            run = Run(case, outcome)
+            if run.query(target.contract) is None:
+                if outcome.status is not Status.NOT_RUN:
+                    self.unjudged[_words(outcome.status)] += 1
+                continue
+            key = target.vector_bits, tuple(outcome.outputs.items())
+            before = known.get(key)
+            known[key] = (
+                Observed(run, target.vector_bits) if before is None else replace(before, times=before.times + 1)
+            )
+        self.runs += known.values()
+
+
+def gathered(pool: WorkerPool, targets: Sequence[Target], seed: int, most: int, over: Callable[[], bool]) -> Evidence:
+    """Run cases until there are so many or time is over."""
+    found = Evidence()
+    running = [each for each in targets if not isinstance(pool.statuses[each.id], NotRun)]
+    if not running:
+        return found
+    kernel = running[0].kernel
+    for number, batch in enumerate(batches(Search(kernel.op, seed, [kernel]))):
+        cases = [each.case for each in batch if 0 < each.case.elements <= _LARGEST]
+        if number % _BESIDE == 0:
+            cases += _telling(cases)
+        cases = [case for case in cases if kernel.capability.accepts(case)][: most - found.cases]
+        for case, outcomes in zip(cases, pool.submit(cases).outcomes(), strict=True):
+            found.add(case, {each: outcomes[each.id] for each in running if each.id in outcomes})
+        found.cases += len(cases)
+        if found.cases >= most or over():
+            break
+    return found
+
+
+def _words(status: Status) -> str:
+    return "wrote where it must not, or not at all" if status is Status.RAN else status.name.lower().replace("_", " ")
+
+
+def _telling(cases: Sequence[Case]) -> list[Case]:
+    """Cases with one large term before many small ones, in sums along rows or over them."""
+    for case in cases:
+        with contextlib.suppress(CaseError):
+            neutral = {each.name: min(each.values, key=abs) for each in OPS[case.op].parameters if each.power}
+            base = base_of(case).with_params(**neutral)  # such as eps, which would hide the sum
+            drawn = [_along(base, n, small) for small in _SMALL for n in _LONG]
+            drawn += [_over(base, n, small) for small in _SMALL[:2] for n in _LONG[:2]]
+            made_of = [made(each) for draw in drawn for each in (draw, of_dtype(draw, "f32"))]
+            return list({each.digest: each for each in made_of}.values())
+    return []
+
+
+def _along(base: Draw, n: int, small: float) -> Draw:
+    """One row of n, in all inputs that have the shape of the grid."""
+    row = np.full((1, n), small)
+    row[0, 0] = 0.0 if small < 0 else 1.0
+    return _filled(sized(replace(base, n=n), 1), dict.fromkeys(grids(base), row))
+
+
+def _over(base: Draw, rows: int, small: float) -> Draw:
+    """So many rows of few elements; the first input is plain."""
+    column = np.full((rows, 1), small)
+    column[0, 0] = 1.0
+    main = OPS[base.op].main
+    return _filled(
+        sized(replace(base, n=3), rows),
+        {name: np.ones((1, 1)) if name == main else column for name in grids(base)},
+    )
+
+
+def _filled(draw: Draw, values: Mapping[str, NDArray[np.float64]]) -> Draw:
+    parts = (
+        replace(draw.part(name), recipe=GIVEN, given=given_rows(each))
+        for name, each in values.items()
+        if draw.part(name).given is not None
+    )
+    return replace(draw.with_parts(*parts), structured=True)
