@@ -214,6 +214,5 @@ def _loosest(op: Op, compute: str = "f32") -> Contract:
     dims = {key for each in neighbours(op, Contract()) for key in each.contract.sums}
     return Contract(
         compute=compute, sums=dict.fromkeys(dims, Sequential()), accuracy=dict.fromkeys(sorted(kinds), BOUNDS[-1]),
-        mean="reciprocal" if any(each.changed == ("mean",) for each in neighbours(op, Contract())) else "divide",
-        denormals="flush", zeros="any",
+        mean="reciprocal", denormals="flush", zeros="any",
     )  # fmt: skip
