@@ -78,9 +78,14 @@ class OutputCheck:
 class Truth:
     """Judges outputs for one problem. Enclosures are made once per contract and shared by its kernels."""
 
-    def __init__(self, problem: Problem) -> None:
-        """Raises `ProblemError` where inputs, params and outputs do not fit the op or each other."""
+    def __init__(self, problem: Problem, *, confirms: bool = True) -> None:
+        """Raises `ProblemError` where inputs, params and outputs do not fit the op or each other.
+
+        Without `confirms` the precise tier is not asked about elements that certainly fail, and no check contradicts
+        the contract: for many runs of which only one will be shown.
+        """
         self.problem = problem
+        self.confirms = confirms
         self.op = FormulaProblem(problem)
         self._enclosures: dict[tuple[Contract, bool], Mapping[str, Enclosure]] = {}
         self._bounds: dict[tuple[Contract, str, tuple[int, ...], bool], Bounds | None] = {}
@@ -247,11 +252,12 @@ class Truth:
             result: Result = "gave_up" if gave_up else "pass"
             blunt = is_blunt(enclosure, got, flat)
             return OutputCheck(name, result, worst, float(ratio.flat[flat]), escalated=escalated, blunt=blunt)
-        value = float(got[index])
-        if self._confirm(name, contract, index, value, passing=False) is None:
-            return OutputCheck(name, "gave_up", worst, float(ratio.flat[flat]), escalated=escalated)
-        certain = self.bounds(contract, name, index, True)
-        contradicts = certain is not None and not conforms(certain, value)
+        value, contradicts = float(got[index]), False
+        if self.confirms:
+            if self._confirm(name, contract, index, value, passing=False) is None:
+                return OutputCheck(name, "gave_up", worst, float(ratio.flat[flat]), escalated=escalated)
+            certain = self.bounds(contract, name, index, True)
+            contradicts = certain is not None and not conforms(certain, value)
         result = "nonfinite" if not np.isfinite(value) or np.isnan(head(enclosure.centre)[index]) else "numeric"
         mask = np.zeros(int(np.prod(self.op.shape(name))), bool)
         mask[self.places(name)[failing]] = True

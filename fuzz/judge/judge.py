@@ -74,9 +74,10 @@ class Judgement:
 class Judge:
     """Judges all targets of one case."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, *, confirms: bool = True) -> None:
+        """`confirms`: see `Truth`."""
         self.case = case
-        self.oracle = CaseOracle(values_of(case))
+        self.oracle = CaseOracle(values_of(case), confirms=confirms)
         self._passed: dict[tuple[int, int], tuple[Contract, Mapping[str, bytes], OutputCheck]] = {}
         """What passed, by the identities of contract and outputs, which are held here: those of many targets are the
         same objects."""
@@ -147,7 +148,15 @@ class Judge:
 class EntryJudge:
     """Judges all targets of one entry; `before` is the judge of the entry before it, which a twin's case is."""
 
-    def __init__(self, entry: Entry, outcomes: Mapping[str, Outcome], before: EntryJudge | None = None) -> None:
+    def __init__(
+        self,
+        entry: Entry,
+        outcomes: Mapping[str, Outcome],
+        before: EntryJudge | None = None,
+        *,
+        confirms: bool = True,
+    ) -> None:
+        """`confirms`: see `Truth`."""
         self.entry = entry
         self.outcomes = outcomes
         self.checked: list[str] = []
@@ -159,7 +168,8 @@ class EntryJudge:
         self._before = before if entry.check is not None else None
         # A second run of the same case needs no second truth.
         shared = self._before is not None and _are_same(self._before.entry.case, entry.case)
-        self._judge: Judge = self._before._judge if self._before is not None and shared else Judge(entry.case)
+        same = self._before._judge if self._before is not None and shared else None
+        self._judge: Judge = same or Judge(entry.case, confirms=confirms)
         self.oracle = self._judge.oracle
 
     def judge(self, target: Target) -> Judgement:

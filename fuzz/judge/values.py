@@ -83,8 +83,9 @@ def problem_of(case: Case) -> Problem:
 class CaseOracle:
     """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, *, confirms: bool = True) -> None:
         self.values = values
+        self._confirms = confirms
         self._received: dict[Bits, Received] = {}
         self.known: dict[Query, OutputCheck | OracleDisagreement] = {}
         """What was judged already, by itself or in a batch; or the error that came of it."""
@@ -92,7 +93,7 @@ class CaseOracle:
     @lazy
     def truth(self) -> Truth:
         """Formed when a value is judged: of what is only ever rejected, the op may know none."""
-        return Truth(self.values.problem)
+        return Truth(self.values.problem, confirms=self._confirms)
 
     def check(self, query: Query) -> OutputCheck:
         """The output that decides about a kernel: the worst of those with the severest result."""

@@ -119,7 +119,7 @@ def diagnose(
         except KeepsStateError:
             trials = replace(trials, fresh=True, known={})
             small, explanation = _shrunk_and_explained(trials, case, judgement, others, clock)
-        shown = trials.known.get(small.digest)
+        shown = trials.confirmed(small)
         fits = _fitting(trials, family, [(case, judgement), (small, shown)], clock)
     seen = replayed(pool, by_id, small, family.law)
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}

@@ -82,7 +82,11 @@ class FreshProcess:
 
 @dataclass
 class Trials:
-    """Judges variants on `target`, whose worker is in `pool`. Nothing is run twice."""
+    """Judges variants on `target`, whose worker is in `pool`. Nothing is run twice.
+
+    Hundreds of variants are judged for one that is shown: what certainly fails is confirmed by the precise tier for
+    that one alone, see `confirmed`.
+    """
 
     pool: Pool
     target: Target
@@ -127,6 +131,16 @@ class Trials:
         if again is None or self.family.holds(again) != self.family.holds(before):
             raise KeepsStateError
 
+    def confirmed(self, case: Case) -> Judgement | None:
+        """The judgement of a case that was judged, confirmed by the precise tier; None where it was not judged.
+
+        Raises `OracleDisagreement` where that contradicts it.
+        """
+        known = self.known.get(case.digest)
+        if known is None or known.outcome is None or known.law is not None:
+            return known  # what breaks a law has passed, and passes are confirmed as in a search
+        return EntryJudge(Entry(case), {self.target.id: known.outcome}).judge(self.target)
+
     def holds(self, case: Case, judgement: Judgement | None) -> bool:
         """True when that judgement of the case is the failure that is looked for, and not one that is explained."""
         return judgement is not None and self.family.holds(judgement) and not self.is_explained(case)
@@ -147,7 +161,7 @@ class Trials:
         entries = [entry for case in cases for entry in entries_of(case, self.target, self.family.law)]
         before = None
         for entry, outcomes in zip(entries, self._outcomes(entries), strict=True):
-            judge = EntryJudge(entry, outcomes, before)
+            judge = EntryJudge(entry, outcomes, before, confirms=False)
             if self.target.id in outcomes:
                 judgement = judge.judge(self.target)
                 if entry.check is None or judgement.law is not None:

@@ -50,6 +50,20 @@ def test_a_disagreement_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
             planted.check(Contract(), {"y": got})
 
 
+def test_what_fails_is_confirmed_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the verdict is the same, and the precise tier is not asked."""
+    x = np.random.default_rng(0).standard_normal((2, 16)).astype(np.float32)
+    problem = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"})
+    wrong = {"y": np.asarray(simulated(problem)["y"] * np.float32(1.5))}
+    (sure,) = Truth(problem).check(Contract(), wrong)
+    assert sure.contradicts
+    monkeypatch.setattr(Truth, "bounds", None)
+    (quick,) = Truth(problem, confirms=False).check(Contract(), wrong)
+    assert replace(quick, contradicts=True) == sure
+    with pytest.raises(TypeError):
+        Truth(problem).check(Contract(), wrong)
+
+
 def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).standard_normal((1, 8)).astype(np.float32)
     problem = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"})

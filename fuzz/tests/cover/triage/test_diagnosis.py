@@ -36,6 +36,9 @@ def test_a_finding_is_shrunk_attributed_and_explained_and_told_as_it_goes() -> N
     assert finding.case.inputs["x"].layout.shape == (1, 63)
     assert finding.target.endswith("O2"), "the faster of the targets that fail alike"
     assert finding.judgement.case == finding.case.digest
+    worst = finding.judgement.worst
+    assert worst is not None
+    assert worst.contradicts, "the precise tier confirms what is shown"
     assert str(diagnosis.attribution).startswith("the kernel's source: planted fails on all ")
     assert "another kernel of the same source or library agrees with the oracle" in str(diagnosis.attribution)
     assert any(line.startswith("fails") and "n mod 64 = 63" in line for line in finding.lines())
