@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
 from fuzz.base.kernel import capabilities_of
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.aliasing import aliased, aliased_as, memory_labels
-from fuzz.tests.common.examples import searched
+from fuzz.tests.common.examples import each_op, searched
 from fuzz.tests.common.handmade import a_case, dense
 from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels
 EVERY_OPTION = ("weight", "rstd", "sum", "dsum", "dresidual", "dw")
-FAMILY = pytest.mark.parametrize("op", list(OPS))
 
 
 def _capability(op: str, *, overlap: bool = True, outside: str = "undefined", shares_memory: bool = True) -> Capability:
@@ -46,7 +43,7 @@ def _tied(op: str, capability: Capability, count: int = 600) -> list[Case]:
     return [after for before, after in found if after is not before]
 
 
-@FAMILY
+@each_op
 def test_an_overlap_is_partial_and_outputs_never_meet(op: str) -> None:
     tied = _tied(op, _capability(op))
     assert len(tied) > 0.5 * 600
@@ -67,7 +64,7 @@ def test_an_overlap_is_partial_and_outputs_never_meet(op: str) -> None:
     assert {case.origin.labels[0][1] for case in tied} == set(memory_labels(_capability(op)))
 
 
-@FAMILY
+@each_op
 def test_the_dice_decide(op: str) -> None:
     first, second = _tied(op, _capability(op), 200), _tied(op, _capability(op), 200)
     assert first
@@ -83,7 +80,7 @@ def test_nothing_is_tied_that_nobody_is_there_for() -> None:
     } == {(("memory", "residual is x"),)}
 
 
-@FAMILY
+@each_op
 def test_every_way_can_be_asked_for(op: str) -> None:
     """In 12 turns overlaps go both ways, by one element, by a row and by some number, in the same strides and not."""
     for label in memory_labels(_capability(op)):
@@ -101,7 +98,7 @@ def test_what_is_too_small_stays_as_it_is() -> None:
     assert aliased_as(case, "residual is x", 0) is case
 
 
-@FAMILY
+@each_op
 def test_a_search_ties_cases_that_some_kernel_is_given(op: str) -> None:
     kernels = [kernel for kernel in KERNELS if kernel.op == op]
     capabilities = capabilities_of(kernels, op)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-import pytest
-
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
@@ -16,13 +14,14 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.generate.big import SERIES, big_case, series
 from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import Judge
+from fuzz.tests.common.examples import each_op
 from oracles.ops import OPS
 
 PACK = load(built_in())
 SMALL = [big for big in SERIES if big.rows * big.n < 1 << 20]
 
 
-@pytest.mark.parametrize("op", list(OPS))
+@each_op
 def test_each_big_case_has_a_number_that_no_seed_changes(op: str) -> None:
     one, other = Search(op, 1), Search(op, 2)
     made = [one.big(due.number) for due in one.big_series]
@@ -55,7 +54,7 @@ def test_a_search_hands_them_out_alone() -> None:
     assert [index for index, cases in enumerate(late) if len(cases) == 1] == [65, 66]
 
 
-@pytest.mark.parametrize("op", list(OPS))
+@each_op
 def test_correct_kernels_pass_them(op: str) -> None:
     kernels = [kernel for kernel in PACK.kernels if kernel.op == op]
     cases = [big_case(due.big, op, due.optional) for due in series(op) if due.big in SMALL]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import combinations, permutations, product
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from fuzz.generate.realise import realise
 from fuzz.generate.sketch import LARGEST_CASE, Sketch, sketches
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
+from fuzz.tests.common.examples import each_op
 from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels
@@ -33,7 +33,7 @@ def _is_chancy(op: str, kind: str) -> bool:
     return kind == f"{OPS[op].main} recipe" or kind.endswith(" value")
 
 
-@pytest.mark.parametrize("op", list(OPS))
+@each_op
 @given(st.data())
 @settings(max_examples=60)
 def test_every_draw_is_accepted_by_its_taker(op: str, data: st.DataObject) -> None:
@@ -66,7 +66,7 @@ def _sketch(capability: Capability, seed: int) -> Sketch:
     return Sketch(capability, 40 * capability.able.multiple_of, 3, 2, 1, False, {"eps": 1e-5}, "normal", seed)
 
 
-@pytest.mark.parametrize("op", list(OPS))
+@each_op
 def test_every_gap_can_be_filled(op: str) -> None:
     """For each declaration of the pack: one in seven labels of its space, none for long rows."""
     for place, capability in enumerate(capabilities_of(KERNELS, op)):
@@ -84,7 +84,7 @@ def test_every_gap_can_be_filled(op: str) -> None:
             assert of_size or SMALL.holds(case), f"{kind} {value} would not be counted"
 
 
-@pytest.mark.parametrize("op", list(OPS))
+@each_op
 def test_a_gap_of_any_size_goes_with_every_other_gap(op: str) -> None:
     """Empty rows and rows of millions of elements too: what is asked for first decides, and nothing is divided by."""
     capability = capabilities_of(KERNELS, op)[0]

@@ -16,13 +16,12 @@ from fuzz.generate.capabilities import anything
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import cases_of, draw_of, laid, realise
 from fuzz.generate.sketch import sketches
-from fuzz.tests.common.examples import any_case, first_cases, plain
-from oracles.ops import OPS
+from fuzz.tests.common.examples import any_case, each_op, first_cases, plain
 
 KERNELS = load(built_in()).kernels
 
 
-@pytest.mark.parametrize("op", list(OPS))
+@each_op
 @given(data=st.data())
 def test_a_draw_of_a_case_gives_it_back(op: str, data: st.DataObject) -> None:
     case = data.draw(any_case(op))
@@ -31,7 +30,7 @@ def test_a_draw_of_a_case_gives_it_back(op: str, data: st.DataObject) -> None:
     assert again == case
 
 
-@pytest.mark.parametrize("op", list(OPS))
+@each_op
 def test_a_draw_of_a_searched_case_gives_it_back(op: str) -> None:
     """Of those too whose tensors share memory, and of invalid ones."""
     cases = first_cases(op, 3, KERNELS, count=320)
@@ -66,7 +65,7 @@ def test_a_case_of_a_shape_that_its_op_does_not_know_has_no_draw() -> None:
         draw_of(replace(case, outputs={"y": output}))
 
 
-@pytest.mark.parametrize("op", list(OPS))
+@each_op
 @given(data=st.data())
 @settings(max_examples=30)
 def test_cases_that_are_made_together_are_those_of_each_draw(op: str, data: st.DataObject) -> None:

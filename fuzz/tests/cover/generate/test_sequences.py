@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
-import pytest
-
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
@@ -16,6 +14,7 @@ from fuzz.generate.relatives import LENGTH, sequence, varied
 from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import Sketch
 from fuzz.generate.turn import SEQUENCE_EVERY
+from fuzz.tests.common.examples import each_op
 from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels
@@ -46,7 +45,7 @@ def _varied(first: Case, other: Case) -> str:
     return thing
 
 
-@pytest.mark.parametrize("op", list(OPS))
+@each_op
 def test_every_relative_differs_in_one_thing_and_everything_has_its_turn_at_both_ends(op: str) -> None:
     capability, seen = anything(op), Counter[tuple[int, str]]()
     for turn in range(24):

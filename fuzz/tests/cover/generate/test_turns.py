@@ -24,8 +24,8 @@ from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
 from fuzz.generate.turn import BATCH, Made
 from fuzz.laws.registry import LAWS, with_twins
+from fuzz.tests.common.examples import each_op
 from fuzz.tests.conftest import CHECKOUT, HANG_S
-from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels
 
@@ -55,7 +55,7 @@ def _chain(search: Search, shard: int, turns: int) -> list[object]:
     return said
 
 
-@pytest.mark.parametrize("op", list(OPS))
+@each_op
 def test_a_turn_alone_is_the_turn_after_others(op: str) -> None:
     """Whatever the search object made before, and in whatever order."""
     one, other = _search(op=op), _search(op=op)
