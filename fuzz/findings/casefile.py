@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -43,6 +44,8 @@ _SHORT_LIST = re.compile(r"\[\s*(-?\d+(?:,\s*-?\d+)*)\s*\]")
 """Matches lists of integers: shapes and strides, which json.dumps would spread over many lines."""
 _MOST_HELD = 1 << 29
 """The inputs of all calls before a case take no more bytes."""
+_MOST_CALLS = 1 << 16
+"""A history has at most so many calls, repeated ones included."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,8 @@ def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
         if found.explanation:
             record["found"]["explanation"] = list(found.explanation)
         if found.history:
-            calls = [to_json(call) for call in found.history]
+            runs = [(call, len(list(equal))) for call, equal in groupby(found.history)]
+            calls = [to_json(call) | ({"times": times} if times > 1 else {}) for call, times in runs]
             record["found"]["history"] = {"seal": _history_seal(case, found.history), "calls": calls}
     return record
 
@@ -267,10 +271,17 @@ def _parse_history(found: Mapping[str, Any], case: Case) -> tuple[Case, ...]:
         raise CaseError("found.history.calls: missing, or not a list of cases")
     history, held = list[Case](), 0
     for place, call in enumerate(calls):
-        history.append(_parse_call(call, f"found.history.calls[{place}]"))
-        held += sum(len(tensor.bits) for tensor in history[-1].inputs.values())
+        where = f"found.history.calls[{place}]"
+        parsed = _parse_call(call, where)
+        times = integer(call.get("times", 1), f"{where}.times")
+        if not 1 <= times <= _MOST_CALLS:
+            raise CaseError(f"{where}.times: {times} is not from 1 to {_MOST_CALLS}")
+        history += [parsed] * times
+        held += sum(len(tensor.bits) for tensor in parsed.inputs.values())
         if held > _MOST_HELD:
             raise CaseError(f"found.history.calls: take more than {_MOST_HELD >> 20} MiB")
+        if len(history) > _MOST_CALLS:
+            raise CaseError(f"found.history.calls: more than {_MOST_CALLS} calls")
     if text(record, "seal", "found.history") != _history_seal(case, history):
         raise CaseError("found.history.seal: a call was altered, lost or moved")
     return tuple(history)

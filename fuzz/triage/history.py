@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import groupby
 
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
@@ -22,6 +23,11 @@ _TRIALS = 200
 """The search for the smallest history may take this many new processes."""
 _SECONDS = 60.0
 """The search may take this many seconds: a slow target gets a history that is larger than it must be."""
+_REPEATED = 1024
+"""So often the case itself is called where the calls that are kept, a worker's latest 256, do not show the failure:
+something is counted, filled up or handed over to quicker code after so many calls."""
+_MANY = 8
+"""Where more calls than these show a failure, they may matter by their number alone."""
 
 
 class Need(Enum):
@@ -61,11 +67,13 @@ def recognise(fails: Fails, case: Case, before: Sequence[Case]) -> Recognised:
         return Recognised(Need.NOTHING)
     trials = _Asked(fails)
     shown = next((calls for calls in _windows(before) if trials(calls)), None)
-    if shown is None:
-        # Once more: a failure that comes and goes by itself needs no calls.
-        return Recognised(Need.NOTHING if fails(()) else Need.UNKNOWN, calls=len(before))
-    fewest = fewest_calls(trials, shown)
-    return Recognised(Need.HISTORY, simplest_calls(trials, fewest, case), len(before))
+    if shown is None and fails(()):
+        return Recognised(Need.NOTHING, calls=len(before))  # it comes and goes by itself, and needs no calls
+    repeated = _repeated(trials, case, _REPEATED if shown is None else len(shown))
+    if repeated is None and shown is None:
+        return Recognised(Need.UNKNOWN, calls=len(before))
+    history = repeated or simplest_calls(trials, fewest_calls(trials, shown or ()), case)
+    return Recognised(Need.HISTORY, history, len(before))
 
 
 def _windows(before: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
@@ -74,6 +82,17 @@ def _windows(before: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
     while calls:
         yield calls
         calls = calls[(len(calls) + 1) // 2 :]
+
+
+def _repeated(fails: Fails, case: Case, most: int) -> tuple[Case, ...] | None:
+    """The fewest calls of the case itself after which it fails, if many do it: a kernel that counts its calls."""
+    if most <= _MANY or not fails((case,) * most):
+        return None
+    passes, failing = 0, most
+    while failing - passes > 1:
+        middle = (passes + failing) // 2
+        passes, failing = (passes, middle) if fails((case,) * middle) else (middle, failing)
+    return (case,) * failing
 
 
 def fewest_calls(fails: Fails, calls: Sequence[Case]) -> tuple[Case, ...]:
@@ -157,9 +176,10 @@ def need_line(found: Recognised, case: Case) -> str:
 
 
 def history_line(history: Sequence[Case], case: Case, how: str) -> str:
-    """The calls that come before the case, each as what tells it from the case."""
+    """The calls that come before the case, each as what tells it from the case; equal ones in a row are counted."""
     count = f"{len(history)} earlier call{'s' if len(history) != 1 else ''}"
-    return f"{how} after {count}: " + "; ".join(differences(call, case) for call in history)
+    told = [(differences(call, case), len(list(equal))) for call, equal in groupby(history)]
+    return f"{how} after {count}: " + "; ".join(f"{what}, {n} times" if n > 1 else what for what, n in told)
 
 
 def differences(call: Case, case: Case) -> str:

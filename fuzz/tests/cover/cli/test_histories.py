@@ -16,11 +16,19 @@ from fuzz.tests.conftest import GENERIC, Cli, edited
 Planted = Callable[..., Path]
 SUM = "float total = 0.0f;"
 EPS = "reciprocal_rms(total, n, eps)"
+CALL = "int kf_rms_norm(const kf_rms_norm_call *call) { return each_row(call, generic_row); }"
+LATER_CALLS = """
+static void later(const float *x, float *y, size_t n, float eps) { for (size_t i = 0; i < n; i++) y[i] = x[i] + eps; }
+int kf_rms_norm(const kf_rms_norm_call *call) {
+    static unsigned calls;
+    return each_row(call, calls++ < 300 ? generic_row : later);
+}
+"""
 FIRST_EPS = "({ static float first = -1; if (first < 0) first = eps; reciprocal_rms(total, n, first); })"
 
 
-def _run(cli: Cli, pack: Path, cases: int = 48) -> str:
-    done = cli("run", "--pack", str(pack), "--max-cases", str(cases), "--seed", "1")
+def _run(cli: Cli, pack: Path, cases: int = 48, *options: str) -> str:
+    done = cli("run", "--pack", str(pack), "--max-cases", str(cases), "--seed", "1", *options)
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout
 
@@ -69,6 +77,15 @@ def test_a_crash_that_needs_history_is_kept_with_it(cli_here: Cli, planted: Plan
     assert "CRASH  planted" in text
     assert "needs history" in text
     assert cli_here(*_printed(text)).returncode == 1
+
+
+def test_a_kernel_that_fails_from_a_call_on_is_kept_with_so_many(cli_here: Cli, planted: Planted) -> None:
+    """More than a worker keeps of what it was given."""
+    text = _run(cli_here, planted(edited(CALL, LATER_CALLS)), 272, "-j", "1")
+    assert "fails there after 300 earlier calls: the same call, 300 times; so the kernel keeps state" in text
+    again = cli_here(*_printed(text))
+    assert again.returncode == 1, again.stdout
+    assert "replayed in one new process after 300 earlier calls: the same call, 300 times" in again.stdout
 
 
 def test_what_does_not_repeat_is_reported_and_said_not_to(cli_here: Cli, planted: Planted, tmp_path: Path) -> None:

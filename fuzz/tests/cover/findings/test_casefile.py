@@ -85,7 +85,7 @@ HISTORY = (plain(7, eps=0.5), plain(3, dtype="f16"))
 
 
 def test_a_history_survives_the_file(case: Case) -> None:
-    found = replace(FOUND, history=HISTORY)
+    found = replace(FOUND, history=(HISTORY[0], *HISTORY[:1] * 300, *HISTORY))
     record = json.loads(json.dumps(to_json(case, found)))
     assert from_json(record) == (case, found)
     assert record["digest"] == case.digest
@@ -117,6 +117,9 @@ def test_a_case_of_an_op_that_nobody_else_knows_survives_the_file() -> None:
 HISTORY_BREAKAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "call lost": (lambda h: h["calls"].pop(), "found.history.seal"),
     "calls swapped": (lambda h: h["calls"].reverse(), "found.history.seal"),
+    "too often": (lambda h: h["calls"][0].update(times=1 << 40), "found.history.calls[0].times: 1099511627776 is not"),
+    "never": (lambda h: h["calls"][0].update(times=0), "found.history.calls[0].times: 0 is not"),
+    "once more": (lambda h: h["calls"][0].update(times=2), "found.history.seal"),
     "no calls": (lambda h: h.update(calls=[]), "found.history.calls"),
     "no list": (lambda h: h.update(calls={}), "found.history.calls"),
     "no seal": (lambda h: h.pop("seal"), "found.history.seal"),

@@ -78,6 +78,14 @@ def test_a_failure_that_a_later_call_repairs_is_found_among_the_latest() -> None
     assert (found.need, len(found.history)) == (Need.HISTORY, 1)
 
 
+@pytest.mark.parametrize("kept", [(), CALLS])
+def test_calls_that_matter_by_their_number_are_the_case_so_often(kept: Sequence[Case]) -> None:
+    """Also where fewer calls are kept than it takes."""
+    found = recognise(lambda history: len(history) >= 100, CASE, kept)
+    assert (found.need, found.history) == (Need.HISTORY, (CASE,) * 100)
+    assert history_line(found.history, CASE, "fails") == "fails after 100 earlier calls: the same call, 100 times"
+
+
 def test_what_nothing_reproduces_is_said_not_to_repeat() -> None:
     found = recognise(lambda history: False, CASE, CALLS)
     assert (found.need, found.history, found.calls) == (Need.UNKNOWN, (), len(CALLS))
