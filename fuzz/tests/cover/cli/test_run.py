@@ -338,7 +338,7 @@ def test_a_full_disk_loses_no_finding(cli: Cli, cli_here: Cli, planted: Planted)
     assert cli_here("run", "--json", "/proc/nowhere/out.jsonl").returncode == 4
 
 
-def test_coverage_names_its_gaps_and_has_none_after_a_while(cli_here: Cli, tmp_path: Path) -> None:
+def test_coverage_names_its_gaps(cli_here: Cli, tmp_path: Path) -> None:
     short = cli_here(
         "run", "--max-cases", "64", "--seed", "1", "--target", "c-composed@*", "--coverage", "--json", "c.jsonl"
     )
@@ -356,9 +356,3 @@ def test_coverage_names_its_gaps_and_has_none_after_a_while(cli_here: Cli, tmp_p
     assert f"and {len(pairs['never']) - 4:,} more" in short.stdout
     judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}
     assert recorded["target"] == {"counts": judged, "gaps": []}
-    words = ("run", "--max-cases", "8000", "--seed", "1", "--target", "c-composed@native:gcc-O2", "--coverage")
-    whole = cli_here(*words, "--json", "whole.jsonl")
-    gaps = {kind: each["gaps"] for kind, each in _records(tmp_path / "whole.jsonl")[-1]["coverage"]["rms_norm"].items()}
-    assert not {kind: left for kind, left in gaps.items() if left}, whole.stdout
-    pairs = _records(tmp_path / "whole.jsonl")[-1]["pairs"]["rms_norm"]
-    assert len(pairs["never"]) < 0.01 * pairs["allowed"]
