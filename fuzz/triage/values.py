@@ -126,19 +126,28 @@ _MEANS = {1: "the root mean square", 2: "the mean square"}
 
 
 def _scale_traits(case: Case, parameter: Parameter, smallest: float) -> Iterator[tuple[str, Trait]]:
-    """A parameter against the row where it matters most, that of the smallest mean square, in units that the output
-    can show."""
+    """A parameter against the row where it matters most, that of the smallest mean square, in units that the finest
+    output can show."""
     if parameter.power not in _MEANS or parameter.name not in case.params:
         return
     name, mean, level = parameter.name, _MEANS[parameter.power], smallest ** (parameter.power / 2)
     value = float(case.params[name])
-    output = next(iter(case.outputs.values()))
-    ulp = 2.0 ** -_PRECISION[output.dtype]
+    ulp = 2.0 ** -max(_PRECISION[output.dtype] for output in case.outputs.values())
     main = OPS[case.op].main
-    rounded = float(quantise(np.array([value]), case.inputs[main].dtype).astype(np.float64)[0])
-    change, whole = abs(rounded - value), level + abs(value)
+    change, whole = abs(_rounded(case, name) - value), level + abs(value)
     yield f"log2 of {name} in ulp of {mean}", _log2(abs(value), level * ulp)
     yield f"log2 of the change of {name} in the dtype of {main} in ulp of {mean}", _log2(change, whole * ulp)
+
+
+def change_of(case: Case, name: str) -> float:
+    """By which factor a parameter changes when it is rounded to the dtype of the first input."""
+    value = float(case.params[name])
+    return _rounded(case, name) / value if value else 1.0
+
+
+def _rounded(case: Case, name: str) -> float:
+    dtype = case.inputs[OPS[case.op].main].dtype
+    return float(quantise(np.array([float(case.params[name])]), dtype).astype(np.float64)[0])
 
 
 def _log2(part: float, whole: float) -> int:
