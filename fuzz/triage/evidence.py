@@ -42,8 +42,10 @@ class Evidence:
     """What was learned, from how many probes."""
     tests: list[int] = field(default_factory=list)
     """The places of the probes that were drawn to refute a rule."""
+    whole: bool = False
+    """Whether all was probed that was to be: there may have been no time for that."""
     stands: bool = False
-    """Whether the rule was put to the test until it stood: there may have been no time for that."""
+    """Whether the rule was put to the test until it stood: there may have been no time for that either."""
 
     def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
         """Those of the cases that were not probed yet."""

@@ -63,11 +63,13 @@ class Explanation:
     """Whether the rule stood when it was put to the test."""
     varied: tuple[str, ...] = VARIED
     """What of VARIED the probes differ in."""
+    whole: bool = True
+    """This is False where time was over before everything was probed: what was not varied yet is in no rule."""
 
     @property
     def rule(self) -> Rule | None:
         """The rule of this failure, where it agrees with all probes but a few."""
-        return self.learned.rule if self.learned is not None and self.learned.sound else None
+        return self.learned.rule if self.whole and self.learned is not None and self.learned.sound else None
 
     def lines(self) -> list[str]:
         """In the words of a user, with the evidence counted."""
@@ -84,6 +86,10 @@ class Explanation:
         if any(self.tested):
             inside, outside = self.tested
             counted += f", {inside + outside} of them drawn to refute it: {inside} inside, {outside} outside"
+        if not self.whole:
+            return (
+                f"{fails} about when: {stated or 'always'} ({counted}; the time was over before everything was probed)"
+            )
         if not learned.sound:
             return f"{fails} about when: {stated} ({counted}; no simple rule fits)"
         if not learned.rule.atoms:
@@ -118,6 +124,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
     with contextlib.suppress(OutOfTimeError):
         probe(anyhow, [case], evidence)
         if not Frame(case).fits() or not math.prod(Frame(case).grid):
+            evidence.whole = True  # there is nothing to vary
             return evidence
         base = base_of(case)
         if trials.family.name == "values":
@@ -129,6 +136,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
         failing = _failing_lengths(evidence, base.n)
         if others:
             probe_elsewhere(anyhow, others, list(probes.elsewhere(base, failing)), evidence)
+        evidence.whole = True
         _refute(anyhow, base, int(case.digest[15:30], 16), evidence)
     return evidence
 
@@ -203,21 +211,22 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     # The case itself was probed first.
     failed, traits = evidence.failed, evidence.traits
     if not any(failed):
-        return Explanation(None, places_of(evidence.bad), law)
+        return Explanation(None, places_of(evidence.bad), law, whole=evidence.whole)
     learned = evidence.induced().learned
     # Probes that were drawn to refute it are about its exceptions more often than not.
     tests = {*evidence.tests}
     plain = [place for place in range(len(failed)) if place not in tests]
     usual = [traits[place] for place in plain], [failed[place] for place in plain]
     cores = tuple(loosened(rule, *usual) for rule in (learned.rule, *learned.others))
-    core = cores[0] if learned.sound and cores[0].atoms else None
+    core = cores[0] if evidence.whole and learned.sound and cores[0].atoms else None
     own = evidence.bad
     if learned.others:
         shown = [each for each, bad in zip(traits, failed, strict=True) if bad]
         own = [failure for failure, each in zip(own, shown, strict=True) if learned.rule.holds(each)]
     inside = sum(learned.holds(traits[place]) for place in evidence.tests)
     tested = inside, len(evidence.tests) - inside
-    return Explanation(learned, places_of(own), law, core, cores, tested, evidence.stands, _varied(evidence))
+    about = cores, tested, evidence.stands, _varied(evidence), evidence.whole
+    return Explanation(learned, places_of(own), law, core, *about)
 
 
 def _varied(evidence: Evidence) -> tuple[str, ...]:
