@@ -15,7 +15,7 @@ from fuzz.triage import probes
 from fuzz.triage.evidence import Evidence, made_for, probe, probe_all, probe_elsewhere
 from fuzz.triage.inducer import loosened
 from fuzz.triage.places import Places, places_of
-from fuzz.triage.refutation import refuting
+from fuzz.triage.refutation import closing, is_open, refuting
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
 from fuzz.triage.values import is_about_values
@@ -163,17 +163,24 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
     held = 0
     for number in range(_ROUNDS):
         induced = evidence.induced()
-        tried, before = list(zip(evidence.traits, evidence.failed, strict=True)), len(evidence.failed)
+        tried, before = _tried(evidence), len(evidence.failed)
         law = trials.family.law is not None
-        draws = refuting(base, trials.target, induced, tried, known, key + number, law=law)
+        if held < _CONVINCED:
+            draws = refuting(base, trials.target, induced, tried, known, key + number, law=law)
+        else:
+            draws = closing(base, induced.learned.rule, tried, known)
         probe_all(trials, draws, evidence)
         new = range(before, len(evidence.failed))
         evidence.tests += new
         against = [place for place in new if induced.learned.holds(evidence.traits[place]) != evidence.failed[place]]
         held = 0 if against else held + 1
-        if held == _CONVINCED:
-            evidence.stands = True
+        evidence.stands = held >= _CONVINCED
+        if evidence.stands and not (new and is_open(evidence.induced().learned.rule, _tried(evidence))):
             return
+
+
+def _tried(evidence: Evidence) -> list[tuple[Traits, bool]]:
+    return list(zip(evidence.traits, evidence.failed, strict=True))
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
@@ -225,7 +232,8 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
         own = [failure for failure, each in zip(own, shown, strict=True) if learned.rule.holds(each)]
     inside = sum(learned.holds(traits[place]) for place in evidence.tests)
     tested = inside, len(evidence.tests) - inside
-    about = cores, tested, evidence.stands, _varied(evidence), evidence.whole
+    stands = evidence.stands and not any(is_open(rule, _tried(evidence)) for rule in (learned.rule, *learned.others))
+    about = cores, tested, stands, _varied(evidence), evidence.whole
     return Explanation(learned, places_of(own), law, core, *about)
 
 
