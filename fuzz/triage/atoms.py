@@ -119,9 +119,9 @@ def _numbers(values: set[Trait]) -> set[Number]:
 
 def number_cost(trait: str) -> float:
     """A residue is a reason of its own, and rather of the smaller modulus; a ratio is a reason only where nothing
-    plainer is."""
+    plainer is, and a quantile only where nothing is that the formula names."""
     if trait.startswith("log2 of "):
-        return 1.3
+        return 1.35 if " magnitude of " in trait else 1.3
     if " mod " not in trait:
         return 1.0
     modulus = trait.rpartition(" mod ")[2]

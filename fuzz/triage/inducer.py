@@ -15,7 +15,7 @@ from operator import and_, or_
 
 from fuzz.triage.atoms import Columns, atoms_of
 from fuzz.triage.rule import Atom, Learned, Rule, Traits
-from fuzz.triage.values import THERE, about_constants, is_about_values
+from fuzz.triage.values import THERE, about_tensor, is_about_values
 
 _MOST_ATOMS = 4
 _FIRST, _WIDTH = 80, 30
@@ -79,8 +79,8 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
         return sum(held) / max(len(held), 1)
 
     def without(left_out: Atom) -> tuple[Atom, ...]:
-        """That an input has certain values says too that it is there."""
-        name = about_constants(left_out.trait)
+        """That a tensor has certain values says too that it is there."""
+        name = about_tensor(left_out.trait)
         there = [Atom(name, "=", (THERE,), 1.0)] if any(traits.get(name) == THERE for traits in probes) else []
         return (*there, *(atom for atom in atoms if atom is not left_out and atom not in there))
 
