@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import pairwise
+from operator import or_
 
 from fuzz.triage.rule import Atom, Trait, Traits
 
@@ -16,11 +18,35 @@ _MOST_RESIDUES = 4
 Number = float | int
 
 
-def atoms_of(own: Traits, bad: Sequence[Traits], good: Sequence[Traits]) -> Iterator[Atom]:
-    """The atoms that are true of a failure, given what failed, it among them, and what passed."""
+class Columns:
+    """Probes, trait by trait: which of them have each value, one bit a probe. So an atom is asked of each value once,
+    not of each probe."""
+
+    def __init__(self, probes: Sequence[Traits]) -> None:
+        self._columns: dict[str, dict[Trait, int]] = {}
+        self._held: dict[Atom, int] = {}
+        for place, traits in enumerate(probes):
+            for trait, value in traits.items():
+                column = self._columns.setdefault(trait, {})
+                column[value] = column.get(value, 0) | 1 << place
+
+    def values(self, trait: str, among: int) -> set[Trait]:
+        """The values of a trait that some of these probes have."""
+        return {value for value, bits in self._columns[trait].items() if bits & among}
+
+    def held(self, atom: Atom) -> int:
+        """The probes that an atom holds of."""
+        if atom not in self._held:
+            column = self._columns.get(atom.trait, {})
+            holding = (bits for value, bits in column.items() if atom.holds({atom.trait: value}))
+            self._held[atom] = reduce(or_, holding, 0)
+        return self._held[atom]
+
+
+def atoms_of(own: Traits, columns: Columns, failures: int, passes: int) -> Iterator[Atom]:
+    """The atoms that are true of a failure, given which probes failed, it among them, and which passed."""
     for trait, value in own.items():
-        failing = {traits[trait] for traits in bad if trait in traits}
-        passing = {traits[trait] for traits in good if trait in traits}
+        failing, passing = columns.values(trait, failures), columns.values(trait, passes)
         if isinstance(value, str):
             yield from _of_word(trait, value, {str(v) for v in failing}, {str(v) for v in passing})
         elif " mod " in trait:
@@ -93,9 +119,9 @@ def _numbers(values: set[Trait]) -> set[Number]:
 
 def number_cost(trait: str) -> float:
     """A residue is a reason of its own, and rather of the smaller modulus; a ratio is a reason only where nothing
-    plainer is."""
+    plainer is, and a quantile only where nothing is that the formula names."""
     if trait.startswith("log2 of "):
-        return 1.3
+        return 1.35 if " magnitude of " in trait else 1.3
     if " mod " not in trait:
         return 1.0
     modulus = trait.rpartition(" mod ")[2]

@@ -3,7 +3,7 @@ several kernels are made shows in each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -141,6 +141,13 @@ def shared_cause(kernels: Collection[Kernel]) -> Attribution:
     return Attribution(
         f"the shared source {sources}", f"{names} are made of it, fail by the same rule, and each on the other's case"
     )
+
+
+def kernels_within(kernel: Kernel, kernels: Iterable[Kernel]) -> list[Kernel]:
+    """Those of the kernels of whose source the kernel is made too, so that their bugs are its own."""
+    parts, own = _parts(kernel), kernel.source.resolve()
+    paths = [(other, other.source.resolve()) for other in kernels if other.op == kernel.op]
+    return [other for other, path in paths if path != own and path in parts and _parts(other).get(path) == parts[path]]
 
 
 def shared_sources(kernels: Sequence[Kernel]) -> list[str]:

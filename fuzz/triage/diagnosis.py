@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +14,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribution import attributed
+from fuzz.triage.causes import kernels_within
 from fuzz.triage.declaration import Fitting, fitting
 from fuzz.triage.explain import Explanation, explain
 from fuzz.triage.family import Family
@@ -108,12 +109,17 @@ def diagnose(
     by_id = {target.id: target for target in targets}
     family = Family.of(judgement)
     target = by_id[judgement.target]
+    seen: dict[str, Seen] = {}
     if not fresh:  # in running workers any target may fail by what it remembers
-        target = _cheapest(by_id, replayed(pool, by_id, case, family.law), judgement, family)
+        seen = replayed(pool, by_id, case, family.law)
+        target = _cheapest(by_id, seen, judgement, family)
     siblings = [t for t in targets if t.kernel == target.kernel and not isinstance(pool.statuses.get(t.id), NotRun)]
     others = [sibling for sibling in siblings if not sibling.costly]
-    with workers([target], _HANGING_S if judgement.verdict is Verdict.TIMEOUT else None) as own:
-        trials = Trials(own, target, family, explained=tuple(known), fresh=fresh)
+    limit = _HANGING_S if judgement.verdict is Verdict.TIMEOUT else None
+    within = [] if fresh else _within(target, targets, seen)
+    with workers([target], limit) as own, workers(within, limit) as theirs:
+        others_of = tuple(Trials(theirs, each, family) for each in within)
+        trials = Trials(own, target, family, explained=tuple(known), within=others_of, fresh=fresh)
         try:
             small, explanation = _shrunk_and_explained(trials, case, judgement, others, clock)
         except KeepsStateError:
@@ -121,7 +127,7 @@ def diagnose(
             small, explanation = _shrunk_and_explained(trials, case, judgement, others, clock)
         shown = trials.confirmed(small)
         fits = _fitting(trials, family, [(case, judgement), (small, shown)], clock)
-    seen = replayed(pool, by_id, small, family.law)
+    seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
     if shown is None or not family.holds(shown):
         shown = seen[target.id].judgement if target.id in seen else judgement
@@ -173,4 +179,19 @@ def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgem
         for name, each in seen.items()
         if by_id[name].kernel == found.kernel and family.holds(each.judgement)
     ]
-    return min([found, *same], key=lambda target: (target.costly, target.emulated, target.name.opt == "O0"))
+    return min([found, *same], key=_cost)
+
+
+def _within(target: Target, targets: Sequence[Target], seen: Mapping[str, Seen]) -> list[Target]:
+    """Of each kernel of whose source the target's is made the fastest one, where it passes."""
+    found = []
+    for kernel in kernels_within(target.kernel, dict.fromkeys(each.kernel for each in targets)):
+        passing = [t for t in targets if t.kernel == kernel and t.id in seen]
+        passing = [t for t in passing if seen[t.id].judgement.verdict is Verdict.PASS and not t.costly]
+        found += sorted(passing, key=_cost)[:1]
+    return found
+
+
+def _cost(target: Target) -> tuple[bool, bool, bool]:
+    """Smaller for a target that runs faster."""
+    return target.costly, target.emulated, target.name.opt == "O0"

@@ -42,8 +42,10 @@ class Evidence:
     """What was learned, from how many probes."""
     tests: list[int] = field(default_factory=list)
     """The places of the probes that were drawn to refute a rule."""
+    whole: bool = False
+    """Whether all was probed that was to be: there may have been no time for that."""
     stands: bool = False
-    """Whether the rule was put to the test until it stood: there may have been no time for that."""
+    """Whether the rule was put to the test until it stood: there may have been no time for that either."""
 
     def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
         """Those of the cases that were not probed yet."""
@@ -95,9 +97,20 @@ def probe(trials: Trials, cases: Sequence[Case], evidence: Evidence) -> None:
     fresh = evidence.fresh(cases, trials)
     for start in range(0, len(fresh), _BATCH):
         batch = fresh[start : start + _BATCH]
-        for case, judgement in zip(batch, trials.judge(batch), strict=True):
-            if judgement is not None and not trials.is_explained(case):
-                evidence.add(case, trials, judgement, fails=trials.family.holds(judgement))
+        for case, judgement in _judged(batch, trials):
+            evidence.add(case, trials, judgement, fails=trials.family.holds(judgement))
+
+
+def _judged(cases: Sequence[Case], trials: Trials) -> list[tuple[Case, Judgement]]:
+    """The cases that say something of this failure: those that another finding explains do not, nor do those that fail
+    by another bug of a shared source."""
+    judged = [
+        (case, judgement)
+        for case, judgement in zip(cases, trials.judge(cases), strict=True)
+        if judgement is not None and not trials.is_explained(case)
+    ]
+    others = trials.fail_within([case for case, judgement in judged if trials.family.holds(judgement)])
+    return [(case, judgement) for case, judgement in judged if case.digest not in others]
 
 
 def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: Evidence) -> None:
@@ -105,11 +118,7 @@ def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: Evidenc
     of which none failed yet."""
     judged: list[tuple[Case, Judgement]] = []
     for cases in goes:
-        judged += [
-            (case, judgement)
-            for case, judgement in zip(cases, trials.judge(cases), strict=True)
-            if judgement is not None and not trials.is_explained(case)
-        ]
+        judged += _judged(cases, trials)
         failing = [(case, judgement) for case, judgement in judged if trials.family.holds(judgement)]
         if failing:
             evidence.add(failing[0][0], trials, failing[0][1], fails=True)

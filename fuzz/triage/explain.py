@@ -15,7 +15,7 @@ from fuzz.triage import probes
 from fuzz.triage.evidence import Evidence, made_for, probe, probe_all, probe_elsewhere
 from fuzz.triage.inducer import loosened
 from fuzz.triage.places import Places, places_of
-from fuzz.triage.refutation import refuting
+from fuzz.triage.refutation import closing, is_open, refuting
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.trial import OutOfTimeError, Trials
 from fuzz.triage.values import is_about_values
@@ -29,8 +29,9 @@ _SURE = 320
 _CONFIRMED = 6
 """At most this many of the probes that failed are tried again in new processes: a kernel that keeps state would give a
 rule of what it was called with before."""
-_ROUNDS = 5
-"""A rule is put to the test so many times at most."""
+_ROUNDS, _CLOSING = 5, 4
+"""A rule is put to the test so many times at most, and the gaps at its thresholds are looked into so many times more:
+each leaves a fifth of them."""
 _CONVINCED = 2
 """A rule that has held in so many rounds without a probe against it is taken for true."""
 _CLEARLY = 100.0
@@ -63,11 +64,13 @@ class Explanation:
     """Whether the rule stood when it was put to the test."""
     varied: tuple[str, ...] = VARIED
     """What of VARIED the probes differ in."""
+    whole: bool = True
+    """This is False where time was over before everything was probed: what was not varied yet is in no rule."""
 
     @property
     def rule(self) -> Rule | None:
         """The rule of this failure, where it agrees with all probes but a few."""
-        return self.learned.rule if self.learned is not None and self.learned.sound else None
+        return self.learned.rule if self.whole and self.learned is not None and self.learned.sound else None
 
     def lines(self) -> list[str]:
         """In the words of a user, with the evidence counted."""
@@ -84,6 +87,10 @@ class Explanation:
         if any(self.tested):
             inside, outside = self.tested
             counted += f", {inside + outside} of them drawn to refute it: {inside} inside, {outside} outside"
+        if not self.whole:
+            return (
+                f"{fails} about when: {stated or 'always'} ({counted}; the time was over before everything was probed)"
+            )
         if not learned.sound:
             return f"{fails} about when: {stated} ({counted}; no simple rule fits)"
         if not learned.rule.atoms:
@@ -118,6 +125,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
     with contextlib.suppress(OutOfTimeError):
         probe(anyhow, [case], evidence)
         if not Frame(case).fits() or not math.prod(Frame(case).grid):
+            evidence.whole = True  # there is nothing to vary
             return evidence
         base = base_of(case)
         if trials.family.name == "values":
@@ -129,6 +137,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
         failing = _failing_lengths(evidence, base.n)
         if others:
             probe_elsewhere(anyhow, others, list(probes.elsewhere(base, failing)), evidence)
+        evidence.whole = True
         _refute(anyhow, base, int(case.digest[15:30], 16), evidence)
     return evidence
 
@@ -153,19 +162,26 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
         return next((trials.traits(case) for case in made_for([draw], trials)), None)
 
     held = 0
-    for number in range(_ROUNDS):
+    for number in range(_ROUNDS + _CLOSING):
         induced = evidence.induced()
-        tried, before = list(zip(evidence.traits, evidence.failed, strict=True)), len(evidence.failed)
+        tried, before = _tried(evidence), len(evidence.failed)
         law = trials.family.law is not None
-        draws = refuting(base, trials.target, induced, tried, known, key + number, law=law)
+        if held < _CONVINCED and number < _ROUNDS:
+            draws = refuting(base, trials.target, induced, tried, known, key + number, law=law)
+        else:
+            draws = closing(base, induced.learned.rule, tried, known)
         probe_all(trials, draws, evidence)
         new = range(before, len(evidence.failed))
         evidence.tests += new
         against = [place for place in new if induced.learned.holds(evidence.traits[place]) != evidence.failed[place]]
         held = 0 if against else held + 1
-        if held == _CONVINCED:
-            evidence.stands = True
+        evidence.stands = held >= _CONVINCED
+        if evidence.stands and not (new and is_open(evidence.induced().learned.rule, _tried(evidence))):
             return
+
+
+def _tried(evidence: Evidence) -> list[tuple[Traits, bool]]:
+    return list(zip(evidence.traits, evidence.failed, strict=True))
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
@@ -203,21 +219,23 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     # The case itself was probed first.
     failed, traits = evidence.failed, evidence.traits
     if not any(failed):
-        return Explanation(None, places_of(evidence.bad), law)
+        return Explanation(None, places_of(evidence.bad), law, whole=evidence.whole)
     learned = evidence.induced().learned
     # Probes that were drawn to refute it are about its exceptions more often than not.
     tests = {*evidence.tests}
     plain = [place for place in range(len(failed)) if place not in tests]
     usual = [traits[place] for place in plain], [failed[place] for place in plain]
     cores = tuple(loosened(rule, *usual) for rule in (learned.rule, *learned.others))
-    core = cores[0] if learned.sound and cores[0].atoms else None
+    core = cores[0] if evidence.whole and learned.sound and cores[0].atoms else None
     own = evidence.bad
     if learned.others:
         shown = [each for each, bad in zip(traits, failed, strict=True) if bad]
         own = [failure for failure, each in zip(own, shown, strict=True) if learned.rule.holds(each)]
     inside = sum(learned.holds(traits[place]) for place in evidence.tests)
     tested = inside, len(evidence.tests) - inside
-    return Explanation(learned, places_of(own), law, core, cores, tested, evidence.stands, _varied(evidence))
+    stands = evidence.stands and not any(is_open(rule, _tried(evidence)) for rule in (learned.rule, *learned.others))
+    about = cores, tested, stands, _varied(evidence), evidence.whole
+    return Explanation(learned, places_of(own), law, core, *about)
 
 
 def _varied(evidence: Evidence) -> tuple[str, ...]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from heapq import nlargest
+from operator import and_, or_
 
-from fuzz.triage.atoms import atoms_of
+from fuzz.triage.atoms import Columns, atoms_of
 from fuzz.triage.rule import Atom, Learned, Rule, Traits
-from fuzz.triage.values import THERE, about_constants, is_about_values
-from oracles.lazy import lazy
+from fuzz.triage.values import THERE, about_tensor, is_about_values
 
 _MOST_ATOMS = 4
 _FIRST, _WIDTH = 80, 30
@@ -24,6 +26,9 @@ _LEAST_FAILURES = 3
 _ATOM_WORTH, _RULE_WORTH = 0.0025, 0.01
 """The shares of all probes by which more must agree for another condition, and for another alternative, to be worth
 reading."""
+_AGAINST = 8
+"""A pass counts against an alternative as much as so many failures for it. What hides failures now and then makes
+passes inside a true rule, so that a rule without any would be too narrow. Chosen, not measured."""
 _MOST_RIVALS = 48
 _PURE = 0.7
 """Of the probes that a loosened rule holds of, at least this share must fail."""
@@ -46,19 +51,19 @@ def learn(probes: Sequence[Traits], failed: Sequence[bool], given: int | None = 
 def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None = None) -> Induced:
     """As `learn`, with the rule's rivals.
 
-    One rule for all failures is preferred; where there is none, each alternative is one that no pass contradicts.
+    One rule for all failures is preferred, where it is not wrong of more than alternatives would be worth.
     """
     if not any(failed):
         raise ValueError("nothing failed, so there is nothing to state")
     own = probes[failed.index(True) if given is None else given]
-    table = _Table(probes, failed)
+    table = _Table.of(probes, failed)
     everything = list(_grown(own, table))
     best = max(everything, key=table.worth)
     single = Learned(best.rule, table.agreeing(best), len(probes))
-    if single.exact:
+    if single.agreeing > len(probes) * (1 - _RULE_WORTH - _ATOM_WORTH):
         return Induced(single, tuple(_rivals(best, everything, table)))
-    covering = _covering(everything, table)
-    if covering is not None and _worth(covering) > _worth(single):
+    covering = max(_coverings(everything, own, probes, table), key=_worth, default=single)
+    if _worth(covering) > _worth(single):
         return Induced(covering, ())
     return Induced(single, tuple(_rivals(best, everything, table)))
 
@@ -74,8 +79,8 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
         return sum(held) / max(len(held), 1)
 
     def without(left_out: Atom) -> tuple[Atom, ...]:
-        """That an input has certain values says too that it is there."""
-        name = about_constants(left_out.trait)
+        """That a tensor has certain values says too that it is there."""
+        name = about_tensor(left_out.trait)
         there = [Atom(name, "=", (THERE,), 1.0)] if any(traits.get(name) == THERE for traits in probes) else []
         return (*there, *(atom for atom in atoms if atom is not left_out and atom not in there))
 
@@ -88,46 +93,57 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
     return Rule(atoms)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class _Grown:
-    """A conjunction with what it holds of, as bits."""
+    """A conjunction with the probes that it holds of, as bits, and how many of them failed and passed."""
 
     atoms: tuple[Atom, ...]
+    cost: float
+    held: int
     failures: int
     passes: int
-
-    @lazy
-    def cost(self) -> float:
-        return sum(atom.cost for atom in self.atoms)
 
     @property
     def rule(self) -> Rule:
         """The plainer conditions come first."""
         return Rule(tuple(sorted(self.atoms, key=lambda atom: (atom.cost, atom.trait))))
 
+    @property
+    def size(self) -> int:
+        """How much there is to read."""
+        return sum(atom.size for atom in self.atoms)
 
+
+@dataclass(frozen=True)
 class _Table:
-    """Which probes failed, and which ones an atom holds of, as bits."""
+    """Which probes failed and which passed, as bits; there may be others that count for nothing."""
 
-    def __init__(self, probes: Sequence[Traits], failed: Sequence[bool]) -> None:
-        self.bad = [traits for traits, fails in zip(probes, failed, strict=True) if fails]
-        self.good = [traits for traits, fails in zip(probes, failed, strict=True) if not fails]
-        self.all = _Grown((), (1 << len(self.bad)) - 1, (1 << len(self.good)) - 1)
+    columns: Columns
+    failures: int
+    passes: int
+
+    @classmethod
+    def of(cls, probes: Sequence[Traits], failed: Sequence[bool]) -> _Table:
+        failures = sum(1 << place for place, fails in enumerate(failed) if fails)
+        return cls(Columns(probes), failures, (1 << len(probes)) - 1 ^ failures)
+
+    @property
+    def count(self) -> int:
+        return (self.failures | self.passes).bit_count()
+
+    def among(self, failures: int) -> _Table:
+        """With no other failures than these."""
+        return replace(self, failures=failures)
+
+    def grown(self, atoms: tuple[Atom, ...], cost: float, held: int) -> _Grown:
+        return _Grown(atoms, cost, held, (held & self.failures).bit_count(), (held & self.passes).bit_count())
 
     def agreeing(self, grown: _Grown) -> int:
-        return grown.failures.bit_count() + len(self.good) - grown.passes.bit_count()
+        return grown.failures + self.passes.bit_count() - grown.passes
 
     def worth(self, grown: _Grown) -> tuple[float, float]:
         """What agrees less what must be read; of two alike the cheaper."""
-        share = self.agreeing(grown) / (len(self.bad) + len(self.good))
-        return share - _ATOM_WORTH * sum(atom.size for atom in grown.atoms), -grown.cost
-
-    def atom(self, atom: Atom) -> _Grown:
-        return _Grown((atom,), _bits(atom, self.bad), _bits(atom, self.good))
-
-
-def _bits(atom: Atom, probes: Sequence[Traits]) -> int:
-    return int("".join("1" if atom.holds(traits) else "0" for traits in probes) or "0", 2)
+        return self.agreeing(grown) / self.count - _ATOM_WORTH * grown.size, -grown.cost
 
 
 def _worth(learned: Learned) -> float:
@@ -139,86 +155,97 @@ def _worth(learned: Learned) -> float:
 def _grown(own: Traits, table: _Table) -> Iterator[_Grown]:
     """Conjunctions true of the given failure that are worth a look, the shorter ones first. None are longer than one
     that agrees with every probe."""
-    single = [table.atom(atom) for atom in atoms_of(own, table.bad, table.good)]
-    cheapest = _cheapest(grown for grown in single if grown.passes != table.all.passes)
-    yield table.all
+    atoms = atoms_of(own, table.columns, table.failures, table.passes)
+    single = [table.grown((atom,), atom.cost, table.columns.held(atom)) for atom in atoms]
+    everything = table.failures | table.passes
+    cheapest = _cheapest(grown for grown in single if table.passes & ~grown.held)
+    yield table.grown((), 0.0, everything)
     yield from single
     level, beam = cheapest, _widest(cheapest, table, _FIRST)
     for _ in range(_MOST_ATOMS - 1):
-        if any(not each.passes and each.failures == table.all.failures for each in level):
+        if any(not each.passes and not table.failures & ~each.held for each in level):
             return
-        level = _longer(beam, cheapest)
+        level = _longer(beam, cheapest, table)
         yield from level
         beam = _widest(level, table, _WIDTH)
 
 
-def _longer(beam: Sequence[_Grown], atoms: Sequence[_Grown]) -> list[_Grown]:
+def _longer(beam: Sequence[_Grown], atoms: Sequence[_Grown], table: _Table) -> list[_Grown]:
     """Each conjunction with each atom that it gains by; of those that hold of the same probes the cheapest."""
-    kept: dict[tuple[int, int], tuple[float, _Grown, _Grown]] = {}
-    costs = [(atom, atom.failures, atom.passes, atom.cost) for atom in atoms]
+    kept: dict[int, tuple[float, _Grown, _Grown]] = {}
+    further = [(atom, atom.held, atom.cost) for atom in atoms]
+    counting = table.failures | table.passes
     for each in beam:
-        failures, passes, own = each.failures, each.passes, each.cost
-        for atom, its_failures, its_passes, its_cost in costs:
-            key = failures & its_failures, passes & its_passes
-            if key[1] != passes and (key not in kept or own + its_cost < kept[key][0]):
-                kept[key] = own + its_cost, each, atom
-    return [_Grown((*one.atoms, *atom.atoms), *key) for key, (_, one, atom) in kept.items()]
+        own, cost, excluded = each.held & counting, each.cost, each.held & table.passes
+        for atom, its_own, its_cost in further:
+            if excluded & ~its_own:
+                key = own & its_own
+                if key not in kept or cost + its_cost < kept[key][0]:
+                    kept[key] = cost + its_cost, each, atom
+    return [table.grown((*one.atoms, *atom.atoms), cost, held) for held, (cost, one, atom) in kept.items()]
 
 
 def _cheapest(grown: Iterable[_Grown]) -> list[_Grown]:
     """Of those that hold of the same probes the cheapest."""
-    kept: dict[tuple[int, int], _Grown] = {}
+    kept: dict[int, _Grown] = {}
     for each in grown:
-        key = each.failures, each.passes
-        if key not in kept or each.cost < kept[key].cost:
-            kept[key] = each
+        if each.held not in kept or each.cost < kept[each.held].cost:
+            kept[each.held] = each
     return list(kept.values())
 
 
 def _widest(grown: Sequence[_Grown], table: _Table, width: int) -> list[_Grown]:
     """Those that promise most: by what they separate, and by how pure they are."""
-    failures, passes = max(len(table.bad), 1), max(len(table.good), 1)
+    failures, passes = max(table.failures.bit_count(), 1), max(table.passes.bit_count(), 1)
 
     def separated(each: _Grown) -> float:
-        return each.failures.bit_count() / failures - each.passes.bit_count() / passes - each.cost / 100
+        return each.failures / failures - each.passes / passes - each.cost / 100
 
     def pure(each: _Grown) -> float:
-        bad = each.failures.bit_count()
-        return (bad + 1) / (bad + each.passes.bit_count() + 2) - each.cost / 100
+        return (each.failures + 1) / (each.failures + each.passes + 2) - each.cost / 100
 
     left = [each for each in grown if each.passes]  # what is pure already is made no better by being longer
-    chosen = sorted(left, key=separated, reverse=True)[:width] + sorted(left, key=pure, reverse=True)[:width]
-    return list(dict.fromkeys(chosen))
+    return list(dict.fromkeys([*nlargest(width, left, separated), *nlargest(width, left, pure)]))
 
 
-def _covering(everything: Sequence[_Grown], table: _Table) -> Learned | None:
-    """Rules that no pass contradicts, first of the given failure, then of those that are left."""
+def _coverings(everything: Sequence[_Grown], own: Traits, probes: Sequence[Traits], table: _Table) -> Iterator[Learned]:
+    """Rules of failures that have several causes: first one of the given failure that hardly a pass contradicts, then
+    one of those that are left, which is the best for all of them or again such a one."""
     rules: list[Rule] = []
     left, grown = table, everything
-    while left.bad and len(rules) < _MOST_RULES:
-        pure = [each for each in grown if not each.passes]
-        if not pure:
-            break
-        found = max(pure, key=lambda each: (each.failures.bit_count(), -each.cost))
-        if rules and found.failures.bit_count() < _LEAST_FAILURES:
-            break
-        rules.append(_narrowed(found, left))
-        rest = [traits for traits in left.bad if not rules[-1].holds(traits)]
-        left = _Table([*rest, *table.good], [True] * len(rest) + [False] * len(table.good))
-        grown = list(_grown(rest[0], left)) if rest else []
-    if not rules:
-        return None
-    learned = Learned(rules[0], 0, 0, tuple(rules[1:]))
-    agreeing = sum(learned.holds(traits) for traits in table.bad) + sum(not learned.holds(t) for t in table.good)
-    return replace(learned, agreeing=agreeing, probes=len(table.bad) + len(table.good))
+    while len(rules) < _MOST_RULES:
+        if rules:
+            yield _learned([*rules, max(grown, key=left.worth).rule], table)
+        found = max(grown, key=lambda each: (each.failures - _AGAINST * each.passes, -each.cost))
+        if found.failures < (_LEAST_FAILURES if rules else 1) or found.failures <= _AGAINST * found.passes:
+            return
+        rules.append(_narrowed(found, own, left))
+        yield _learned(rules, table)
+        rest = left.failures & ~_held(rules[-1], table)
+        if not rest:
+            return
+        left, own = left.among(rest), probes[_first(rest)]
+        grown = list(_grown(own, left))
 
 
-def _narrowed(found: _Grown, table: _Table) -> Rule:
+def _learned(rules: Sequence[Rule], table: _Table) -> Learned:
+    held = reduce(or_, (_held(rule, table) for rule in rules))
+    return Learned(rules[0], (held & table.failures | ~held & table.passes).bit_count(), table.count, tuple(rules[1:]))
+
+
+def _narrowed(found: _Grown, own: Traits, table: _Table) -> Rule:
     """The same failures may have a simpler or a narrower statement, now that it is known which belong together."""
-    together = [traits for traits in table.bad if found.rule.holds(traits)]
-    among = _Table([*together, *table.good], [True] * len(together) + [False] * len(table.good))
-    exact = [each for each in _grown(together[0], among) if not each.passes and each.failures == among.all.failures]
-    return min(exact, key=lambda each: (len(each.atoms), each.cost), default=found).rule
+    together = table.among(found.held & table.failures)
+    return max(_grown(own, together), key=together.worth).rule
+
+
+def _held(rule: Rule, table: _Table) -> int:
+    return reduce(and_, (table.columns.held(atom) for atom in rule.atoms), table.failures | table.passes)
+
+
+def _first(bits: int) -> int:
+    """The first of some probes."""
+    return (bits & -bits).bit_length() - 1
 
 
 def _rivals(best: _Grown, everything: Sequence[_Grown], table: _Table) -> Iterator[Rule]:

@@ -15,6 +15,7 @@ from fuzz.triage import probes
 from fuzz.triage import variations as vary
 from fuzz.triage.inducer import Induced
 from fuzz.triage.rule import Atom, Rule, Traits
+from fuzz.triage.values import is_about_values
 from oracles.ops import OPS
 
 _POOL = 100
@@ -50,7 +51,7 @@ def refuting(
 ) -> Iterator[Draw]:
     """What is to be run in one round, given what was tried and whether it failed."""
     rules = [induced.learned.rule, *induced.learned.others]
-    yield from _between(base, rules[0], tried, known)
+    yield from closing(base, rules[0], tried, known)
     menu = _menu(base, [*rules, *induced.rivals[:_MOST_RIVALS]], tried)
     count = _POOL_SLOWLY if target.costly or law else _POOL
     pool = [
@@ -128,18 +129,61 @@ def _sized(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
 _SIZED = 40
 
 
-def _between(base: Draw, rule: Rule, tried: Sequence[tuple[Traits, bool]], known: Known) -> Iterator[Draw]:
+def closing(base: Draw, rule: Rule, tried: Sequence[tuple[Traits, bool]], known: Known) -> Iterator[Draw]:
     """Between each threshold and the nearest passing probe beyond it that meets the other conditions."""
+    for atom, rest, gap in _gaps(rule, tried):
+        if is_about_values(atom.trait):
+            yield from _rescaled(base, atom, gap, known)
+        if _vary(base, atom.trait, 1.0) is not None:
+            yield from _divided(base, atom, rest, gap, known)
+
+
+def is_open(rule: Rule, tried: Sequence[tuple[Traits, bool]]) -> bool:
+    """Whether a threshold of values lies far from the nearest passing probe beyond it: it may be anywhere between."""
+    return any(is_about_values(atom.trait) and not _is_close(atom, gap) for atom, _, gap in _gaps(rule, tried))
+
+
+def _gaps(rule: Rule, tried: Sequence[tuple[Traits, bool]]) -> Iterator[tuple[Atom, Rule, tuple[float, float]]]:
+    """Each threshold, with the other conditions, and with the nearest passing value beyond it."""
     for atom in rule.atoms:
-        if atom.relation not in (">=", "<=") or _vary(base, atom.trait, 1.0) is None:
+        if atom.relation in (">=", "<="):
+            rest = Rule(tuple(each for each in rule.atoms if each is not atom))
+            limit, up = float(atom.values[0]), atom.relation == "<="
+            passing = (t[atom.trait] for t, failed in tried if not failed and atom.trait in t and rest.holds(t))
+            beyond = [float(value) for value in passing if (float(value) > limit if up else float(value) < limit)]
+            if beyond:
+                yield atom, rest, (limit, min(beyond) if up else max(beyond))
+
+
+def _is_close(atom: Atom, gap: tuple[float, float]) -> bool:
+    limit, nearest = gap
+    if atom.trait.startswith("log2 of "):
+        return abs(limit - nearest) <= 1
+    return limit * nearest > 0 and abs(nearest / limit - 1) <= _CLOSE
+
+
+def _rescaled(base: Draw, atom: Atom, gap: tuple[float, float], known: Known) -> Iterator[Draw]:
+    """Places in a gap that the base comes to when an input is scaled."""
+    if _is_close(atom, gap):
+        return
+    for name in vary.grids(base):
+        if base.part(name).given is None:
             continue
-        rest = Rule(tuple(each for each in rule.atoms if each is not atom))
-        limit, up = float(atom.values[0]), atom.relation == "<="
-        passing = [float(traits[atom.trait]) for traits, failed in tried if not failed and rest.holds(traits)]
-        beyond = [value for value in passing if (value > limit if up else value < limit)]
-        if beyond:
-            nearest = min(beyond) if up else max(beyond)
-            yield from _divided(base, atom, rest, (limit, nearest), known)
+        first, second = (_number(known(vary.scaled(base, name, power)), atom.trait) for power in (0.0, _STEP))
+        if first is not None and second is not None and first != second:
+            by = _STEP / (second - first)
+            aims = (gap[0] + (gap[1] - gap[0]) * part / (_POINTS + 1) for part in range(1, _POINTS + 1))
+            yield from (vary.scaled(base, name, (aim - first) * by) for aim in aims)
+            return
+
+
+def _number(traits: Traits | None, trait: str) -> float | None:
+    value = traits.get(trait) if traits is not None else None
+    return None if value is None or isinstance(value, str) else float(value)
+
+
+_STEP = 4.0
+"""How a trait follows the scale of an input is seen by a step of so many powers of two."""
 
 
 def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known: Known) -> Iterator[Draw]:
@@ -147,7 +191,7 @@ def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known
     limit, nearest = gap
     whole = isinstance(atom.values[0], int)
     if not whole:
-        if limit > 0 and nearest > 0 and abs(nearest / limit - 1) > _CLOSE:
+        if limit > 0 and nearest > 0 and not _is_close(atom, gap):
             values = (limit * (nearest / limit) ** (part / (_POINTS + 1)) for part in range(1, _POINTS + 1))
             yield from (draw for value in values if (draw := _vary(base, atom.trait, value)) is not None)
         return

@@ -53,14 +53,20 @@ class Atom:
 
     def _in_words(self) -> str | None:
         """As a sentence, where there is one for the trait."""
-        holds = (self.relation == "=") == (self.values == ("yes",))
+        holds = (self.relation == "=") == (self.values in (("yes",), ("differ",)))
         for pattern, yes, no in _WORDS:
             if found := pattern.fullmatch(self.trait):
                 return (yes if holds else no).format(*found.groups(), limit=f"{self._relation} {self._listed()}")
         for pattern, said in _POWERS:
             if found := pattern.fullmatch(self.trait):
-                return said.format(*found.groups(), limit=f"{self._relation} 2^{self._listed()}")
+                return said.format(*found.groups(), limit=self._power())
         return None
+
+    def _power(self) -> str:
+        """As of a power of two that is not larger than what it stands for."""
+        if self.relation == "<=" and not isinstance(self.values[0], str):
+            return f"< 2^{self.values[0] + 1:.9g}"
+        return f"{self._relation} 2^{self._listed()}"
 
     def _listed(self) -> str:
         shown = [value if isinstance(value, str) else f"{value:.9g}" for value in self.values]
@@ -84,6 +90,13 @@ _WORDS = tuple(
             "no value of {0} is finite and not 0",
         ),
         (r"a subnormal in (\w+)", "{0} has a subnormal", "{0} has no subnormal"),
+        (r"a zero in (\w+)", "{0} has a zero", "{0} has no zero"),
+        (r"a negative zero in (\w+)", "{0} has a zero of negative sign", "{0} has no zero of negative sign"),
+        (
+            r"the change of (\w+) in the dtype of (\w+) and the twin's",
+            "rounding {0} to the dtype of {1} changes it by another factor than the twin's",
+            "rounding {0} to the dtype of {1} changes it by the same factor as the twin's",
+        ),
         ("a sum of squares beyond f32", "a sum of squares overflows f32", "no sum of squares overflows f32"),
         (r"(n|rows) is a power of two", "{0} is a power of two", "{0} is not a power of two"),
         ("n = rows", "n = rows", "n != rows"),

@@ -14,7 +14,7 @@ from fuzz.base.draw import Frame
 from fuzz.base.memory import meets, shift
 from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule import Trait, Traits
-from fuzz.triage.values import THERE, value_traits
+from fuzz.triage.values import THERE, change_of, value_traits
 from oracles.op import AXIS
 from oracles.ops import OPS
 
@@ -164,6 +164,10 @@ def twin_traits(case: Case, twin: Case) -> Traits:
             if trait in own and trait in other:
                 both = own[trait] == 0, other[trait] == 0
                 traits[f"{name} at a multiple of {modulus}"] = _SIDES[both]
+    main = OPS[case.op].main
+    for name in (each.name for each in OPS[case.op].parameters if each.power and each.name in case.params):
+        same = change_of(case, name) == change_of(twin, name)
+        traits[f"the change of {name} in the dtype of {main} and the twin's"] = _word(same, "same", "differ")
     memory = (trait for trait in own if trait.startswith("layout of ") or " in place of " in trait)
     for trait in ("rows", *dict(_parameters(case)), *memory):
         if trait in other:

@@ -94,6 +94,9 @@ class Trials:
     out_of_time: Callable[[], bool] = lambda: False
     explained: tuple[Rule, ...] = ()
     """The rules of other findings: where one holds, failing says nothing about this one."""
+    within: tuple[Trials, ...] = ()
+    """Trials of other kernels, of whose source this one is made too, on which the finding passes: what fails there is
+    another bug, of that source."""
     watch: Callable[[Case], None] = lambda case: None
     """This is told of each smaller case that fails too."""
     fresh: bool = False
@@ -143,7 +146,16 @@ class Trials:
 
     def holds(self, case: Case, judgement: Judgement | None) -> bool:
         """True when that judgement of the case is the failure that is looked for, and not one that is explained."""
-        return judgement is not None and self.family.holds(judgement) and not self.is_explained(case)
+        if judgement is None or not self.family.holds(judgement) or self.is_explained(case):
+            return False
+        return not self.fail_within([case])
+
+    def fail_within(self, cases: Sequence[Case]) -> set[str]:
+        """The digests of those cases that fail on one of the kernels of which this one is made."""
+        judged = [
+            (case.digest, each) for other in self.within for case, each in zip(cases, other.judge(cases), strict=True)
+        ]
+        return {digest for digest, judgement in judged if judgement is not None and judgement.verdict.is_finding}
 
     def is_explained(self, case: Case) -> bool:
         """True when another finding's rule holds of the case."""

@@ -33,15 +33,15 @@ _LARGEST_SQUARE = float(np.finfo(np.float32).max)
 THERE = "there"
 """The trait of an optional tensor that a case has."""
 _ABOUT_VALUES = re.compile(
-    r"(a NaN|an infinity|a zero row|an ordinary row|a subnormal|an ordinary value) in \w+|"
-    r"a sum of squares beyond f32|log2 of .*|\w+ of ones"
+    r"(a NaN|an infinity|a zero row|an ordinary row|a subnormal|a zero|a negative zero|an ordinary value) in \w+|"
+    r"a sum of squares beyond f32|log2 of (?!the change of ).*|\w+ of ones"
 )
 
 
-def about_constants(trait: str) -> str:
-    """The input that the trait says is 1 everywhere; '' for any other trait."""
-    found = re.fullmatch(r"(\w+) of ones", trait)
-    return found[1] if found else ""
+def about_tensor(trait: str) -> str:
+    """The tensor that has such values; '' for a trait that is about none."""
+    found = re.fullmatch(r"(\w+) of ones|.* (?:in|magnitude of) (\w+)", trait)
+    return found[1] or found[2] if found else ""
 
 
 def is_about_values(trait: str) -> bool:
@@ -61,8 +61,6 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
     yield f"an infinity in {main}", _yes(np.isinf(rows).any())
     yield f"a zero row in {main}", _yes(zero.any())
     yield f"an ordinary row in {main}", _yes((whole & ~zero).any())
-    small = SMALLEST_NORMAL[case.inputs[main].dtype]
-    yield f"a subnormal in {main}", _yes(((finite != 0) & (np.abs(finite) < small)).any())
     with np.errstate(over="ignore"):  # float64 kernels have squares beyond its range
         squares = np.square(finite)
         means = squares.mean(axis=-1)
@@ -71,9 +69,23 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
         for parameter in OPS[case.op].parameters:
             yield from _scale_traits(case, parameter, float(means[whole].min()))
     for name in case.inputs:
+        values = rows if name == main else _rows(case, name, frame)
         if name != main:
-            yield f"{name} of ones", _yes((_rows(case, name, frame) == 1).all())
+            yield f"{name} of ones", _yes((values == 1).all())
+        yield from _size_traits(name, values, SMALLEST_NORMAL[case.inputs[name].dtype])
     yield from _formula_traits(case)
+
+
+def _size_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[str, Trait]]:
+    """Zeros and subnormals of an input, and quantiles of the magnitudes of all else that is finite."""
+    zero = values == 0
+    yield f"a zero in {name}", _yes(zero.any())
+    yield f"a negative zero in {name}", _yes((zero & np.signbit(values)).any())
+    sizes = np.sort(np.abs(values[np.isfinite(values) & ~zero]))
+    yield f"a subnormal in {name}", _yes(sizes.size and sizes[0] < normal)
+    if sizes.size:
+        for which, size in (("smallest", sizes[0]), ("median", sizes[sizes.size // 2]), ("largest", sizes[-1])):
+            yield f"log2 of the {which} magnitude of {name}", _log2(float(size), 1.0)
 
 
 def _formula_traits(case: Case) -> Iterator[tuple[str, Trait]]:
@@ -95,7 +107,7 @@ def _formula_traits(case: Case) -> Iterator[tuple[str, Trait]]:
         if node.args and node in found and OPS[case.op].row not in node.dims:
             sizes = np.abs(found[node][np.isfinite(found[node])])
             if sizes.size and sizes.max() > 0:
-                yield f"log2 of the {name.replace('_', ' ')}", round(math.log2(sizes.max()))
+                yield f"log2 of the {name.replace('_', ' ')}", _log2(float(sizes.max()), 1.0)
     for parameter, other, name in _sums_with_parameters(trace):
         # A row of zeros shows nothing.
         shared = np.abs(found[other][np.isfinite(found[other]) & (found[other] != 0)])
@@ -126,19 +138,28 @@ _MEANS = {1: "the root mean square", 2: "the mean square"}
 
 
 def _scale_traits(case: Case, parameter: Parameter, smallest: float) -> Iterator[tuple[str, Trait]]:
-    """A parameter against the row where it matters most, that of the smallest mean square, in units that the output
-    can show."""
+    """A parameter against the row where it matters most, that of the smallest mean square, in units that the finest
+    output can show."""
     if parameter.power not in _MEANS or parameter.name not in case.params:
         return
     name, mean, level = parameter.name, _MEANS[parameter.power], smallest ** (parameter.power / 2)
     value = float(case.params[name])
-    output = next(iter(case.outputs.values()))
-    ulp = 2.0 ** -_PRECISION[output.dtype]
+    ulp = 2.0 ** -max(_PRECISION[output.dtype] for output in case.outputs.values())
     main = OPS[case.op].main
-    rounded = float(quantise(np.array([value]), case.inputs[main].dtype).astype(np.float64)[0])
-    change, whole = abs(rounded - value), level + abs(value)
+    change, whole = abs(_rounded(case, name) - value), level + abs(value)
     yield f"log2 of {name} in ulp of {mean}", _log2(abs(value), level * ulp)
     yield f"log2 of the change of {name} in the dtype of {main} in ulp of {mean}", _log2(change, whole * ulp)
+
+
+def change_of(case: Case, name: str) -> float:
+    """By which factor a parameter changes when it is rounded to the dtype of the first input."""
+    value = float(case.params[name])
+    return _rounded(case, name) / value if value else 1.0
+
+
+def _rounded(case: Case, name: str) -> float:
+    dtype = case.inputs[OPS[case.op].main].dtype
+    return float(quantise(np.array([float(case.params[name])]), dtype).astype(np.float64)[0])
 
 
 def _log2(part: float, whole: float) -> int:
@@ -157,5 +178,5 @@ def _rows(case: Case, name: str, frame: Frame) -> Reals:
     return np.moveaxis(values, frame.axis, -1).reshape(-1, frame.n) if values.size else np.zeros((1, 1))
 
 
-def _yes(what: bool | np.bool_) -> str:
+def _yes(what: bool | np.bool_ | int) -> str:
     return "yes" if what else "no"

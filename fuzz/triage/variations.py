@@ -9,7 +9,7 @@ import numpy as np
 
 from fuzz.base.case import Case, CaseError, Guard, Origin
 from fuzz.base.draw import GIVEN, Draw, Frame, Part, Placement, Shift
-from fuzz.generate.given import given_rows
+from fuzz.generate.given import given_rows, rows_of, stored
 from fuzz.generate.layouts import OVERLAPPING, layout_class
 from fuzz.generate.realise import draw_of, layout_of, realise
 from oracles.op import Parameter
@@ -123,6 +123,16 @@ def with_values(draw: Draw, recipe: str, seed: int) -> Draw:
     """Tensors of the first input's shape with values of that recipe, one of `fuzz.generate.given`."""
     parts = [replace(part, recipe=recipe) for part in draw.parts if part.given and part.name in grids(draw)]
     return replace(draw.with_parts(*parts), seed=seed, origin=Origin(recipe, "varied"))
+
+
+def scaled(draw: Draw, name: str, power: float) -> Draw:
+    """One input times two to that power."""
+    part = draw.part(name)
+    assert part.given is not None
+    with np.errstate(all="ignore"):
+        values = rows_of(part.given).astype(np.float64) * 2.0**power
+        given = given_rows(stored(values, part.given.dtype))
+    return draw.with_parts(replace(part, given=given))
 
 
 def with_constant(draw: Draw, name: str, value: float) -> Draw:

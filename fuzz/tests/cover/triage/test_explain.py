@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 
@@ -46,6 +47,21 @@ def test_a_dropped_tail_is_told_by_n_and_by_the_rows_that_can_show_it() -> None:
     assert explanation.learned is not None
     assert explanation.learned.agreeing / explanation.learned.probes > 0.97
     assert sum(explanation.tested) > 20
+
+
+def test_probing_that_was_cut_off_gives_no_rule_and_says_so() -> None:
+    """Cut off after so many batches, and not by a clock: before and after 63 was probed, and before all else was."""
+    target = target_of(with_edits(TAIL_63), "O2")
+    for batches in (2, 20):
+        with WorkerPool([target]) as pool:
+            case, judgement = failing(pool, target, given_case((1, 63), 1, "contiguous"))
+            left = count(batches, -1)
+            trials = Trials(pool, target, Family.of(judgement), out_of_time=lambda: next(left) <= 0)
+            explanation = explain(trials, case)
+        assert not explanation.whole
+        assert explanation.rule is explanation.core is None
+        assert explanation.lines()[0].startswith("fails about when: ")
+        assert "; the time was over before everything was probed)" in explanation.lines()[0]
 
 
 def test_kernels_that_reject_what_they_must_are_no_probes_of_those_that_do_not() -> None:
