@@ -110,7 +110,7 @@ def _is_own(record: dict[str, Any]) -> bool:
 def test_a_planted_bug_is_found_explained_kept_and_replayed(
     cli: Cli, cli_here: Cli, planted: Planted, tmp_path: Path
 ) -> None:
-    pack = planted(_TAIL_DROPPED)
+    pack = planted(_TAIL_OFF)
     found = cli("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1", "--json", "out.jsonl")
     assert found.returncode == 1
     (path,) = (tmp_path / "findings").glob("planted-fail_numeric-*.json")
@@ -143,7 +143,7 @@ def test_a_planted_bug_is_found_explained_kept_and_replayed(
     assert {judgement["verdict"] for judgement in judged} == {"PASS"}
 
 
-_TAIL_DROPPED = edited("for (size_t i = 0; i < n; i++) total", "for (size_t i = 0; i < n - (n % 8 == 7); i++) total")
+_TAIL_OFF = edited("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd + (n % 8 == 7);")
 _ORDER = (
     "FAIL_NUMERIC  planted  c-planted@native",
     "strides",
@@ -324,7 +324,7 @@ def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
 
 
 def test_a_full_disk_loses_no_finding(cli: Cli, cli_here: Cli, planted: Planted) -> None:
-    pack = planted(_TAIL_DROPPED)
+    pack = planted(_TAIL_OFF)
     command = ("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1", "--no-shrink")
     done = cli(*command, "--output", "/proc/findings")
     assert done.returncode == 1
