@@ -38,6 +38,9 @@ CASES: Mapping[str, Case] = {
         lambda x, z: {"y": point(x) * z}, Contract(points={"x": "f16"}, denormals="flush"),
         {"x": [[2.0**-20, 1.0], [2.0**-140, 1.0]], "z": [PLAIN[:2]] * 2},
     ),
+    "what overflows in some kernels beside an infinity": (
+        lambda x: {"y": rsqrt(total(x * x, "n"))}, Contract(), {"x": [NEAR, [np.inf, 1.0, 1.0]]},
+    ),
     "what overflows in some kernels beside a divisor that may be anything": (
         lambda x, z: {"y": total(x * x, "n") / total(z, "n")}, Contract(),
         {"x": [NEAR, PLAIN], "z": [PLAIN, [3e38, 3e38, -3e38]]},
