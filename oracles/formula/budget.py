@@ -21,7 +21,7 @@ from oracles.formula.centre import Replaced
 from oracles.formula.contract import CORRECT
 from oracles.formula.edges import carried, lowered
 from oracles.formula.errors import either, marked, taken, zeroed
-from oracles.formula.forms import Form, Mask, replace, shared
+from oracles.formula.forms import Form, Mask, blended, replace, shared
 from oracles.formula.narrowing import ALIKE, Narrowed, Reach, holds, narrowed
 from oracles.formula.operations import OPERATIONS
 from oracles.formula.reductions import REDUCED
@@ -114,8 +114,9 @@ class Budget(Setting):
         node, pointed = self._made(name, dtype)
         found = self.forms[node]
         with np.errstate(all="ignore"):
-            if self._is_rounded_once(node) and self.dtype(node).name == dtype and (node, None) not in self.read.held:
-                found = self._unrounded(self.read, node)
+            if self._is_rounded_once(node) and self.dtype(node).name == dtype:
+                held, before = self.read.held.get((node, None)), self._unrounded(self.read, node)
+                found = before if held is None else blended(np.isnan(held), before, found)
             return self._cast(found, form(dtype), pointed)
 
     def _cast(self, found: Form, dtype: Format, pointed: bool) -> Form:
@@ -146,13 +147,18 @@ class Budget(Setting):
             ]
             if nothing[1] or (nothing[0] and node.kind == "add"):
                 return args[0 if nothing[1] else 1]
-        exact = self._step(node, args, last=True)
-        if self.dtype(node).name == "f64" and not exact.is_exact:
-            return self._step(node, args)
-        narrow = narrowed(exact, self.dtype(node), self.contract, self._reach(exact))
+        exact, dtype = self._step(node, args, last=True), self.dtype(node)
+        alike = exact.spread == 0
+        if dtype.name == "f64":
+            found = exact if exact.is_exact else blended(alike, exact, self._step(node, args))
+            narrow = Narrowed(replace(found, bits=dtype.precision))
+        else:
+            narrow = narrowed(exact, dtype, self.contract, self._reach(exact))
         sign = 1.0 if node.kind == "add" else -1.0
-        if narrow.held is None and two_sum(args[0].centre, sign * args[1].centre).low.any():
-            narrow = Narrowed(narrow.form, narrow.form.centre, narrow.doubt)
+        lost = alike & (two_sum(args[0].centre, sign * args[1].centre).low != 0)
+        if lost.any():
+            held = np.full(lost.shape, np.nan) if narrow.held is None else narrow.held
+            narrow = Narrowed(narrow.form, np.where(lost, narrow.form.centre, held), narrow.doubt)
         return self._keep(read, node, None, exact, narrow)
 
     def _keep(self, read: Read, node: Node, place: int | None, before: Form, narrow: Narrowed) -> Form:

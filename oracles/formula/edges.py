@@ -17,7 +17,7 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.errors import marked
-from oracles.formula.forms import Edge, Form, Mask, replace
+from oracles.formula.forms import Edge, Form, Mask, blended, replace
 from oracles.formula.operations import FAR
 from oracles.formula.reductions import REDUCED
 from oracles.formula.setting import Setting
@@ -40,10 +40,9 @@ def carried(here: Setting, node: Node, args: Sequence[Form], found: Form) -> For
     edges = [each.edge for each in args if each.edge is not None]
     if not edges:
         return found
-    if node.kind == "multiply" and len(edges) == 1:
-        first = args[0].edge is not None
-        return _product(here.dtype(node), here.contract.flushes_results, args[1 - first], args[first], found)
-    lost = marked(*(each.zero | each.nan | each.open for each in edges))
+    if node.kind == "multiply":
+        return _multiplied(here.dtype(node), here.contract.flushes_results, args, found)
+    lost = marked(*(each.lost for each in edges))
     if lost is not None and node.kind in REDUCED:
         lost = np.logical_or.reduce(lost, here.inputs.axis(node.label), keepdims=True)
     return replace(found, may=marked(found.may, lost), edge=None)
@@ -117,6 +116,19 @@ def _root(here: Setting, node: Node, arg: Form, found: Form) -> Form:
     return replace(found, centre=centre, parts=parts, rest=rest, may=may, edge=edge)
 
 
+def _multiplied(dtype: Format, flushes: bool, args: Sequence[Form], found: Form) -> Form:
+    """A product, a factor of which has an edge. Where both have one nothing is known beside the form."""
+    first, second = args
+    if second.edge is None:
+        return _product(dtype, flushes, first, second, found)
+    of_second = _product(dtype, flushes, second, first, found)
+    if first.edge is None:
+        return of_second
+    either = blended(first.edge.known, _product(dtype, flushes, first, second, found), of_second)
+    neither = replace(found, may=marked(found.may, first.edge.lost, second.edge.lost), edge=None)
+    return blended(first.edge.known & second.edge.known, neither, either)
+
+
 def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form) -> Form:
     edge = edged.edge
     assert edge is not None
@@ -154,10 +166,12 @@ def _summed(here: Setting, node: Node, terms: Form, found: Form) -> Form:
 def _overflowing(node: Node, args: Sequence[Form], found: Form) -> Form:
     """What is an infinity or a number is so too with a number added to it, and divided by one."""
     for each, other in (args, args[::-1]) if node.kind == "add" else (args,):
-        plain = other.may is None and other.overflows is None and other.edge is None
-        if each.overflows is None or not plain or found.may is None:
+        if each.overflows is None or found.may is None:
             continue
         number = np.isfinite(other.size) & ((found.spread < np.abs(found.centre)) | (found.lowest > 0))
+        wild = marked(other.may, other.overflows, None if other.edge is None else other.edge.known)
+        if wild is not None:
+            number = number & ~wild
         if node.kind == "divide":
             number = number & (other.centre - other.spread > 0)
         over = each.overflows & number & (np.sign(found.centre) == np.sign(each.centre)) & np.isfinite(found.centre)

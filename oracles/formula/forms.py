@@ -89,6 +89,19 @@ class Edge:
         """Where nothing but the floor is known."""
         return np.isinf(self.ceiling)
 
+    @property
+    def known(self) -> Mask:
+        """Where it says something."""
+        return self.zero | self.nan | ~np.isnan(self.floor)
+
+    @property
+    def lost(self) -> Mask:
+        """Where a form without it would be wrong."""
+        return self.zero | self.nan | self.open
+
+
+_UNKNOWN = Edge(np.array(False), np.array(False), np.array(np.nan), np.array(np.nan))
+
 
 @dataclass(frozen=True, eq=False)
 class Form:
@@ -149,6 +162,32 @@ def replace(form: Form, **changes: Any) -> Form:
         found.__dict__[name] = known[name]
     found.__dict__.update(changes)
     return found
+
+
+def blended(mask: Mask, a: Form, b: Form) -> Form:
+    """The one form where the mask is set, and the other, whose dtype and bits it has, elsewhere."""
+
+    def either(of_a: NDArray[Any] | None, of_b: NDArray[Any] | None, none: Any) -> NDArray[Any] | None:
+        """Each where it holds; None where both are."""
+        if of_a is None and of_b is None:
+            return None
+        return np.where(mask, none if of_a is None else of_a, none if of_b is None else of_b)
+
+    edge = b.edge
+    if a.edge is not edge:
+        one, other = (_UNKNOWN if each is None else each for each in (a.edge, b.edge))
+        edge = Edge(*(np.where(mask, getattr(one, each.name), getattr(other, each.name)) for each in fields(Edge)))
+    zero = np.zeros((1,) * b.centre.ndim)
+    return replace(
+        b,
+        edge=edge,
+        centre=np.where(mask, a.centre, b.centre),
+        parts={s: np.where(mask, a.parts.get(s, zero), b.parts.get(s, zero)) for s in {**a.parts, **b.parts}},
+        rest=either(a.rest, b.rest, 0.0),
+        may=either(a.may, b.may, False),
+        overflows=either(a.overflows, b.overflows, False),
+        least=either(a.least, b.least, np.nan),
+    )
 
 
 def combined(

@@ -8,16 +8,14 @@ kernel has it, whatever its errors were, and it is exact from there on.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.contract import Contract
 from oracles.formula.errors import Rounding, marked, rounded, zeroed
-from oracles.formula.forms import Form, Mask, replace
+from oracles.formula.forms import Form, Mask, blended, replace
 from oracles.rounding import round_to
 
 _ALIKE = 2.0**-38
@@ -61,11 +59,14 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
     """
     narrow = replace(form, dtype=dtype, bits=min(form.bits, dtype.precision))
     flush = contract.flushes_results
+    least = None if form.least is None else np.minimum(_in_dtype(form.least, dtype), 0.0 if flush else np.inf)
     if form.is_exact:
-        held = _in_dtype(form.centre, dtype)
-        same = held == form.centre
-        return Narrowed(zeroed(replace(narrow, centre=held, least=None), flush), None if same.all() else held)
+        middle = _in_dtype(form.centre, dtype)
+        return Narrowed(zeroed(replace(narrow, centre=middle, least=least), flush), _held(form, middle, True))
+    alike = np.equal(reach.most, 0)
     low, high, doubt = _candidates(form.centre, reach, dtype, flush)
+    if flush:  # what every kernel has lies at the middle of what it may be flushed to, as after an operation
+        low, high = np.where(alike & (low == 0), high, low), np.where(alike & (high == 0), low, high)
     one = low == high
     radius = np.where(one, 0.0, (high - low) / 2)
     middle = np.where(one, low, low + radius)
@@ -78,28 +79,19 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
         sharp &= radius <= own
         close = ~one & (np.abs(radius - own) <= own * _ALIKE)
         doubt = marked(doubt, close if close.any() else None)
-    least = None if form.least is None else np.minimum(_in_dtype(form.least, dtype), 0.0 if flush else np.inf)
+    if flush:
+        radius = np.where(alike & (np.abs(middle) < dtype.tiny), np.abs(middle), radius)
+    found = replace(narrow, centre=middle, parts={}, rest=radius if radius.any() else None, least=least)
     if sharp.all():
-        found = replace(narrow, centre=middle, parts={}, rest=radius if radius.any() else None, least=least)
-        return Narrowed(found, middle, doubt)
+        return Narrowed(found, _held(form, middle, alike), doubt)
     loose = rounded(narrow, Rounding(dtype.u if form.bits > dtype.precision else 0.0), contract)
+    return Narrowed(blended(sharp, found, loose), _held(form, np.where(sharp, middle, np.nan), alike), doubt)
 
-    def either(of_sharp: NDArray[Any] | None, of_loose: NDArray[Any] | None, none: Any) -> NDArray[Any] | None:
-        """Each where it holds; None where both are."""
-        if of_sharp is None and of_loose is None:
-            return None
-        return np.where(sharp, none if of_sharp is None else of_sharp, none if of_loose is None else of_loose)
 
-    found = replace(
-        loose,
-        centre=np.where(sharp, middle, loose.centre),
-        parts={symbol: np.where(sharp, 0.0, each) for symbol, each in loose.parts.items()},
-        rest=either(radius, loose.rest, 0.0),
-        may=either(narrow.may, loose.may, False),
-        overflows=either(narrow.overflows, loose.overflows, False),
-        least=either(least, loose.least, np.nan),
-    )
-    return Narrowed(found, np.where(sharp, middle, np.nan), doubt)
+def _held(form: Form, middle: F64, alike: Mask | bool) -> F64 | None:
+    """What takes the place of the formula's own values: not what is the same, of those that every kernel has alike."""
+    same = alike & (middle == form.centre)
+    return None if same.all() else np.where(same, np.nan, middle)
 
 
 def _signed(form: Form, middle: F64, reach: Reach) -> tuple[F64, Mask]:

@@ -75,9 +75,8 @@ def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: 
     found = Form(
         a.centre * b.centre, dtype, bits if last else min(bits, dtype.precision), parts, rest, may, least=least
     )
-    # A zero that is only added to something is one to every kernel.
-    if not (a.is_exact and b.is_exact and all(use.kind == "sum" for use in here.inputs.trace.uses.get(node, (node,)))):
-        found = _vanished(found, a.centre, b.centre)
+    added = all(use.kind == "sum" for use in here.inputs.trace.uses.get(node, (node,)))
+    found = _vanished(found, args, added)
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
     found = rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
     if fused and np.isinf(found.centre).any():  # it is infinite in float64; unrounded it is a number
@@ -86,13 +85,16 @@ def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: 
     return found
 
 
-def _vanished(found: Form, *factors: F64) -> Form:
-    """The form of what is a zero in float64, but not exactly: no narrower dtype tells the two apart."""
+def _vanished(found: Form, args: Sequence[Form], added: bool) -> Form:
+    """The form of what is a zero in float64, but not exactly: no narrower dtype tells the two apart. One of exact
+    factors that is only `added` to something is a zero to every kernel."""
     if found.dtype.name != "f64":
         return found
     lost = found.centre == 0
-    for each in factors:
-        lost = lost & np.isfinite(each) & (each != 0)
+    for each in args:
+        lost = lost & np.isfinite(each.centre) & (each.centre != 0)
+    if added and lost.any():
+        lost = lost & ((args[0].spread > 0) | (args[1].spread > 0))
     return more(found, np.where(lost, found.dtype.eta, 0.0)) if lost.any() else found
 
 
@@ -134,7 +136,7 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
         away = np.maximum.reduce([np.abs(end - centre) for end in np.broadcast_arrays(*ends)]) * here.ends
         found = _bounded(found, np.where(low > 0, away, np.inf), share)
         found = _unbounded(found, (share >= 1) & ~(low > 0))
-    found = _vanished(found, a.centre, b.centre)
+    found = _vanished(found, args, False)
     return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else ulp), here.contract)
 
 
@@ -213,7 +215,8 @@ def chosen(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
         apart = np.where(a.centre == b.centre, 0.0, np.abs(a.centre - b.centre)) + other
         rest = np.where(unsure, rest + np.where(np.isnan(apart), np.inf, apart), rest)
         may = np.where(unsure, wild[0] | wild[1], may)
-    dtype = b.dtype if _is_number_of(a, b.dtype) else a.dtype if _is_number_of(b, a.dtype) else None
+    dtype = b.dtype if _is_number_of(node.args[1], a, b.dtype) else None
+    dtype = a.dtype if dtype is None and _is_number_of(node.args[2], b, a.dtype) else dtype
     dtype = max(a.dtype, b.dtype, key=lambda each: each.precision) if dtype is None else dtype
     bits = min(max(a.bits, b.bits), dtype.precision)
     centre = np.where(mask, a.centre, b.centre)
@@ -221,9 +224,9 @@ def chosen(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
     return Form(centre, dtype, bits, parts, rest if rest.any() else None, may if may.any() else None, least=least)
 
 
-def _is_number_of(each: Form, dtype: Format) -> bool:
+def _is_number_of(node: Node, form: Form, dtype: Format) -> bool:
     """Whether it is one number, such as -inf, that the dtype holds."""
-    return each.is_exact and each.centre.size == 1 and bool(round_to(each.centre, dtype) == each.centre)
+    return not node.dims and form.is_exact and bool(round_to(form.centre, dtype) == form.centre)
 
 
 def compared(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:

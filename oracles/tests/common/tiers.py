@@ -59,16 +59,20 @@ def tiers_agree(op: str, recipe: str, dtype: str, count: int, first: int = 0) ->
 
 
 def tiers_agree_on_weights_that_are_not_finite(recipe: str, name: str, count: int) -> None:
-    """Under the contract of that name."""
+    """Under the contract of that name. Of plain rows nothing is left open where the weight is not finite; elsewhere the
+    end of what a point leaves, times the weight, may be a tie of the output's dtype."""
     rng = np.random.default_rng(4)
     for problem in forward("rms_norm", recipe, "f32", count, 9):
         length = problem.input("x").shape[1]
         weight = rng.choice([np.nan, np.inf, -np.inf, 0.0, 1.5, -2.0], length).astype(np.float32)
         broken = replace(problem, inputs={**problem.inputs, "weight": weight})
-        _, unsure, wrong = disagreements(broken, CONTRACTS[name], rng)
+        _, _, wrong = disagreements(broken, CONTRACTS[name], rng)
         assert not wrong, wrong[0]
-        if recipe == "normal" and name in ("plain", "llama", "none"):
-            assert problem.outputs["y"] == "e4m3" or not unsure
+        if recipe == "normal" and name in ("plain", "llama"):
+            found, wild = Truth(broken).enclosures(CONTRACTS[name], broken.structured)["y"], ~np.isfinite(weight)
+            assert found.unsure is None
+            for inner, outer in zip(found.inner, found.outer, strict=True):
+                assert np.array_equal(inner[:, wild], outer[:, wild], equal_nan=True)
 
 
 def formula_tiers_agree(ops: Sequence[Op], contracts: Sequence[Contract], count: int, seed: int) -> tuple[int, int]:

@@ -15,8 +15,6 @@ from oracles.formula.arithmetic import Float64
 from oracles.formula.conformance import Conformance, Exact
 from oracles.formula.contract import Contract
 from oracles.formula.joined import Received
-from oracles.op import Op
-from oracles.problem import Problem
 from oracles.summation import Lanes
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import GELU, SOFTMAX, TOYS, kernel, known, problem, returned
@@ -40,38 +38,6 @@ def test_the_tiers_agree_on_ten_thousand_elements() -> None:
     compared, unsure = formula_tiers_agree(TOYS, CONTRACTS, 1, seed=1)
     assert compared > 10_000, compared
     assert unsure < compared / 20
-
-
-@pytest.mark.parametrize(
-    "contract", [Contract("input"), Contract(dtypes={"rstd": "f16", "e": "f16"}, denormals="flush")]
-)
-@pytest.mark.parametrize("op", [GELU, SOFTMAX, LAYER_NORM], ids=lambda op: op.name)
-def test_a_row_is_the_same_by_itself_and_among_others(op: Op, contract: Contract) -> None:
-    """Also beside rows of zeros, infinities and huge values."""
-    rng = np.random.default_rng(3)
-    for kind in HARD:
-        of = problem(op, kind, "f16", (4, 11), rng)
-        x = of.inputs["x"]
-        x[0], x[2, :3] = 0, np.inf if kind == "wide" else 1
-        whole = Truth(of).enclosures(contract, False)
-        for row in range(4):
-            some = {k: v[row : row + 1] if op.role(k) != "columns" else v for k, v in of.inputs.items()}
-            for output, those in Truth(replace(of, inputs=some)).enclosures(contract, False).items():
-                for field in ("centre", "below", "nan", "unjudged", "unsure", "zeros"):
-                    a, b = (getattr(each, field) for each in (whole[output], those))
-                    a, b = 0 if a is None else a[row], 0 if b is None else b[0]
-                    assert np.allclose(a, b, rtol=2.0**-45, atol=0, equal_nan=True), (kind, row, output, field)
-
-
-def test_a_row_is_the_same_beside_one_whose_root_may_be_of_zero() -> None:
-    """Where that row's bound from below is lost, this one's is not."""
-    x = np.repeat(np.array([[100.0], [1000.0]], np.float32), 89, axis=1)
-    contract = Contract(
-        sums={"n": Lanes(16, 4, "predicated")}, algorithm={"mean": "welford"}, denormals="flush operands"
-    )
-    of = Problem("layer_norm", {"eps": 2.0**-27}, {"x": x}, {"y": "f32"})
-    both, alone = (Truth(each).enclosures(contract, True)["y"] for each in (of, replace(of, inputs={"x": x[:1]})))
-    assert both.below[0] == pytest.approx(alone.below[0], rel=2.0**-45)
 
 
 def _batch(rng: np.random.Generator) -> list[tuple[Truth, list[tuple[Contract, Received]]]]:

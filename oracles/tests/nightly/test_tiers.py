@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from oracles.formula.contract import Contract
+from oracles.ops import OPS
 from oracles.summation import Lanes
 from oracles.tests.common.adversary import RECIPES
 from oracles.tests.common.judged import TOYS, known
 from oracles.tests.common.problems import CONTRACTS, backward, contract_of, forward
+from oracles.tests.common.rows import any_contract, differences, joined_rows
 from oracles.tests.common.tiers import (
     BACKWARD,
     FORWARD,
@@ -62,3 +64,13 @@ def test_tiers_of_formulas_agree_on_many_elements(seed: int) -> None:
         compared, unsure = formula_tiers_agree(TOYS, FORMULA_CONTRACTS, 9, seed)
     assert compared > 100_000
     assert unsure < compared / 20
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_a_row_of_many_problems_is_the_same_by_itself_and_among_others(op: str) -> None:
+    rng = np.random.default_rng(7)
+    for number in range(100):
+        problem, tensors = joined_rows(OPS[op], ("f64", "f32", "f16", "bf16")[number % 4], 1 + number % 13, rng)
+        contract = any_contract(problem, rng)
+        found = list(differences(problem, contract, number % 2 == 0, tensors))
+        assert not found, f"{found[0]}, {problem.problem}, {contract}"
