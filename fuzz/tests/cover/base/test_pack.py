@@ -37,10 +37,21 @@ MISTAKES = {
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, 'avx3'),)": "isa: 'avx3' is not one of any,",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(sums={'n': 'pairwise'})),)": "summation",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(compute='f99')),)": "contract: dtype: 'f99'",
-    "from fuzz import Numerics": "line 5: ImportError: numerics is now contract: write contract=Contract(...), see ",
-    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, numerics=Contract()),)": (
-        "pack.py: numerics is now contract: write contract=Contract(...), see fuzz/docs/adding-a-kernel.md"
+    "from fuzz import Numerics": "pack.py: line 5: Numerics is Contract now: see fuzz/docs/adding-a-kernel.md",
+    "from oracles.numerics import Numerics; a = 1": (
+        "pack.py: line 5: Numerics is Contract now; oracles.numerics is fuzz now: see "
     ),
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, numerics=Contract()),)": (
+        "pack.py: line 5: numerics is contract now: see fuzz/docs/adding-a-kernel.md"
+    ),
+    "from dataclasses import replace\nreplace(Contract(), rsqrt_ulp=2.0, mean='divide')\nContract(accumulate='f64')": (
+        """pack.py: line 6: rsqrt_ulp is accuracy={"rsqrt": ...} now; line 7: accumulate is compute now: see """
+    ),
+    "Contract(**{'cast': 'llama'})": "pack.py: line 5: cast is ",
+    "Capabilities(offset=True)": "pack.py: line 5: offset is ",
+    "Capabilities(stride='any')": "line 5: Capabilities has no field 'stride': did you mean 'strides'?",
+    "CKernel('k', 'rms_norm', SOURCE, wibble=1)": "CKernel has no field 'wibble': it has name, op, source, isa, ",
+    "open(word='r')": "line 5: TypeError: ",
     "Capabilities(strides='pitch')": "capabilities.strides: 'pitch' is not one of contiguous, pitched, rows, any",
     "Capabilities(dtypes=('f8',))": "capabilities.dtypes: 'f8'",
     "Capabilities(dtypes='f32')": "capabilities.dtypes: write a tuple",
@@ -101,6 +112,13 @@ def test_a_mistake_in_a_pack_is_one_line_that_says_what(mistake: str, tmp_path: 
     assert MISTAKES[mistake] in str(caught.value)
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_former_word_is_named_with_the_file_beside_the_pack_that_has_it(tmp_path: Path) -> None:
+    (tmp_path / "pack.py").write_text("from .mine import KERNELS\n")
+    (tmp_path / "mine.py").write_text("\nfrom fuzz import Contract\nPLAIN = Contract(\n  cast='llama')\n")
+    with pytest.raises(PackError, match=r"pack\.py: mine\.py: line 4: cast is points="):
+        load(tmp_path)
 
 
 def test_an_op_of_a_pack_is_known_once_it_is_loaded_and_may_be_changed_then(tmp_path: Path) -> None:
