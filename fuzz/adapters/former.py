@@ -82,5 +82,5 @@ def _words(text: str) -> Iterator[tuple[int, int, str]]:
             )
         if isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            named = [(each, each.arg) for each in node.keywords if each.arg is not None and called in _CALLS]
-            yield from ((each.lineno, each.col_offset, word) for each, word in named if word in FORMER)
+            given = node.keywords if called in _CALLS else []
+            yield from ((key.value.lineno, key.col_offset, key.arg) for key in given if key.arg and key.arg in FORMER)
