@@ -121,6 +121,62 @@ def test_a_former_word_is_named_with_the_file_beside_the_pack_that_has_it(tmp_pa
         load(tmp_path)
 
 
+PYTHON = """
+from pathlib import Path
+from fuzz import *
+KERNELS = (PythonKernel("k", "rms_norm", Path(__file__).parent / "k.py", "numpy", {}),)
+"""
+HAS = "rms_norm has x, weight, y, rstd, eps, weight_offset, axis"
+
+
+@pytest.mark.parametrize(
+    ("function", "more", "said"),
+    [
+        (
+            "def rms_norm(x, wieght, *, eps): return x",
+            "",
+            f"parameter 'wieght' is nothing that it can be called with: did you mean 'weight'? {HAS}",
+        ),
+        ("def rms_norm(x,\n  wieght=None, *, eps): return x", "", "k.py line 5: parameter 'wieght' is nothing"),
+        ("def rms_norm(x, block, *, eps): return x", "", f"'block' is nothing that it can be called with: {HAS}"),
+        ("def rms_norm(x, *, epsilon): return x", "", "parameter 'epsilon' is nothing that it can be called with: did"),
+        ("def rms_norm(x, y): y[:] = x", "", f"k.py line 4: it has no parameter 'eps': {HAS}"),
+        (
+            "def rms_norm(x, eps): return x",
+            "options=(('block', 2),)",
+            "it has no parameter 'block', which options give",
+        ),
+    ],
+)
+def test_a_function_that_every_call_would_fail_with_is_refused_with_its_line(
+    function: str, more: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "pack.py").write_text(PYTHON.format(more))
+    (tmp_path / "k.py").write_text("\n\n\n" + function + "\n")
+    with pytest.raises(PackError) as caught:
+        load(tmp_path)
+    assert said in str(caught.value)
+    assert f"{tmp_path / 'pack.py'}: k.py line " in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "more"),
+    [
+        ("def rms_norm(x, *, eps, block=128, axes=1): return x", ""),
+        ("def rms_norm(x, block, *, eps): return x", "options=(('block', 2),)"),
+        ("def rms_norm(x, weight=None, *, eps, offset=0.0, axis): return x", ""),
+        ("def rms_norm(**given): return given['x']", ""),
+        ("@named\ndef rms_norm(a, b): return a", ""),
+        ("rms_norm = lambda a: a", ""),
+    ],
+)
+def test_a_function_that_can_be_called_is_taken(function: str, more: str, tmp_path: Path) -> None:
+    (tmp_path / "pack.py").write_text(PYTHON.format(more))
+    (tmp_path / "k.py").write_text(function + "\n")
+    assert [kernel.name for kernel in load(tmp_path).kernels] == ["k"]
+
+
 def test_an_op_of_a_pack_is_known_once_it_is_loaded_and_may_be_changed_then(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(GENERIC)
     kernel = "KERNELS = (CKernel('k', 'own', SOURCE, capabilities=Capabilities(takes={})),)\n"
