@@ -60,7 +60,7 @@ _HOME = {
 
 def __getattr__(name: str) -> object:
     if name == "Numerics":
-        raise ImportError(import_module("fuzz.base.kernel").RENAMED)
+        raise ImportError("Numerics is Contract now: see fuzz/docs/adding-a-kernel.md")
     if name not in __all__:
         raise AttributeError(f"module 'fuzz' has no attribute {name!r}")
     if name == "formula":

@@ -49,7 +49,17 @@ def declaration(op: Op) -> str:
     lines = [f"    {member:{width}}{said and f' /* {said} */'}".rstrip() for member, said in members]
     call = f"kf_{op.name}_call"
     struct = "\n".join(["typedef struct {", *lines, f"}} {call};"])
-    return f"{_comment(op)}\n{struct}\n\nint kf_{op.name}(const {call} *call);\n"
+    return f"{_comment(op)}\n{struct}\n\n{prototype(op)};\n"
+
+
+def prototype(op: Op) -> str:
+    """The signature of the entry."""
+    return f"int kf_{op.name}(const kf_{op.name}_call *call)"
+
+
+def is_known(op: Op, texts: Iterable[str]) -> bool:
+    """Whether a kernel of these texts has seen the signature of its entry, in the header or in a copy of it."""
+    return any(HEADER in text or f"kf_{op.name}_call" in text for text in texts)
 
 
 def entry(op: Op) -> str:

@@ -30,6 +30,8 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 _ERROR = re.compile(r"error:|undefined reference|multiple definition", re.IGNORECASE)
+NOTE = "kernelfuzz: "
+"""So begins a line of ours among those of a compiler."""
 _OFFSET = re.compile(r":\(\.\S+?\)")
 """Where a linker's error is in the code, which depends on flags."""
 _OBJECT = re.compile(r"\S*/cc\w{6}\.o\b:? ?")
@@ -45,6 +47,11 @@ class BuildError(UsageError):
         first, *more = str(self).splitlines()
         wrong = next((line.strip() for line in more if _ERROR.search(line)), "")
         return f"it does not compile: {_OFFSET.sub('', wrong)}" if wrong else first
+
+    def noted(self, pattern: str, note: str) -> BuildError:
+        """The same with a line of ours at its end, where an error of the compiler's speaks of what matches."""
+        speaks = any(_ERROR.search(line) and re.search(pattern, line) for line in str(self).splitlines())
+        return BuildError(f"{str(self).rstrip()}\n{NOTE}{note}") if speaks else self
 
 
 class CacheError(UsageError):

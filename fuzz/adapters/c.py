@@ -14,6 +14,7 @@ from fuzz.adapters.build import (
     COPIES,
     NATIVE,
     Builder,
+    BuildError,
     digest_of,
     edited_source,
     included_files,
@@ -117,8 +118,11 @@ class CAdapter(Adapter):
         parts, parts_digest = _worker_parts(target, tool, builder)
         source = edited_source(kernel)
         texts = {path: text for path, text in included_files(kernel, source).items() if not _is_ours(path)}
-        header = abi.header(abi.named_ops(OPS[kernel.op], [source, *texts.values()]))
-        described = [kernel.op, target.flags, target.emulated, tool.version]
+        op, written = OPS[kernel.op], [source, *texts.values()]
+        header = abi.header(abi.named_ops(op, written))
+        # Who never read the signature of the entry has it checked all the same: C would call it with anything.
+        unseen = [] if abi.is_known(op, written) else ["-include", abi.HEADER]
+        described = [kernel.op, target.flags, target.emulated, tool.version, *unseen]
         digest = digest_of([*described, parts_digest, header, source, *(texts[path] for path in sorted(texts))])
 
         def link(output: Path) -> list[str]:
@@ -142,11 +146,15 @@ class CAdapter(Adapter):
                 f"-ffile-prefix-map={root}=",
             ]
             return [
-                *tool.command, "-std=gnu11", *target.flags, *identity, *includes, str(path), *map(str, parts),
+                *tool.command, "-std=gnu11", *target.flags, *identity, *includes, *unseen, str(path), *map(str, parts),
                 *(["-static"] if target.emulated else []), "-lm", "-o", str(output),
             ]  # fmt: skip
 
-        return CProgram(target, builder.compiled(f"worker-{digest[:32]}", link), digest)
+        try:
+            return CProgram(target, builder.compiled(f"worker-{digest[:32]}", link), digest)
+        except BuildError as error:
+            entry = f"the entry is {abi.prototype(op)}; what it is given: kernelfuzz header {op.name}"
+            raise error.noted(rf"\bkf_{op.name}(_call)?\b", entry) from None
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         tool, prefix = compiler_of(target), prefix_of(target)

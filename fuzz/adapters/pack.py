@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fuzz.adapters.former import unknown_word
 from fuzz.base.capability import DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, Mutant
@@ -134,7 +135,7 @@ def _execute(entry: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise PackError(f"{entry}: {_said(error)}") from error
+        raise PackError(f"{entry}: {unknown_word(error, entry.parent) or _said(error)}") from error
     return module
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, signature_in
+from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, misfits, signature_in
 from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, DeclarationError, SizeLimit, one_of
 from fuzz.base.kernel import PLAIN, Kernel
 from oracles.formula.contract import Contract
@@ -115,6 +115,12 @@ class PythonKernel(Kernel):
         known = tuple(place.device for place in FRAMEWORKS[self.framework].places)
         for device in self.devices:
             one_of("devices", device, known)
+
+    def check_op(self) -> None:
+        super().check_op()
+        known = self.signature
+        for name, words in misfits(OPS[self.op], known, dict(self.options)) if known.lines else ():
+            raise DeclarationError(f"{self.source.name} line {known.lines[name or self.function]}: {words}")
 
     @property
     def kind(self) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +25,9 @@ class Signature:
     """Every parameter by name, and whether it may be left out."""
     takes_all: bool = False
     """Whether it also takes keywords by other names."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """The line of each parameter in the source, and of the function itself, by its name; empty where a decorator may
+    make another function of it."""
 
     def takes(self, name: str) -> bool:
         """True when the function can be given `name`."""
@@ -57,7 +61,8 @@ def signature_in(source: str, function: str) -> Signature:
     first_default = len(given.posonlyargs) + len(given.args) - len(given.defaults)
     plain = {each.arg: len(given.posonlyargs) + at >= first_default for at, each in enumerate(given.args)}
     named = {each.arg: default is not None for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)}
-    return Signature({**plain, **named}, given.kwarg is not None)
+    lines = {each.arg: each.lineno for each in (*given.args, *given.kwonlyargs)} | {function: found[-1].lineno}
+    return Signature({**plain, **named}, given.kwarg is not None, {} if found[-1].decorator_list else lines)
 
 
 def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
@@ -67,6 +72,32 @@ def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
         elif not isinstance(statement, (ast.AsyncFunctionDef, ast.ClassDef)):
             for field in ("body", "orelse", "finalbody", "handlers"):
                 yield from _functions(getattr(statement, field, []))
+
+
+_ALIKE, _ONE_LETTER = 0.6, 0.8
+"""How near two names are that may be meant as one: 'epsilon' and 'eps', the default of difflib; and 'wieght' and
+'weight', where nothing else speaks for a mistake, and a parameter that is called 'num' is not meant as 'sum'."""
+
+
+def misfits(op: Op, signature: Signature, given: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Why a call by keyword, with the op's tensors and parameters and with `given`, fails every time or leaves out what
+    is meant: the parameter, and what is wrong. Two names that are nearly the same are taken for one."""
+    known = {*(operand.name for operand in op.operands), *op.params, *op.former.values(), *given}
+    has = f"{op.name} has {', '.join((*(operand.name for operand in op.operands), *op.params))}"
+    for name, may_be_left_out in signature.parameters.items():
+        near = get_close_matches(name, known, cutoff=_ONE_LETTER if may_be_left_out else _ALIKE)
+        meant = [each for each in near if each not in signature.parameters][:1]
+        if name not in known and (meant or not may_be_left_out):
+            hint = f"did you mean {meant[0]!r}? " if meant else ""
+            yield name, f"parameter {name!r} is nothing that it can be called with: {hint}{has}"
+    always = [each.name for each in op.inputs if not each.optional]
+    always += [each.name for each in op.parameters if each.neutral is None]
+    for name in always:
+        if not signature.takes(name) and not signature.takes(op.former.get(name, name)):
+            yield "", f"it has no parameter {name!r}: {has}"
+    for name in given:
+        if not signature.takes(name):
+            yield "", f"it has no parameter {name!r}, which options give it"
 
 
 def completed(

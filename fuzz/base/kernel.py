@@ -23,8 +23,6 @@ from oracles.summation import Summation
 
 PLAIN = Contract()
 """What a kernel promises that says nothing: a plain float32 CPU kernel."""
-RENAMED = "numerics is now contract: write contract=Contract(...), see fuzz/docs/adding-a-kernel.md"
-"""What a pack is told that was written for an older version."""
 
 
 class Kernel:
@@ -61,12 +59,6 @@ class Kernel:
         """The texts of its files as they were when each was first read. What is saved while a run goes on is of the
         next run: workers that are started later run the same code as the first."""
         return {}
-
-    def __new__(cls, *_: object, **declared: object) -> Kernel:
-        """Raise DeclarationError for the words of an older version."""
-        if "numerics" in declared:
-            raise DeclarationError(RENAMED)
-        return super().__new__(cls)
 
     @property
     def kind(self) -> str:

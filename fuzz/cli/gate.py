@@ -69,6 +69,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.report.totals import kernels_judged, print_gate, undeclared_by_op
     from fuzz.uses.corpus import folder as corpus
     from fuzz.uses.explaining import explain_findings, note_histories
+    from fuzz.uses.gate.accuracy import require_own
     from fuzz.uses.gate.changes import changes_since, touched
     from fuzz.uses.gate.known import Watch, load_known
     from fuzz.uses.gate.plan import SEED, phases, slow_every
@@ -81,6 +82,8 @@ def gate(options: GateOptions) -> Exit:
     wanted, pack = parse(options.report), loaded(options.pack)
     corpora = options.corpora or (corpus.built_in() if options.update_accuracy else corpus.found())
     targets = options.selection.targets(pack)
+    if options.update_accuracy and corpora is not None:
+        require_own(corpora / "accuracy.json", [kernel.name for kernel in pack.kernels])
     changes = changes_since(options.base, pack.path)
     chosen = {target.kernel.name for target in targets}
     changed = touched(pack.kernels, pack.path, changes)
@@ -130,7 +133,8 @@ def gate(options: GateOptions) -> Exit:
             notes=(*([changes.note] if changes.note else ()), *session.notes, *remarks.notes),
         )
         log.findings(book, [failure.text for failure in outline.failures if not failure.broken])
-        facts = {"base": options.base, "touched": reasons, "cases": session.counts}
+        ran = {name: some for name, (some, _) in session.counted.items()}
+        facts = {"base": options.base, "touched": reasons, "cases": session.counts, "ran": ran}
         log.note("gate", {"ok": outline.ok, **facts, "complaints": outline.complaints, "notes": outline.notes})
         undeclared = undeclared_by_op(kernels_judged(targets, session.tally))
         log.summary(session.tally, undeclared, time.monotonic() - began)
@@ -141,7 +145,7 @@ def gate(options: GateOptions) -> Exit:
     if idle and code is Exit.NOTHING_RAN:
         code = Exit.OK
     passed, elapsed = code is Exit.OK, time.monotonic() - began
-    print_gate(out, outline, session.tally, session.counts, options.base, reasons, undeclared, elapsed, passed=passed)
+    print_gate(out, outline, session.tally, session.counted, options.base, reasons, undeclared, elapsed, passed=passed)
     write_reports(outline, wanted)
     troubles = [each for each in (book.trouble, log.trouble) if each]
     for line in (*restarts, *troubles):
@@ -168,12 +172,15 @@ def _remarks(options: GateOptions, session: GateRun, seen: Ratchet, corpora: Pat
     from fuzz.uses.gate.plan import unreplayed
     from fuzz.uses.starting import missing_targets, unmatched
 
-    remarks = _Remarks(notes=unreplayed(corpora))
+    remarks, kernels = _Remarks(notes=unreplayed(corpora)), [kernel.name for kernel in pack.kernels]
     if corpora is None:
         remarks.notes.append("no corpora are here: nothing kept was replayed, no accuracy compared; see --corpora DIR")
     elif options.update_accuracy and not session.interruption.wanted:
-        kernels = [kernel.name for kernel in pack.kernels]
         remarks.notes.append(accuracy.update(corpora / "accuracy.json", seen, kernels))
+    elif accuracy.others(corpora / "accuracy.json", kernels):
+        remarks.notes.append(
+            f"accuracy not compared: {corpora / 'accuracy.json'} is of other kernels; see --corpora DIR"
+        )
     elif not session.interruption.wanted:
         targets = [target.id for target in session.targets]
         lost, notes = accuracy.compare(corpora / "accuracy.json", seen, targets)

@@ -21,6 +21,10 @@ _AT_FAULT = (BuildError, AttestationError, EndedError)
 """What ends the start of a worker by its kernel's own doing. A missing device or process is not."""
 
 
+_NO_TIME_S = 1.0
+"""A case that has run for less is not what a run waits for at its end, see `GRACE_S` of `uses/search/stopping.py`."""
+
+
 @dataclass(frozen=True)
 class Wait:
     """A target at work, as somebody sees it who waits for it."""
@@ -40,6 +44,14 @@ class Wait:
             return f"it is built or started, {self.seconds:.0f} s"
         x = next(iter(self.case.inputs.values()))
         return f"{self.case.op} {x.dtype} {list(x.layout.shape)}, {self.seconds:.0f} s of {self.limit:g} s"
+
+    @property
+    def broken_off(self) -> str:
+        """Why its cases did not run, where it is waited for no longer. Who was at one for no time to speak of did not
+        hold anything up."""
+        if self.case is not None and self.seconds < _NO_TIME_S:
+            return "the run's time was over before its turn came"
+        return f"broken off at the end of the run: {self.words}"
 
 
 @dataclass

@@ -230,7 +230,7 @@ class WorkerPool:
         unwanted = self.watch(list(waits.values()))
         for lane, wait in waits.items():
             if wait.target in unwanted:
-                lane.cut(self._submitted, f"broken off at the end of the run: {wait.words}")
+                lane.cut(self._submitted, wait.broken_off)
 
     def _without_faults(self, batch: Batch, target: str, status: Attestation, indices: Sequence[int]) -> list[int]:
         """Those of the cases that need no dtype that is wrong there. The others are NOT_RUN, and say why."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from fuzz.adapters.build import NOTE
 from fuzz.base.verdict import Verdict
 
 VERDICT = Verdict.CRASH
@@ -41,7 +42,9 @@ class Broken:
         yield f"  what          {self.reason}"
         said = self.said.splitlines()
         if len(said) > 1:
-            shown = said if whole else said[_first_error(said, self.reason) :][:_SHOWN]
+            first = _first_error(said, self.reason)
+            ours = [line for line in said[first + _SHOWN :] if line.startswith(NOTE)]
+            shown = said if whole else [*said[first:][:_SHOWN], *ours]
             yield from (f"    {line}" for line in shown)
             if len(shown) < len(said):
                 yield f"  all of it     {see_all}"

@@ -224,11 +224,15 @@ def print_run(
     )
 
 
+def _of_all(some: int, cases: int) -> str:
+    return f"{cases:,}" if some == cases else f"{some:,} of {cases:,}"
+
+
 def print_gate(
     out: Console,
     outline: Outline,
     tally: Tally,
-    counts: Mapping[str, int],
+    counts: Mapping[str, tuple[int, int]],
     base: str | None,
     reasons: Mapping[str, str],
     undeclared: UndeclaredByOp,
@@ -248,7 +252,8 @@ def print_gate(
     out.print()
     for line in outline.complaints:
         out.print(line, style="bold red", soft_wrap=True)
-    counted = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+    counted = ", ".join(f"{name} {_of_all(*count)}" for name, count in counts.items() if count[1])
+    counted += "; no target here takes the others" if any(ran < count for ran, count in counts.values()) else ""
     changed = ", ".join(f"{name} ({reason})" for name, reason in reasons.items())
     if base is not None:
         out.print(f"changed since {base}: {changed or 'no kernel'}", soft_wrap=True)

@@ -10,12 +10,14 @@ import numpy as np
 
 from oracles.breakdown import digits
 from oracles.budget import CONFIDENCE, Term, sum_budget
+from oracles.doubledouble import F64
+from oracles.dtypes import Format
 from oracles.formula.budget import Budget, Read
 from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
 from oracles.formula.errors import more
 from oracles.formula.forms import Form
-from oracles.formula.trace import REDUCTIONS, Node, Trace
+from oracles.formula.trace import REDUCTIONS, Node, Trace, ordered
 from oracles.lazy import lazy
 from oracles.op import OUTER
 
@@ -45,7 +47,7 @@ class Alone(Budget):
         if node not in self.rounding or node.kind == "point" or (node, None) in self.whole.read.held:
             return carried
         forms = self.whole.forms
-        exact = Read({arg: Form(forms[arg].centre, forms[arg].dtype, forms[arg].bits) for arg in node.args})
+        exact = Read({arg: _exactly(forms[arg]) for arg in node.args})
         own = self.whole._step(node, self.whole._taken(exact, node), last=last)
         return more(carried, own.spread)
 
@@ -70,27 +72,132 @@ class Alone(Budget):
 
     def _leaf(self, node: Node) -> Form:
         form = Budget._leaf(self, node)
-        return form if node in self.rounding else Form(form.centre, form.dtype, form.bits)
+        return form if node in self.rounding else _exactly(form)
 
 
 def terms_of(conformance: Conformance, output: str, index: Sequence[int]) -> tuple[Term, ...]:
     """What the roundings that make each local add to the half-width of an element, to first order."""
+    element = Element(conformance, output, tuple(index))
     whole = conformance.budget
-    groups = _groups(whole.inputs.trace, output)
-
-    def share(nodes: frozenset[Node]) -> float:
-        alone = Alone(whole.inputs, whole.contract, whole.structured, whole=whole, rounding=nodes)
-        with np.errstate(all="ignore"):
-            kept = alone.output(output, conformance.outputs[output])
-        return float(conformance.shaped(output, kept.spread)[tuple(index)])
-
-    nothing = share(frozenset())
-    found = [
-        Term(name, _words(whole, name, nodes), max(share(frozenset(nodes)) - nothing, 0.0))
-        for name, nodes in groups.items()
-    ]
+    nothing = element.share(element.rounding(frozenset()))
+    found = list[Term]()
+    for name, nodes in _groups(whole.inputs.trace, output).items():
+        alone = element.rounding(frozenset(nodes))
+        value = max(element.share(alone) - nothing, 0.0)
+        if value:
+            local = next((node for node in nodes if whole.inputs.trace.names.get(node) == name), nodes[-1])
+            product, made = element.product(name, local, alone, value), element.words(nodes, whole.dtype(local))
+            found.append(Term(name, f"{product}: {made}", value))
     largest = max((term.value for term in found), default=0.0)
     return tuple(term for term in found if term.value > _LEAST * largest)
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element of an output, whose budget is told."""
+
+    conformance: Conformance
+    output: str
+    index: tuple[int, ...]
+
+    @property
+    def whole(self) -> Budget:
+        """All of the budget."""
+        return self.conformance.budget
+
+    def rounding(self, nodes: frozenset[Node]) -> Alone:
+        """That of kernels which round at these nodes alone."""
+        whole = self.whole
+        return Alone(whole.inputs, whole.contract, whole.structured, whole=whole, rounding=nodes)
+
+    def share(self, alone: Alone) -> float:
+        """The element's half-width in it."""
+        with np.errstate(all="ignore"):
+            kept = alone.output(self.output, self.conformance.outputs[self.output])
+        return float(self.conformance.shaped(self.output, kept.spread)[self.index])
+
+    def product(self, name: str, local: Node, alone: Alone, value: float) -> str:
+        """What the value is the product of, to be calculated again by hand: the roundings of the local in its unit
+        roundoff u, the local itself, and how far the output moves with it. For example '66 u x |mean_square| 0.84
+        x 0.018'; where elements add up that the output has in one, what they come to stands for the last two."""
+        u = self.whole.dtype(local).u
+        size, spread = (
+            self._largest(np.abs(values)) for values in (self.whole.forms[local].centre, alone.forms[local].spread)
+        )
+        if local is self.whole.made(self.output, self.conformance.outputs[self.output]):
+            spread = value  # its last rounding is that of the output
+        if not 0 < size < np.inf or not 0 < spread < np.inf:
+            return f"{value / u:.4g} u"
+        if self._adds_up(local):
+            share = self._relative(self.whole.forms[local].centre, alone.forms[local].spread) / u
+            return f"{share:.4g} u x {value / (share * u):.4g}"
+        moved = f" x {value / spread:.4g}" if spread != value else ""
+        return f"{spread / size / u:.4g} u x |{name}| {size:.4g}{moved}"
+
+    def words(self, nodes: Sequence[Node], unit: Format) -> str:
+        """For example 'subtract 1 u, sum over n 64 u (h = 64, worst case) in f32, u = 2^-24'; u is that of `unit`."""
+        budget = self.whole
+        points = budget.contract.points
+        kept = [node for node in nodes if node.kind == "point" and points.get(budget.name(node.args[0])) is None]
+        kinds = Counter(self._operation(node, unit.u) for node in nodes if node not in kept)
+        said = ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in kinds.items())
+        dtypes = dict.fromkeys(budget.dtype(node).name for node in nodes if node.args)
+        return f"{said}{' in ' if dtypes else ''}{' and '.join(dtypes)}, u = 2^{round(np.log2(unit.u))}"
+
+    def _operation(self, node: Node, u: float) -> str:
+        budget = self.whole
+        if not node.args:
+            return "the given values"
+        over = f" over {node.label}" if node.kind in REDUCTIONS else ""
+        said = f"{node.kind}{over}{self._own(node, u)}"
+        if node.kind not in ("sum", "dot"):
+            return said
+        chain = budget.order(node).chain(budget.inputs.extents[node.label])
+        statistical = sum_budget(budget.dtype(node), chain, budget.structured)[2]
+        kind = f"at most statistical, lambda = {CONFIDENCE:g}" if statistical else "worst case"
+        return f"{said} (h = {chain}, {kind})"
+
+    def _own(self, node: Node, u: float) -> str:
+        """The rounding of one operation: ' 1 u'."""
+        if node.kind == "point":
+            return ""
+        budget = self.whole
+        read = Read({arg: _exactly(budget.forms[arg]) for arg in node.args})
+        with np.errstate(all="ignore"):
+            own = budget._step(node, budget._taken(read, node))
+        share = self._relative(own.centre, own.spread) / u
+        return f" {share:.4g} u" if share else ""
+
+    def _adds_up(self, local: Node) -> bool:
+        """Whether several elements of a local go into one of the output."""
+        trace = self.whole.inputs.trace
+        waiting, seen = [local], set[Node]()
+        while waiting:
+            node = waiting.pop()
+            if node not in seen:
+                seen.add(node)
+                waiting += trace.uses.get(node, ())
+        made = {*ordered([trace.outputs[self.output]])}
+        return any(each.kind in REDUCTIONS and each.label in local.dims for each in (seen & made) - {local})
+
+    def _relative(self, centre: F64, spread: F64) -> float:
+        """The largest share of their size that values may be off by."""
+        with np.errstate(all="ignore"):
+            share = np.where(np.isfinite(centre) & (centre != 0), spread / np.abs(centre), 0.0)
+        return self._largest(share)
+
+    def _largest(self, values: F64) -> float:
+        """That of the values which the element has to do with."""
+        dims, inputs = self.conformance._dims(self.output), self.whole.inputs
+        places = iter(self.index)
+        at = tuple(next(places) if dim in dims else slice(None) for dim in inputs.trace.dims)
+        full = tuple(inputs.extents[dim] for dim in inputs.trace.dims)
+        return float(np.max(np.broadcast_to(values, full)[at], initial=0.0))
+
+
+def _exactly(form: Form) -> Form:
+    """The same without its errors."""
+    return Form(form.centre, form.dtype, form.bits)
 
 
 def _groups(trace: Trace, output: str) -> Mapping[str, list[Node]]:
@@ -105,29 +212,6 @@ def _groups(trace: Trace, output: str) -> Mapping[str, list[Node]]:
         if node.args or node.kind == "tensor":
             found.setdefault(names[node], []).append(node)
     return found
-
-
-def _words(budget: Budget, name: str, nodes: Sequence[Node]) -> str:
-    """For example 'subtract and sum over n (h = 64, worst case) in f32'."""
-    kept = [
-        node for node in nodes if node.kind == "point" and budget.contract.points.get(budget.name(node.args[0])) is None
-    ]
-    kinds = Counter(_operation(budget, node) for node in nodes if node not in kept)
-    said = ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in kinds.items())
-    dtypes = dict.fromkeys(budget.dtype(node).name for node in nodes if node.args)
-    return f"{said} in {' and '.join(dtypes)}" if dtypes else said
-
-
-def _operation(budget: Budget, node: Node) -> str:
-    if not node.args:
-        return "the given values"
-    if node.kind not in ("sum", "dot"):
-        return node.kind if node.kind not in REDUCTIONS else f"{node.kind} over {node.label}"
-    n = budget.inputs.extents[node.label]
-    chain = budget.order(node).chain(n)
-    statistical = sum_budget(budget.dtype(node), chain, budget.structured)[2]
-    kind = f"at most statistical, lambda = {CONFIDENCE:g}" if statistical else "worst case"
-    return f"{node.kind} over {node.label} (h = {chain}, {kind})"
 
 
 def facts_of(conformance: Conformance, row: int) -> tuple[tuple[str, str], ...]:

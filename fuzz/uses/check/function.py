@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fuzz.adapters.python_kernel import Device, PythonKernel
-from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, signature_of
+from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, misfits, signature_of
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.base.capability import Capabilities, DeclarationError, Dispatch
 from fuzz.base.case import Case
@@ -141,23 +141,18 @@ class _HereKernel(PythonKernel):
 
 def _signature(function: Callable[..., Any], op: Op) -> Signature:
     """The function's signature, by which it can be called as a kernel of the op."""
-    known = [*(operand.name for operand in op.operands), *op.params]
     always = [each.name for each in op.inputs if not each.optional]
     always += [each.name for each in op.parameters if each.neutral is None]
     needed = ", ".join(always)
-    advice = f"{op.name} has {', '.join(known)}; wrap it: fuzz.check(lambda {needed}: mine({needed}), op={op.name!r})"
+    advice = f"wrap it: fuzz.check(lambda {needed}: mine({needed}), op={op.name!r})"
     try:
         parameters, found = inspect.signature(function).parameters.values(), signature_of(function)
     except (TypeError, ValueError) as error:
         raise CheckError(f"{function!r} has no signature to read; {advice}") from error
-    for parameter in parameters:
-        given = parameter.default is parameter.empty
-        given = given and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if given and (parameter.name not in {*known, *op.former.values()} or parameter.name not in found.parameters):
-            raise CheckError(f"parameter {parameter.name!r} is nothing that it can be called with: {advice}")
-    missing = [each for each in always if not {each, op.former.get(each, each)} & {*found.parameters}]
-    if missing:
-        raise CheckError(f"it has no parameter {missing[0]!r}: {advice}")
+    nameless = [each for each in parameters if each.kind is each.POSITIONAL_ONLY and each.default is each.empty]
+    wrong = [f"parameter {each.name!r} is nothing that it can be called with" for each in nameless]
+    for words in (*wrong, *(words for _, words in misfits(op, found))):
+        raise CheckError(f"{words}; {advice}")
     return replace(found, takes_all=False)  # what it has no parameter for, it is not given
 
 

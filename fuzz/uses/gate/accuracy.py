@@ -13,7 +13,7 @@ from fuzz.base.case import CaseError
 from fuzz.base.text import printable
 from fuzz.findings import document
 from fuzz.report.totals import and_more, by_reason
-from fuzz.uses.corpus.folder import ACCURACY
+from fuzz.uses.corpus.folder import ACCURACY, CorpusError
 
 VERSION = 2
 WORSE = 1.25
@@ -144,9 +144,26 @@ def compare(path: Path, now: Ratchet, targets: Iterable[str]) -> tuple[list[str]
     return lost, notes
 
 
+def require_own(path: Path, kernels: Collection[str]) -> None:
+    """Raise CorpusError where the file is of other kernels than these: to write it would lose what it holds."""
+    if named := others(path, kernels):
+        raise CorpusError(
+            f"{path} is of other kernels ({and_more(named)}), whose accuracy would be lost: "
+            "name a folder of your own with --corpora DIR"
+        )
+
+
+def others(path: Path, kernels: Collection[str]) -> list[str]:
+    """The kernels that the file is of, where it is of none of these: it is another pack's."""
+    known = sorted({kernel for kernel, _, _ in load_accuracy(path).worst}) if path.is_file() else []
+    return [] if {*known} & {*kernels} else known
+
+
 def update(path: Path, now: Ratchet, kernels: Collection[str]) -> str:
     """Write what was measured, and keep what else the file has of these kernels, unless a target was measured on
     something else; a line that says so."""
+    if not now.worst:
+        return f"no accuracy to write to {path}: it is that of kept cases, and none ran; see kernelfuzz corpus add"
     before = load_accuracy(path) if path.is_file() else Ratchet({}, {})
     stale = _elsewhere(before, now)
     kept = {key: worst for key, worst in before.worst.items() if key[0] in kernels and key[1] not in stale}

@@ -46,6 +46,18 @@ class WorstCases(Observer):
 
 
 @dataclass
+class Fitting(Observer):
+    """An observer that notes which cases some target ran, by digest and law."""
+
+    ran: set[tuple[str, str]] = field(default_factory=set)
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        for judgement in judgements:
+            if judgement.verdict is not Verdict.NOT_RUN:
+                self.ran.add((case.digest, judgement.law.name if judgement.law else ""))
+
+
+@dataclass
 class GateRun:
     """Runs a plan. What it finds is in `tally` and `book`; where a kernel is known to fail, `watch` says so."""
 
@@ -68,6 +80,8 @@ class GateRun:
     tally: Tally = field(default_factory=Tally)
     counts: dict[str, int] = field(default_factory=dict)
     """The number of cases of each phase."""
+    fitting: dict[str, Fitting] = field(default_factory=dict)
+    """Those of each phase of kept cases that some target ran: of a pack's own, that may be few."""
     searched: set[str] = field(default_factory=set)
     """The kernels whose search was done in full."""
     notes: list[str] = field(default_factory=list)
@@ -99,9 +113,10 @@ class GateRun:
     def replay(self, pool: WorkerPool, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
         """Run the phases one after the other on these targets; how accurate every kernel was on them."""
         worst = WorstCases({target.id: target for target in self.targets})
-        runner = self._runner(pool, targets, [*self.observers, worst])
+        runner = self._runner(pool, targets, ())
         self._runners.append(runner)
         for phase in phases:
+            runner.observers = [*self.observers, worst, self.fitting.setdefault(phase.name, Fitting())]
             before = self.tally.cases
             runner.skipped = self._schedule(targets, phase.slow_every)
             runner.replay(in_batches(phase.groups))
@@ -120,6 +135,12 @@ class GateRun:
         self.counts["search"] = self.tally.cases - before
         if not self.unknown and not self.interruption.wanted:
             self.searched = {target.kernel.name for target in targets}
+
+    @property
+    def counted(self) -> Mapping[str, tuple[int, int]]:
+        """By phase how many cases some target ran, of how many."""
+        ran = {name: len(each.ran) for name, each in self.fitting.items()}
+        return {name: (ran.get(name, cases), cases) for name, cases in self.counts.items()}
 
     def target(self, name: str) -> Target:
         """The target of that id."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from oracles.breakdown import Breakdown
 from oracles.formula.contract import Contract
 from oracles.formula.simulation import ORDERS
 from oracles.op import Op
@@ -162,9 +165,37 @@ def test_a_budget_is_explained_by_the_names_of_the_formula() -> None:
     found = truth.explain(CONTRACTS["orders"], "dx", (1, 7))
     terms = {term.name: term for term in found.terms}
     assert [*terms] == ["g", "dx", "mean", "centred", "rstd", "h", "rounding"]
-    assert "sum over n (h = 7, worst case)" in terms["mean"].formula
+    assert re.search(r"sum over n [\d.]+ u \(h = 7, worst case\)", terms["mean"].formula)
     assert "rsqrt" in terms["rstd"].formula
     width = truth.enclosures(CONTRACTS["orders"], False)["dx"].above[1, 7]
     assert 0.9 * width < sum(term.value for name, term in terms.items() if name != "rounding") < 1.5 * width
     assert [name for name, _ in found.facts] == ["row length n", "rows", "mean, exact", "rstd, exact"]
     assert [name for name, _ in truth.explain(Contract(), "dw", (4,)).facts] == ["row length n", "rows"]
+
+
+@pytest.mark.parametrize(
+    ("op", "output", "index"), [(LAYER_NORM_BACKWARD, "dx", (1, 7)), (LAYER_NORM_BACKWARD, "dw", (3,))]
+)
+def test_each_term_can_be_calculated_again_by_hand(op: Op, output: str, index: tuple[int, ...]) -> None:
+    """As roundings in units of u, times what is rounded, times how far the output moves with it."""
+    truth = Truth(problem(op, "normal", "f32", (3, 40), np.random.default_rng(15)))
+    terms = truth.explain(Contract(compute="f64", dtypes={"rstd": "f32", "h": "f32"}), output, index).terms[:-1]
+    terms += truth.explain(Contract(), output, index).terms[:-1]
+    assert len(terms) > 5
+    for term in terms:
+        product, _, made = term.formula.partition(": ")
+        assert re.fullmatch(r"[\d.e+-]+ u( x (\|\w+\| )?[\d.e+-]+){0,2}", product)
+        (unit,) = set(re.findall(r"u = 2\^(-\d+)", made))
+        factors = re.sub(r"\|\w+\| ", "", product).replace(" u", "").split(" x ")
+        assert math.prod(map(float, factors)) * 2.0 ** int(unit) == pytest.approx(term.value, rel=2e-3)
+    [mean_square] = [term for term in explained_row().terms if term.name == "mean_square"]
+    assert "multiply 1 u, sum over n 64 u (h = 64, worst case), divide 1 u in f32, u = 2^-24" in mean_square.formula
+    assert mean_square.formula.startswith("66 u x |mean_square| 4 x 0.125: ")
+
+
+def explained_row() -> Breakdown:
+    """The budget of 2 / 2, which moves by an eighth with a mean square of 4."""
+    x = np.full((1, 64), 2.0, np.float32)
+    return Truth(Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"}, structured=True)).explain(
+        Contract(), "y", (0, 3)
+    )

@@ -14,6 +14,7 @@ from fuzz.adapters.build import Builder, BuildError, CacheError, edited_source
 from fuzz.adapters.c import CKernel
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.execute.pool import WorkerPool
+from fuzz.report.broken import Broken
 from fuzz.tests.common.planted import c_program, c_target
 
 KERNEL = '#include "kernelfuzz.h"\n#include "part.h"\nint kf_rms_norm(const kf_rms_norm_call *c) { return PART; }\n'
@@ -129,6 +130,33 @@ def test_a_compile_error_is_shown_whole(target: Target, tmp_path: Path) -> None:
     assert str(target.kernel.source) in message
     assert "and this is the end" in message
     assert not list((tmp_path / "cache").glob("worker-*"))
+
+
+OTHER = "void kf_rms_norm(const float *x, float *y, int n, float eps) { y[0] = x[n - 1] + eps; }\n"
+ENTRY = "kernelfuzz: the entry is int kf_rms_norm(const kf_rms_norm_call *call); what it is given: kernelfuzz header"
+
+
+@pytest.mark.parametrize(
+    ("source", "noted"),
+    [
+        ('#include "kernelfuzz.h"\n' + OTHER, 1),
+        (OTHER, 1),  # nothing that it includes says so: it would be called with anything
+        ("int rms_norm(void) { return 0; }\n", 1),
+        (KERNEL.replace("PART", "c->wieght.rank"), 1),
+        (KERNEL.replace("PART", "oops"), 0),
+    ],
+    ids=["another signature", "no header", "no entry", "no such member", "another error"],
+)
+def test_an_entry_of_another_signature_is_told_the_right_one_once(target: Target, source: str, noted: int) -> None:
+    target.kernel.source.write_text(source)
+    with pytest.raises(BuildError) as caught:
+        c_program(target, Builder())
+    assert str(caught.value).count(ENTRY) == noted
+    assert ENTRY not in caught.value.reason
+    many = "\n".join([caught.value.reason.partition(": ")[2], *"x" * 20, str(caught.value)])
+    shown = Broken("small", (target.id,), caught.value.reason, many).text("elsewhere", whole=False)
+    assert shown.count(ENTRY) == noted
+    assert "  all of it     elsewhere" in shown
 
 
 def test_one_error_has_one_text_every_time(target: Target, tmp_path: Path) -> None:

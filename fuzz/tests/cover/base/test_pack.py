@@ -37,10 +37,21 @@ MISTAKES = {
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, 'avx3'),)": "isa: 'avx3' is not one of any,",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(sums={'n': 'pairwise'})),)": "summation",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(compute='f99')),)": "contract: dtype: 'f99'",
-    "from fuzz import Numerics": "line 5: ImportError: numerics is now contract: write contract=Contract(...), see ",
-    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, numerics=Contract()),)": (
-        "pack.py: numerics is now contract: write contract=Contract(...), see fuzz/docs/adding-a-kernel.md"
+    "from fuzz import Numerics": "pack.py: line 5: Numerics is Contract now: see fuzz/docs/adding-a-kernel.md",
+    "from oracles.numerics import Numerics; a = 1": (
+        "pack.py: line 5: Numerics is Contract now; oracles.numerics is fuzz now: see "
     ),
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, numerics=Contract()),)": (
+        "pack.py: line 5: numerics is contract now: see fuzz/docs/adding-a-kernel.md"
+    ),
+    "from dataclasses import replace\nreplace(Contract(), rsqrt_ulp=2.0, mean='divide')\nContract(accumulate='f64')": (
+        """pack.py: line 6: rsqrt_ulp is accuracy={"rsqrt": ...} now; line 7: accumulate is compute now: see """
+    ),
+    "Contract(**{'cast': 'llama'})": "pack.py: line 5: cast is ",
+    "Capabilities(offset=True)": "pack.py: line 5: offset is ",
+    "Capabilities(stride='any')": "line 5: Capabilities has no field 'stride': did you mean 'strides'?",
+    "CKernel('k', 'rms_norm', SOURCE, wibble=1)": "CKernel has no field 'wibble': it has name, op, source, isa, ",
+    "open(word='r')": "line 5: TypeError: ",
     "Capabilities(strides='pitch')": "capabilities.strides: 'pitch' is not one of contiguous, pitched, rows, any",
     "Capabilities(dtypes=('f8',))": "capabilities.dtypes: 'f8'",
     "Capabilities(dtypes='f32')": "capabilities.dtypes: write a tuple",
@@ -101,6 +112,69 @@ def test_a_mistake_in_a_pack_is_one_line_that_says_what(mistake: str, tmp_path: 
     assert MISTAKES[mistake] in str(caught.value)
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_former_word_is_named_with_the_file_beside_the_pack_that_has_it(tmp_path: Path) -> None:
+    (tmp_path / "pack.py").write_text("from .mine import KERNELS\n")
+    (tmp_path / "mine.py").write_text("\nfrom fuzz import Contract\nPLAIN = Contract(\n  cast='llama')\n")
+    with pytest.raises(PackError, match=r"pack\.py: mine\.py: line 4: cast is points="):
+        load(tmp_path)
+
+
+PYTHON = """
+from pathlib import Path
+from fuzz import *
+KERNELS = (PythonKernel("k", "rms_norm", Path(__file__).parent / "k.py", "numpy", {}),)
+"""
+HAS = "rms_norm has x, weight, y, rstd, eps, weight_offset, axis"
+
+
+@pytest.mark.parametrize(
+    ("function", "more", "said"),
+    [
+        (
+            "def rms_norm(x, wieght, *, eps): return x",
+            "",
+            f"parameter 'wieght' is nothing that it can be called with: did you mean 'weight'? {HAS}",
+        ),
+        ("def rms_norm(x,\n  wieght=None, *, eps): return x", "", "k.py line 5: parameter 'wieght' is nothing"),
+        ("def rms_norm(x, block, *, eps): return x", "", f"'block' is nothing that it can be called with: {HAS}"),
+        ("def rms_norm(x, *, epsilon): return x", "", "parameter 'epsilon' is nothing that it can be called with: did"),
+        ("def rms_norm(x, y): y[:] = x", "", f"k.py line 4: it has no parameter 'eps': {HAS}"),
+        (
+            "def rms_norm(x, eps): return x",
+            "options=(('block', 2),)",
+            "it has no parameter 'block', which options give",
+        ),
+    ],
+)
+def test_a_function_that_every_call_would_fail_with_is_refused_with_its_line(
+    function: str, more: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "pack.py").write_text(PYTHON.format(more))
+    (tmp_path / "k.py").write_text("\n\n\n" + function + "\n")
+    with pytest.raises(PackError) as caught:
+        load(tmp_path)
+    assert said in str(caught.value)
+    assert f"{tmp_path / 'pack.py'}: k.py line " in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "more"),
+    [
+        ("def rms_norm(x, *, eps, block=128, axes=1): return x", ""),
+        ("def rms_norm(x, block, *, eps): return x", "options=(('block', 2),)"),
+        ("def rms_norm(x, weight=None, *, eps, offset=0.0, axis): return x", ""),
+        ("def rms_norm(**given): return given['x']", ""),
+        ("@named\ndef rms_norm(a, b): return a", ""),
+        ("rms_norm = lambda a: a", ""),
+    ],
+)
+def test_a_function_that_can_be_called_is_taken(function: str, more: str, tmp_path: Path) -> None:
+    (tmp_path / "pack.py").write_text(PYTHON.format(more))
+    (tmp_path / "k.py").write_text(function + "\n")
+    assert [kernel.name for kernel in load(tmp_path).kernels] == ["k"]
 
 
 def test_an_op_of_a_pack_is_known_once_it_is_loaded_and_may_be_changed_then(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ def test_explain_budget_prints_exact_value_interval_and_every_term(cli_here: Cli
     assert abs(float(exact[1]) - 1 / (1 + 9.999999747378752e-06) ** 0.5) < 1e-15
     for term in ("mean_square", "rstd", "rounding"):
         assert re.search(rf"^ +(budget +)?{term} +\d\.\d+e[+-]\d+ +\S", done.stdout, re.MULTILINE), term
-    assert "multiply, sum over n (h = 8, worst case), divide in f32" in done.stdout
-    assert "add, rsqrt in f32" in done.stdout
+    assert "multiply 1 u, sum over n 8 u (h = 8, worst case), divide 1 u in f32, u = 2^-24" in done.stdout
+    assert "2.5 u x |rstd| 1 x 1: add 1 u, rsqrt 2 u in f32" in done.stdout
     assert "allowed" in done.stdout
 
 

@@ -16,6 +16,7 @@ import pytest
 from fuzz.adapters.c import CAdapter
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import Host
+from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.cli import app
 from fuzz.tests.common.validity import valid_sarif
@@ -103,6 +104,22 @@ def test_the_same_commit_gives_the_same_answer_and_the_same_record(repository: R
     assert _timeless(repository.folder / "a.jsonl") == _timeless(repository.folder / "b.jsonl")
     for kind in ("xml", "sarif"):
         assert (repository.folder / f"a.{kind}").read_bytes() == (repository.folder / f"b.{kind}").read_bytes()
+
+
+def test_what_is_kept_for_other_kernels_is_counted_apart_and_their_accuracy_left_alone(repository: Repository) -> None:
+    kept = sorted((built_in() / "historical").glob("*.json"))
+    foreign = next(path for path in kept if '"op": "rms_norm_backward"' in path.read_text())
+    shutil.copy(foreign, repository.folder / "corpora" / "historical")
+    accuracy = repository.folder / "corpora" / "accuracy.json"
+    shutil.copy(built_in() / "accuracy.json", accuracy)
+    before = accuracy.read_bytes()
+    shown = repository.gate(cases=16)
+    assert shown.returncode == 0, shown.stdout
+    assert "cases: historical 3 of 4, search 16; no target here takes the others" in shown.stdout
+    assert "accuracy not compared: corpora/accuracy.json is of other kernels; see --corpora DIR" in shown.stdout
+    with pytest.raises(UsageError, match="whose accuracy would be lost: name a folder of your own"):
+        repository.gate("--update-accuracy")
+    assert accuracy.read_bytes() == before
 
 
 def test_only_kernels_that_differ_from_the_base_are_searched(repository: Repository) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.base.case import CaseError
+from fuzz.uses.corpus.folder import CorpusError
 from fuzz.uses.gate.accuracy import (
     Accuracy,
     Key,
@@ -14,6 +15,8 @@ from fuzz.uses.gate.accuracy import (
     absent,
     compare,
     load_accuracy,
+    others,
+    require_own,
     save_accuracy,
     unknown,
     update,
@@ -103,6 +106,22 @@ def test_writing_it_keeps_what_did_not_run_and_replaces_what_was_measured_elsewh
     assert load_accuracy(path) == Ratchet({idle: old, _KEY: new}, {idle[1]: ELSEWHERE, _KEY[1]: HERE})
     update(path, Ratchet({half: new}, {half[1]: HERE}), ["mine"])
     assert load_accuracy(path).worst == {idle: old, _KEY: new, half: new}
+
+
+def test_a_file_of_other_kernels_is_neither_compared_nor_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "accuracy.json"
+    require_own(path, ["mine"])
+    save_accuracy(path, Ratchet({_KEY: Accuracy(0.1, 0.1, "a")}, {_KEY[1]: HERE}))
+    require_own(path, ["mine", "new"])
+    assert (others(path, ["mine"]), others(path, ["new"])) == ([], ["mine"])
+    with pytest.raises(CorpusError, match=r"accuracy\.json is of other kernels \(mine\), whose .* with --corpora DIR"):
+        require_own(path, ["new"])
+
+
+def test_where_nothing_kept_ran_nothing_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "accuracy.json"
+    assert "none ran" in update(path, Ratchet({}, {}), ["mine"])
+    assert not path.exists()
 
 
 def test_entries_that_one_side_does_not_have_are_told_apart() -> None:
