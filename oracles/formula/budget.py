@@ -191,7 +191,7 @@ class Budget(Setting):
         elif holds(before, dtype):
             return before
         narrow = narrowed(before, dtype, self.contract, self._reach(before), point=True)
-        return lowered(self._keep(read, node, 0, before, narrow), dtype)
+        return lowered(self._keep(read, node, 0, before, narrow), dtype, self.contract.flushes_results)
 
     def _reach(self, form: Form) -> Reach:
         if form.is_exact:

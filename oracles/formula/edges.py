@@ -16,7 +16,7 @@ import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
-from oracles.formula.errors import marked
+from oracles.formula.errors import marked, unfloored
 from oracles.formula.forms import Edge, Form, Mask, blended, replace
 from oracles.formula.operations import FAR
 from oracles.formula.reductions import REDUCED
@@ -48,12 +48,12 @@ def carried(here: Setting, node: Node, args: Sequence[Form], found: Form) -> For
     return replace(found, may=marked(found.may, lost), edge=None)
 
 
-def lowered(form: Form, dtype: Format) -> Form:
-    """The form after a rounding to a dtype."""
+def lowered(form: Form, dtype: Format, flushes: bool) -> Form:
+    """The form after a rounding to a dtype, which may flush what is subnormal there."""
     if form.edge is None:
         return form
     floor, ceiling = _less(form.edge.floor, dtype), _more(form.edge.ceiling, dtype)
-    return replace(form, edge=Edge(form.edge.zero, form.edge.nan, floor, ceiling))
+    return unfloored(replace(form, edge=Edge(form.edge.zero, form.edge.nan, floor, ceiling)), dtype, flushes)
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form
     wild = wild | (floored & (least < 0)) | (edge.zero & ~np.isfinite(other.centre))
     floor = _less(edge.floor * np.maximum(least, 0.0), dtype)
     wild = wild | (floored & np.isnan(floor))
-    floor = np.where(zero | wild | ~floored, np.nan, np.where(flushes & (floor < dtype.tiny), 0.0, floor))
+    floor = np.where(zero | wild | ~floored, np.nan, floor)
     nan = (edge.nan | (floored & (least <= 0))) & ~wild
     ceiling = np.where(np.isnan(floor), np.nan, _more(edge.ceiling * other.size, dtype))
     handled = (opened | edge.zero | edge.nan) & ~wild
@@ -147,7 +147,8 @@ def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form
     before = np.zeros_like(handled) if before is None else before
     may = None if found.may is None else (found.may & ~handled) | before
     wild = wild & (opened | edge.zero | edge.nan)
-    return replace(found, may=marked(may, wild), edge=Edge(edge.zero & ~wild, nan, floor, ceiling))
+    found = replace(found, may=marked(may, wild), edge=Edge(edge.zero & ~wild, nan, floor, ceiling))
+    return unfloored(found, dtype, flushes)
 
 
 def _summed(here: Setting, node: Node, terms: Form, found: Form) -> Form:

@@ -309,8 +309,7 @@ class Variant:
     def _value(self, node: Node, place: Node | None, dtype: str) -> str:
         """A value in a dtype; None in place of a node is the loop that stores outputs."""
         if node.kind == "tensor":
-            load = "f64" if (self.of.wide and dtype != "f32") or dtype == "f64" else "f32"
-            return _converted(f"load_{load}(&call->{node.label}, {self._element(node)})", load, dtype)
+            return f"load_{dtype}(&call->{node.label}, {self._element(node)})"
         if not node.args:
             return _converted(_number(node), "f64", dtype)
         here = place is not None and self._stage_of[place] == self._stage_of[node]

@@ -86,6 +86,15 @@ COMMON f32 load_f32(const kf_tensor *t, int64_t at) {
     }
 }
 
+/* What is stored in 16 bits is taken as it is: a conversion from f64 could flush it. */
+COMMON f16 load_f16(const kf_tensor *t, int64_t at) {
+    return t->dtype == KF_F64 ? to_f16(((const f64 *)t->data)[at]) : round_f16(load_f32(t, at));
+}
+
+COMMON bf16 load_bf16(const kf_tensor *t, int64_t at) {
+    return t->dtype == KF_F64 ? to_bf16(((const f64 *)t->data)[at]) : round_bf16(load_f32(t, at));
+}
+
 COMMON f64 load_f64(const kf_tensor *t, int64_t at) {
     return t->dtype == KF_F64 ? ((const f64 *)t->data)[at] : (f64)load_f32(t, at);
 }

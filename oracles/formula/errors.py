@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.doubledouble import F64
+from oracles.dtypes import Format
 from oracles.formula.contract import Contract
-from oracles.formula.forms import DUST, Form, Mask, dust, replace, upwards
+from oracles.formula.forms import DUST, Edge, Form, Mask, dust, replace, upwards
 
 _LEAST = -np.finfo(np.float64).max
 
@@ -69,11 +70,21 @@ def zeroed(form: Form, flushes: bool) -> Form:
     """The form, whose subnormal values may be zero where something flushes them."""
     if not flushes:
         return form
+    form = unfloored(form, form.dtype, flushes)
     low = (np.abs(form.centre) - form.spread < form.dtype.tiny) & (form.size > 0)
     if not low.any():
         return form
     least = None if form.least is None else np.where(low, np.minimum(form.least, 0.0), form.least)
     return replace(more(form, np.where(low, _flushed(form, None), 0.0)), least=least)
+
+
+def unfloored(form: Form, dtype: Format, flushes: bool) -> Form:
+    """The form, whose least magnitudes are none where something flushes them."""
+    if form.edge is None or not flushes:
+        return form
+    edge = form.edge
+    floor = np.where(edge.floor < dtype.tiny, 0.0, edge.floor)
+    return replace(form, edge=Edge(edge.zero, edge.nan, floor, edge.ceiling))
 
 
 def _flushed(form: Form, errors: F64 | None) -> F64:

@@ -32,7 +32,7 @@ def test_any_two_values_of_two_fields_meet_in_a_contract(op: Op) -> None:
         (Contract(), False, "sum_sequential_f32(terms_f32, n)"),
         (Contract(), True, "fmaf(a[k], b[k], sum)"),
         (Contract(fused=False), True, "sum_sequential_f32(terms_f32, n)"),
-        (Contract("bf16"), True, "round_bf16(round_bf16(load_f32(&call->x, r * n + i)) * "),
+        (Contract("bf16"), True, "round_bf16(load_bf16(&call->x, r * n + i) * "),
         (Contract("f64"), True, "fma(a[k], b[k], sum)"),
         (Contract(sums={"n": Lanes(8, 2, "scalar")}), False, "f32 part[16] = {0};"),
         (Contract(sums={"n": Pairwise(4)}), False, "part[k / 4]"),

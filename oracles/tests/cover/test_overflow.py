@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from oracles import Contract
 from oracles.formula.simulation import Order
@@ -111,6 +112,26 @@ def test_a_long_sum_of_squares_in_16_bits_has_two_ends(n: int) -> None:
         for factor in (0.0, -1.0, 0.05, 70.0):
             wrong = {name: (each * factor).astype(each.dtype) for name, each in got.items()}
             assert [each.result for each in truth.check(contract, wrong)] == ["numeric", "numeric"], factor
+
+
+@pytest.mark.parametrize(("points", "dtype"), [({"h": "f16"}, "bf16"), ({}, "f16")])
+def test_what_has_two_ends_may_be_flushed_where_it_is_rounded_to_fewer_small_numbers(
+    points: dict[str, str], dtype: str
+) -> None:
+    """At a rounding point, and in the output: what is normal in bf16 may be subnormal in f16."""
+    x = np.ones((1, 256))
+    x[0, 0] = 2.0**-16
+    of = Problem("rms_norm", {"eps": 0.0}, {"x": x.astype(bfloat16)}, {"y": dtype}, True)
+    got = returned(of, kernel(of, Contract("bf16", points=points), np.random.default_rng(0)))
+    flushed = {"y": got["y"].copy()}
+    flushed["y"][0, 0] = 0.0
+    for contract, said in (
+        (Contract("bf16", points=points, denormals="flush results"), "pass"),
+        (Contract("bf16", points=points, denormals="flush"), "pass"),
+        (Contract("bf16", points=points, denormals="flush operands"), "numeric"),
+    ):
+        assert results(of, contract, got) == ["pass"]
+        assert results(of, contract, flushed) == [said], contract.denormals
 
 
 def test_what_has_no_upper_end_keeps_its_sign_where_float64_underflows() -> None:
