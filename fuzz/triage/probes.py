@@ -44,15 +44,22 @@ _SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (3, 0), (-3, 0), (0, 1), (0, -1))
 _T = TypeVar("_T")
 
 
-def swept(base: Draw, target: Target, *, few: bool = False) -> Iterator[Draw]:
-    """Every row length that is short, and around the given one; all else as it is."""
+def swept(base: Draw, target: Target, *, few: bool = False) -> tuple[list[Draw], list[Draw]]:
+    """Every row length that is short, and around the given one; all else as it is. First those that tell most: where
+    hardly one of them passes, the others say nothing more."""
+    lengths = _lengths(base, target, few=few)
+    first = [n for n in lengths if n <= _SWEPT_SLOWLY or n > _SWEPT or n % 16 in (15, 0, 1) or n % 7 == 0]
+    return [replace(base, n=n) for n in first], [replace(base, n=n) for n in lengths if n not in first]
+
+
+def _lengths(base: Draw, target: Target, *, few: bool) -> list[int]:
     slowly = few or target.costly
     most = _SWEPT_SLOWLY if slowly or base.n > _SWEPT else _SWEPT
     lengths = {*range(1, most + 1), *(_LONG_SLOWLY if target.costly else _LONG), base.n + 1, base.n - 1, 2 * base.n}
     if base.n > _SWEPT:
         after = range(base.n, base.n + (_SWEPT_SLOWLY if slowly else _AROUND))
         lengths |= {*after, *(base.n + step for step in _FURTHER), base.n // 2, 3 * base.n // 4}
-    yield from (replace(base, n=n) for n in sorted(lengths) if n > 0)
+    return sorted(n for n in lengths if n > 0)
 
 
 def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
