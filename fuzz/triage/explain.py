@@ -35,8 +35,8 @@ each leaves a fifth of them."""
 _CONVINCED = 2
 """A rule that has held in so many rounds without a probe against it is taken for true."""
 _HARDLY_ANY = 0.9
-"""Where more than this share of row lengths fail, no further ones are probed: a probe that fails takes ten times as long
-as one that passes, since the oracle confirms each failure. Chosen, not measured."""
+"""Where more than this share of row lengths fail, no further ones are probed: a probe that fails takes ten times as
+long as one that passes, since the oracle confirms each failure. Chosen, not measured."""
 _CLEARLY = 100.0
 """A failure with at least this err/budget is not hidden by a row a few times as long."""
 _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
@@ -80,6 +80,7 @@ class Explanation:
         said = []
         if self.learned is not None:
             said.append(self._rule_line(self.learned, f"breaks {self.law}" if self.law else "fails"))
+        said += [f"fails also when: {band}" for band in self.core.bands] if self.core is not None else []
         if self.places is not None:
             said.append(f"bad elements: {self.places}")
         return said
