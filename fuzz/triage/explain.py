@@ -29,6 +29,8 @@ _SURE = 320
 _CONFIRMED = 6
 """At most this many of the probes that failed are tried again in new processes: a kernel that keeps state would give a
 rule of what it was called with before."""
+_CONFIRMED_SLOWLY = 2
+"""The same in an emulator, which starts slowly."""
 _ROUNDS, _CLOSING = 5, 4
 """A rule is put to the test so many times at most, and the gaps at its thresholds are looked into so many times more:
 each leaves a fifth of them."""
@@ -135,15 +137,27 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
         if trials.family.name == "values":
             base = _clearest(anyhow, case, base)
         _probe_around(anyhow, base, int(case.digest[:15], 16), evidence)
-        for failure, _ in evidence.bad[:: -(-len(evidence.bad) // _CONFIRMED)]:
+        confirmed = _CONFIRMED_SLOWLY if trials.target.emulated else _CONFIRMED
+        for failure, _ in evidence.bad[:: -(-len(evidence.bad) // confirmed)]:
             anyhow.confirm(failure)
-        others = [target for target in siblings if target.id != trials.target.id]
+        others = _differing(trials.target, siblings)
         failing = _failing_lengths(evidence, base.n)
         if others:
-            probe_elsewhere(anyhow, others, list(probes.elsewhere(base, failing)), evidence)
+            probe_elsewhere(anyhow, others, lambda other: probes.elsewhere(base, other, failing), evidence)
         evidence.whole = True
         _refute(anyhow, base, int(case.digest[15:30], 16), evidence)
     return evidence
+
+
+def _differing(target: Target, siblings: Sequence[Target]) -> list[Target]:
+    """The kernel's other targets; of emulated ones, which start slowly, those that differ in one thing, and the one
+    that differs in most: by these each thing is told."""
+    others = [other for other in siblings if other.id != target.id]
+    if not target.emulated or not others:
+        return others
+    things = [len({*other.traits} - {*target.traits}) for other in others]
+    furthest = things.index(max(things))
+    return [other for place, other in enumerate(others) if things[place] <= 1 or place == furthest]
 
 
 def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:

@@ -171,9 +171,11 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         yield (vary.with_constant(draw, *constant) if constant else draw).without(*without)
 
 
-def elsewhere(base: Draw, failing: Sequence[int]) -> Iterator[Draw]:
-    """Probes for the kernel's other targets: lengths around every width of a vector, and those that fail here."""
-    widths = {bits // _LANE_BITS for row in ISAS.values() for bits in row.vector_lengths}
+def elsewhere(base: Draw, target: Target, failing: Sequence[int]) -> Iterator[Draw]:
+    """Probes for another target of the kernel: lengths around its vectors, or else those that targets have, and lengths
+    that fail here."""
+    known = {bits for row in ISAS.values() for bits in row.vector_lengths}
+    widths = {bits // _LANE_BITS for bits in ([target.vector_bits] if target.vector_bits else known)}
     lengths = {1, 2, 3, *range(base.n, base.n + 3), *failing[:8], *failing[-4:]}
     lengths |= {k * width + d for width in widths for k in (1, 2, 4, 5) for d in (-1, 0, 1, width // 2)}
     yield from (replace(base, n=n) for n in sorted(lengths))
