@@ -161,7 +161,7 @@ def _differing(target: Target, siblings: Sequence[Target]) -> list[Target]:
 
 
 def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
-    target, law = trials.target, trials.family.law is not None
+    target, law = _probed(trials), trials.family.law is not None
     telling, others = probes.swept(base, target, few=law)
     probe_all(trials, telling, evidence)
     if sum(evidence.failed) <= _HARDLY_ANY * len(evidence.failed):
@@ -176,6 +176,11 @@ def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> N
     probe_all(trials, probes.mixed(base, target, failing, key, few=law), evidence)
 
 
+def _probed(trials: Trials) -> Target:
+    """The target for which probes are drawn: as of one that runs slowly where each has a process of its own."""
+    return replace(trials.target, costly=trials.target.costly or trials.fresh)
+
+
 def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
     """Put the rule to the test, and the next one where it does not stand, until one is not refuted again."""
 
@@ -188,7 +193,7 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
         tried, before = _tried(evidence), len(evidence.failed)
         law = trials.family.law is not None
         if held < _CONVINCED and number < _ROUNDS:
-            draws = refuting(base, trials.target, induced, tried, known, key + number, law=law)
+            draws = refuting(base, _probed(trials), induced, tried, known, key + number, law=law)
         else:
             draws = closing(base, induced.learned.rule, tried, known)
         probe_all(trials, draws, evidence)
