@@ -17,6 +17,7 @@ from fuzz.triage.causes import shared_cause
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding, size_of
 from fuzz.triage.history import Need, Recognised, need_line
+from fuzz.triage.rule import Rule
 from fuzz.triage.trial import traits_for
 from oracles.truth import OracleDisagreement
 
@@ -132,6 +133,12 @@ class FindingBook:
         for finding in findings:
             self.count(source, finding.target, -1)
             self.count(into, finding.target)
+
+    def widen(self, bucket: Bucket, core: Rule | None) -> None:
+        """Tell failures of a further band by the bucket too."""
+        if bucket.core is not None and core is not None:
+            bucket.core = bucket.core.with_band(core)
+            self.batch.buckets[bucket.name] = replace(bucket)
 
     def merge(self, source: Bucket, into: Bucket) -> None:
         """The findings of one bucket are those of another."""

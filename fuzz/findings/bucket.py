@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from fuzz.base import __version__
 from fuzz.base.case import Case
@@ -160,11 +161,25 @@ def rule_to_text(rule: Rule | None) -> str:
     """The rule as text, by which a later session tells which bug a failure is; '' for no rule."""
     if rule is None:
         return ""
-    return json.dumps([[atom.trait, atom.relation, list(atom.values), atom.cost] for atom in rule.atoms])
+    said = [
+        [[atom.trait, atom.relation, list(atom.values), atom.cost] for atom in each.atoms]
+        for each in (rule, *rule.bands)
+    ]
+    return json.dumps(said if rule.bands else said[0])
 
 
 def rule_from_text(text: str) -> Rule | None:
     """The rule that `rule_to_text` wrote."""
     if not text:
         return None
-    return Rule(tuple(Atom(trait, relation, tuple(values), cost) for trait, relation, values, cost in json.loads(text)))
+    said = json.loads(text)
+    if not isinstance(said, list):
+        raise ValueError("a rule is a list of conditions")
+    several = bool(said) and bool(said[0]) and all(isinstance(atom, list) for atom in said[0])
+    rule, *bands = (Rule(tuple(map(_atom_from, atoms))) for atoms in (said if several else [said]))
+    return replace(rule, bands=tuple(bands))
+
+
+def _atom_from(said: Any) -> Atom:
+    trait, relation, values, cost = said
+    return Atom(trait, relation, tuple(values), cost)

@@ -146,6 +146,7 @@ class Desk:
             same = self._same(home.kernel, cause, siblings)
             if same is not None:
                 self.book.move(home, same, cause.members)
+                self.book.widen(same, cause.finding.core)
                 continue
             made.append(self.book.open(home, cause.members))
             made[-1].pile.findings.clear()
@@ -184,6 +185,7 @@ class Desk:
             same = siblings[0]
         if same is not None and bucket.core is None:
             self.book.merge(bucket, same)
+            self.book.widen(same, cause.finding.core)
             return same
         self.book.explain(bucket, cause.finding)
         return bucket

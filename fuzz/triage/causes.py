@@ -90,6 +90,7 @@ def causes_of(findings: Sequence[Finding], targets: Mapping[str, Target], diagno
             found.append(cause)
         else:
             band.members += cause.members
+            band.finding = band.finding.with_band(diagnosed.core)
         rules += [diagnosed.core] if diagnosed.core is not None else []
         left = [each for each in left if id(each) not in taken]
     return found

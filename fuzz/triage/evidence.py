@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import NotRun, Target
@@ -127,9 +127,11 @@ def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: Evidenc
         evidence.add(judged[0][0], trials, judged[0][1], fails=False)
 
 
-def probe_elsewhere(trials: Trials, others: Sequence[Target], draws: Sequence[Draw], evidence: Evidence) -> None:
+def probe_elsewhere(
+    trials: Trials, others: Sequence[Target], draws: Callable[[Target], Iterable[Draw]], evidence: Evidence
+) -> None:
     with WorkerPool(others, limit=trials.target.case_limit) as pool:
         pool.watch = trials.pool.watch
         for target in others:
             if not isinstance(pool.statuses[target.id], NotRun):
-                probe_all(replace(trials, target=target, pool=pool, known={}), draws, evidence)
+                probe_all(replace(trials, target=target, pool=pool, known={}), draws(target), evidence)

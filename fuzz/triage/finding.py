@@ -102,6 +102,13 @@ class Finding:
         """What is known beyond the judgement."""
         return tuple(self.diagnosis.lines(self.case)) if self.diagnosis is not None else self.told
 
+    def with_band(self, core: Rule | None) -> Finding:
+        """The same finding, whose cause has further failures, by a rule that differs in numbers only."""
+        if self.diagnosis is None or self.core is None or core is None:
+            return self
+        explanation = replace(self.diagnosis.explanation, core=self.core.with_band(core))
+        return replace(self, diagnosis=replace(self.diagnosis, explanation=explanation))
+
     def caused_by(self, attribution: Attribution) -> Finding:
         """The same finding, tied to something else than it seemed to be."""
         if self.diagnosis is not None:

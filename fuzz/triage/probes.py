@@ -44,15 +44,22 @@ _SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (3, 0), (-3, 0), (0, 1), (0, -1))
 _T = TypeVar("_T")
 
 
-def swept(base: Draw, target: Target, *, few: bool = False) -> Iterator[Draw]:
-    """Every row length that is short, and around the given one; all else as it is."""
+def swept(base: Draw, target: Target, *, few: bool = False) -> tuple[list[Draw], list[Draw]]:
+    """Every row length that is short, and around the given one; all else as it is. First those that tell most: where
+    hardly one of them passes, the others say nothing more."""
+    lengths = _lengths(base, target, few=few)
+    first = [n for n in lengths if n <= _SWEPT_SLOWLY or n > _SWEPT or n % 16 in (15, 0, 1) or n % 7 == 0]
+    return [replace(base, n=n) for n in first], [replace(base, n=n) for n in lengths if n not in first]
+
+
+def _lengths(base: Draw, target: Target, *, few: bool) -> list[int]:
     slowly = few or target.costly
     most = _SWEPT_SLOWLY if slowly or base.n > _SWEPT else _SWEPT
     lengths = {*range(1, most + 1), *(_LONG_SLOWLY if target.costly else _LONG), base.n + 1, base.n - 1, 2 * base.n}
     if base.n > _SWEPT:
         after = range(base.n, base.n + (_SWEPT_SLOWLY if slowly else _AROUND))
         lengths |= {*after, *(base.n + step for step in _FURTHER), base.n // 2, 3 * base.n // 4}
-    yield from (replace(base, n=n) for n in sorted(lengths) if n > 0)
+    return sorted(n for n in lengths if n > 0)
 
 
 def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
@@ -164,9 +171,11 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         yield (vary.with_constant(draw, *constant) if constant else draw).without(*without)
 
 
-def elsewhere(base: Draw, failing: Sequence[int]) -> Iterator[Draw]:
-    """Probes for the kernel's other targets: lengths around every width of a vector, and those that fail here."""
-    widths = {bits // _LANE_BITS for row in ISAS.values() for bits in row.vector_lengths}
+def elsewhere(base: Draw, target: Target, failing: Sequence[int]) -> Iterator[Draw]:
+    """Probes for another target of the kernel: lengths around its vectors, or else those that targets have, and lengths
+    that fail here."""
+    known = {bits for row in ISAS.values() for bits in row.vector_lengths}
+    widths = {bits // _LANE_BITS for bits in ([target.vector_bits] if target.vector_bits else known)}
     lengths = {1, 2, 3, *range(base.n, base.n + 3), *failing[:8], *failing[-4:]}
     lengths |= {k * width + d for width in widths for k in (1, 2, 4, 5) for d in (-1, 0, 1, width // 2)}
     yield from (replace(base, n=n) for n in sorted(lengths))

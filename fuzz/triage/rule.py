@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Trait = float | int | str
 Traits = Mapping[str, Trait]
@@ -131,6 +131,8 @@ class Rule:
     """A conjunction; without atoms it is true of everything."""
 
     atoms: tuple[Atom, ...] = ()
+    bands: tuple[Rule, ...] = ()
+    """The same condition with other numbers, where what fails lies apart: one bug, in whose bucket both belong."""
 
     @property
     def size(self) -> int:
@@ -139,10 +141,20 @@ class Rule:
 
     def holds(self, traits: Traits) -> bool:
         """Whether it says of what has these traits that it fails."""
-        return all(atom.holds(traits) for atom in self.atoms)
+        return all(atom.holds(traits) for atom in self.atoms) or any(band.holds(traits) for band in self.bands)
+
+    def with_band(self, other: Rule) -> Rule:
+        """The rule, which holds of what the other one holds of too."""
+        known = {self.alone, *self.bands}
+        return replace(self, bands=(*self.bands, *(each for each in (other.alone, *other.bands) if each not in known)))
+
+    @property
+    def alone(self) -> Rule:
+        """Without its bands."""
+        return Rule(self.atoms)
 
     def __str__(self) -> str:
-        return " and ".join(str(atom) for atom in self.atoms)
+        return "; or ".join(" and ".join(map(str, each.atoms)) for each in (self, *self.bands))
 
 
 @dataclass(frozen=True)

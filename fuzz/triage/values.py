@@ -72,16 +72,21 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
         values = rows if name == main else _rows(case, name, frame)
         if name != main:
             yield f"{name} of ones", _yes((values == 1).all())
-        yield from _size_traits(name, values, SMALLEST_NORMAL[case.inputs[name].dtype])
+        yield from _zero_traits(name, values)
+        if frame.role(name) == "grid":  # the values of no others are varied enough to tell what their sizes do
+            yield from _size_traits(name, values, SMALLEST_NORMAL[case.inputs[name].dtype])
     yield from _formula_traits(case)
 
 
-def _size_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[str, Trait]]:
-    """Zeros and subnormals of an input, and quantiles of the magnitudes of all else that is finite."""
+def _zero_traits(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
     zero = values == 0
     yield f"a zero in {name}", _yes(zero.any())
     yield f"a negative zero in {name}", _yes((zero & np.signbit(values)).any())
-    sizes = np.sort(np.abs(values[np.isfinite(values) & ~zero]))
+
+
+def _size_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[str, Trait]]:
+    """Quantiles of the magnitudes of an input, of what is finite and not 0."""
+    sizes = np.sort(np.abs(values[np.isfinite(values) & (values != 0)]))
     yield f"a subnormal in {name}", _yes(sizes.size and sizes[0] < normal)
     if sizes.size:
         for which, size in (("smallest", sizes[0]), ("median", sizes[sizes.size // 2]), ("largest", sizes[-1])):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fuzz.base.case import Case
 from fuzz.uses.learn.evidence import Evidence, Observed
-from oracles.formula.contract import Contract
+from oracles.formula.contract import INPUT, Contract
 from oracles.formula.neighbours import BOUNDS, DTYPES, SCALABLE, Neighbour, neighbours
 from oracles.op import Op
 from oracles.summation import Sequential
@@ -77,6 +77,7 @@ class Learning:
     def __post_init__(self) -> None:
         self._order = list(self.evidence.runs)
         self._scalable = any(each.vector_bits for each in self._order)
+        self._mains = {each.run.case.inputs[self.op.main].dtype for each in self._order}
         step = max(1, -(-len(self._order) // _MEASURED))
         by_size = sorted(self.evidence.runs, key=lambda each: each.run.case.elements)
         self._sample = by_size[::step]
@@ -99,7 +100,7 @@ class Learning:
             return Learned((), (), shown, not self.over())
         sure = [each for each in found if all(run.run.conforms(run.meant(each)) for run in self.evidence.runs)]
         best = min(sure or found, key=lambda each: self.width(each, found[0]))
-        near = self._near(best)
+        near = self.near(best)
         of = {each.contract: each for each in self._neighbours(best)}
         alike = [of[each] for each in near if self._is_alike(each, best) and self.fits(each)]
         wider = [each for each in near if of[each] not in alike and self.width(each, best) > 1 and self.fits(each)]
@@ -144,7 +145,7 @@ class Learning:
     def _narrowed(self, contract: Contract) -> Contract:
         """The contract, with the narrowest neighbour that fits in its place, again and again."""
         while not self.over():
-            near = self._near(contract)
+            near = self.near(contract)
             widths = {each: self.width(each, contract) for each in near}
             narrower = sorted((each for each in near if widths[each] < 1 / ALIKE), key=lambda each: widths[each])
             better = next((each for each in narrower if not self.over() and self.fits(each)), None)
@@ -172,11 +173,17 @@ class Learning:
             return [replace(contract, **{name: each}) for each in less]
         return [] if now == default else [replace(contract, **{name: default})]
 
-    def _near(self, contract: Contract) -> list[Contract]:
+    def near(self, contract: Contract) -> list[Contract]:
+        """Contracts that say something else in one field, by which runs may tell them apart."""
         return [each.contract for each in self._neighbours(contract) if each.changed[0] not in _KEPT_FIELDS]
 
     def _neighbours(self, contract: Contract) -> list[Neighbour]:
-        return neighbours(self.op, contract, SCALABLE if self._scalable else ())
+        near = neighbours(self.op, contract, SCALABLE if self._scalable else ())
+        if self._mains - {contract.compute}:
+            return near
+        # To round to the dtype of all inputs, in which everything is calculated anyway, is to do nothing.
+        idle = {name for name, dtype in contract.points.items() if dtype == INPUT}
+        return [each for each in near if {n for n, dtype in each.contract.points.items() if dtype == INPUT} <= idle]
 
     def _is_alike(self, one: Contract, other: Contract) -> bool:
         return 1 / ALIKE <= self.width(one, other) <= ALIKE

@@ -8,7 +8,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.bucket import rule_from_text, rule_to_text
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.hunting import GENERIC, given_case, target_of
-from fuzz.triage.causes import causes_of
+from fuzz.triage.causes import Cause, causes_of
 from fuzz.triage.explain import Explanation
 from fuzz.triage.finding import Diagnosis, Finding
 from fuzz.triage.rule import Atom, Rule
@@ -21,8 +21,8 @@ def _of(*bands: tuple[int, int], also: int = 0) -> Rule:
     return Rule((Atom("n", "within", ends, 1.0), *([Atom("rows", ">=", (also,), 1.0)] if also else [])))
 
 
-def _sorted(rules: dict[int, Rule]) -> list[list[int]]:
-    """The lengths of the members of each cause, where the smallest failure of each band is told by its rule."""
+def _causes(rules: dict[int, Rule]) -> list[Cause]:
+    """The causes, where the smallest failure of each band is told by its rule."""
     target = target_of(GENERIC, "O2")
 
     def told(case: Case, rule: Rule | None) -> Finding:
@@ -31,18 +31,28 @@ def _sorted(rules: dict[int, Rule]) -> list[list[int]]:
         return Finding(case, judgement, diagnosis=diagnosis)
 
     findings = [told(given_case((2, n), 1, "contiguous"), None) for low, high in _BANDS for n in range(low, high + 1)]
-    causes = causes_of(findings, {target.id: target}, lambda each, _: told(each.case, rules[Frame(each.case).n]))
+    return causes_of(findings, {target.id: target}, lambda each, _: told(each.case, rules[Frame(each.case).n]))
+
+
+def _lengths(causes: list[Cause]) -> list[list[int]]:
+    """Those of the members of each cause."""
     return [sorted(Frame(each.case).n for each in cause.members) for cause in causes]
 
 
 def test_bands_that_lie_apart_are_one_cause() -> None:
-    assert _sorted({3: _of(_BANDS[0]), 20: _of(_BANDS[1]), 40: _of(_BANDS[2])}) == [
-        [3, 4, 5, 20, 21, 22, 23, 24, 40, 41]
-    ]
+    causes = _causes({3: _of(_BANDS[0]), 20: _of(_BANDS[1]), 40: _of(_BANDS[2])})
+    assert _lengths(causes) == [[3, 4, 5, 20, 21, 22, 23, 24, 40, 41]]
+    core = causes[0].finding.core
+    assert core is not None
+    kept = rule_from_text(rule_to_text(core))
+    assert kept == core, "a later session finds each of the bands again"
+    assert [n for n in range(50) if core.holds({"n": n})] == _lengths(causes)[0]
+    assert causes[0].finding.lines()[-2:] == ("fails also when: n in 20..24", "fails also when: n in 40..41")
 
 
 def test_another_condition_is_another_cause() -> None:
-    assert _sorted({3: _of(_BANDS[0]), 20: _of(*_BANDS[1:], also=2)}) == [[3, 4, 5], [20, 21, 22, 23, 24, 40, 41]]
+    causes = _causes({3: _of(_BANDS[0]), 20: _of(*_BANDS[1:], also=2)})
+    assert _lengths(causes) == [[3, 4, 5], [20, 21, 22, 23, 24, 40, 41]]
 
 
 def test_bands_are_kept_as_text() -> None:

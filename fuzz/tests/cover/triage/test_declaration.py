@@ -25,7 +25,7 @@ def _found(kernel: Kernel, seed: int = 7) -> Finding:
     target = target_of(kernel, "O2")
     with WorkerPool([target]) as pool:
         (failure,) = failures(pool, target, 1, seed)
-        return diagnose(pool, [target], Finding(*failure), TimeAllowance(seconds=120.0))
+        return diagnose(pool, [target], Finding(*failure), TimeAllowance(seconds=600.0))
 
 
 def test_a_declaration_that_lacks_a_rounding_point_is_asked_for_first() -> None:

@@ -73,6 +73,6 @@ def test_a_kernel_that_keeps_state_is_probed_in_new_processes() -> None:
     target = target_of(with_edits(tail, ("reciprocal_rms(total, n, eps)", first), name="both"), "O2")
     with WorkerPool([target]) as pool:
         case, judgement = failing(pool, target, given_case((3, 47), 1))
-        finding = diagnose(pool, [target], Finding(case, judgement))
+        finding = diagnose(pool, [target], Finding(case, judgement), TimeAllowance(seconds=600.0))
     assert str(finding.core) == "n mod 8 = 7"
     assert Frame(finding.case).n == 7
