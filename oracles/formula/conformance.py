@@ -22,7 +22,7 @@ from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Ma
 from oracles.formula import edges
 from oracles.formula.arithmetic import Double
 from oracles.formula.budget import LOST, SAME, Budget
-from oracles.formula.centre import Fixed, Inputs, Replaced, elements, evaluate
+from oracles.formula.centre import Exact, Inputs, evaluate
 from oracles.formula.contract import Contract
 from oracles.formula.edges import Ends
 from oracles.formula.forms import Form
@@ -34,39 +34,6 @@ from oracles.rounding import round_to
 
 _DOUBLE_RANGE = (2.0**-900, 2.0**900)
 """Between these magnitudes, zero apart, no double-double operation under- or overflows on the way."""
-_REMEMBERED = 1 << 16
-"""So many values of the precise tier are kept for other elements of the same problem."""
-
-_WHOLE: Fixed = frozenset()
-_AT_ONCE = 16
-"""All elements take so many times less in one array than each by itself, in which the calls of NumPy count."""
-
-
-@dataclass(frozen=True, eq=False)
-class Exact:
-    """Exact values of single elements in mpmath; what several have in common is calculated once."""
-
-    inputs: Inputs
-    replaced: Replaced = field(default_factory=dict)
-    _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
-    _asked: dict[tuple[Node, int], int] = field(default_factory=dict)
-    """Of how many elements of a node."""
-
-    def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
-        """One element of a node, at the current working precision."""
-        key = node, mpmath.mp.prec
-        known = self._known.setdefault(mpmath.mp.prec, {})
-        if (whole := known.get((node, _WHOLE))) is not None:
-            return whole[tuple(place.get(dim, 0) if dim in node.dims else 0 for dim in self.inputs.trace.dims)]
-        if len(known) > _REMEMBERED:
-            known.clear()
-        at = {dim: at for dim, at in place.items() if dim in node.dims}
-        self._asked[key] = self._asked.get(key, 0) + 1
-        extents = {dim: self.inputs.extents[dim] for dim in at}
-        if self._asked[key] * _AT_ONCE > math.prod(extents.values()) <= _REMEMBERED:
-            values = elements(self.inputs, node, {}, self.replaced, known)
-            return values[tuple(at.get(dim, 0) for dim in self.inputs.trace.dims)]
-        return elements(self.inputs, node, at, self.replaced, known).item()
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,8 @@ from oracles.budget import Term
 from oracles.doubledouble import end_to_end
 from oracles.enclosure import Enclosure, Worst
 from oracles.formula.algorithm import is_addend, traced
-from oracles.formula.centre import Inputs
-from oracles.formula.conformance import Conformance, Exact
+from oracles.formula.centre import Exact, Inputs
+from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
 from oracles.formula.near import Nearest
 from oracles.formula.plan import Plan
