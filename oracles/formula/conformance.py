@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64, ULP, DoubleDouble, Real, head
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Mask
-from oracles.formula import edges
+from oracles.formula import doubts, edges
 from oracles.formula.arithmetic import Double
 from oracles.formula.budget import LOST, SAME, Budget
 from oracles.formula.centre import Exact, Inputs, evaluate
@@ -27,13 +27,10 @@ from oracles.formula.contract import Contract
 from oracles.formula.edges import Ends
 from oracles.formula.forms import Form
 from oracles.formula.signs import Signs
-from oracles.formula.trace import REDUCTIONS, FormulaError, Node, ordered
+from oracles.formula.trace import FormulaError, Node, ordered
 from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.rounding import round_to
-
-_DOUBLE_RANGE = (2.0**-900, 2.0**900)
-"""Between these magnitudes, zero apart, no double-double operation under- or overflows on the way."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,36 +205,7 @@ class Conformance:
 
     @lazy
     def _lost(self) -> Mapping[Node, Mask]:
-        """Where double-double may be wrong: a value lies beyond what it holds to its last bit, or depends on one."""
-        lost = dict[Node, Mask]()
-        (least, most), rank = _DOUBLE_RANGE, len(self.inputs.trace.dims)
-        for node in self.inputs.trace.nodes:
-            value = self._double[node]
-            size = np.abs(value.high) if isinstance(value, DoubleDouble) else np.ones((1,) * rank)
-            found = np.asarray(~((size == 0) | (size >= least) & (size <= most)))
-            if node.kind in ("multiply", "divide"):  # a zero of numbers that are none
-                vanished = size == 0
-                for each in node.args if node.kind == "multiply" else node.args[:1]:
-                    vanished = vanished & (self._double[each].high != 0)
-                found = found | vanished
-            for place, arg in enumerate(node.args):
-                new = self.budget.replaced.get((node, place))
-                of_arg = lost[arg] if new is None else lost[arg] & np.isnan(new)
-                if node.kind == "multiply":  # whatever it is, times zero it is zero
-                    of_arg = of_arg & ~self._nothing(node.args[1 - place], lost)
-                found = found | of_arg
-            if node.kind in (*REDUCTIONS, "take"):
-                found = np.logical_or.reduce(found, axis=self.inputs.axis(node.label), keepdims=True)
-            lost[node] = found
-        return lost
-
-    def _nothing(self, node: Node, lost: Mapping[Node, Mask]) -> Mask:
-        value = self._double[node]
-        return (
-            (value.high == 0) & ~lost[node]
-            if isinstance(value, DoubleDouble)
-            else np.zeros((1,) * lost[node].ndim, bool)
-        )
+        return doubts.lost(self.inputs, self._double, self.budget.replaced)
 
     def _rounded(self, values: Real, centre: Real, dtype: Format) -> F64:
         """Rounded to an output's dtype; where the centre is no finite number, what becomes of that."""
@@ -302,16 +270,7 @@ class Conformance:
 
     @lazy
     def _doubts(self) -> Mapping[Node, Mask]:
-        """What depends on a rounding that float64 decides by chance."""
-        found, nothing = dict[Node, Mask](), np.zeros((1,) * len(self.inputs.trace.dims), bool)
-        for node in self.inputs.trace.nodes:
-            doubt = self.budget.read.doubts.get(node, nothing)
-            for arg in node.args:
-                doubt = doubt | found[arg]
-            if node.kind in (*REDUCTIONS, "take") and doubt.any():
-                doubt = np.logical_or.reduce(doubt, axis=self.inputs.axis(node.label), keepdims=True)
-            found[node] = doubt
-        return found
+        return doubts.dependent(self.inputs, self.budget.read.doubts)
 
     def _beyond(self, low: F64, high: F64, dtype: Format) -> Mask:
         """Where an end overflows and may leave NaN: in a format without infinity, or where the contract says so."""
