@@ -8,13 +8,14 @@ Inside the inner ends is a pass, outside the outer ends a failure, and between t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, Real, head
+from oracles.doubledouble import F64, Real, end_to_end, head
 from oracles.dtypes import Format
 from oracles.rounding import half_gap, half_gap_of
 
@@ -57,6 +58,34 @@ class Enclosure:
             return None
         wrong = (got == 0) & (self.zeros != 0) & (np.signbit(got) != (self.zeros < 0))
         return wrong if wrong.any() else None
+
+
+def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
+    """The enclosures of rows, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+
+    def joined(name: str) -> Any:
+        """Masks that some parts do not have are empty there."""
+        values = [getattr(part, name) for part in parts]
+        if all(value is None for value in values):
+            return None
+        dtype = next(value.dtype for value in values if value is not None)
+        shapes = [part.below.shape for part in parts]
+        return np.concatenate(
+            [np.zeros(shape, dtype) if value is None else value for value, shape in zip(values, shapes, strict=True)]
+        )
+
+    below = np.concatenate([part.below for part in parts])
+    ends = (
+        [np.concatenate([getattr(part, end)[side] for part in parts]) for side in (0, 1)] for end in ("inner", "outer")
+    )
+    inner, outer = ((low, high) for low, high in ends)
+    return Enclosure(
+        first.form, end_to_end([part.centre for part in parts]), below, below, inner, outer, nan=joined("nan"),
+        unjudged=joined("unjudged"), unsure=joined("unsure"), zeros=joined("zeros"), zero=joined("zero"),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

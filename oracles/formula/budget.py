@@ -115,8 +115,12 @@ class Budget(Setting):
         found = self.forms[node]
         with np.errstate(all="ignore"):
             if self._is_rounded_once(node) and self.dtype(node).name == dtype:
-                held, before = self.read.held.get((node, None)), self._unrounded(self.read, node)
-                found = before if held is None else blended(np.isnan(held), before, found)
+                held = self.read.held.get((node, None))
+                own = None if held is None else np.isnan(held) & (found.spread > 0)
+                if own is None:
+                    found = self._unrounded(self.read, node)
+                elif own.any():
+                    found = blended(own, self._unrounded(self.read, node), found)
             return self._cast(found, form(dtype), pointed)
 
     def _cast(self, found: Form, dtype: Format, pointed: bool) -> Form:

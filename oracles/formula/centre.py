@@ -6,12 +6,14 @@ element, so that values broadcast as NumPy's arrays do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +28,12 @@ Replaced = Mapping[tuple[Node, int | None], F64]
 """What takes the place of the argument that a node has at some place, or (None) of the node's own value; NaN: nothing
 does."""
 NOTHING: Replaced = MappingProxyType({})
+
+_REMEMBERED = 1 << 16
+"""So many values of the precise tier are kept for other elements of the same problem."""
+_WHOLE: Fixed = frozenset()
+_AT_ONCE = 16
+"""All elements take so many times less in one array than each by itself, in which the calls of NumPy count."""
 
 
 @dataclass(frozen=True)
@@ -149,28 +157,17 @@ def evaluate(inputs: Inputs, arithmetic: Arithmetic, replaced: Replaced = NOTHIN
     return found
 
 
-def element(inputs: Inputs, output: Node, place: Mapping[str, int], replaced: Replaced = NOTHING) -> Any:
-    """The exact value of one element of an output in mpmath, at the current working precision."""
-    return elements(inputs, output, place, replaced).item()
-
-
-def elements(
-    inputs: Inputs,
-    output: Node,
-    place: Mapping[str, int],
-    replaced: Replaced = NOTHING,
-    known: dict[tuple[Node, Fixed], Values] | None = None,
+def _elements(
+    inputs: Inputs, output: Node, place: Mapping[str, int], replaced: Replaced, known: dict[tuple[Node, Fixed], Values]
 ) -> Values:
-    """The same of all elements that have this place in some dimensions, or in none.
+    """All elements that have this place in some dimensions, or in none, in mpmath.
 
     Only what they depend on is evaluated. `known` keeps that, for other elements at the same precision.
     """
-    known = {} if known is None else known
     arithmetic = Precise()
 
     def value(node: Node, fixed: Fixed) -> Values:
         fixed = frozenset((dim, at) for dim, at in fixed if dim in node.dims)
-        assert known is not None
         if (node, fixed) not in known:
             known[node, fixed] = other(node, None, fixed, lambda: calculated(node, fixed))
         return known[node, fixed]
@@ -195,3 +192,30 @@ def elements(
 
     dims = inputs.trace.dims
     return value(output, frozenset(place.items()))
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """Exact values of single elements in mpmath; what several have in common is calculated once."""
+
+    inputs: Inputs
+    replaced: Replaced = field(default_factory=dict)
+    _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
+    _asked: dict[tuple[Node, int], int] = field(default_factory=dict)
+    """Of how many elements of a node."""
+
+    def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
+        """One element of a node, at the current working precision."""
+        key = node, mpmath.mp.prec
+        known = self._known.setdefault(mpmath.mp.prec, {})
+        if (whole := known.get((node, _WHOLE))) is not None:
+            return whole[tuple(place.get(dim, 0) if dim in node.dims else 0 for dim in self.inputs.trace.dims)]
+        if len(known) > _REMEMBERED:
+            known.clear()
+        at = {dim: at for dim, at in place.items() if dim in node.dims}
+        self._asked[key] = self._asked.get(key, 0) + 1
+        extents = {dim: self.inputs.extents[dim] for dim in at}
+        if self._asked[key] * _AT_ONCE > math.prod(extents.values()) <= _REMEMBERED:
+            values = _elements(self.inputs, node, {}, self.replaced, known)
+            return values[tuple(at.get(dim, 0) for dim in self.inputs.trace.dims)]
+        return _elements(self.inputs, node, at, self.replaced, known).item()

@@ -19,54 +19,18 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64, ULP, DoubleDouble, Real, head
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Mask
-from oracles.formula import edges
+from oracles.formula import doubts, edges
 from oracles.formula.arithmetic import Double
 from oracles.formula.budget import LOST, SAME, Budget
-from oracles.formula.centre import Fixed, Inputs, Replaced, elements, evaluate
+from oracles.formula.centre import Exact, Inputs, evaluate
 from oracles.formula.contract import Contract
 from oracles.formula.edges import Ends
 from oracles.formula.forms import Form
 from oracles.formula.signs import Signs
-from oracles.formula.trace import REDUCTIONS, FormulaError, Node, ordered
+from oracles.formula.trace import FormulaError, Node, ordered
 from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.rounding import round_to
-
-_DOUBLE_RANGE = (2.0**-900, 2.0**900)
-"""Between these magnitudes, zero apart, no double-double operation under- or overflows on the way."""
-_REMEMBERED = 1 << 16
-"""So many values of the precise tier are kept for other elements of the same problem."""
-
-_WHOLE: Fixed = frozenset()
-_AT_ONCE = 16
-"""All elements take so many times less in one array than each by itself, in which the calls of NumPy count."""
-
-
-@dataclass(frozen=True, eq=False)
-class Exact:
-    """Exact values of single elements in mpmath; what several have in common is calculated once."""
-
-    inputs: Inputs
-    replaced: Replaced = field(default_factory=dict)
-    _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
-    _asked: dict[tuple[Node, int], int] = field(default_factory=dict)
-    """Of how many elements of a node."""
-
-    def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
-        """One element of a node, at the current working precision."""
-        key = node, mpmath.mp.prec
-        known = self._known.setdefault(mpmath.mp.prec, {})
-        if (whole := known.get((node, _WHOLE))) is not None:
-            return whole[tuple(place.get(dim, 0) if dim in node.dims else 0 for dim in self.inputs.trace.dims)]
-        if len(known) > _REMEMBERED:
-            known.clear()
-        at = {dim: at for dim, at in place.items() if dim in node.dims}
-        self._asked[key] = self._asked.get(key, 0) + 1
-        extents = {dim: self.inputs.extents[dim] for dim in at}
-        if self._asked[key] * _AT_ONCE > math.prod(extents.values()) <= _REMEMBERED:
-            values = elements(self.inputs, node, {}, self.replaced, known)
-            return values[tuple(at.get(dim, 0) for dim in self.inputs.trace.dims)]
-        return elements(self.inputs, node, at, self.replaced, known).item()
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,36 +205,7 @@ class Conformance:
 
     @lazy
     def _lost(self) -> Mapping[Node, Mask]:
-        """Where double-double may be wrong: a value lies beyond what it holds to its last bit, or depends on one."""
-        lost = dict[Node, Mask]()
-        (least, most), rank = _DOUBLE_RANGE, len(self.inputs.trace.dims)
-        for node in self.inputs.trace.nodes:
-            value = self._double[node]
-            size = np.abs(value.high) if isinstance(value, DoubleDouble) else np.ones((1,) * rank)
-            found = np.asarray(~((size == 0) | (size >= least) & (size <= most)))
-            if node.kind in ("multiply", "divide"):  # a zero of numbers that are none
-                vanished = size == 0
-                for each in node.args if node.kind == "multiply" else node.args[:1]:
-                    vanished = vanished & (self._double[each].high != 0)
-                found = found | vanished
-            for place, arg in enumerate(node.args):
-                new = self.budget.replaced.get((node, place))
-                of_arg = lost[arg] if new is None else lost[arg] & np.isnan(new)
-                if node.kind == "multiply":  # whatever it is, times zero it is zero
-                    of_arg = of_arg & ~self._nothing(node.args[1 - place], lost)
-                found = found | of_arg
-            if node.kind in (*REDUCTIONS, "take"):
-                found = np.logical_or.reduce(found, axis=self.inputs.axis(node.label), keepdims=True)
-            lost[node] = found
-        return lost
-
-    def _nothing(self, node: Node, lost: Mapping[Node, Mask]) -> Mask:
-        value = self._double[node]
-        return (
-            (value.high == 0) & ~lost[node]
-            if isinstance(value, DoubleDouble)
-            else np.zeros((1,) * lost[node].ndim, bool)
-        )
+        return doubts.lost(self.inputs, self._double, self.budget.replaced)
 
     def _rounded(self, values: Real, centre: Real, dtype: Format) -> F64:
         """Rounded to an output's dtype; where the centre is no finite number, what becomes of that."""
@@ -335,16 +270,7 @@ class Conformance:
 
     @lazy
     def _doubts(self) -> Mapping[Node, Mask]:
-        """What depends on a rounding that float64 decides by chance."""
-        found, nothing = dict[Node, Mask](), np.zeros((1,) * len(self.inputs.trace.dims), bool)
-        for node in self.inputs.trace.nodes:
-            doubt = self.budget.read.doubts.get(node, nothing)
-            for arg in node.args:
-                doubt = doubt | found[arg]
-            if node.kind in (*REDUCTIONS, "take") and doubt.any():
-                doubt = np.logical_or.reduce(doubt, axis=self.inputs.axis(node.label), keepdims=True)
-            found[node] = doubt
-        return found
+        return doubts.dependent(self.inputs, self.budget.read.doubts)
 
     def _beyond(self, low: F64, high: F64, dtype: Format) -> Mask:
         """Where an end overflows and may leave NaN: in a format without infinity, or where the contract says so."""

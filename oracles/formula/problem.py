@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.budget import Term
-from oracles.doubledouble import end_to_end
-from oracles.enclosure import Enclosure, Worst
+from oracles.enclosure import Enclosure, Worst, concatenated
 from oracles.formula.algorithm import is_addend, traced
-from oracles.formula.centre import Inputs
-from oracles.formula.conformance import Conformance, Exact
+from oracles.formula.centre import Exact, Inputs
+from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
 from oracles.formula.near import Nearest
 from oracles.formula.plan import Plan
@@ -311,32 +310,3 @@ class FormulaProblem:
                 raise ProblemError(f"params.{each.name}: {self.problem.op} needs it")
             found[each.name] = float(value)
         return found
-
-
-def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
-    """The enclosures of rows, one after the other."""
-    if len(parts) == 1:
-        return parts[0]
-    first = parts[0]
-
-    def joined(field: str) -> Any:
-        """Masks that some parts do not have are empty there."""
-        values = [getattr(part, field) for part in parts]
-        if all(value is None for value in values):
-            return None
-        dtype = next(value.dtype for value in values if value is not None)
-        shapes = [part.below.shape for part in parts]
-        return np.concatenate(
-            [np.zeros(shape, dtype) if value is None else value for value, shape in zip(values, shapes, strict=True)]
-        )
-
-    below = np.concatenate([part.below for part in parts])
-    ends = ([np.concatenate([getattr(part, end)[side] for part in parts]) for side in (0, 1)] for end in _ENDS)
-    inner, outer = ((low, high) for low, high in ends)
-    return Enclosure(
-        first.form, end_to_end([part.centre for part in parts]), below, below, inner, outer, nan=joined("nan"),
-        unjudged=joined("unjudged"), unsure=joined("unsure"), zeros=joined("zeros"), zero=joined("zero"),
-    )  # fmt: skip
-
-
-_ENDS = ("inner", "outer")

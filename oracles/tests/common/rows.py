@@ -23,7 +23,7 @@ from oracles.summation import Lanes, Pairwise, Sequential
 from oracles.tests.common.adversary import RECIPES, row, store
 from oracles.tests.common.formulas import HARD
 
-ROWS = 6
+ROWS = 4
 _FIELDS = ("centre", "below", "nan", "unjudged", "unsure", "zero", "zeros")
 _NOTHING: Mapping[str, Any] = {"nan": 0, "unjudged": False, "unsure": False, "zero": False, "zeros": 0}
 SAME = 2.0**-40

@@ -10,7 +10,7 @@ import pytest
 
 from oracles.doubledouble import DoubleDouble
 from oracles.formula.arithmetic import Double, Float64, Precise
-from oracles.formula.centre import Inputs, element, evaluate
+from oracles.formula.centre import Exact, Inputs, evaluate
 from oracles.formula.trace import FormulaError, Node, Outputs, avg, exp, greatest, take, total, trace, where
 from oracles.tests.common.formulas import FORMULAS, problems, traced
 
@@ -59,7 +59,7 @@ def test_float64_and_single_elements_agree_with_mpmath(name: str) -> None:
             for output, node in inputs.trace.outputs.items():
                 dims = [dim for dim in inputs.trace.dims if dim in node.dims]
                 index = tuple(int(random.integers(inputs.extents[dim])) for dim in dims)
-                one = element(inputs, node, dict(zip(dims, index, strict=True)))
+                one = Exact(inputs).element(node, dict(zip(dims, index, strict=True)))
                 shape = [inputs.extents[dim] for dim in dims]
                 whole = exact[node].reshape(shape)[index]
                 assert one == whole or (mpmath.isnan(one) and mpmath.isnan(whole)), (kind, output)
@@ -103,7 +103,7 @@ def test_an_index_takes_elements_of_a_table() -> None:
         found = evaluate(inputs, arithmetic)[graph.outputs["y"]]
         found = found.high if isinstance(found, DoubleDouble) else found.astype(np.float64)
         assert found.reshape(2, 2).T.tolist() == [[0.0, 3.0], [4.0, 5.0]]
-    assert element(inputs, graph.outputs["y"], {"...": 1, "n": 0}) == 4
+    assert Exact(inputs).element(graph.outputs["y"], {"...": 1, "n": 0}) == 4
     for wrong in (-1, 3):
         with pytest.raises(FormulaError, match="outside of 0 to 2"):
             evaluate(Inputs(graph, {"t": table, "i": index * 0 + wrong}, {}), Float64())

@@ -10,7 +10,7 @@ from oracles.doubledouble import DoubleDouble
 from oracles.dtypes import form
 from oracles.enclosure import compare, passes
 from oracles.formula.algorithm import traced as op_traced
-from oracles.formula.centre import Inputs, element
+from oracles.formula.centre import Exact, Inputs
 from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
 from oracles.formula.simulation import ORDERS, Simulated
@@ -87,7 +87,7 @@ def test_the_centre_in_float64_errs_by_no_more_than_is_taken_off(name: str) -> N
                 continue
             dims = [dim for dim in each.inputs.trace.dims if dim in node.dims]
             with mpmath.workprec(300):
-                exact = element(each.inputs, node, dict(zip(dims, at, strict=True)), each.budget.replaced)
+                exact = Exact(each.inputs, each.budget.replaced).element(node, dict(zip(dims, at, strict=True)))
                 error = float(abs(exact - mpmath.mpf(centre)))
             assert error <= width * each.budget.own_share(False) + 2.0**-52 * abs(centre), (kind, output)
             if kind == "normal":
@@ -138,7 +138,7 @@ def test_the_centre_for_kernels_in_float64_errs_by_no_more_than_is_taken_off(nam
                 continue
             dims = [dim for dim in inputs.trace.dims if dim in node.dims]
             with mpmath.workprec(300):
-                exact = element(inputs, node, dict(zip(dims, at, strict=True)))
+                exact = Exact(inputs).element(node, dict(zip(dims, at, strict=True)))
                 error = abs(exact - mpmath.mpf(centre.high[at]) - mpmath.mpf(centre.low[at]))
             assert error <= own[at], (kind, output)
             assert own[at] <= float(enclosure.above[at]) * 2.0**-30 + 2.0**-1073, "it is small beside the budget"

@@ -12,7 +12,8 @@ import pytest
 from oracles.enclosure import Enclosure
 from oracles.formula import joined
 from oracles.formula.arithmetic import Float64
-from oracles.formula.conformance import Conformance, Exact
+from oracles.formula.centre import Exact
+from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
 from oracles.formula.joined import Received
 from oracles.summation import Lanes

@@ -1,0 +1,62 @@
+"""What the fast tier cannot tell of values: what double-double may have lost, and what float64 decides by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from oracles.doubledouble import DoubleDouble
+from oracles.enclosure import Mask
+from oracles.formula.centre import Inputs, Replaced
+from oracles.formula.trace import REDUCTIONS, Node
+
+_DOUBLE_RANGE = (2.0**-900, 2.0**900)
+"""Between these magnitudes, zero apart, no double-double operation under- or overflows on the way."""
+
+
+def lost(inputs: Inputs, values: Mapping[Node, Any], replaced: Replaced) -> Mapping[Node, Mask]:
+    """Where double-double values may be wrong: one lies beyond what it holds to its last bit, or depends on one."""
+    found = dict[Node, Mask]()
+    (least, most), no = _DOUBLE_RANGE, np.zeros((1,) * len(inputs.trace.dims), bool)
+
+    def is_nothing(node: Node) -> Mask:
+        value = values[node]
+        return (value.high == 0) & ~found[node] if isinstance(value, DoubleDouble) else no
+
+    for node in inputs.trace.nodes:
+        value, wrong = values[node], no
+        if isinstance(value, DoubleDouble):
+            size = np.abs(value.high)
+            wrong = ~((size == 0) | (size >= least) & (size <= most))
+            if node.kind in ("multiply", "divide"):  # a zero of numbers that are none
+                vanished = size == 0
+                for each in node.args if node.kind == "multiply" else node.args[:1]:
+                    vanished = vanished & (values[each].high != 0)
+                wrong = wrong | vanished
+        for place, arg in enumerate(node.args):
+            new = replaced.get((node, place))
+            of_arg = found[arg] if new is None else found[arg] & np.isnan(new)
+            if node.kind == "multiply":  # whatever it is, times zero it is zero
+                of_arg = of_arg & ~is_nothing(node.args[1 - place])
+            wrong = wrong | of_arg
+        found[node] = _reduced(inputs, node, wrong)
+    return found
+
+
+def dependent(inputs: Inputs, doubts: Mapping[Node, Mask]) -> Mapping[Node, Mask]:
+    """What depends on values that float64 decides by chance, of which it is known where they are."""
+    found, no = dict[Node, Mask](), np.zeros((1,) * len(inputs.trace.dims), bool)
+    for node in inputs.trace.nodes:
+        doubt = doubts.get(node, no)
+        for arg in node.args:
+            doubt = doubt | found[arg]
+        found[node] = _reduced(inputs, node, doubt)
+    return found
+
+
+def _reduced(inputs: Inputs, node: Node, mask: Mask) -> Mask:
+    if node.kind not in (*REDUCTIONS, "take"):
+        return mask
+    return np.asarray(np.logical_or.reduce(mask, axis=inputs.axis(node.label), keepdims=True))
