@@ -52,6 +52,8 @@ class Breakdown:
     """The budget to first order; its values are in units of the output."""
     facts: tuple[tuple[str, str], ...]
     """Each fact about the row is a name and a text."""
+    given: tuple[tuple[str, str], ...]
+    """What the element was calculated from: each operand's name and a text."""
     remarks: tuple[str, ...] = ()
     """Special rules that apply to the element are named here: NaN required, may be zero, ..."""
 
@@ -63,6 +65,7 @@ def breakdown(
     got: float | None,
     terms: tuple[Term, ...],
     facts: tuple[tuple[str, str], ...],
+    given: tuple[tuple[str, str], ...],
 ) -> Breakdown:
     """Put a judgement into words, of the expected value where `got` is None.
 
@@ -92,6 +95,7 @@ def breakdown(
             ),
         ),
         facts,
+        given,
         bounds.remarks,
     )
 

@@ -129,7 +129,8 @@ class Truth:
         with mpmath.workprec(2 * START), np.errstate(all="ignore"):
             terms = self.op.terms(output, place, contract, structured)
             facts = self.op.facts(output, place, contract, structured)
-            return breakdown(output, index, bounds, None if got is None else float(got), terms, facts)
+            given = self.op.given(output, place, contract, structured)
+            return breakdown(output, index, bounds, None if got is None else float(got), terms, facts, given)
 
     def enclosures(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
         """The fast tier's conformance sets."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +172,9 @@ def _values(case: Case, judgement: Judgement, outcome: Outcome, target: Target) 
             else "an accuracy failure: outside the statistical budget, inside the worst case"
         )
         yield f"  failing       {check.failing} of {size} elements of {check.output}; {against}"
-    yield from breakdown_lines(breakdown)
+    small = [name for name, tensor in case.inputs.items() if tensor.layout.size <= _SHOWN]  # their values stand there
+    given = tuple(each for each in breakdown.given if each[0] not in small)
+    yield from breakdown_lines(replace(breakdown, given=given))
 
 
 def explained(case: Case, check: OutputCheck, outcome: Outcome, target: Target) -> Breakdown:
@@ -194,7 +196,7 @@ def breakdown_lines(breakdown: Breakdown) -> Iterator[str]:
 
 
 def allowance_lines(breakdown: Breakdown) -> Iterator[str]:
-    """The exact value, what is allowed, and each term of the budget."""
+    """The exact value, what is allowed, each term of the budget, and what the element was calculated from."""
     yield f"  exact         {breakdown.exact}"
     yield f"  allowed       {breakdown.low} to {breakdown.high}"
     for remark in breakdown.remarks:
@@ -203,6 +205,8 @@ def allowance_lines(breakdown: Breakdown) -> Iterator[str]:
         yield f"  {'budget' if number == 0 else '':<13} {term.name:<15} {term.value:.3e}   {term.formula}"
     for number, (name, text) in enumerate(breakdown.facts):
         yield f"  {'row' if number == 0 else '':<13} {name:<24} {text}"
+    for number, (name, text) in enumerate(breakdown.given):
+        yield f"  {'made of' if number == 0 else '':<13} {name:<15} {text}"
 
 
 def _other_targets(target: str, verdict: str, others: Mapping[str, str]) -> Iterator[str]:

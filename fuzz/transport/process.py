@@ -117,6 +117,8 @@ class Process:
             if journal is not None:
                 os.close(journal.descriptor)
         self._received = bytearray()
+        self._ending = Ending(False, -signal.SIGKILL, "")
+        """How it ended, once it has; until then, how `close` ends it."""
         self.pid = self._child.pid
         """The process that runs the kernel; until it has said hello, the one that was started, its keeper."""
         self._memory = memory
@@ -284,6 +286,8 @@ class Process:
 
     def _end(self, hung: bool = False, ended: str = "", unplaced: bool = False) -> NoReturn:
         """Raise EndedError, with the process gone."""
+        if self._errors.closed:  # it ended by itself, and among the answers that it left is one of no use
+            raise EndedError(replace(self._ending, hung=False, ended=ended, unplaced=unplaced))
         if hung or ended:
             code = self._finish()
         else:
@@ -295,4 +299,5 @@ class Process:
         self._errors.seek(max(0, self._errors.tell() - _TAIL_BYTES))
         said = self._errors.read().decode(errors="replace").strip()
         self.close()
-        raise EndedError(Ending(hung or code == -signal.SIGALRM, code, said, ended, unplaced))
+        self._ending = Ending(hung or code == -signal.SIGALRM, code, said, ended, unplaced)
+        raise EndedError(self._ending)

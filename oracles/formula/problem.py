@@ -25,7 +25,7 @@ from oracles.formula.contract import Contract
 from oracles.formula.near import Nearest
 from oracles.formula.plan import Plan
 from oracles.formula.planning import planned
-from oracles.formula.terms import facts_of, terms_of
+from oracles.formula.terms import facts_of, given_of, terms_of
 from oracles.formula.trace import FormulaError, Trace
 from oracles.formula.union import Union
 from oracles.lazy import lazy
@@ -225,6 +225,13 @@ class FormulaProblem:
         conformance, at = self._of_element(output, index, self.settled(contract), structured)
         known = (("row length n", str(self.length)), ("rows", str(self.rows)))
         return known if self._role(output) == "columns" else (*known, *facts_of(conformance.members[0], at[0]))
+
+    def given(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """What one element was calculated from: the name of each operand and a text."""
+        conformance, at = self._of_element(output, index, self.settled(contract), structured)
+        return given_of(conformance.members[0], output, at)
 
     def conformance(
         self,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from oracles.breakdown import digits
+from oracles.breakdown import Number, digits
 from oracles.budget import CONFIDENCE, Term, sum_budget
 from oracles.doubledouble import F64
-from oracles.dtypes import Format
+from oracles.dtypes import Format, form
 from oracles.formula.budget import Budget, Read
 from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
@@ -20,6 +20,7 @@ from oracles.formula.forms import Form
 from oracles.formula.trace import REDUCTIONS, Node, Trace, ordered
 from oracles.lazy import lazy
 from oracles.op import OUTER
+from oracles.rounding import NAMES, bits
 
 _LEAST = 1e-6
 """Terms that are a smaller share of the largest one are left out."""
@@ -128,7 +129,7 @@ class Element:
             spread = value  # its last rounding is that of the output
         if not 0 < size < np.inf or not 0 < spread < np.inf:
             return f"{value / u:.4g} u"
-        if self._adds_up(local):
+        if self._added(local):
             share = self._relative(self.whole.forms[local].centre, alone.forms[local].spread) / u
             return f"{share:.4g} u x {value / (share * u):.4g}"
         moved = f" x {value / spread:.4g}" if spread != value else ""
@@ -168,17 +169,19 @@ class Element:
         share = self._relative(own.centre, own.spread) / u
         return f" {share:.4g} u" if share else ""
 
-    def _adds_up(self, local: Node) -> bool:
-        """Whether several elements of a local go into one of the output."""
+    def _added(self, node: Node) -> list[str]:
+        """Along which dimensions elements of a node go into one of the output together."""
         trace = self.whole.inputs.trace
-        waiting, seen = [local], set[Node]()
+        waiting, seen = [*trace.uses.get(node, ())], set[Node]()
         while waiting:
-            node = waiting.pop()
-            if node not in seen:
-                seen.add(node)
-                waiting += trace.uses.get(node, ())
-        made = {*ordered([trace.outputs[self.output]])}
-        return any(each.kind in REDUCTIONS and each.label in local.dims for each in (seen & made) - {local})
+            use = waiting.pop()
+            if use not in seen:
+                seen.add(use)
+                waiting += trace.uses.get(use, ())
+        labels = {
+            each.label for each in ordered([trace.outputs[self.output]]) if each in seen and each.kind in REDUCTIONS
+        }
+        return [dim for dim in trace.dims if dim in labels & node.dims]
 
     def _relative(self, centre: F64, spread: F64) -> float:
         """The largest share of their size that values may be off by."""
@@ -188,11 +191,41 @@ class Element:
 
     def _largest(self, values: F64) -> float:
         """That of the values which the element has to do with."""
+        return float(np.max(self._of(values), initial=0.0))
+
+    def _of(self, values: F64, over: Collection[str] = ()) -> F64:
+        """The values which the element has to do with: all along what it does not have, and along the dimensions in
+        `over`."""
         dims, inputs = self.conformance._dims(self.output), self.whole.inputs
-        places = iter(self.index)
-        at = tuple(next(places) if dim in dims else slice(None) for dim in inputs.trace.dims)
-        full = tuple(inputs.extents[dim] for dim in inputs.trace.dims)
-        return float(np.max(np.broadcast_to(values, full)[at], initial=0.0))
+        places = dict(zip((dim for dim in inputs.trace.dims if dim in dims), self.index, strict=True))
+        at = tuple(slice(None) if dim in over else places.get(dim, slice(None)) for dim in inputs.trace.dims)
+        return np.broadcast_to(values, tuple(inputs.extents[dim] for dim in inputs.trace.dims))[at]
+
+    def given(self) -> Iterator[tuple[str, str]]:
+        """What the element was calculated from: of each operand the element of its own, such as '0.25 (0x3e800000)',
+        and what that is added up with, such as 'from -3.2 to 5.1 along n'."""
+        inputs = self.whole.inputs
+        made_of = {*ordered([inputs.trace.outputs[self.output]])}
+        for node in (each for each in inputs.trace.nodes if each in made_of and each.kind == "tensor"):
+            values, dtype = inputs.leaf(node), form(NAMES.get(inputs.tensors[node.label].dtype, "f64"))
+            said = []
+            if node.dims <= self.conformance._dims(self.output):
+                own = float(self._of(values).flat[0])
+                said.append(str(Number(own, bits(own, dtype))))
+            if over := self._added(node):
+                said.append(_span(self._of(values, over), " and ".join(over)))
+            yield node.label, "; ".join(said)
+
+
+def given_of(conformance: Conformance, output: str, index: Sequence[int]) -> tuple[tuple[str, str], ...]:
+    """Of each operand what an element was calculated from, by its name."""
+    return tuple(Element(conformance, output, tuple(index)).given())
+
+
+def _span(values: F64, over: str) -> str:
+    numbers = values[~np.isnan(values)]
+    found = f"from {numbers.min():g} to {numbers.max():g}" if numbers.size else "no number"
+    return f"{found}{', and NaN' if 0 < numbers.size < values.size else ''} along {over}"
 
 
 def _exactly(form: Form) -> Form:

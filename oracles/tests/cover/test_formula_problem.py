@@ -193,6 +193,22 @@ def test_each_term_can_be_calculated_again_by_hand(op: Op, output: str, index: t
     assert mean_square.formula.startswith("66 u x |mean_square| 4 x 0.125: ")
 
 
+def test_what_an_element_was_calculated_from_is_told() -> None:
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    weight = np.array([1.0, np.nan, 0.5, -1.0], np.float32)
+    given = {"x": x, "dy": -x, "weight": weight}
+    truth = Truth(Problem("rms_norm_backward", {"eps": 0.0}, given, {"dx": "f32", "dw": "f32"}))
+    assert truth.explain(Contract(), "dx", (1, 2)).given == (
+        ("x", "6.0 (0x40c00000); from 4 to 7 along n"),
+        ("dy", "-6.0 (0xc0c00000); from -7 to -4 along n"),
+        ("weight", "0.5 (0x3f000000); from -1 to 1, and NaN along n"),
+    )
+    assert truth.explain(Contract(), "dw", (2,)).given == (
+        ("x", "from 0 to 7 along ... and n"),
+        ("dy", "from -6 to -2 along ..."),
+    )
+
+
 def explained_row() -> Breakdown:
     """The budget of 2 / 2, which moves by an eighth with a mean square of 4."""
     x = np.full((1, 64), 2.0, np.float32)

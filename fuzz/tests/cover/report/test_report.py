@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.base.case import ITEMSIZE, Case
+from fuzz.base.case import ITEMSIZE, Case, Output, Tensor, contiguous
 from fuzz.base.dtypes import LARGEST, NUMPY_DTYPE, SMALLEST_NORMAL, decimal, from_bits
+from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import Tally, TargetTally, WorstPass
 from fuzz.generate.aliasing import aliased_as
-from fuzz.judge.judge import Judgement
+from fuzz.judge.judge import Judge, Judgement
 from fuzz.report.console import PlainTable, markdown_table
-from fuzz.report.failure import _head, _other_targets, breakdown_lines
+from fuzz.report.failure import _head, _other_targets, breakdown_lines, judgement_text
 from fuzz.report.listings import listing
 from fuzz.report.progress import minutes, progress_line
 from fuzz.report.totals import run_notes
@@ -132,3 +133,19 @@ def test_a_wrong_sign_of_zero_is_told_from_a_right_one() -> None:
     told = "\n".join(breakdown_lines(truth.explain(Contract(), "y", (0, 0), 0.0)))
     assert "  got           0.0 (0x00000000)\n  expected      -0.0 (0x80000000)\n" in told
     assert "  exact         -0.0\n  allowed       -0.0 (0x80000000) to -0.0 (0x80000000)\n" in told
+
+
+def test_the_inputs_of_the_worst_element_are_shown_of_tensors_that_are_not() -> None:
+    target = target_of(PACK.kernel("generic"))
+    for n, shown in ((20, True), (4, False)):
+        x = contiguous((2, n))
+        tensor = Tensor("f32", x, np.arange(2 * n, dtype="<f4").tobytes())
+        case = Case("rms_norm", {"axis": 1, "eps": 0.5}, {"x": tensor}, {"y": Output("f32", x)})
+        outcome = Outcome(target.id, Status.RAN, {"y": bytes(8 * n)})
+        text = judgement_text(case, Judge(case).judge(outcome, Contract()), outcome, target)
+        assert "  failing       " in text
+        assert (
+            bool(re.search(r"^  made of       x +\d+\.0 \(0x\w+\); from (0 to 19|20 to 39) along n$", text, re.M))
+            == shown
+        )
+        assert ("made of" in text) == shown

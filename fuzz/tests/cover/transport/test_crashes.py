@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,9 @@ from fuzz.base.outcome import Fault, Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import Run, a_case, c_program
 from fuzz.tests.conftest import HANG_S
-from fuzz.transport.frames import encode_case, encode_frame
+from fuzz.transport.frames import Response, encode_case, encode_frame
+from fuzz.transport.process import EndedError
+from fuzz.transport.steps import taken
 
 BAD = a_case(bits=b"\xff" * 48)
 """a case that the kernels below take for their cue."""
@@ -75,6 +77,23 @@ def test_a_dead_worker_is_the_cases_outcome(run: Run, body: str, said: str) -> N
     outcomes = run(CUE % body, a_case(), BAD, a_case(), BAD)
     assert [outcome.status for outcome in outcomes] == [Status.RAN, Status.DIED, Status.RAN, Status.DIED]
     assert said in outcomes[1].detail
+
+
+def test_what_a_worker_left_that_died_may_be_refused(make_target: Callable[[str], Target], cache: Path) -> None:
+    """Its last answers are read when it is gone, and one of them may say that it had no memory for a case."""
+    process = c_program(make_target(CUE % "abort();"), Builder(cache)).process(10.0)
+    taken(process.hello())
+    left = list[Response]()
+
+    def take(found: Sequence[Response]) -> None:
+        left.extend(found)
+        if left:
+            process.refuse("of no use")
+
+    with pytest.raises(EndedError, match="of no use") as caught:
+        taken(process.exchange([encode_case(a_case()), encode_case(BAD)], take))
+    assert [response.position for response in left] == [0]
+    assert not caught.value.ending.from_outside
 
 
 def test_a_hung_worker_is_the_cases_outcome(run: Run) -> None:
