@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.contract import Contract
-from oracles.formula.errors import Rounding, marked, rounded, zeroed
+from oracles.formula.errors import Rounding, rounded, zeroed
 from oracles.formula.forms import Form, Mask, replace
 from oracles.rounding import round_to
 
@@ -77,7 +77,8 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
         own = dtype.u * np.maximum(form.size, dtype.tiny)
         sharp &= radius <= own
         close = ~one & (np.abs(radius - own) <= own * _ALIKE)
-        doubt = marked(doubt, close if close.any() else None)
+        by_chance = close if doubt is None else close | doubt & ~_is_wide(form, reach, dtype, flush)
+        doubt = by_chance if by_chance.any() else None
     least = None if form.least is None else np.minimum(_in_dtype(form.least, dtype), 0.0 if flush else np.inf)
     if sharp.all():
         found = replace(narrow, centre=middle, parts={}, rest=radius if radius.any() else None, least=least)
@@ -100,6 +101,14 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
         least=either(least, loose.least, np.nan),
     )
     return Narrowed(found, np.where(sharp, middle, np.nan), doubt)
+
+
+def _is_wide(form: Form, reach: Reach, dtype: Format, flush: bool) -> Mask:
+    """Where values lie further apart than any rounding is large, whatever float64 has wrong: it is no more than `most`.
+
+    The ends lie 2 `most` apart, and each is moved by u of its size at most, or to zero."""
+    moved = 8 * dtype.u * (form.size + reach.most + dtype.tiny)
+    return np.asarray(reach.most > (moved + 2 * dtype.tiny if flush else moved))
 
 
 def _signed(form: Form, middle: F64, reach: Reach) -> tuple[F64, Mask]:
