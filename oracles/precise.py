@@ -15,7 +15,9 @@ from oracles.lazy import lazy
 from oracles.rounding import round_precise
 
 START = 160
-"""The first evaluation has this many bits, twice the significand of f64 plus room; the second one has twice as many."""
+"""The first evaluation has this many bits, twice the significand of f64 plus room; each further one twice as many."""
+MOST = 8 * START
+"""The last evaluation has this many bits: 1 + e^-700 differs from 1 in the 1010th."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,16 @@ def conforms(bounds: Bounds, got: float) -> bool:
 
 
 def stable(evaluate: Callable[[], Bounds]) -> Bounds | None:
-    """`evaluate` at `START` bits and at twice as many; None where the two do not decide alike (the oracle gives up)."""
-    with mpmath.workprec(START):
-        first = evaluate()
-    with mpmath.workprec(2 * START):
-        second = evaluate()
-    return second if first.decision == second.decision or _both_nan(first, second) else None
+    """`evaluate` at `START` bits and at twice as many each time, until two decide alike: what lies beside a tie may
+    need many. None where none do up to `MOST` (the oracle gives up)."""
+    precision, before = START, None
+    while precision <= MOST:
+        with mpmath.workprec(precision):
+            found = evaluate()
+        if before is not None and (found.decision == before.decision or _both_nan(found, before)):
+            return found
+        precision, before = 2 * precision, found
+    return None
 
 
 def _both_nan(first: Bounds, second: Bounds) -> bool:

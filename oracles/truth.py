@@ -29,7 +29,7 @@ from oracles.formula.contract import Contract
 from oracles.formula.joined import Answer, Asked, Query, Received
 from oracles.formula.problem import FormulaProblem
 from oracles.lazy import lazy
-from oracles.precise import START, Bounds, conforms, stable
+from oracles.precise import MOST, START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError, index_of, lots
 from oracles.rounding import STORAGE
 
@@ -125,7 +125,7 @@ class Truth:
         place, structured = self.canonical_index(output, index), self.problem.structured
         bounds = self.bounds(contract, output, place, structured)
         if bounds is None:
-            raise GaveUp(f"{output}{list(index)}: not stable at {START} and {2 * START} bits")
+            raise GaveUp(f"{output}{list(index)}: not stable up to {MOST} bits")
         with mpmath.workprec(2 * START), np.errstate(all="ignore"):
             terms = self.op.terms(output, place, contract, structured)
             facts = self.op.facts(output, place, contract, structured)

@@ -17,7 +17,7 @@ import numpy as np
 from oracles.doubledouble import F64, two_sum
 from oracles.dtypes import Format, form
 from oracles.formula import noise
-from oracles.formula.centre import Replaced
+from oracles.formula.centre import Replaced, step
 from oracles.formula.contract import CORRECT
 from oracles.formula.edges import carried, lowered
 from oracles.formula.errors import either, marked, taken, zeroed
@@ -25,6 +25,7 @@ from oracles.formula.forms import Form, Mask, blended, replace, shared
 from oracles.formula.narrowing import ALIKE, Narrowed, Reach, holds, narrowed
 from oracles.formula.operations import OPERATIONS
 from oracles.formula.reductions import REDUCED
+from oracles.formula.rigorous import Near, Rigorous, UncertainError
 from oracles.formula.setting import Setting
 from oracles.formula.trace import REDUCTIONS, Kind, Node
 from oracles.lazy import lazy
@@ -59,6 +60,8 @@ class Read:
     """See `Budget.replaced`."""
     doubts: dict[Node, Mask] = field(default_factory=dict)
     """Where it is by chance what a node takes, see `oracles.formula.narrowing`."""
+    errors: dict[Node, F64] = field(default_factory=dict)
+    """How far float64's values may be from the formula's, before kernels round them; NaN: nobody knows."""
 
     def keep(self, node: Node, place: int | None, narrow: Narrowed) -> Form:
         """The form that the node has, or takes at that place."""
@@ -157,7 +160,7 @@ class Budget(Setting):
             found = exact if exact.is_exact else blended(alike, exact, self._step(node, args))
             narrow = Narrowed(replace(found, bits=dtype.precision))
         else:
-            narrow = narrowed(exact, dtype, self.contract, self._reach(exact))
+            narrow = narrowed(exact, dtype, self.contract, self._reach(read, node, exact))
         sign = 1.0 if node.kind == "add" else -1.0
         lost = alike & (two_sum(args[0].centre, sign * args[1].centre).low != 0)
         if lost.any():
@@ -194,16 +197,51 @@ class Budget(Setting):
             before = self._unrounded(read, arg)  # one rounding is both
         elif holds(before, dtype):
             return before
-        narrow = narrowed(before, dtype, self.contract, self._reach(before), point=True)
+        narrow = narrowed(before, dtype, self.contract, self._reach(read, arg, before), point=True)
         return lowered(self._keep(read, node, 0, before, narrow), dtype, self.contract.flushes_results)
 
-    def _reach(self, form: Form) -> Reach:
+    def _reach(self, read: Read, node: Node, form: Form) -> Reach:
+        """Of a node's form, before it is rounded."""
         if form.is_exact:
             return ALIKE
         width = self.half_width(form)
-        # Where kernels do not err at all, neither does float64.
-        own = np.where(width > 0, width * self.own_share(False) + np.abs(form.centre) * 2.0**-52 + LOST, 0.0)
+        own = width * self.own_share(False) + np.abs(form.centre) * 2.0**-52 + LOST
+        if self.mixed:  # what is calculated in fewer bits is most of the half-width, and float64's part in it is small
+            own = np.fmin(own, self._error(read, node) * (1 + 2.0**-20) + LOST)
+        own = np.where(width > 0, own, 0.0)  # where kernels do not err at all, neither does float64
         return Reach(width + own, width * SAME + 2 * own)
+
+    def _error(self, read: Read, node: Node) -> F64:
+        if node not in read.errors:
+            read.errors[node] = self._calculated(read, node)
+        return read.errors[node]
+
+    def _calculated(self, read: Read, node: Node) -> F64:
+        error = np.full((1,) * len(self.inputs.trace.dims), abs(node.low))
+        if not node.args:
+            return error
+        args: list[Near | Mask] = [self._near(read, node, place) for place in range(len(node.args))]
+        mask = read.forms[node.args[0]]
+        if node.kind == "where":
+            args[0] = mask.centre != 0
+        try:
+            found = step(node, args, Rigorous(), self.inputs)
+        except UncertainError:
+            return np.full_like(error, np.nan)
+        if isinstance(found, Near):
+            error = np.broadcast_to(found.error, found.value.shape)
+        return error if node.kind != "where" or mask.rest is None else np.where(mask.rest > 0, np.nan, error)
+
+    def _near(self, read: Read, node: Node, place: int) -> Near:
+        """The argument that a node has at some place, as float64 takes it."""
+        arg = node.args[place]
+        form, error = read.forms[arg], self._error(read, arg)
+        value = form.centre
+        for site in ((arg, None), (node, place)):
+            held = read.held.get(site)
+            if held is not None:
+                value, error = np.where(np.isnan(held), value, held), np.where(np.isnan(held), error, 0.0)
+        return Near(value, error if error.any() and not form.is_exact else 0.0)
 
     def half_width(self, form: Form) -> F64:
         """How far values may lie from the centre, rounded up: a half-width is made of sums and products of float64
@@ -226,7 +264,8 @@ class Budget(Setting):
                 read.forms[arg] = shared(read.forms[arg])
             each = read.forms[arg]
             if node.kind not in _KEEPING and not holds(each, dtype):
-                each = self._keep(read, node, place, each, narrowed(each, dtype, self.contract, self._reach(each)))
+                narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))
+                each = self._keep(read, node, place, each, narrow)
                 if arg.kind == "extent" and np.isinf(each.centre).any():
                     n = self.inputs.extents[arg.label]
                     raise NumericsError(f"compute: {dtype.name} cannot hold the row length {n}")

@@ -14,7 +14,7 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.contract import Contract
-from oracles.formula.errors import Rounding, marked, rounded, zeroed
+from oracles.formula.errors import Rounding, rounded, zeroed
 from oracles.formula.forms import Form, Mask, blended, replace
 from oracles.rounding import round_to
 
@@ -78,7 +78,8 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
         own = dtype.u * np.maximum(form.size, dtype.tiny)
         sharp &= radius <= own
         close = ~one & (np.abs(radius - own) <= own * _ALIKE)
-        doubt = marked(doubt, close if close.any() else None)
+        by_chance = close if doubt is None else close | doubt & ~_is_wide(form, reach, dtype, flush)
+        doubt = by_chance if by_chance.any() else None
     if flush:
         radius = np.where(alike & (np.abs(middle) < dtype.tiny), np.abs(middle), radius)
     found = replace(narrow, centre=middle, parts={}, rest=radius if radius.any() else None, least=least)
@@ -92,6 +93,14 @@ def _held(form: Form, middle: F64, alike: Mask | bool) -> F64 | None:
     """What takes the place of the formula's own values: not what is the same, of those that every kernel has alike."""
     same = alike & (middle == form.centre)
     return None if same.all() else np.where(same, np.nan, middle)
+
+
+def _is_wide(form: Form, reach: Reach, dtype: Format, flush: bool) -> Mask:
+    """Where values lie further apart than any rounding is large, whatever float64 has wrong: it is no more than `most`.
+
+    The ends lie 2 `most` apart, and each is moved by u of its size at most, or to zero."""
+    moved = 8 * dtype.u * (form.size + reach.most + dtype.tiny)
+    return np.asarray(reach.most > (moved + 2 * dtype.tiny if flush else moved))
 
 
 def _signed(form: Form, middle: F64, reach: Reach) -> tuple[F64, Mask]:

@@ -108,6 +108,12 @@ class Setting:
         """Whether something is calculated in float64, so that a centre in float64 errs as much as kernels do."""
         return "f64" in (self.contract.compute, *self.contract.dtypes.values())
 
+    @lazy
+    def mixed(self) -> bool:
+        """Whether something is calculated in float64, and something is rounded to fewer bits."""
+        used = (self.contract.compute, *self.contract.dtypes.values(), *self.contract.points.values())
+        return self.wide and any(dtype != "f64" for dtype in used)
+
     def far(self, form: Form) -> F64:
         """How far a kernel's value and the exact one may lie from the form's centre, for what a tangent there leaves
         out: of both, so that the square of this is no less than what the squares of the two add up to."""

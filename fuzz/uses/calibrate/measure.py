@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,7 +45,7 @@ class Work:
     pack: Path | None = None
     """The pack that brings the op."""
     until: float = math.inf
-    """When it ends at the latest, by the monotonic clock, however few runs were judged by then."""
+    """When it ends, by the monotonic clock, however few runs were judged by then: with the case that is judged."""
 
 
 @dataclass
@@ -79,7 +79,7 @@ def build_of(target: Target) -> str:
     return f"{target.name.compiler}-{target.name.opt}" if target.name.compiler else SIMULATED
 
 
-def measured(work: Work, pair: Pair) -> Measured:
+def measured(work: Work, pair: Pair, clock: Callable[[], float] = time.monotonic) -> Measured:
     """Write the kernels, build and search them."""
     found = Measured(work.op, work.number, str(pair.contract))
     trouble = pair.written(work.folder, work.pack)
@@ -96,11 +96,13 @@ def measured(work: Work, pair: Pair) -> Measured:
             status = pool.statuses[target.id]
             if isinstance(status, NotRun):
                 found.not_run[build_of(target)] = status.reason
-        _search(work, pack, targets, pool, found)
+        _search(work, pack, targets, pool, found, clock)
     return found
 
 
-def _search(work: Work, pack: Pack, targets: Sequence[Target], pool: WorkerPool, found: Measured) -> None:
+def _search(
+    work: Work, pack: Pack, targets: Sequence[Target], pool: WorkerPool, found: Measured, clock: Callable[[], float]
+) -> None:
     builds = {target.id: build_of(target) for target in targets}
 
     def counted(judge: EntryJudge) -> None:
@@ -109,12 +111,12 @@ def _search(work: Work, pack: Pack, targets: Sequence[Target], pool: WorkerPool,
             if outcome.status is Status.RAN:
                 found.elements[builds[name]] += size
 
-    taker = Taker(pool, targets, Terms(pack.kernels), told=counted)
-    for place, reports in enumerate(_reports(taker, work, most=work.runs // (BATCH * len(targets)))):
+    taker = Taker(pool, targets, Terms(pack.kernels), counted, lambda: clock() >= work.until)
+    for place, reports in enumerate(_reports(taker, work, work.runs // (BATCH * len(targets)), clock)):
         for report in reports:
             _count(report, work, builds, found)
         enough = sum(found.runs.values()) >= work.runs or place >= work.runs  # of a contract that takes no case
-        if enough or time.monotonic() >= work.until:
+        if enough or clock() >= work.until:
             return
 
 
@@ -156,13 +158,13 @@ def _kept(case: Case, work: Work) -> Path:
     return path
 
 
-def _reports(taker: Taker, work: Work, most: int) -> Iterator[Sequence[Report]]:
+def _reports(taker: Taker, work: Work, most: int, clock: Callable[[], float]) -> Iterator[Sequence[Report]]:
     """The search of the op, without its big cases: those try how a kernel finds its elements, not what it makes of
     them. One turn comes first, then more of them at a time, which is cheaper, while they do not take too long."""
     known = taker.searched(work.op, work.seed)
     states, turns, place, together = dict[object, bytes](), known.search.turns(), 0, 1
     while True:
-        started = time.monotonic()
+        started = clock()
         shards, tasks = list[object](), list[Task]()
         while len(tasks) < together and known_at(place) <= len(known.lessons):
             turn = next(turns)
@@ -175,5 +177,5 @@ def _reports(taker: Taker, work: Work, most: int) -> Iterator[Sequence[Report]]:
         known.lessons += [report.lessons for report in reports]
         states.update((shard, report.state) for shard, report in zip(shards, reports, strict=True))
         yield reports
-        if work.until == math.inf or time.monotonic() - started < _LONG_S:
+        if work.until == math.inf or clock() - started < _LONG_S:
             together = min(2 * together, TOGETHER, max(1, most))

@@ -23,7 +23,7 @@ class Examined:
 
     tally: Tally
     judgements: list[Sequence[Judgement]] = field(default_factory=list)
-    """Of each entry, in order."""
+    """Of each entry, in order, up to that after which it ended."""
     sightings: list[Sighting] = field(default_factory=list)
     errors: list[tuple[str, Case]] = field(default_factory=list)
     """Errors of ours: in words, and the case whose outcome could not be judged."""
@@ -39,12 +39,14 @@ class Examiner:
         *,
         accuracy: bool = False,
         told: Callable[[EntryJudge], None] = lambda judge: None,
+        ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """With `accuracy`, tallies keep the worst passing runs by row length; `told` hears of each entry."""
+        """With `accuracy`, tallies keep the worst passing runs by row length; `told` hears of each entry. Once it has
+        `ended`, a part is judged up to its first entry that ran."""
         self.pool = pool
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._accuracy = accuracy
-        self._told = told
+        self._told, self._ended = told, ended
 
     def submit(self, entries: Sequence[Entry], without: Collection[str] = ()) -> Batch:
         """Send the entries to all targets that take them, but for those in `without`; at once. A twin follows its case
@@ -76,6 +78,8 @@ class Examiner:
             judgements = [self._judgement(judge, self.targets[target], found) for target in judge.outcomes]
             self._note(judge, judgements, found)
             self._told(judge)
+            if judgements and self._ended():
+                break
         return found
 
     def _judges(self, entries: Sequence[Entry], outcomes: Sequence[Mapping[str, Outcome]]) -> Iterator[EntryJudge]:

@@ -142,8 +142,9 @@ class Taker:
         targets: Sequence[Target],
         terms: Terms,
         told: Callable[[EntryJudge], None] = lambda judge: None,
+        ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`told` hears of each entry as it is judged."""
+        """`told` hears of each entry as it is judged; what is left of turns when it has `ended` is not."""
         self.terms = terms
         self.kept: Collection[FindingId] = ()
         """The findings whose earlier calls may be asked for, as far as they are counted yet."""
@@ -151,7 +152,7 @@ class Taker:
         self.calls = CallLog(lambda: set(self.kept).union(*self._uncounted))
         self._pool = pool
         self._targets = [target for target in targets if not isinstance(pool.statuses.get(target.id), NotRun)]
-        self._examiner = Examiner(pool, targets, accuracy=terms.accuracy, told=told)
+        self._examiner = Examiner(pool, targets, accuracy=terms.accuracy, told=told, ended=ended)
         self._searched: dict[tuple[str, int], _Searched] = {}
         self._begun: deque[tuple[list[_Drawn], Batch]] = deque()
         self._draw_s, self._judge_s = 0.0, _TOGETHER_S / 2
@@ -223,7 +224,7 @@ class Taker:
     def _report(self, turn: _Drawn, found: Examined) -> Report:
         task = turn.task
         report = Report(task, found.tally, turn.state, found.sightings, errors=found.errors)
-        for entry, judgements in zip(turn.entries, found.judgements, strict=True):
+        for entry, judgements in zip(turn.entries, found.judgements, strict=False):
             self.calls.judged(entry.case, judgements)
             if self.terms.records:
                 name = f"{task.seed}:{task.op}:{entry.case.origin.place}"
@@ -256,5 +257,5 @@ def _case(made: Made | Relative) -> Case:
 
 def _by_case(turn: _Drawn, found: Examined) -> Iterable[tuple[Made | Relative, Sequence[Judgement]]]:
     """The cases as they were made, each with what is said of it; twins are nobody's."""
-    own = [(entry, each) for entry, each in zip(turn.entries, found.judgements, strict=True) if entry.check is None]
+    own = [(entry, each) for entry, each in zip(turn.entries, found.judgements, strict=False) if entry.check is None]
     return [(made, judgements) for made, (_, judgements) in zip(turn.cases, own, strict=False)]

@@ -62,3 +62,25 @@ def test_an_element_is_asked_about_once_for_all_kernels(monkeypatch: pytest.Monk
     assert asked == 2  # at two precisions
     assert truth.bounds(Contract(), "y", (0, 2), True) is not one
     assert asked == 4
+
+
+@pytest.mark.parametrize(
+    ("op", "contract"),
+    [
+        ("rms_norm", Contract("bf16", {"h": "f64", "mean_square": "f64"})),
+        ("layer_norm", Contract("bf16", {"centred": "f64", "rstd": "f64", "scaled": "f64"})),
+        ("log_softmax", Contract("f64", {"shifted": "bf16", "y": "bf16"})),
+        ("log_softmax", Contract("f16", {"mass": "f64"})),
+    ],
+)
+def test_what_sixteen_bits_err_by_is_not_taken_for_errors_of_float64(op: str, contract: Contract) -> None:
+    """A local in f64 beside them: float64 is as wrong as that is, not as they are."""
+    rng, elements, escalated = np.random.default_rng(0), 0, 0
+    for kind in HARD:
+        of = problem(OPS[op], kind, "bf16", (2, 96), rng)
+        got = simulated(of, contract)
+        checks = Truth(of).check(contract, got)
+        assert {check.result for check in checks} == {"pass"}, kind
+        escalated += sum(check.escalated for check in checks)
+        elements += sum(each.size for each in got.values())
+    assert escalated / elements < 0.05, "it was two thirds and more"

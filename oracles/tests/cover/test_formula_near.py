@@ -13,10 +13,10 @@ import pytest
 
 from oracles.doubledouble import F64
 from oracles.elementary import float64
-from oracles.formula import near
+from oracles.formula import rigorous
 from oracles.formula.arithmetic import Precise
 from oracles.formula.derivatives import Tangent, tangent
-from oracles.formula.near import Near, Rigorous
+from oracles.formula.rigorous import Near, Rigorous
 from oracles.formula.trace import Kind
 
 COUNT = 60
@@ -112,11 +112,11 @@ def test_of_roots_of_any_size(kind: Kind, exponent: int) -> None:
 
 
 def _half_a_rounding(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(near, "_U", near._U / 2)
+    patch.setattr(rigorous, "_U", rigorous._U / 2)
 
 
 def _half_a_function(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(near, "_U", 0.0)
+    patch.setattr(rigorous, "_U", 0.0)
     patch.setitem(float64.BOUNDS, "sqrt", replace(float64.BOUNDS["sqrt"], relative=2.0**-54))
 
 
@@ -125,7 +125,7 @@ def _half_a_slope(patch: pytest.MonkeyPatch) -> None:
         found = tangent(*given)
         return Tangent(found.slope / 2, found.remainder)
 
-    patch.setattr("oracles.formula.near.tangent", half)
+    patch.setattr("oracles.formula.rigorous.tangent", half)
 
 
 def _no_error_of_the_second(patch: pytest.MonkeyPatch) -> None:

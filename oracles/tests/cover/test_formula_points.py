@@ -356,7 +356,7 @@ def _wrong(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     elif kind == "the next number":
         monkeypatch.setattr(budgets, "narrowed", _next(narrowed))
     elif kind == "no reach":
-        monkeypatch.setattr(Budget, "_reach", lambda self, form: narrowing.ALIKE)
+        monkeypatch.setattr(Budget, "_reach", lambda self, read, node, form: narrowing.ALIKE)
     else:
         monkeypatch.setattr(narrowing, "_ends", lambda centre, reach, dtype, flush: (round_to(centre, dtype),) * 2)
 

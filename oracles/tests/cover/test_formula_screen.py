@@ -11,7 +11,7 @@ import pytest
 
 from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, compare
-from oracles.formula import centres, near, relative, screen
+from oracles.formula import centres, relative, rigorous, screen
 from oracles.formula.contract import Contract
 from oracles.formula.joined import Received
 from oracles.ops import OPS
@@ -198,13 +198,13 @@ def _centre(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _near(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact values that outputs are compared with where errors are not in proportion."""
-    total = near.Rigorous.total
+    total = rigorous.Rigorous.total
 
-    def off(self: near.Rigorous, values: near.Near, axis: int) -> near.Near:
+    def off(self: rigorous.Rigorous, values: rigorous.Near, axis: int) -> rigorous.Near:
         found = total(self, values, axis)
-        return near.Near(found.value * OFF, found.error)
+        return rigorous.Near(found.value * OFF, found.error)
 
-    monkeypatch.setattr(near.Rigorous, "total", off)
+    monkeypatch.setattr(rigorous.Rigorous, "total", off)
 
 
 def _width(monkeypatch: pytest.MonkeyPatch) -> None:

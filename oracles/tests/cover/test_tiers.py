@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 
 from oracles import Contract
+from oracles.dtypes import form
 from oracles.formula.problem import FormulaProblem
+from oracles.precise import Bounds, stable
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.tests.common.adversary import RECIPES
@@ -79,6 +82,19 @@ def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) 
     assert (check.result, check.escalated) == ("gave_up", 8)
     with pytest.raises(GaveUp):
         truth.explain(Contract(), "y", (0, 0), 0.0)
+
+
+def test_what_lies_beside_a_tie_by_less_than_the_first_precision_tells_is_decided() -> None:
+    """As an end of log(1 + e^-120), between two numbers: at 160 bits it was a tie, and at 320 it lay above one."""
+
+    def beside(of_tie: mpmath.mpf) -> Bounds:
+        centre = 1 + mpmath.mpf(2) ** -24 + of_tie
+        return Bounds(form("f32"), centre, centre, centre)
+
+    found = stable(lambda: beside(mpmath.mpf(2) ** -200))
+    assert found is not None
+    assert found.ends == (1 + 2.0**-23,) * 2
+    assert stable(lambda: beside(mpmath.mpf(2) ** -30 * (-1) ** (mpmath.mp.prec // 160).bit_length())) is None
 
 
 @pytest.mark.parametrize(("dtype", "scale", "blunt"), [("f32", 1.0, False), ("f16", 1.0, True), ("f32", 1e-42, True)])

@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import time
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,14 @@ def test_contracts_share_the_time_that_is_left() -> None:
     assert ends[-1] == pytest.approx(1e6, rel=0.01)
     assert [work.until for work in begun(plan, 2, math.inf)] == [math.inf] * len(plan)
     assert list(begun(plan, 2, now)) == []
+
+
+def test_a_turn_that_takes_longer_than_there_is_time_ends_with_the_case_at_hand(tmp_path: Path) -> None:
+    """A turn has 16 cases for three targets; each look at the clock is a second here, and there is one a case."""
+    work, seconds = Work("softmax", 0, tmp_path, 3, 1000, until=4.0), count()
+    found = measured(work, Pair(OPS["softmax"], CONTRACT, 0), lambda: float(next(seconds)))
+    assert 1 <= found.runs["gcc-O2"] <= 4
+    assert (found.alarms, found.found) == ([], 0)
 
 
 def test_pairs_that_are_not_run_are_counted_with_the_reason() -> None:
