@@ -153,11 +153,16 @@ class FindingBook:
 
         `verdicts` are those of the case that is kept, by target.
         """
-        kernels = {target.kernel.name: target.kernel for target in self.targets.values()}
-        home.also |= guest.also | {guest.kernel}
-        cause = shared_cause([kernels[name] for name in (home.kernel, *sorted(home.also)) if name in kernels])
         self.merge(guest, home)
-        self._keep(home, replace(home.found, verdicts=verdicts).caused_by(cause), home.source, pending=home.pending)
+        self.share(home, guest.also | {guest.kernel}, verdicts)
+
+    def share(self, bucket: Bucket, others: frozenset[str], verdicts: Mapping[str, str]) -> None:
+        """Note that the cause of a bucket lies in a source of which other kernels are made too."""
+        kernels = {target.kernel.name: target.kernel for target in self.targets.values()}
+        bucket.also |= others
+        cause = shared_cause([kernels[name] for name in (bucket.kernel, *sorted(bucket.also)) if name in kernels])
+        found = replace(bucket.found, verdicts=verdicts).caused_by(cause)
+        self._keep(bucket, found, bucket.source, pending=bucket.pending)
 
     def _bucket_for(self, kernel: str, case: Case, judgement: Judgement) -> str:
         """The bucket whose case it is; else the one whose rule holds of the case; else the one that waits to be sorted;

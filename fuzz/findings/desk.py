@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fuzz.adapters.target import Target
@@ -13,13 +13,13 @@ from fuzz.execute.pool import Pool
 from fuzz.findings import casefile
 from fuzz.findings.book import FindingBook, error_words
 from fuzz.findings.bucket import Bucket, family_of
-from fuzz.triage.causes import Cause, breadth, causes_of, fails_on, one_condition, one_fault
+from fuzz.triage.causes import Cause, breadth, causes_of, fails_on, kernels_within, one_condition, one_fault
 from fuzz.triage.diagnosis import TimeAllowance, Workers, diagnose, never, new_workers, silent
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding
 from fuzz.triage.history import Need
-from fuzz.triage.rule import Rule
-from fuzz.triage.trial import OutOfTimeError, replayed
+from fuzz.triage.rule import Rule, Traits
+from fuzz.triage.trial import OutOfTimeError, replayed, traits_for
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,15 @@ class TimeShares:
     """Whether what there is no time for now is looked at later, while failures go on coming. If so, half a rule tells
     nothing apart, for it would make further buckets of one bug; and a cause stays in the family by which failures are
     told."""
+
+
+@dataclass(frozen=True)
+class _OfSource:
+    """Findings whose cause is that of another kernel's bucket, with what is said of that one's case, by target."""
+
+    bucket: Bucket
+    findings: Sequence[Finding]
+    verdicts: Mapping[str, str]
 
 
 @dataclass
@@ -74,7 +83,9 @@ class Desk:
 
     def explain_all(self, seconds: float) -> None:
         """Put one bucket for each cause in the place of those that were told apart by their verdicts only."""
-        piles, self._ends = self.waiting, time.monotonic() + seconds
+        # What is in a source is explained at the kernel that is nearest to it: failures of others are told by that.
+        piles = sorted(self.waiting, key=lambda pile: len(self.within(pile[0])))
+        self._ends = time.monotonic() + seconds
         for number, pile in enumerate(piles):
             self._waiting = len(piles) - number
             for bucket in self._sort(pile):
@@ -127,6 +138,15 @@ class Desk:
         waiting = [finding for bucket in pile for finding in bucket.pile.findings]
         if home.case.digest not in {finding.case.digest for finding in waiting}:
             waiting.append(home.found)
+        source = self._of_source(home, waiting)
+        told = {id(finding) for finding in source.findings} if source is not None else set()
+        waiting = [finding for finding in waiting if id(finding) not in told]
+        if source is not None and not waiting:
+            for other in others:
+                self.book.merge(other, home)
+            self.book.join(home, source.bucket, source.verdicts)
+            return []
+        rules += [source.bucket.core] if source is not None and source.bucket.core is not None else []
         causes = causes_of(waiting, self._by_id, lambda finding, known: self._diagnosed(finding, [*rules, *known]))
         if not causes:
             return []
@@ -138,7 +158,7 @@ class Desk:
             self.book.merge(other, home)
         home.pile.findings.clear()
         unexplained = []
-        if self.bounds.later and self._cut_short:  # some were put to the first cause only for lack of time
+        if self._cut_short:  # some were put to the first cause only for lack of time
             unexplained = [each for each in first.members if not first.explains(each, self._by_id)]
         home = self._placed(home, first, siblings)
         made = [home]
@@ -153,9 +173,42 @@ class Desk:
             self.book.explain(made[-1], cause.finding)
         if unexplained:
             self.book.open(home, unexplained)
+        if source is not None:
+            self.book.move(home, source.bucket, source.findings)
+            self.book.share(source.bucket, frozenset([home.kernel]), source.verdicts)
         for bucket in made:
             self._join(bucket)
         return made
+
+    def within(self, bucket: Bucket) -> list[str]:
+        """The kernels of whose source that of the bucket is made too."""
+        target = self._by_id.get(bucket.target)
+        known = dict.fromkeys(each.kernel for each in self.targets)
+        return [each.name for each in kernels_within(target.kernel, known)] if target is not None else []
+
+    def _of_source(self, home: Bucket, waiting: Sequence[Finding]) -> _OfSource | None:
+        """Findings that the rule of a kernel tells of whose source theirs is made too, where each of the two kernels
+        fails on the other's case: they need no explanation of their own."""
+        within = self.within(home)
+        for bucket in list(self.book.buckets.values()):
+            if bucket.kernel not in within or bucket.core is None or bucket.target not in self._by_id:
+                continue
+            told = [each for each in waiting if bucket.core.holds(self._traits(each))]
+            if not told:
+                continue
+            if bucket.finding is None:
+                self.recall(bucket)
+            if bucket.finding is None or Family.of(bucket.judgement).key != Family.of(home.judgement).key:
+                continue
+            smallest = min(told, key=lambda finding: finding.size)
+            verdicts = self._verdicts(bucket.finding)
+            theirs, mine = self._by_id[bucket.target].kernel, self._by_id[smallest.target].kernel
+            if fails_on(mine, verdicts, self._by_id) and fails_on(theirs, self._verdicts(smallest), self._by_id):
+                return _OfSource(bucket, told, verdicts)
+        return None
+
+    def _traits(self, finding: Finding) -> Traits:
+        return traits_for(finding.case, self._by_id[finding.target], Family.of(finding.judgement).law)
 
     def _diagnosed(self, finding: Finding, known: Sequence[Rule]) -> Finding | None:
         """None where there is no time, or where what was cut short by a stop is done again later."""
@@ -175,6 +228,7 @@ class Desk:
             return found
         if self.stop():
             return None
+        self._cut_short = True
         half = replace(found.diagnosis.explanation, core=None)
         return replace(found, diagnosis=replace(found.diagnosis, explanation=half))
 

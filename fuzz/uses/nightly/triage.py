@@ -63,9 +63,11 @@ class NightTriage:
             return False
         began = time.monotonic()
         self._ends = began + seconds
-        waiting[0].pending = False  # whatever comes of it: what cannot be explained is not tried over and over
+        # What is in a source is explained at the kernel that is nearest to it: failures of others are told by that.
+        first = min(waiting, key=lambda bucket: len(self._desk.within(bucket)))
+        first.pending = False  # whatever comes of it: what cannot be explained is not tried over and over
         with contextlib.suppress(OutOfTimeError):
-            self._explain(waiting[0])
+            self._explain(first)
         self.position.triage_s += time.monotonic() - began
         return True
 

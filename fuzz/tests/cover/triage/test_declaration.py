@@ -9,7 +9,7 @@ import pytest
 from fuzz.adapters.c import CKernel
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
-from fuzz.tests.common.hunting import PACK, TAIL_63, failures, target_of, with_edits
+from fuzz.tests.common.hunting import PACK, failures, target_of
 from fuzz.triage.declaration import Fitting
 from fuzz.triage.diagnosis import TimeAllowance, diagnose
 from fuzz.triage.finding import Finding
@@ -34,13 +34,6 @@ def test_a_declaration_that_lacks_a_rounding_point_is_asked_for_first() -> None:
     lines = _found(replace(declared, contract=Contract())).lines()
     assert lines[0].startswith("contract: conforms to points={'h': 'input'} in all ")
     assert lines[0].endswith(": is points={} right?")
-
-
-def test_a_bug_is_no_other_contract() -> None:
-    diagnosis = _found(with_edits(TAIL_63)).diagnosis
-    assert diagnosis is not None
-    assert diagnosis.whole
-    assert diagnosis.fitting is None or not diagnosis.fitting.telling
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
@@ -41,7 +43,15 @@ def test_a_finding_is_shrunk_attributed_and_explained_and_told_as_it_goes() -> N
     assert worst.contradicts, "the precise tier confirms what is shown"
     assert str(diagnosis.attribution).startswith("the kernel's source: planted fails on all ")
     assert "another kernel of the same source or library agrees with the oracle" in str(diagnosis.attribution)
-    assert any(line.startswith("fails") and "n mod 64 = 63" in line for line in finding.lines())
+    explanation = diagnosis.explanation
+    said = explanation.lines()[0]
+    assert said.startswith("fails")
+    assert "n mod 64 = 63" in said
+    assert re.search(r"\(\d+ of \d+ probes agree, \d+ of them drawn to refute it: \d+ inside, \d+ outside\)", said)
+    assert explanation.learned is not None
+    assert explanation.learned.agreeing / explanation.learned.probes > 0.97
+    assert sum(explanation.tested) > 20
+    assert diagnosis.fitting is None or not diagnosis.fitting.telling, "a bug is no other contract"
     assert any("n 191 -> 63" in line for line in told)
     assert diagnosis.whole
 
@@ -51,6 +61,7 @@ def test_a_failure_at_one_optimisation_level_is_put_down_to_the_compiler() -> No
     assert diagnosis.attribution is not None
     assert diagnosis.attribution.cause == "compiler and flags"
     assert "those with optimisation = -O0" in diagnosis.attribution.evidence
+    assert "optimisation = -O0" in diagnosis.explanation.lines()[0]
 
 
 def test_a_wish_to_stop_keeps_what_is_known() -> None:
