@@ -41,7 +41,8 @@ def lost(inputs: Inputs, values: Mapping[Node, Any], replaced: Replaced) -> Mapp
             if node.kind == "multiply":  # whatever it is, times zero it is zero
                 of_arg = of_arg & ~is_nothing(node.args[1 - place])
             wrong = wrong | of_arg
-        found[node] = _reduced(inputs, node, wrong)
+        wrong, new = _reduced(inputs, node, wrong), replaced.get((node, None))
+        found[node] = wrong if new is None else wrong & np.isnan(new)  # what every kernel has is what it is
     return found
 
 
