@@ -89,10 +89,13 @@ class Conformance:
         return {}
 
     def _enclosure(self, output: str, dtype: Format) -> Enclosure:
-        centre, width, own = self.centre(output), self.width(output), self.own(output)
-        narrow, wide = np.maximum(width - own, 0.0), width + own
-        ends = [self._rounded(centre + offset, centre, dtype) for offset in (-wide, -narrow, narrow, wide)]
         other = self._ends[output]
+        centre, width, own = self.centre(output), self.width(output), self.own(output)
+        # A row may have millions of elements: one array at a time is held besides those that are kept.
+        ends = [
+            self._rounded(centre + side * np.maximum(width + sign * own, 0.0), centre, dtype)
+            for side, sign in ((-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0))
+        ]
         if other is not None:
             ends = self._replaced(output, ends, other, dtype)
         nan = self._nan(centre, ends, dtype)
@@ -112,8 +115,7 @@ class Conformance:
 
     def _replaced(self, output: str, given: Sequence[F64], other: Ends, dtype: Format) -> list[F64]:
         """The ends, from the lowest to the highest, where some are not those of centre and half-width."""
-        (least, most), (low, high) = other.outwards(1), other.outwards(-1)
-        found = (self._rounded(self.shaped(output, end), end, dtype) for end in (least, low, high, most))
+        found = (self._rounded(self.shaped(output, end), end, dtype) for end in other.outwards())
         return [np.where(np.isnan(new), end, new) for end, new in zip(given, found, strict=True)]
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:

@@ -9,7 +9,7 @@ of leaves a reciprocal root between two magnitudes, one of them far closer to th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,10 +67,10 @@ class Ends:
     zero: Mask
     """Where it may also be zero."""
 
-    def outwards(self, side: int) -> tuple[F64, F64]:
-        """Both, further apart (1) or closer (-1) by all that float64 may have got wrong."""
-        low, high = (np.where(np.isinf(end), 0.0, np.abs(end)) * side * _OWN for end in (self.low, self.high))
-        return self.low - low, self.high + high
+    def outwards(self) -> Iterator[F64]:
+        """All that they may be, from the lowest to the highest: float64 may have got them wrong in either direction."""
+        for end, side in ((self.low, -1), (self.low, 1), (self.high, -1), (self.high, 1)):
+            yield end + np.where(np.isinf(end), 0.0, np.abs(end)) * (side * _OWN)
 
 
 def ends(form: Form) -> Ends | None:
@@ -84,10 +84,10 @@ def ends(form: Form) -> Ends | None:
     over = no if form.overflows is None else form.overflows
     positive, floored = ~np.signbit(form.centre), ~np.isnan(edge.floor)  # it may have underflowed
     size, spread, closed = np.abs(form.centre), form.spread * (1 + _OWN), ~edge.open
-    inner = np.where(closed & (spread < size * _CLEAR), size - spread, np.nan)
-    outer = np.where(closed, size + spread, np.nan)
-    near = np.where(floored, np.fmax(edge.floor, inner), np.nan)
-    far = np.where(floored & ~over, np.fmin(edge.ceiling, outer), np.where(over, np.inf, np.nan))
+    near = np.fmax(edge.floor, np.where(closed & (spread < size * _CLEAR), size - spread, np.nan))
+    far = np.fmin(edge.ceiling, np.where(closed, size + spread, np.nan))
+    del size, spread  # a row may have millions of elements
+    near, far = np.where(floored, near, np.nan), np.where(floored & ~over, far, np.where(over, np.inf, np.nan))
     low, high = np.where(positive, near, -far), np.where(positive, far, -near)
     return Ends(low, high, edge.nan | no, edge.zero | no)
 
