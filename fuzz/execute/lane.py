@@ -42,16 +42,20 @@ class Wait:
         """Such as 'rms_norm f32 [3, 57], 7 s of 60 s'."""
         if self.case is None:
             return f"it is built or started, {self.seconds:.0f} s"
-        x = next(iter(self.case.inputs.values()))
-        return f"{self.case.op} {x.dtype} {list(x.layout.shape)}, {self.seconds:.0f} s of {self.limit:g} s"
+        return f"{_described(self.case)}, {self.seconds:.0f} s of {self.limit:g} s"
 
     @property
     def broken_off(self) -> str:
         """Why its cases did not run, where it is waited for no longer. Who was at one for no time to speak of did not
         hold anything up."""
         if self.case is not None and self.seconds < _NO_TIME_S:
-            return "the run's time was over before its turn came"
+            return f"the run's time was over while it was at {_described(self.case)}"
         return f"broken off at the end of the run: {self.words}"
+
+
+def _described(case: Case) -> str:
+    x = next(iter(case.inputs.values()))
+    return f"{case.op} {x.dtype} {list(x.layout.shape)}"
 
 
 @dataclass

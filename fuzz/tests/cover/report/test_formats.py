@@ -149,7 +149,7 @@ def test_a_kernel_is_located_by_the_line_that_defines_it(tmp_path: Path) -> None
     folder = tmp_path / "my kernels"
     folder.mkdir()
     (folder / "k.c").write_text('#include "kernelfuzz.h"\n\nint kf_rms_norm(const kf_rms_norm_call *call) {\n')
-    (folder / "k.py").write_text("import torch\n\ndef mine(x):\n    return x\n")
+    (folder / "k.py").write_text("import torch\n\ndef mine(x, eps):\n    return x\n")
     assert location_of(CKernel("k", "rms_norm", folder / "k.c")) == Location("my kernels/k.c", 3)
     assert location_of(PythonKernel("k", "rms_norm", folder / "k.py", "torch", entry="mine")).line == 3
     assert location_of(PythonKernel("k", "rms_norm", folder / "k.py", "torch", entry="gone")).line == 1
