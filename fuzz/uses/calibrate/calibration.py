@@ -116,7 +116,7 @@ def begun(plan: Sequence[Work], jobs: int, end: float) -> Iterator[Work]:
         if now >= end:
             return
         share = min(1.0, jobs / (len(plan) - place))
-        yield work if end == math.inf else replace(work, until=now + (end - now) * share)
+        yield work if end == math.inf else replace(work, until=now + (end - now) * share, end=end)
 
 
 def _carry_out(work: Work) -> Measured:
