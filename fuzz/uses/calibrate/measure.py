@@ -69,6 +69,8 @@ class Measured:
     """The first of them, in words."""
     not_run: dict[str, str] = field(default_factory=dict)
     """Why a build was not judged."""
+    seconds: float = 0.0
+    """How long all of it took."""
 
     @property
     def simulated(self) -> int:
