@@ -84,17 +84,21 @@ def planned(ops: Sequence[Op], runs: int, seed: int, folder: Path, pack: Path | 
 
 def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> Iterator[Measured]:
     """What came of each, as it ends, in so many processes; with one in this process. After so many seconds no further
-    contract is begun; each may take an equal share of what is left of them when its turn comes."""
-    end = time.monotonic() + seconds
-    works = begun(plan, jobs, end)
+    contract is begun, nor one for which too few are left; each may take an equal share of those when its turn comes."""
+    end, took = time.monotonic() + seconds, list[float]()
+    works = begun(plan, jobs, end, took)
     if jobs == 1:
-        yield from (_carry_out(work) for work in works)
+        for work in works:
+            found = _carry_out(work)
+            took.append(found.seconds)
+            yield found
         return
     with ProcessPoolExecutor(jobs, get_context("spawn")) as executor:
         running = {executor.submit(_carry_out, work): work for work in islice(works, jobs)}
         while running:
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             ended = [_of_process(each, running.pop(each)) for each in done]
+            took += [each.seconds for each in ended]
             if not any(isinstance(each.exception(), BrokenProcessPool) for each in done):
                 running |= {executor.submit(_carry_out, work): work for work in islice(works, len(done))}
             yield from ended
@@ -109,26 +113,29 @@ def _of_process(future: Future[Measured], work: Work) -> Measured:
         return Measured(work.op, work.number, "", found=1, alarms=[words])
 
 
-def begun(plan: Sequence[Work], jobs: int, end: float) -> Iterator[Work]:
-    """Each when its turn comes, with the time at which it shall end: those whose runs are slow leave others theirs."""
+def begun(plan: Sequence[Work], jobs: int, end: float, took: Sequence[float]) -> Iterator[Work]:
+    """Each when its turn comes, with the time at which it shall end: those whose runs are slow leave others theirs.
+    None takes less than the quickest of those that `took` so many seconds: to compile its kernels, most of all."""
     for place, work in enumerate(plan):
         now = time.monotonic()
-        if now >= end:
+        if now + min(took, default=0.0) >= end:
             return
         share = min(1.0, jobs / (len(plan) - place))
-        yield work if end == math.inf else replace(work, until=now + (end - now) * share)
+        yield work if end == math.inf else replace(work, until=now + (end - now) * share, end=end)
 
 
 def _carry_out(work: Work) -> Measured:
     """An error of ours is an alarm: nothing else is lost over it."""
+    started = time.monotonic()
     try:
         if work.op not in OPS:  # a process of its own
             load(work.pack)
         op = OPS[work.op]
-        return measured(work, Pair(op, contracts(op)[work.number], work.number))
+        found = measured(work, Pair(op, contracts(op)[work.number], work.number))
     except Exception:
         words = f"{work.op}, contract {work.number}: internal error\n{traceback.format_exc()}"
-        return Measured(work.op, work.number, "", found=1, alarms=[words])
+        found = Measured(work.op, work.number, "", found=1, alarms=[words])
+    return replace(found, seconds=time.monotonic() - started)
 
 
 def calibrated(op: Op, every: Sequence[Measured]) -> Calibrated:

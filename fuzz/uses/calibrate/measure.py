@@ -45,7 +45,9 @@ class Work:
     pack: Path | None = None
     """The pack that brings the op."""
     until: float = math.inf
-    """When it ends, by the monotonic clock, however few runs were judged by then: with the case that is judged."""
+    """When it ends, by the monotonic clock, however few runs were judged by then: with the turns that are judged."""
+    end: float = math.inf
+    """When there is no time for these turns either: it ends with the case that is judged."""
 
 
 @dataclass
@@ -67,6 +69,8 @@ class Measured:
     """The first of them, in words."""
     not_run: dict[str, str] = field(default_factory=dict)
     """Why a build was not judged."""
+    seconds: float = 0.0
+    """How long all of it took."""
 
     @property
     def simulated(self) -> int:
@@ -111,7 +115,7 @@ def _search(
             if outcome.status is Status.RAN:
                 found.elements[builds[name]] += size
 
-    taker = Taker(pool, targets, Terms(pack.kernels), counted, lambda: clock() >= work.until)
+    taker = Taker(pool, targets, Terms(pack.kernels), counted, lambda: clock() >= work.end)
     for place, reports in enumerate(_reports(taker, work, work.runs // (BATCH * len(targets)), clock)):
         for report in reports:
             _count(report, work, builds, found)

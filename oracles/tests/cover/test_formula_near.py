@@ -15,9 +15,15 @@ from oracles.doubledouble import F64
 from oracles.elementary import float64
 from oracles.formula import rigorous
 from oracles.formula.arithmetic import Precise
+from oracles.formula.budget import Budget
+from oracles.formula.centre import elements
+from oracles.formula.contract import Contract
 from oracles.formula.derivatives import Tangent, tangent
+from oracles.formula.problem import FormulaProblem
 from oracles.formula.rigorous import Near, Rigorous
 from oracles.formula.trace import Kind
+from oracles.ops import OPS
+from oracles.tests.common.judged import problem
 
 COUNT = 60
 PAIRS: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide")
@@ -155,3 +161,35 @@ def test_a_wrong_bound_is_noticed(
     assert worst() <= 1
     plant(monkeypatch)
     assert worst() > 1
+
+
+MIXED = [
+    ("rms_norm", Contract("bf16", {"h": "f64", "mean_square": "f64"})),
+    ("layer_norm", Contract("f64", {"mean": "bf16", "var": "bf16"}, points={"h": "f16"})),
+    ("log_softmax", Contract("f16", {"mass": "f64"})),
+]
+
+
+def _of_budgets() -> float:
+    """The largest error of float64's values beside what is known of it, where kernels round some to fewer bits."""
+    worst, random = 0.0, np.random.default_rng(3)
+    for op, contract in MIXED:
+        of = FormulaProblem(problem(OPS[op], "normal", "f32", (1, 12), random))
+        (each,) = of.conformance(of.settled(contract), False, of.tensors).members
+        read = each.budget.read
+        for node, error in read.errors.items():
+            if node.args and not any(held is node for held, place in read.held if place is None):
+                with mpmath.workprec(200):
+                    exact = elements(each.inputs, node, {}, each.budget.replaced)
+                    off = np.abs(exact - Precise().lift(read.forms[node].centre)).astype(float)
+                known = error > 0
+                assert (off[~known] == 0).all(), node.kind
+                worst = max([worst, *(off[known] / error[known])])
+    return worst
+
+
+def test_what_is_known_of_values_beside_roundings_bounds_their_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 0 < _of_budgets() <= 1
+    near = Budget._near
+    monkeypatch.setattr(Budget, "_near", lambda *given: Near(near(*given).value, near(*given).error * 2.0**-6))
+    assert _of_budgets() > 1

@@ -74,17 +74,20 @@ def test_all_contracts_come_in_an_order_of_the_seed() -> None:
 
 def test_contracts_share_the_time_that_is_left() -> None:
     plan, now = planned([OPS["softmax"]], 1, 0, Path("nowhere"), None), time.monotonic()
-    ends = [work.until - now for work in begun(plan, 2, now + 1e6)]
+    works = list(begun(plan, 2, now + 1e6, []))
+    ends = [work.until - now for work in works]
+    assert {work.end for work in works} == {now + 1e6}
     assert ends[0] == pytest.approx(1e6 * 2 / len(plan), rel=0.01)
     assert ends == sorted(ends)
     assert ends[-1] == pytest.approx(1e6, rel=0.01)
-    assert [work.until for work in begun(plan, 2, math.inf)] == [math.inf] * len(plan)
-    assert list(begun(plan, 2, now)) == []
+    assert [work.until for work in begun(plan, 2, math.inf, [9.0])] == [math.inf] * len(plan)
+    assert list(begun(plan, 2, now, [])) == []
+    assert list(begun(plan, 2, now + 1e6, [2e6, 3e6])) == [], "none took as little as is left"
 
 
 def test_a_turn_that_takes_longer_than_there_is_time_ends_with_the_case_at_hand(tmp_path: Path) -> None:
     """A turn has 16 cases for three targets; each look at the clock is a second here, and there is one a case."""
-    work, seconds = Work("softmax", 0, tmp_path, 3, 1000, until=4.0), count()
+    work, seconds = Work("softmax", 0, tmp_path, 3, 1000, until=4.0, end=4.0), count()
     found = measured(work, Pair(OPS["softmax"], CONTRACT, 0), lambda: float(next(seconds)))
     assert 1 <= found.runs["gcc-O2"] <= 4
     assert (found.alarms, found.found) == ([], 0)
