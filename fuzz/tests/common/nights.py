@@ -28,7 +28,8 @@ def nights_of(state: Path, targets: Target | list[Target], *findings: int) -> It
     for number, count in enumerate(findings, start=1):
         engine = open_state(state / "state.sqlite")
         opened = open_night(engine, number, 6000.0, "", {}, resume=False)
-        with Stopping(6000.0) as stopping, WorkerPool(targets) as pool:
+        with Stopping(6000.0) as stopping, WorkerPool(targets) as pool, pytest.MonkeyPatch.context() as patient:
+            patient.setattr("fuzz.uses.nightly.triage.SECONDS", 600.0)  # what is explained depends on no clock
             statuses = {name: status_record(status) for name, status in pool.statuses.items()}
             note_targets(engine, opened.night, targets, statuses)
             pack = Pack(state / "pack", (GENERIC,))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from fuzz.adapters.c import CKernel
 from fuzz.adapters.pack import built_in, load
@@ -30,6 +31,12 @@ from fuzz.uses.nightly.opening import Turn, begin_slice, open_night
 from fuzz.uses.nightly.recorder import Recorder
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.stopping import Stopping
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is explained depends on no clock."""
+    monkeypatch.setattr("fuzz.uses.nightly.triage.SECONDS", 600.0)
 
 
 def _no_eps() -> Target:
