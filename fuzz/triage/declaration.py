@@ -12,7 +12,7 @@ from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.judge.fitting import Run, times_as_wide
 from fuzz.judge.judge import Judgement
-from fuzz.triage.trial import Trials
+from fuzz.triage.trial import OutOfTimeError, Trials
 from oracles.formula.contract import Contract
 from oracles.formula.neighbours import Neighbour, neighbours, pairs
 from oracles.ops import OPS
@@ -85,7 +85,10 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
 
     `shown` must be among the runs that fit: the case as it was found, and as it was shrunk.
     """
-    failing = _failing(trials, shown)
+    try:
+        failing = _failing(trials, shown)
+    except OutOfTimeError:
+        return None
     if len(failing) < _LEAST or trials.fresh:
         return None
     declared, op = trials.target.contract, OPS[trials.target.kernel.op]
@@ -126,7 +129,7 @@ def _measured(each: Neighbour, declared: Contract, failing: Sequence[Run], passi
 def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> list[Run]:
     """Those that must fit, and of the others the clearest; the smallest first, which take the least time to rule
     out. None where one failed in another way than by its values."""
-    first = {case.digest: Run.failed(case, each) for case, each in shown if each is not None and _is_judged(case)}
+    first = {case.digest: _shown(trials, case, each) for case, each in shown if each is not None and _is_judged(case)}
     if None in first.values():
         return []
     known = [
@@ -143,6 +146,14 @@ def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> 
     clearest = [*known[: _FAILING // 2], *_spread(known[_FAILING // 2 :], _FAILING - _FAILING // 2)]
     runs = [*first.values(), *(Run.failed(case, judgement) for _, case, judgement in clearest)]
     return sorted((run for run in runs if run is not None), key=lambda run: run.case.elements)
+
+
+def _shown(trials: Trials, case: Case, judgement: Judgement) -> Run | None:
+    """The run of a finding; of those that wait to be sorted what the kernel returned is not kept."""
+    if judgement.outcome is not None:
+        return Run.failed(case, judgement)
+    (again,) = trials.judge([case])
+    return None if again is None else Run.failed(case, again)
 
 
 def _passing(trials: Trials) -> list[Run]:

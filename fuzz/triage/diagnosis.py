@@ -168,7 +168,7 @@ def _fitting(
     if family.name != "values" or clock.over():
         return None
     clock.allowance.say("judging it under neighbouring contracts")
-    return fitting(trials, shown, clock.over)
+    return fitting(replace(trials, out_of_time=clock.over), shown, clock.over)
 
 
 def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgement, family: Family) -> Target:

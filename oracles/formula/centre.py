@@ -157,7 +157,7 @@ def evaluate(inputs: Inputs, arithmetic: Arithmetic, replaced: Replaced = NOTHIN
     return found
 
 
-def _elements(
+def elements(
     inputs: Inputs, output: Node, place: Mapping[str, int], replaced: Replaced, known: dict[tuple[Node, Fixed], Values]
 ) -> Values:
     """All elements that have this place in some dimensions, or in none, in mpmath.
@@ -216,6 +216,6 @@ class Exact:
         self._asked[key] = self._asked.get(key, 0) + 1
         extents = {dim: self.inputs.extents[dim] for dim in at}
         if self._asked[key] * _AT_ONCE > math.prod(extents.values()) <= _REMEMBERED:
-            values = _elements(self.inputs, node, {}, self.replaced, known)
+            values = elements(self.inputs, node, {}, self.replaced, known)
             return values[tuple(at.get(dim, 0) for dim in self.inputs.trace.dims)]
-        return _elements(self.inputs, node, at, self.replaced, known).item()
+        return elements(self.inputs, node, at, self.replaced, known).item()

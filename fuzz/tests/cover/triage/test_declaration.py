@@ -10,6 +10,7 @@ from fuzz.adapters.c import CKernel
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import PACK, failures, target_of
+from fuzz.triage.causes import Pile
 from fuzz.triage.declaration import Fitting
 from fuzz.triage.diagnosis import TimeAllowance, diagnose
 from fuzz.triage.finding import Finding
@@ -25,7 +26,9 @@ def _found(kernel: Kernel, seed: int = 7) -> Finding:
     target = target_of(kernel, "O2")
     with WorkerPool([target]) as pool:
         (failure,) = failures(pool, target, 1, seed)
-        return diagnose(pool, [target], Finding(*failure), TimeAllowance(seconds=600.0))
+        pile = Pile()
+        pile.add(Finding(*failure))  # as a run keeps what waits to be explained
+        return diagnose(pool, [target], pile.findings[0], TimeAllowance(seconds=600.0))
 
 
 def test_a_declaration_that_lacks_a_rounding_point_is_asked_for_first() -> None:
