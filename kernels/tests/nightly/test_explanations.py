@@ -8,7 +8,7 @@ from fuzz.cli.exits import Exit
 from fuzz.cli.selftest import SelftestOptions, selftest
 
 _MORE = (
-    "weighted-eps-as-x", "weighted-overlap-forgotten",
+    "weighted-eps-as-x", "weighted-overlap-forgotten", "backward-dw-unwritten",
     "sve-tail-dont-care", "avx2-drops-eps", "generic-writes-past-row", "generic-order-by-rows",
     "weighted-rstd-unwritten", "weighted-reads-weight-as-x", "weighted-second-pass-ignores-stride",
     "add-residual-at-pitch-of-x", "backward-rstd-of-first-row", "backward-dx-over-dy-too-early",

@@ -7,13 +7,13 @@ from dataclasses import fields, replace
 import pytest
 
 from fuzz.adapters.c import CKernel
-from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import PACK, failures, target_of
 from fuzz.triage.causes import Pile
-from fuzz.triage.declaration import Fitting
-from fuzz.triage.diagnosis import TimeAllowance, diagnose
+from fuzz.triage.declaration import Fitting, fitting
+from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding
+from fuzz.triage.trial import Trials
 from oracles.formula.contract import Contract
 from oracles.formula.neighbours import declaration, neighbours, pairs
 from oracles.ops import OPS
@@ -22,21 +22,20 @@ from oracles.summation import Lanes, Sequential
 FIELDS = [each.name for each in fields(Contract)]
 
 
-def _found(kernel: Kernel, seed: int = 7) -> Finding:
-    target = target_of(kernel, "O2")
-    with WorkerPool([target]) as pool:
-        (failure,) = failures(pool, target, 1, seed)
-        pile = Pile()
-        pile.add(Finding(*failure))  # as a run keeps what waits to be explained
-        return diagnose(pool, [target], pile.findings[0], TimeAllowance(seconds=600.0))
-
-
-def test_a_declaration_that_lacks_a_rounding_point_is_asked_for_first() -> None:
+def test_a_declaration_that_lacks_a_rounding_point_is_asked_for() -> None:
     declared = PACK.kernel("weighted-llama")
     assert isinstance(declared, CKernel)
-    lines = _found(replace(declared, contract=Contract())).lines()
-    assert lines[0].startswith("contract: conforms to points={'h': 'input'} in all ")
-    assert lines[0].endswith(": is points={} right?")
+    target = target_of(replace(declared, contract=Contract()), "O2")
+    with WorkerPool([target]) as pool:
+        found = failures(pool, target, 12)
+        trials = Trials(pool, target, Family.of(found[0][1]))
+        trials.judge([case for case, _ in found])
+        pile = Pile()
+        pile.add(Finding(*found[0]))  # as a run keeps what waits to be explained
+        fit = fitting(trials, [(each.case, each.judgement) for each in pile.findings], lambda: False)
+    assert fit is not None
+    assert fit.line.startswith("contract: conforms to points={'h': 'input'} in all ")
+    assert fit.line.endswith(": is points={} right?")
 
 
 @pytest.mark.parametrize(
