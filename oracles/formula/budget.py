@@ -40,6 +40,8 @@ ROUNDED_ONCE: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide", "sqrt
 """Where one of these is rounded correctly to the dtype of an output, its rounding is that of the output."""
 SAME = 2.0**-40
 """Half-widths of a row are the same to this share whatever it was joined with: sums may be formed in another order."""
+_LARGE = 1 << 20
+"""Of values of more elements, 8 MiB an array, only what cannot be formed again is held."""
 LOST = 2.0**-1000
 """What values that underflow in float64 may come to; no other dtype tells it from zero."""
 
@@ -84,6 +86,9 @@ class Budget(Setting):
             for node in self.inputs.trace.nodes:
                 form = self._form(found, node) if node.args else self._leaf(node)
                 found.forms[node] = shared(form) if node in self.inputs.trace.joined else form
+        for form in found.forms.values():
+            if form.centre.size > _LARGE:
+                form.forget()
         return found
 
     @property

@@ -89,23 +89,24 @@ class Conformance:
         return {}
 
     def _enclosure(self, output: str, dtype: Format) -> Enclosure:
-        other = self._ends[output]
-        centre, width, own = self.centre(output), self.width(output), self.own(output)
         # A row may have millions of elements: one array at a time is held besides those that are kept.
+        other = edges.ends(self._kept(output))
+        centre, width, own = self.centre(output), self.width(output), self.own(output)
         ends = [
             self._rounded(centre + side * np.maximum(width + sign * own, 0.0), centre, dtype)
             for side, sign in ((-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0))
         ]
+        may = zero = None
         if other is not None:
-            ends = self._replaced(output, ends, other, dtype)
+            self._replace(output, ends, other, dtype)
+            may, zero = (self.shaped(output, each) if each.any() else None for each in (other.nan, other.zero))
+        del own, other
         nan = self._nan(centre, ends, dtype)
-        if other is not None and other.nan.any():
-            may = self.shaped(output, other.nan)
+        if may is not None:
             nan = np.where(may, ALLOWED, FORBIDDEN if nan is None else nan).astype(np.int8)
         unsure = self._unsure(output, ends, dtype)
         if unsure is not None:
             ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
-        zero = None if other is None or not other.zero.any() else self.shaped(output, other.zero)
         may_be_zero = zero is not None or ((ends[0] <= 0) & (ends[3] >= 0)).any()
         zeros = self._zeros(output) if may_be_zero else None
         return Enclosure(
@@ -113,10 +114,11 @@ class Conformance:
             unjudged=self._unjudged(output), zero=zero, zeros=zeros,
         )  # fmt: skip
 
-    def _replaced(self, output: str, given: Sequence[F64], other: Ends, dtype: Format) -> list[F64]:
-        """The ends, from the lowest to the highest, where some are not those of centre and half-width."""
-        found = (self._rounded(self.shaped(output, end), end, dtype) for end in other.outwards())
-        return [np.where(np.isnan(new), end, new) for end, new in zip(given, found, strict=True)]
+    def _replace(self, output: str, ends: list[F64], other: Ends, dtype: Format) -> None:
+        """Put others in place of the ends, the lowest first, that are not those of centre and half-width."""
+        for place, end in enumerate(other.outwards()):
+            new = self._rounded(self.shaped(output, end), end, dtype)
+            ends[place] = np.where(np.isnan(new), ends[place], new)
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
         """What one element may be, at mpmath's current working precision."""

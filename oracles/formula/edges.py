@@ -70,7 +70,11 @@ class Ends:
     def outwards(self) -> Iterator[F64]:
         """All that they may be, from the lowest to the highest: float64 may have got them wrong in either direction."""
         for end, side in ((self.low, -1), (self.low, 1), (self.high, -1), (self.high, 1)):
-            yield end + np.where(np.isinf(end), 0.0, np.abs(end)) * (side * _OWN)
+            moved = np.abs(end)  # in place: a row may have millions of elements
+            moved[np.isinf(moved)] = 0.0
+            moved *= side * _OWN
+            moved += end
+            yield moved
 
 
 def ends(form: Form) -> Ends | None:

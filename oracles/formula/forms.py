@@ -138,6 +138,11 @@ class Form:
             found = found + upwards(np.abs(coefficient) * symbol.radius, self.dtype, coefficient, symbol.radius)
         return found
 
+    def forget(self) -> None:
+        """Let go of what can be formed again."""
+        for name in ("spread", "size", "lowest"):
+            self.__dict__.pop(name, None)
+
     @lazy
     def size(self) -> F64:
         """The largest magnitude that a kernel's value may have."""
