@@ -216,5 +216,5 @@ def _is_alive(pid: int) -> bool:
     """A zombie, whose new parent may never collect it, is not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may be gone between opening and reading
         return False

@@ -197,7 +197,10 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def _descendants(pid: int) -> list[int]:
-    children = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    try:
+        children = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:  # it has ended meanwhile
+        return []
     return [*children, *(deeper for child in children for deeper in _descendants(child))]
 
 
