@@ -15,7 +15,7 @@ from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
 from fuzz.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
 from fuzz.generate.scene import LOCAL, Scene, graph_of, is_local
 from oracles.lazy import lazy
-from oracles.op import Op, OpError
+from oracles.op import Op, Operand, OpError
 
 FACTORS: dict[str, Recipe] = {}
 """The recipes by name for what others are multiplied by, from the plainest to the oddest."""
@@ -218,6 +218,11 @@ def _menu_of(op: Op, name: str) -> Menu:
         return Menu(recipes, tuple(recipes))
     recipes = {**recipes, **{each: _own(each, op.recipes[each]) for each in own}}
     return Menu(recipes, (*found.often, *(each for each in own for _ in range(_OWN))))
+
+
+def usual(operand: Operand) -> str:
+    """The recipe that an input is drawn from first."""
+    return MENUS[operand.values.split()[0]].often[0]
 
 
 def check_menus(op: Op) -> None:

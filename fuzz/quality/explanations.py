@@ -16,6 +16,7 @@ from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
+from fuzz.base.draw import Frame
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import keyword
@@ -34,6 +35,7 @@ from fuzz.triage.evidence import Evidence
 from fuzz.triage.explain import Explanation, concluded, evidence_of
 from fuzz.triage.family import Family
 from fuzz.triage.inducer import learn
+from fuzz.triage.masking import failing_ordinarily
 from fuzz.triage.rule import Traits
 from fuzz.triage.shrink import shrink
 from fuzz.triage.trial import KeepsStateError, Trials
@@ -76,6 +78,9 @@ class Held:
     """Fresh cases that fail, of which the rule does not say so."""
     shorter: str
     """A shorter rule that is as right of the fresh cases; '' where there is none."""
+    hidden: int
+    """Fresh cases of which the rule says that they fail unless their values hide it, and which fail with ordinary
+    values only."""
     tree_wrong: int
     """Fresh cases of which the tree says the wrong thing."""
     seconds: float
@@ -114,7 +119,7 @@ def _subjects(options: ExplanationsOptions) -> list[Kernel]:
 
 
 def _held(kernel: Kernel, options: ExplanationsOptions) -> Held:
-    nothing = Held(kernel.name, "", False, 0, 0, 0, 0, "", 0, 0.0)
+    nothing = Held(kernel.name, "", False, 0, 0, 0, 0, "", 0, 0, 0.0)
     target = next((each for each in expand([kernel]) if each.unavailable() is None), None)
     if target is None:
         return replace(nothing, trouble="no target runs here")
@@ -131,20 +136,38 @@ def _held(kernel: Kernel, options: ExplanationsOptions) -> Held:
             return replace(nothing, trouble="needs calls before it")
         explanation = concluded(evidence, "")
         seconds = time.monotonic() - began
+        if explanation.learned is None:
+            return replace(nothing, trouble="nothing failed when it was probed")
         fresh = list(_judged(pool, target, options.seed + 1, options.cases))
-    if explanation.learned is None:
-        return replace(nothing, trouble="nothing failed when it was probed")
-    traits = [trials.traits(case) for case, _ in fresh]
-    failed = [_fails(judgement) for _, judgement in fresh]
-    return _compared(kernel, explanation, evidence, (traits, failed), seconds)
+        traits = [trials.traits(case) for case, _ in fresh]
+        failed = [_fails(judgement) for _, judgement in fresh]
+        hidden = _hidden(replace(trials, out_of_time=lambda: False), explanation, fresh, traits)
+    return _compared(kernel, explanation, evidence, (traits, failed, hidden), seconds)
+
+
+def _hidden(
+    trials: Trials, explanation: Explanation, fresh: Sequence[tuple[Case, Judgement]], traits: Sequence[Traits]
+) -> list[bool]:
+    """Of each fresh case whether it passes as it is said to: because its values hide the failure."""
+    learned, found = explanation.learned, [False] * len(fresh)
+    if not explanation.hidden or learned is None:
+        return found
+    asked = [p for p, (_, judgement) in enumerate(fresh) if not _fails(judgement) and learned.holds(traits[p])]
+    for place, fails in zip(asked, failing_ordinarily(trials, [fresh[p][0] for p in asked]), strict=True):
+        found[place] = bool(fails)
+    return found
 
 
 def _compared(
-    kernel: Kernel, explanation: Explanation, evidence: Evidence, fresh: tuple[list[Traits], list[bool]], seconds: float
+    kernel: Kernel,
+    explanation: Explanation,
+    evidence: Evidence,
+    fresh: tuple[list[Traits], list[bool], list[bool]],
+    seconds: float,
 ) -> Held:
-    learned, (traits, failed) = explanation.learned, fresh
+    learned, (traits, failed, hidden) = explanation.learned, fresh
     assert learned is not None
-    said = [learned.holds(each) for each in traits]
+    said = [learned.holds(each) and not hides for each, hides in zip(traits, hidden, strict=True)]
     tree = grown(evidence.traits, evidence.failed)
     line = explanation.lines()[0]
     return Held(
@@ -156,6 +179,7 @@ def _compared(
         sum(rule and not bad for rule, bad in zip(said, failed, strict=True)),
         sum(bad and not rule for rule, bad in zip(said, failed, strict=True)),
         _shorter(explanation, traits, failed) if said == failed else "",
+        sum(hidden),
         _wrong(tree, traits, failed),
         round(seconds, 1),
     )
@@ -190,8 +214,8 @@ def _every(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case, 
             before = EntryJudge(Entry(case), outcomes, before)
             if target.id in outcomes:
                 judgement = before.judge(target)
-                # Of a case without elements no rule says anything.
-                if judgement.verdict is not Verdict.NOT_RUN and case.elements:
+                # Of a case without rows, or without elements in them, no rule says anything.
+                if judgement.verdict is not Verdict.NOT_RUN and 0 not in Frame(case).grid:
                     yield case, judgement
 
 
@@ -203,6 +227,7 @@ def _table(found: Sequence[Held]) -> PlainTable:
     rows = []
     for each in found:
         counted = "" if each.trouble else f"{each.false}+{each.missed} of {each.cases}"
+        counted += f", {each.hidden} hidden" if each.hidden else ""
         rows.append(
             (each.bug, _word(each), counted, str(each.failing), str(each.tree_wrong), each.shorter, each.stated)
         )

@@ -14,6 +14,7 @@ from fuzz.judge.judge import Judgement
 from fuzz.triage.inducer import Induced, induce
 from fuzz.triage.rule import Traits
 from fuzz.triage.trial import Trials
+from fuzz.triage.values import is_of_values
 from fuzz.triage.variations import made, with_values
 
 _BATCH = 16
@@ -27,10 +28,24 @@ element of a failure in high precision. No probe may have more than the second."
 _FEW_ROWS = 3
 
 
+@dataclass(frozen=True)
+class Masking:
+    """Whether values only hide a failure now and then: see `fuzz.triage.masking`."""
+
+    only_hide: bool = False
+    hidden: frozenset[int] = frozenset()
+    """The places of probes that pass, and fail with ordinary values in place of their own."""
+    shown: frozenset[int] = frozenset()
+    """The places of those that pass with these too."""
+    cause: bool = False
+    """Whether values are known to cause the failure."""
+
+
 @dataclass
 class Evidence:
     """What was probed so far."""
 
+    cases: list[Case] = field(default_factory=list)
     traits: list[Traits] = field(default_factory=list)
     failed: list[bool] = field(default_factory=list)
     bad: list[tuple[Case, Judgement]] = field(default_factory=list)
@@ -38,7 +53,9 @@ class Evidence:
     """The target and digest of each probe: no probe counts twice. What shrinking has judged counts too: it knows what
     passes."""
 
-    known: tuple[int, Induced] | None = None
+    masking: Masking = Masking()
+    """What is known of values that hide the failure."""
+    known: tuple[tuple[int, Masking], Induced] | None = None
     """What was learned, from how many probes."""
     tests: list[int] = field(default_factory=list)
     """The places of the probes that were drawn to refute a rule."""
@@ -58,11 +75,26 @@ class Evidence:
 
     def induced(self) -> Induced:
         """The rule of the first failure, as far as was probed."""
-        if self.known is None or self.known[0] != len(self.failed):
-            self.known = len(self.failed), induce(self.traits, self.failed, self.failed.index(True))
+        state = len(self.failed), self.masking
+        if self.known is None or self.known[0] != state:
+            counted = self.counted()
+            self.known = state, induce(*self.tried(counted), counted.index(self.failed.index(True)))
         return self.known[1]
 
+    def counted(self) -> list[int]:
+        """The places of the probes that count for the rule: those that values hide do not."""
+        return [place for place in range(len(self.failed)) if place not in self.masking.hidden]
+
+    def tried(self, places: Iterable[int]) -> tuple[list[Traits], list[bool]]:
+        """Those probes, and whether they failed; without what is said of values where these only hide it."""
+        chosen = list(places)
+        traits = [self.traits[place] for place in chosen]
+        if self.masking.only_hide:
+            traits = [{name: value for name, value in each.items() if not is_of_values(name)} for each in traits]
+        return traits, [self.failed[place] for place in chosen]
+
     def add(self, case: Case, trials: Trials, judgement: Judgement, *, fails: bool) -> None:
+        self.cases.append(case)
         self.traits.append(trials.traits(case))
         self.failed.append(fails)
         if fails:
@@ -97,11 +129,11 @@ def probe(trials: Trials, cases: Sequence[Case], evidence: Evidence) -> None:
     fresh = evidence.fresh(cases, trials)
     for start in range(0, len(fresh), _BATCH):
         batch = fresh[start : start + _BATCH]
-        for case, judgement in _judged(batch, trials):
+        for case, judgement in telling(batch, trials):
             evidence.add(case, trials, judgement, fails=trials.family.holds(judgement))
 
 
-def _judged(cases: Sequence[Case], trials: Trials) -> list[tuple[Case, Judgement]]:
+def telling(cases: Sequence[Case], trials: Trials) -> list[tuple[Case, Judgement]]:
     """The cases that say something of this failure: those that another finding explains do not, nor do those that fail
     by another bug of a shared source."""
     judged = [
@@ -118,7 +150,7 @@ def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: Evidenc
     of which none failed yet."""
     judged: list[tuple[Case, Judgement]] = []
     for cases in goes:
-        judged += _judged(cases, trials)
+        judged += telling(cases, trials)
         failing = [(case, judgement) for case, judgement in judged if trials.family.holds(judgement)]
         if failing:
             evidence.add(failing[0][0], trials, failing[0][1], fails=True)

@@ -14,6 +14,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.triage import probes
 from fuzz.triage.evidence import Evidence, made_for, probe, probe_all, probe_elsewhere
 from fuzz.triage.inducer import loosened
+from fuzz.triage.masking import unmask
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.refutation import closing, is_open, refuting
 from fuzz.triage.rule import Learned, Rule, Traits
@@ -71,6 +72,9 @@ class Explanation:
     """What of VARIED the probes differ in."""
     whole: bool = True
     """This is False where time was over before everything was probed: what was not varied yet is in no rule."""
+    hidden: int = 0
+    """So many probes pass, and fail with ordinary values in place of their own; they count neither for nor against the
+    rule."""
 
     @property
     def rule(self) -> Rule | None:
@@ -93,6 +97,9 @@ class Explanation:
         if any(self.tested):
             inside, outside = self.tested
             counted += f", {inside + outside} of them drawn to refute it: {inside} inside, {outside} outside"
+        if self.hidden:
+            stated = f"{stated or 'always'}, unless its values hide it"
+            counted += f"; {self.hidden} more fail{'s' * (self.hidden == 1)} with ordinary values only"
         if not self.whole:
             return (
                 f"{fails} about when: {stated or 'always'} ({counted}; the time was over before everything was probed)"
@@ -102,7 +109,7 @@ class Explanation:
         if not learned.rule.atoms:
             counted = f"{learned.agreeing} of {learned.probes} probes fail"
             fixed = [what for what in VARIED if what not in self.varied]
-            stated = f"always, as far as is known: not varied were {', '.join(fixed)}" if fixed else "always"
+            stated = f"always, as far as is known: not varied were {', '.join(fixed)}" if fixed else stated or "always"
         return f"{fails} {'' if learned.exact and self.stands else 'about '}when: {stated} ({counted})"
 
 
@@ -189,6 +196,7 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
 
     held = 0
     for number in range(_ROUNDS + _CLOSING):
+        unmask(trials, evidence)
         induced = evidence.induced()
         tried, before = _tried(evidence), len(evidence.failed)
         law = trials.family.law is not None
@@ -199,7 +207,11 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
         probe_all(trials, draws, evidence)
         new = range(before, len(evidence.failed))
         evidence.tests += new
-        against = [place for place in new if induced.learned.holds(evidence.traits[place]) != evidence.failed[place]]
+        unmask(trials, evidence)
+        hidden = evidence.masking.hidden
+        against = [
+            p for p in new if p not in hidden and induced.learned.holds(evidence.traits[p]) != evidence.failed[p]
+        ]
         held = 0 if against else held + 1
         evidence.stands = held >= _CONVINCED
         if evidence.stands and not (new and is_open(evidence.induced().learned.rule, _tried(evidence))):
@@ -207,7 +219,7 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
 
 
 def _tried(evidence: Evidence) -> list[tuple[Traits, bool]]:
-    return list(zip(evidence.traits, evidence.failed, strict=True))
+    return list(zip(*evidence.tried(evidence.counted()), strict=True))
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
@@ -242,25 +254,24 @@ def _failing_lengths(evidence: Evidence, n: int) -> list[int]:
 
 def concluded(evidence: Evidence, law: str) -> Explanation:
     """What the evidence says."""
-    # The case itself was probed first.
-    failed, traits = evidence.failed, evidence.traits
-    if not any(failed):
+    if not any(evidence.failed):
         return Explanation(None, places_of(evidence.bad), law, whole=evidence.whole)
-    learned = evidence.induced().learned
+    counted, learned = evidence.counted(), evidence.induced().learned
+    traits, failed = evidence.tried(counted)
     # Probes that were drawn to refute it are about its exceptions more often than not.
     tests = {*evidence.tests}
-    plain = [place for place in range(len(failed)) if place not in tests]
-    usual = [traits[place] for place in plain], [failed[place] for place in plain]
+    usual = evidence.tried(place for place in counted if place not in tests)
     cores = tuple(loosened(rule, *usual) for rule in (learned.rule, *learned.others))
     core = cores[0] if evidence.whole and learned.sound and cores[0].atoms else None
     own = evidence.bad
     if learned.others:
         shown = [each for each, bad in zip(traits, failed, strict=True) if bad]
         own = [failure for failure, each in zip(own, shown, strict=True) if learned.rule.holds(each)]
-    inside = sum(learned.holds(traits[place]) for place in evidence.tests)
-    tested = inside, len(evidence.tests) - inside
-    stands = evidence.stands and not any(is_open(rule, _tried(evidence)) for rule in (learned.rule, *learned.others))
-    about = cores, tested, stands, _varied(evidence), evidence.whole
+    inside = [learned.holds(evidence.traits[place]) for place in counted if place in tests]
+    tested = sum(inside), len(inside) - sum(inside)
+    tried = list(zip(traits, failed, strict=True))
+    stands = evidence.stands and not any(is_open(rule, tried) for rule in (learned.rule, *learned.others))
+    about = cores, tested, stands, _varied(evidence), evidence.whole, len(evidence.masking.hidden)
     return Explanation(learned, places_of(own), law, core, *about)
 
 

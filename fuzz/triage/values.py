@@ -36,6 +36,7 @@ _ABOUT_VALUES = re.compile(
     r"(a NaN|an infinity|a zero row|an ordinary row|a subnormal|a zero|a negative zero|an ordinary value) in \w+|"
     r"a sum of squares beyond f32|log2 of (?!the change of ).*|\w+ of ones"
 )
+_COMPARED = re.compile(r"an ordinary value in \w+|\w+ [<>] the .+|log2 of the change of .+")
 
 
 def about_tensor(trait: str) -> str:
@@ -49,6 +50,12 @@ def is_about_values(trait: str) -> bool:
     return bool(_ABOUT_VALUES.fullmatch(trait)) or any(
         each.name == trait and each.power for op in OPS.values() for each in op.parameters
     )
+
+
+def is_of_values(trait: str) -> bool:
+    """True for all that `value_traits` yields, and for parameters."""
+    named = any(each.name == trait for op in OPS.values() for each in op.parameters)
+    return named or is_about_values(trait) or bool(_COMPARED.fullmatch(trait))
 
 
 def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:

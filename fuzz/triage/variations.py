@@ -11,6 +11,7 @@ from fuzz.base.case import Case, CaseError, Guard, Origin
 from fuzz.base.draw import GIVEN, Draw, Frame, Part, Placement, Shift
 from fuzz.generate.given import given_rows, rows_of, stored
 from fuzz.generate.layouts import OVERLAPPING, layout_class
+from fuzz.generate.menus import usual
 from fuzz.generate.realise import draw_of, layout_of, realise
 from oracles.op import Parameter
 from oracles.ops import OPS
@@ -123,6 +124,21 @@ def with_values(draw: Draw, recipe: str, seed: int) -> Draw:
     """Tensors of the first input's shape with values of that recipe, one of `fuzz.generate.given`."""
     parts = [replace(part, recipe=recipe) for part in draw.parts if part.given and part.name in grids(draw)]
     return replace(draw.with_parts(*parts), seed=seed, origin=Origin(recipe, "varied"))
+
+
+def ordinary(draw: Draw, seed: int) -> Draw:
+    """Every input and parameter with the values that a search draws first."""
+    op = OPS[draw.op]
+    parts = [
+        replace(part, recipe=usual(op.operand(part.name)), given=None) for part in draw.parts if op.is_input(part.name)
+    ]
+    params = {each.name: each.values[0] for each in op.parameters if each.name in draw.params}
+    draw = replace(draw.with_parts(*parts), seed=seed, structured=None, origin=Origin(ORDINARY, "varied"))
+    return draw.with_params(**params)
+
+
+ORDINARY = "ordinary"
+"""The recipe of all values of an ordinary variation, in its origin."""
 
 
 def scaled(draw: Draw, name: str, power: float) -> Draw:

@@ -47,7 +47,7 @@ def test_a_finding_is_shrunk_attributed_and_explained_and_told_as_it_goes() -> N
     said = explanation.lines()[0]
     assert said.startswith("fails")
     assert "n mod 64 = 63" in said
-    assert re.search(r"\(\d+ of \d+ probes agree, \d+ of them drawn to refute it: \d+ inside, \d+ outside\)", said)
+    assert re.search(r"\(\d+ of \d+ probes agree, \d+ of them drawn to refute it: \d+ inside, \d+ outside[;)]", said)
     assert explanation.learned is not None
     assert explanation.learned.agreeing / explanation.learned.probes > 0.97
     assert sum(explanation.tested) > 20
