@@ -8,6 +8,7 @@ from itertools import pairwise
 from operator import or_
 
 from fuzz.triage.rule import Atom, Trait, Traits
+from fuzz.triage.values import is_quantile
 
 _LIMITS = 6
 """This many thresholds of one trait are tried, those next to the given failure first."""
@@ -82,10 +83,14 @@ def _of_residue(trait: str, value: Number, bad: set[Number], good: set[Number]) 
 def _of_number(trait: str, value: Number, bad: set[Number], good: set[Number]) -> Iterator[Atom]:
     cost = number_cost(trait)
     yield Atom(trait, "=", (value,), cost + 0.3)
+    if value != 0 and 0 in good:
+        yield Atom(trait, "!=", (0,), cost + 0.15)
     lower, upper = _limits(value, bad, good)
     yield from (Atom(trait, ">=", (limit,), cost + 0.1) for limit in lower)
     yield from (Atom(trait, "<=", (limit,), cost + 0.2) for limit in upper)
-    if not bad & good and not trait.startswith("log2 of "):  # of sizes that lie apart something else fails
+    if (
+        not bad & good and not trait.startswith("log2 of ") and not is_quantile(trait)
+    ):  # of sizes that lie apart something else fails
         bands = _bands(bad, good)
         if 1 < len(bands) <= _MOST_BANDS:
             yield Atom(trait, "within", tuple(end for band in bands for end in band), cost + 0.3 * len(bands))
@@ -121,7 +126,9 @@ def number_cost(trait: str) -> float:
     """A residue is a reason of its own, and rather of the smaller modulus; a ratio is a reason only where nothing
     plainer is, and a quantile only where nothing is that the formula names."""
     if trait.startswith("log2 of "):
-        return 1.35 if " magnitude of " in trait else 1.3
+        return 1.3
+    if is_quantile(trait):
+        return 1.35
     if " mod " not in trait:
         return 1.0
     modulus = trait.rpartition(" mod ")[2]

@@ -16,8 +16,9 @@ from fuzz.triage.evidence import Evidence, made_for, probe, probe_all, probe_els
 from fuzz.triage.inducer import loosened
 from fuzz.triage.masking import unmask
 from fuzz.triage.places import Places, places_of
-from fuzz.triage.refutation import closing, is_open, refuting
+from fuzz.triage.refutation import closing, is_open, is_rough, refuting
 from fuzz.triage.rule import Learned, Rule, Traits
+from fuzz.triage.thresholds import Probed, plainly
 from fuzz.triage.trial import OutOfTimeError, Trials
 from fuzz.triage.values import is_about_values
 from fuzz.triage.variations import base_of, values_of, with_values
@@ -32,11 +33,13 @@ _CONFIRMED = 6
 rule of what it was called with before."""
 _CONFIRMED_SLOWLY = 2
 """The same in an emulator, which starts slowly."""
-_ROUNDS, _CLOSING = 5, 4
+_ROUNDS, _CLOSING = 5, 9
 """A rule is put to the test so many times at most, and the gaps at its thresholds are looked into so many times more:
 each leaves a fifth of them."""
 _CONVINCED = 2
 """A rule that has held in so many rounds without a probe against it is taken for true."""
+_PUT = 6
+"""So many probes must have been drawn inside an alternative for it to stand."""
 _HARDLY_ANY = 0.9
 """Where more than this share of row lengths fail, no further ones are probed: a probe that fails takes ten times as
 long as one that passes, since the oracle confirms each failure. Chosen, not measured."""
@@ -214,12 +217,14 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
         ]
         held = 0 if against else held + 1
         evidence.stands = held >= _CONVINCED
-        if evidence.stands and not (new and is_open(evidence.induced().learned.rule, _tried(evidence))):
+        if evidence.stands and not (new and is_rough(evidence.induced().learned.rule, _tried(evidence))):
             return
 
 
-def _tried(evidence: Evidence) -> list[tuple[Traits, bool]]:
-    return list(zip(*evidence.tried(evidence.counted()), strict=True))
+def _tried(evidence: Evidence) -> list[Probed]:
+    counted = evidence.counted()
+    cases = [evidence.cases[place] for place in counted]
+    return [Probed(*each) for each in zip(*evidence.tried(counted), cases, strict=True)]
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
@@ -256,8 +261,8 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     """What the evidence says."""
     if not any(evidence.failed):
         return Explanation(None, places_of(evidence.bad), law, whole=evidence.whole)
-    counted, learned = evidence.counted(), evidence.induced().learned
-    traits, failed = evidence.tried(counted)
+    counted, tried = evidence.counted(), _tried(evidence)
+    learned = plainly(evidence.induced().learned, tried)
     # Probes that were drawn to refute it are about its exceptions more often than not.
     tests = {*evidence.tests}
     usual = evidence.tried(place for place in counted if place not in tests)
@@ -265,12 +270,13 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     core = cores[0] if evidence.whole and learned.sound and cores[0].atoms else None
     own = evidence.bad
     if learned.others:
-        shown = [each for each, bad in zip(traits, failed, strict=True) if bad]
+        shown = [each.traits for each in tried if each.failed]
         own = [failure for failure, each in zip(own, shown, strict=True) if learned.rule.holds(each)]
     inside = [learned.holds(evidence.traits[place]) for place in counted if place in tests]
     tested = sum(inside), len(inside) - sum(inside)
-    tried = list(zip(traits, failed, strict=True))
-    stands = evidence.stands and not any(is_open(rule, tried) for rule in (learned.rule, *learned.others))
+    rules, put = (learned.rule, *learned.others), [evidence.traits[place] for place in counted if place in tests]
+    stands = evidence.stands and not any(is_open(rule, tried) for rule in rules)
+    stands = stands and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
     about = cores, tested, stands, _varied(evidence), evidence.whole, len(evidence.masking.hidden)
     return Explanation(learned, places_of(own), law, core, *about)
 

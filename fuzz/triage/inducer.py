@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from heapq import nlargest
+from itertools import zip_longest
 from operator import and_, or_
 
 from fuzz.triage.atoms import Columns, atoms_of
@@ -29,7 +30,7 @@ reading."""
 _AGAINST = 8
 """A pass counts against an alternative as much as so many failures for it. What hides failures now and then makes
 passes inside a true rule, so that a rule without any would be too narrow. Chosen, not measured."""
-_MOST_RIVALS = 48
+_MOST_RIVALS = 64
 _PURE = 0.7
 """Of the probes that a loosened rule holds of, at least this share must fail."""
 
@@ -64,7 +65,7 @@ def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None =
         return Induced(single, tuple(_rivals(best, everything, table)))
     covering = max(_coverings(everything, own, probes, table), key=_worth, default=single)
     if _worth(covering) > _worth(single):
-        return Induced(covering, ())
+        return Induced(covering, tuple(_shorter([covering.rule, *covering.others])))
     return Induced(single, tuple(_rivals(best, everything, table)))
 
 
@@ -249,10 +250,30 @@ def _first(bits: int) -> int:
 
 
 def _rivals(best: _Grown, everything: Sequence[_Grown], table: _Table) -> Iterator[Rule]:
-    """Other conjunctions that agree with as many probes, and the rule with a condition less."""
+    """The rule with a condition less, or with another one in its place that no probe tells from it; and other
+    conjunctions that agree with as many probes."""
     most, agreeing = len(best.atoms) + 1, table.agreeing(best)
     alike = [each for each in everything if len(each.atoms) <= most and table.agreeing(each) >= agreeing]
-    shorter = [Rule(tuple(atom for atom in best.atoms if atom is not left_out)) for left_out in best.atoms]
     same = sorted(alike, key=lambda each: (len(each.atoms), each.cost))
-    rivals = dict.fromkeys([*shorter, *(each.rule for each in same)])
+    exchanged = sorted(_exchanged(best, everything, table), key=lambda each: each.cost)
+    others = [each.rule for pair in zip_longest(exchanged, same) for each in pair if each is not None]
+    rivals = dict.fromkeys([*_shorter([best.rule]), *others])
     yield from [rule for rule in rivals if rule != best.rule][:_MOST_RIVALS]
+
+
+def _shorter(rules: Iterable[Rule]) -> Iterator[Rule]:
+    """The rules with a condition less."""
+    for rule in rules:
+        yield from (Rule(tuple(atom for atom in rule.atoms if atom is not left_out)) for left_out in rule.atoms)
+
+
+def _exchanged(best: _Grown, everything: Sequence[_Grown], table: _Table) -> Iterator[_Grown]:
+    """The rule with one condition exchanged for another, where it then holds of the same probes."""
+    counting = table.failures | table.passes
+    single = [each for each in everything if len(each.atoms) == 1]
+    for left_out in best.atoms:
+        rest = tuple(atom for atom in best.atoms if atom is not left_out)
+        held = reduce(and_, (table.columns.held(atom) for atom in rest), counting)
+        for each in single:
+            if held & each.held == best.held & counting and each.atoms[0] not in best.atoms:
+                yield table.grown((*rest, *each.atoms), best.cost - left_out.cost + each.cost, best.held)

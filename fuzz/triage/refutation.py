@@ -3,28 +3,34 @@ its conditions or inside all of them, and what lies between a threshold and the 
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 import numpy as np
 
 from fuzz.adapters.target import Target
-from fuzz.base.draw import Draw
+from fuzz.base.draw import Draw, Frame
 from fuzz.base.stream import Stream
+from fuzz.generate.menus import menus_of
 from fuzz.triage import probes
 from fuzz.triage import variations as vary
 from fuzz.triage.inducer import Induced
 from fuzz.triage.rule import Atom, Rule, Traits
-from fuzz.triage.values import is_about_values
+from fuzz.triage.thresholds import Tried, gaps, is_close, plainest
+from fuzz.triage.traits import size_traits
+from fuzz.triage.values import is_about_values, is_quantile
 from oracles.ops import OPS
 
 _POOL = 100
 """So many cases are drawn in each round, of which those are run that can tell most."""
 _POOL_SLOWLY = 60
-_EACH_RIVAL, _EACH_ATOM, _INSIDE, _OUTSIDE = 2, 3, 10, 6
+_EACH_RIVAL, _EACH_ATOM, _INSIDE, _OUTSIDE = 2, 3, 12, 8
 """So many cases about each rival and just outside each condition, and so many others inside and outside the rule."""
 _MOST_RIVALS = 14
-"""So many rivals are asked about in one round: what refutes one often refutes others."""
+"""The thresholds of so many rivals are on the menu of one round."""
 _NEAR = (-65, -33, -17, -8, -2, -1, 0, 1, 2, 3, 5, 8, 12, 17, 31, 33, 64, 100, 129, 257)
 """Distances from a threshold."""
 _LONG = tuple(2**power + step for power in range(7, 14) for step in (-1, 0, 1, 8, 24, 37))
@@ -43,7 +49,7 @@ def refuting(
     base: Draw,
     target: Target,
     induced: Induced,
-    tried: Sequence[tuple[Traits, bool]],
+    tried: Tried,
     known: Known,
     key: int,
     *,
@@ -54,10 +60,11 @@ def refuting(
     yield from closing(base, rules[0], tried, known)
     menu = _menu(base, [*rules, *induced.rivals[:_MOST_RIVALS]], tried)
     count = _POOL_SLOWLY if target.costly or law else _POOL
-    pool = [
-        (draw, traits) for draw in probes.combined(base, target, menu, count, key, law=law) if (traits := known(draw))
-    ]
-    pool += [(draw, traits) for draw in _sized(base, menu, key) if (traits := known(draw))]
+    combined = probes.combined(base, target, menu, count, key, law=law)
+    sized = _sized(base, target, [*rules, *induced.rivals], menu, key)
+    valued = () if law else _valued(base, menu, key)
+    draws = (draw for each in zip_longest(valued, combined, sized) for draw in each if draw is not None)
+    pool = [(draw, traits) for draw in draws if (traits := known(draw))]
     yield from _telling(induced, pool)
 
 
@@ -66,25 +73,36 @@ def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]]) -> Iterator[
     learned, chosen = induced.learned, dict[int, Draw]()
 
     def take(of: Iterable[int], most: int) -> None:
-        fresh = [place for place in of if place not in chosen][:most]
+        fresh = [place for place in of if place not in chosen][: max(most, 0)]
         chosen.update((place, pool[place][0]) for place in fresh)
 
     held = [learned.holds(traits) for _, traits in pool]
-    for rival in induced.rivals[:_MOST_RIVALS]:
-        take((place for place, (_, traits) in enumerate(pool) if rival.holds(traits) != held[place]), _EACH_RIVAL)
+    for rival in induced.rivals:
+        other = [place for place, (_, traits) in enumerate(pool) if rival.holds(traits) != held[place]]
+        take(other, _EACH_RIVAL - sum(place in chosen for place in other))
     for rule in (learned.rule, *learned.others):
         for atom in rule.atoms:
             rest = Rule(tuple(each for each in rule.atoms if each is not atom))
             misses = (p for p, (_, traits) in enumerate(pool) if not held[p] and rest.holds(traits))
             take(misses, _EACH_ATOM)
-    take((place for place, inside in enumerate(held) if inside), _INSIDE)
-    take((place for place, inside in enumerate(held) if not inside), _OUTSIDE)
+    for rule in (learned.rule, *learned.others):
+        _take_both(take, pool, [p for p, (_, traits) in enumerate(pool) if rule.holds(traits)], _INSIDE)
+    _take_both(take, pool, [place for place, inside in enumerate(held) if not inside], _OUTSIDE)
     return iter(chosen.values())
 
 
-def _menu(base: Draw, rules: Sequence[Rule], tried: Sequence[tuple[Traits, bool]]) -> probes.Menu:
+def _take_both(
+    take: Callable[[Iterable[int], int], None], pool: Sequence[tuple[Draw, Traits]], of: Sequence[int], most: int
+) -> None:
+    """Half of them with the values of a search."""
+    origins = [(place, pool[place][0].origin) for place in of]
+    take([place for place, origin in origins if origin is not None and origin.recipe == vary.DRAWN], most // 2)
+    take(of, most // 2)
+
+
+def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.Menu:
     """Lengths near the thresholds of rules, and any; parameters of about the base's size, where a rule names them."""
-    failing = sorted({int(traits["n"]) for traits, failed in tried if failed}) or [base.n]
+    failing = sorted({int(each.traits["n"]) for each in tried if each.failed}) or [base.n]
     limits = {base.n, *_limits("n", rules)}
     near = [limit + step for limit in sorted(limits) for step in (*_NEAR, limit, 2 * limit)]
     rows = [limit + step for limit in sorted(_limits("rows", rules)) for step in (-1, 0, 1, 3, limit)]
@@ -116,70 +134,138 @@ def _limits(trait: str, rules: Sequence[Rule]) -> set[int]:
     return {int(value) for atom in atoms for value in atom.values if not isinstance(value, str)}
 
 
-def _sized(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
-    """The base with other extents alone, so that nothing else decides."""
-    words = Stream(key).child("sized").words(2 * _SIZED).tolist()
-    for number in range(_SIZED):
-        n, rows = menu.others[words[2 * number] % len(menu.others)], base.rows
-        if base.rank > 1 and words[2 * number + 1] % 2:
-            rows = menu.rows[words[2 * number + 1] // 2 % len(menu.rows)]
-        yield vary.sized(replace(base, n=n), rows)
+def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.Menu, key: int) -> Iterator[Draw]:
+    """The base with other extents alone, so that nothing else decides: one of each kind that the rules tell apart."""
+    sizes = _sizes(base, rules, menu, key)
+    known = {size: size_traits(*size, target) for size in sizes}
+    traits = next(iter(known.values()))
+    atoms = {atom for rule in rules for atom in rule.atoms if atom.trait in traits}
+    kinds = {tuple(atom.holds(known[size]) for atom in atoms): size for size in sizes}
+    last = base.axis == base.rank - 1
+    for n, outer in list(kinds.values())[:_SIZED]:
+        yield replace(base, n=n, outer=outer, params={**base.params, "axis": len(outer) if last else base.axis})
 
 
-_SIZED = 40
+def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.Menu, key: int) -> list[tuple[int, tuple[int, ...]]]:
+    """Row lengths and extents of the rows, in an order by the key: those of the menu, and places in the blocks that the
+    rules speak of behind their thresholds."""
+    moduli = {int(found[1]) for rule in rules for a in rule.atoms if (found := re.fullmatch(r"n mod (\d+)", a.trait))}
+    starts = [n for n in {1, base.n, *_limits("n", rules)} if n <= _LONGEST]
+    placed = (
+        start - start % modulus + turn * modulus + part * modulus // _PARTS + step
+        for start in starts
+        for modulus in moduli
+        for turn in range(3)
+        for part in range(_PARTS)
+        for step in (-1, 0, 1)
+    )
+    lengths = sorted({n for n in (*menu.others, *placed) if n > 0})
+    outers = [vary.sized(base, rows).outer for rows in (menu.rows if base.rank > 1 else ())]
+    if base.axis == base.rank - 1 > 1:
+        outers += [(*outer, 1) for outer in outers]
+    outers += [(*outer[1:], outer[0]) for outer in outers if len(outer) > 1]
+    words = Stream(key).child("sized").words(3 * _DRAWN).tolist()
+    drawn = list(zip(words[::3], words[1::3], words[2::3], strict=True))
+    sizes = [(lengths[one % len(lengths)], base.outer) for one, _, _ in drawn]
+    if outers:
+        sizes += [(base.n, outers[two % len(outers)]) for _, two, _ in drawn]
+        sizes += [(lengths[one % len(lengths)], outers[three % len(outers)]) for one, _, three in drawn]
+    return sizes
 
 
-def closing(base: Draw, rule: Rule, tried: Sequence[tuple[Traits, bool]], known: Known) -> Iterator[Draw]:
+_SIZED, _DRAWN, _PARTS, _LONGEST = 40, 600, 4, 1 << 14
+
+
+def _valued(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
+    """The base with values as a search draws them, and with rows of other lengths: what is said of values may be true
+    of those alone that probes are made of."""
+    op, menus = OPS[base.op], menus_of(OPS[base.op])
+    inputs = [part.name for part in base.parts if op.is_input(part.name)]
+    given = [each for each in op.parameters if each.name in base.params]
+    grids = [name for name in vary.grids(base) if base.part(name).given is not None and base.rank > 1]
+    yield from (vary.beside_ordinary(replace(base, n=n), name) for name in grids for n in {base.n, menu.failing[-1]})
+    for number in range(_VALUED):
+        words = iter(Stream(key).child(f"valued {number}").words(5 + len(inputs) + len(given)).tolist())
+        lengths = (base.n, menu.failing[next(words) % len(menu.failing)], menu.others[next(words) % len(menu.others)])
+        n = lengths[next(words) % len(lengths)]
+        changed = next(words) % 2
+        recipes = {name: menus[name].names[next(words) % len(menus[name].names)] for name in inputs}
+        params = {each.name: each.values[next(words) % len(each.values)] for each in given}
+        draw = vary.drawn(replace(base, n=n), recipes, key + number)
+        yield draw.with_params(**params) if changed else draw
+
+
+_VALUED = 120
+
+
+def closing(base: Draw, rule: Rule, tried: Tried, known: Known) -> Iterator[Draw]:
     """Between each threshold and the nearest passing probe beyond it that meets the other conditions."""
-    for atom, rest, gap in _gaps(rule, tried):
+    for atom, rest, gap in gaps(rule, tried):
         if is_about_values(atom.trait):
-            yield from _rescaled(base, atom, gap, known)
+            yield from _rescaled(atom, gap, tried, known)
         if _vary(base, atom.trait, 1.0) is not None:
             yield from _divided(base, atom, rest, gap, known)
 
 
-def is_open(rule: Rule, tried: Sequence[tuple[Traits, bool]]) -> bool:
+def is_open(rule: Rule, tried: Tried) -> bool:
     """Whether a threshold of values lies far from the nearest passing probe beyond it: it may be anywhere between."""
-    return any(is_about_values(atom.trait) and not _is_close(atom, gap) for atom, _, gap in _gaps(rule, tried))
+    return any(is_about_values(atom.trait) and not is_close(atom, gap) for atom, _, gap in gaps(rule, tried))
 
 
-def _gaps(rule: Rule, tried: Sequence[tuple[Traits, bool]]) -> Iterator[tuple[Atom, Rule, tuple[float, float]]]:
-    """Each threshold, with the other conditions, and with the nearest passing value beyond it."""
-    for atom in rule.atoms:
-        if atom.relation in (">=", "<="):
-            rest = Rule(tuple(each for each in rule.atoms if each is not atom))
-            limit, up = float(atom.values[0]), atom.relation == "<="
-            passing = (t[atom.trait] for t, failed in tried if not failed and atom.trait in t and rest.holds(t))
-            beyond = [float(value) for value in passing if (float(value) > limit if up else float(value) < limit)]
-            if beyond:
-                yield atom, rest, (limit, min(beyond) if up else max(beyond))
+def is_rough(rule: Rule, tried: Tried) -> bool:
+    """Whether a threshold is open, or the plainest number that it may be was not tried."""
+    quantiles = [gap for atom, _, gap in gaps(rule, tried) if is_quantile(atom.trait)]
+    return is_open(rule, tried) or any(plainest(*gap) not in gap for gap in quantiles)
 
 
-def _is_close(atom: Atom, gap: tuple[float, float]) -> bool:
-    limit, nearest = gap
-    if atom.trait.startswith("log2 of "):
-        return abs(limit - nearest) <= 1
-    return limit * nearest > 0 and abs(nearest / limit - 1) <= _CLOSE
-
-
-def _rescaled(base: Draw, atom: Atom, gap: tuple[float, float], known: Known) -> Iterator[Draw]:
-    """Places in a gap that the base comes to when an input is scaled."""
-    if _is_close(atom, gap):
+def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) -> Iterator[Draw]:
+    """Places in a gap that a probe at one of its ends comes to when an input is scaled, or has others added to it."""
+    limit, beyond = (_power(atom.trait, end) for end in gap)
+    if limit is None or beyond is None or (math.isinf(limit) and math.isinf(beyond)):
         return
-    for name in vary.grids(base):
-        if base.part(name).given is None:
+    aims = _aims(limit, beyond)
+    if is_close(atom, gap):
+        plain = plainest(*gap)
+        aims = [math.log2(abs(plain))] if is_quantile(atom.trait) and plain not in gap else []
+    finite = gap[0] if math.isfinite(limit) else gap[1]
+    values = [float(each.traits[atom.trait]) for each in tried if each.failed and atom.holds(each.traits)]
+    purest = max(values) if atom.relation == ">=" else min(values)
+    for end, change, powers in ((finite, vary.scaled, (0.0, _STEP)), (purest, vary.blended, (-2 * _STEP, -_STEP))):
+        at = [p.case for p in tried if p.traits.get(atom.trait) == end and Frame(p.case).fits()]
+        if not at:
             continue
-        first, second = (_number(known(vary.scaled(base, name, power)), atom.trait) for power in (0.0, _STEP))
-        if first is not None and second is not None and first != second:
-            by = _STEP / (second - first)
-            aims = (gap[0] + (gap[1] - gap[0]) * part / (_POINTS + 1) for part in range(1, _POINTS + 1))
-            yield from (vary.scaled(base, name, (aim - first) * by) for aim in aims)
-            return
+        base = vary.base_of(max(at, key=lambda case: min(Frame(case).n, _TELLING)))
+        for name in vary.grids(base):
+            if base.part(name).given is not None:
+                first, second = (_level(known(change(base, name, power)), atom.trait) for power in powers)
+                if first is not None and second is not None and math.isfinite(first - second) and first != second:
+                    by = _STEP / (second - first)
+                    yield from (change(base, name, powers[0] + (aim - first) * by) for aim in aims)
+                    return
 
 
-def _number(traits: Traits | None, trait: str) -> float | None:
+_TELLING = 32
+"""A row of fewer elements may be no example of the trait."""
+
+
+def _aims(limit: float, beyond: float) -> list[float]:
+    """Places between two powers of two, of which one may be infinite."""
+    parts = range(1, _POINTS + 1)
+    if math.isfinite(limit - beyond):
+        return [limit + (beyond - limit) * part / (_POINTS + 1) for part in parts]
+    return [min(limit, beyond) + 4.0**part for part in parts]
+
+
+def _level(traits: Traits | None, trait: str) -> float | None:
+    """A trait as a power of two."""
     value = traits.get(trait) if traits is not None else None
-    return None if value is None or isinstance(value, str) else float(value)
+    return None if value is None or isinstance(value, str) else _power(trait, float(value))
+
+
+def _power(trait: str, value: float) -> float | None:
+    if not is_quantile(trait):
+        return value
+    return math.log2(abs(value)) if value else None
 
 
 _STEP = 4.0
@@ -191,7 +277,7 @@ def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known
     limit, nearest = gap
     whole = isinstance(atom.values[0], int)
     if not whole:
-        if limit > 0 and nearest > 0 and not _is_close(atom, gap):
+        if limit > 0 and nearest > 0 and not is_close(atom, gap):
             values = (limit * (nearest / limit) ** (part / (_POINTS + 1)) for part in range(1, _POINTS + 1))
             yield from (draw for value in values if (draw := _vary(base, atom.trait, value)) is not None)
         return
@@ -204,10 +290,6 @@ def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known
             if draw is not None and traits and rest.holds(traits):
                 yield draw
                 break
-
-
-_CLOSE = 0.01
-"""A parameter's threshold is known well enough where a value passes that is so little beyond it."""
 
 
 def _vary(base: Draw, trait: str, value: float) -> Draw | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 Trait = float | int | str
@@ -11,6 +13,9 @@ Traits = Mapping[str, Trait]
 """The traits of one probe: numbers, residues (named 'a mod b') and words."""
 
 _SOUND = 0.97
+_COMPARED: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,7 @@ class Atom:
 
     trait: str
     relation: str
-    """The relation is '=', '!=', '>=', '<=', 'in', or 'within', whose values are the ends of bands."""
+    """The relation is '=', '!=', '>=', '<=', '>', '<', 'in', or 'within', whose values are the ends of bands."""
     values: tuple[Trait, ...]
     cost: float
 
@@ -37,7 +42,7 @@ class Atom:
             return False
         if self.relation == "within":
             return any(low <= value <= high for low, high in zip(limits[::2], limits[1::2], strict=True))
-        return value >= limits[0] if self.relation == ">=" else value <= limits[0]
+        return _COMPARED[self.relation](value, limits[0])
 
     @property
     def size(self) -> int:
@@ -69,12 +74,20 @@ class Atom:
         return f"{self._relation} 2^{self._listed()}"
 
     def _listed(self) -> str:
-        shown = [value if isinstance(value, str) else f"{value:.9g}" for value in self.values]
+        shown = [value if isinstance(value, str) else _number(value) for value in self.values]
         if self.relation == "within":
             return " or ".join(a if a == b else f"{a}..{b}" for a, b in zip(shown[::2], shown[1::2], strict=True))
         return shown[0] if len(shown) == 1 else f"{{{', '.join(shown)}}}"
 
 
+def _number(value: float) -> str:
+    """Large powers of two as such."""
+    if isinstance(value, float) and abs(value) >= _LARGE and math.frexp(value)[0] in (0.5, -0.5):
+        return f"{'-' * (value < 0)}2^{math.frexp(value)[1] - 1}"
+    return f"{value:.9g}"
+
+
+_LARGE = 2.0**16
 _WORDS = tuple(
     (re.compile(pattern), yes, no)
     for pattern, yes, no in (
@@ -100,9 +113,11 @@ _WORDS = tuple(
         ("a sum of squares beyond f32", "a sum of squares overflows f32", "no sum of squares overflows f32"),
         (r"(n|rows) is a power of two", "{0} is a power of two", "{0} is not a power of two"),
         ("n = rows", "n = rows", "n != rows"),
+        (r"a row of equal elements in (\w+)", "{0} has a row of equal elements", "no row of {0} has equal elements"),
         (r"(\w+) > the (.+)", "{0} > the {1}", "{0} <= the {1}"),
         (r"(\w+) < the (.+)", "{0} < the {1}", "{0} >= the {1}"),
         ("n > rows", "n > rows", "n <= rows"),
+        ("rows > extent 0 of the rows", "rows > the first extent", "rows = the first extent"),
         (r"(extent \d+ of the rows) = n", "{0} = n", "{0} != n"),
         (r"(\w+) of ones", "{0} is 1 everywhere", "{0} is not 1 everywhere"),
         (r"(\w+) over (\w+) in part", "{0} overlaps {1} in part", "{0} does not overlap {1} in part"),

@@ -4,7 +4,7 @@ stated."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -34,7 +34,7 @@ def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
 def case_traits(case: Case, *, values: bool = True) -> Traits:
     """Traits of the input alone."""
     frame = Frame(case)
-    traits: dict[str, Trait] = dict(_extent_traits(frame))
+    traits: dict[str, Trait] = dict(_extent_traits(frame.n, frame.outer))
     traits["axis"] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
     for name, tensor in case.tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
@@ -45,17 +45,23 @@ def case_traits(case: Case, *, values: bool = True) -> Traits:
     return traits
 
 
-def _extent_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
+def size_traits(n: int, outer: Sequence[int], target: Target) -> Traits:
+    """Those traits that follow from the extents of the first input alone."""
+    return {**dict(_extent_traits(n, outer)), **dict(_lane_traits(n, target))}
+
+
+def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
     """Of the grid: its extents, what is left of them over blocks, and how they compare."""
-    n, rows = frame.n, math.prod(frame.outer)
-    yield from (("n", n), ("rows", rows), ("rank", len(frame.grid)))
+    rows = math.prod(outer)
+    yield from (("n", n), ("rows", rows), ("rank", len(outer) + 1))
     yield from ((f"n mod {modulus}", n % modulus) for modulus in MODULI)
     yield from ((f"rows mod {modulus}", rows % modulus) for modulus in _ROW_MODULI)
     for name, extent in (("n", n), ("rows", rows)):
         yield f"{name} is a power of two", _yes(extent.bit_count() == 1)
     yield from (("n = rows", _yes(n == rows)), ("n > rows", _yes(n > rows)))
-    if len(frame.outer) > 1:
-        for place, extent in enumerate(frame.outer):
+    if len(outer) > 1:
+        yield "rows > extent 0 of the rows", _yes(rows > outer[0])
+        for place, extent in enumerate(outer):
             name = f"extent {place} of the rows"
             yield from ((name, extent), (f"{name} = n", _yes(extent == n)))
 

@@ -34,21 +34,33 @@ THERE = "there"
 """The trait of an optional tensor that a case has."""
 _ABOUT_VALUES = re.compile(
     r"(a NaN|an infinity|a zero row|an ordinary row|a subnormal|a zero|a negative zero|an ordinary value) in \w+|"
-    r"a sum of squares beyond f32|log2 of (?!the change of ).*|\w+ of ones"
+    r"a sum of squares beyond f32|log2 of (?!the change of ).*|\w+ of ones|a row of equal elements in \w+"
 )
+_QUANTILE = re.compile(
+    r"(smallest|median|largest) magnitude of \w+|largest element of \w+|"
+    r"(smallest maximum|widest range) of a row of \w+|largest mean of a row of \w+ in standard deviations"
+)
+"""Real numbers, whose thresholds are found by bisection."""
 _COMPARED = re.compile(r"an ordinary value in \w+|\w+ [<>] the .+|log2 of the change of .+")
 
 
 def about_tensor(trait: str) -> str:
     """The tensor that has such values; '' for a trait that is about none."""
-    found = re.fullmatch(r"(\w+) of ones|.* (?:in|magnitude of) (\w+)", trait)
+    found = re.fullmatch(r"(\w+) of ones|.* (?:in|magnitude of|element of|row of) (\w+)", trait)
     return found[1] or found[2] if found else ""
+
+
+def is_quantile(trait: str) -> bool:
+    """True for real numbers that say how large values are."""
+    return bool(_QUANTILE.fullmatch(trait))
 
 
 def is_about_values(trait: str) -> bool:
     """True for traits that hide a failure more often than they cause one: a huge eps, a row of zeros."""
-    return bool(_ABOUT_VALUES.fullmatch(trait)) or any(
-        each.name == trait and each.power for op in OPS.values() for each in op.parameters
+    return (
+        is_quantile(trait)
+        or bool(_ABOUT_VALUES.fullmatch(trait))
+        or any(each.name == trait and each.power for op in OPS.values() for each in op.parameters)
     )
 
 
@@ -92,12 +104,24 @@ def _zero_traits(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
 
 
 def _size_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[str, Trait]]:
-    """Quantiles of the magnitudes of an input, of what is finite and not 0."""
-    sizes = np.sort(np.abs(values[np.isfinite(values) & (values != 0)]))
+    """Quantiles of an input: of the magnitudes that are not 0, of its elements, and of what its rows are like."""
+    sizes = np.sort(np.abs(values[~np.isnan(values) & (values != 0)]))
     yield f"a subnormal in {name}", _yes(sizes.size and sizes[0] < normal)
     if sizes.size:
         for which, size in (("smallest", sizes[0]), ("median", sizes[sizes.size // 2]), ("largest", sizes[-1])):
-            yield f"log2 of the {which} magnitude of {name}", _log2(float(size), 1.0)
+            yield f"{which} magnitude of {name}", float(size)
+    if values.size:
+        yield f"largest element of {name}", float(np.where(np.isnan(values), -np.inf, values).max())
+        yield f"smallest maximum of a row of {name}", float(np.where(np.isnan(values), np.inf, values).max(-1).min())
+        yield f"a row of equal elements in {name}", _yes((values == values[:, :1]).all(axis=-1).any())
+    finite = values[np.isfinite(values).all(axis=-1)]
+    if finite.size:
+        with np.errstate(all="ignore"):
+            ranges, spread = np.ptp(finite, axis=-1), finite.std(axis=-1)
+            centre = np.abs(finite.mean(axis=-1))
+            means = np.where(centre > 0, centre / np.where(ranges == 0, 0.0, spread), 0.0)
+        yield f"widest range of a row of {name}", float(ranges.max())
+        yield f"largest mean of a row of {name} in standard deviations", float(means.max())
 
 
 def _formula_traits(case: Case) -> Iterator[tuple[str, Trait]]:
@@ -116,14 +140,17 @@ def _formula_traits(case: Case) -> Iterator[tuple[str, Trait]]:
             values = found[node]
             yield f"an ordinary value in {name}", _yes((np.isfinite(values) & (values != 0)).any())
     for node, name in trace.names.items():
-        if node.args and node in found and OPS[case.op].row not in node.dims:
-            sizes = np.abs(found[node][np.isfinite(found[node])])
-            if sizes.size and sizes.max() > 0:
+        if node.args and node in found:
+            sizes = np.abs(found[node][~np.isnan(found[node])])
+            if node.kind in ("add", "subtract") and all(_inner(arg).kind == "tensor" for arg in node.args):
+                yield f"largest magnitude of {name}", float(sizes.max(initial=0.0))
+            elif OPS[case.op].row not in node.dims and (sizes := sizes[np.isfinite(sizes)]).size and sizes.max() > 0:
                 yield f"log2 of the {name.replace('_', ' ')}", _log2(float(sizes.max()), 1.0)
     for parameter, other, name in _sums_with_parameters(trace):
-        # A row of zeros shows nothing.
+        # A row of zeros shows nothing most of the time.
         shared = np.abs(found[other][np.isfinite(found[other]) & (found[other] != 0)])
         value = abs(problem.parameters.get(parameter, 0.0))
+        yield f"{parameter} > the smallest {name}, 0 included", _yes((np.abs(found[other]) < value).any())
         if shared.size:
             yield f"{parameter} > the smallest {name}", _yes(value > shared.min())
             yield f"{parameter} < the largest {name}", _yes(value < shared.max())

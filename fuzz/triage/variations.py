@@ -9,6 +9,7 @@ import numpy as np
 
 from fuzz.base.case import Case, CaseError, Guard, Origin
 from fuzz.base.draw import GIVEN, Draw, Frame, Part, Placement, Shift
+from fuzz.base.stream import Stream
 from fuzz.generate.given import given_rows, rows_of, stored
 from fuzz.generate.layouts import OVERLAPPING, layout_class
 from fuzz.generate.menus import usual
@@ -126,19 +127,22 @@ def with_values(draw: Draw, recipe: str, seed: int) -> Draw:
     return replace(draw.with_parts(*parts), seed=seed, origin=Origin(recipe, "varied"))
 
 
+def drawn(draw: Draw, recipes: Mapping[str, str], seed: int) -> Draw:
+    """Every input with values of a recipe of a search."""
+    parts = [replace(part, recipe=recipes[part.name], given=None) for part in draw.parts if part.name in recipes]
+    return replace(draw.with_parts(*parts), seed=seed, structured=None, origin=Origin(DRAWN, "varied"))
+
+
 def ordinary(draw: Draw, seed: int) -> Draw:
     """Every input and parameter with the values that a search draws first."""
     op = OPS[draw.op]
-    parts = [
-        replace(part, recipe=usual(op.operand(part.name)), given=None) for part in draw.parts if op.is_input(part.name)
-    ]
+    recipes = {part.name: usual(op.operand(part.name)) for part in draw.parts if op.is_input(part.name)}
     params = {each.name: each.values[0] for each in op.parameters if each.name in draw.params}
-    draw = replace(draw.with_parts(*parts), seed=seed, structured=None, origin=Origin(ORDINARY, "varied"))
-    return draw.with_params(**params)
+    return drawn(draw, recipes, seed).with_params(**params)
 
 
-ORDINARY = "ordinary"
-"""The recipe of all values of an ordinary variation, in its origin."""
+DRAWN = "drawn"
+"""The recipe of all values of a search, in the origin of a variation."""
 
 
 def scaled(draw: Draw, name: str, power: float) -> Draw:
@@ -146,9 +150,30 @@ def scaled(draw: Draw, name: str, power: float) -> Draw:
     part = draw.part(name)
     assert part.given is not None
     with np.errstate(all="ignore"):
-        values = rows_of(part.given).astype(np.float64) * 2.0**power
+        values = rows_of(part.given).astype(np.float64) * np.exp2(power)
         given = given_rows(stored(values, part.given.dtype))
     return draw.with_parts(replace(part, given=given))
+
+
+def blended(draw: Draw, name: str, power: float) -> Draw:
+    """One input with normal values added, two to that power as large as its median magnitude."""
+    part = draw.part(name)
+    assert part.given is not None
+    with np.errstate(all="ignore"):
+        values = rows_of(part.given).astype(np.float64)
+        level = float(np.median(np.abs(values[np.isfinite(values)]))) if np.isfinite(values).any() else 1.0
+        added = Stream(1).normal(values.size).reshape(values.shape) * (level or 1.0) * np.exp2(power)
+        given = given_rows(stored(values + added, part.given.dtype))
+    return draw.with_parts(replace(part, given=given))
+
+
+def beside_ordinary(draw: Draw, name: str) -> Draw:
+    """The first row of one input above another of normal values: so it shows whether one row is enough."""
+    part = draw.part(name)
+    assert part.given is not None
+    first = rows_of(part.given).astype(np.float64)[:1]
+    given = given_rows(stored(np.vstack([first, Stream(1).normal(first.size)[None]]), part.given.dtype))
+    return sized(draw.with_parts(replace(part, given=given, recipe=GIVEN)), 2)
 
 
 def with_constant(draw: Draw, name: str, value: float) -> Draw:

@@ -1,0 +1,80 @@
+"""Thresholds: where a rule's limits lie, between the probes on either side of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from fuzz.base.case import Case
+from fuzz.triage.rule import Atom, Learned, Rule, Traits
+
+_CLOSE = 0.01
+"""A threshold is known well enough where a value passes that is so little beyond it."""
+
+
+class Probed(NamedTuple):
+    """What was tried, and whether it failed."""
+
+    traits: Traits
+    failed: bool
+    case: Case
+
+
+Tried = Sequence[Probed]
+
+
+def gaps(rule: Rule, tried: Tried) -> Iterator[tuple[Atom, Rule, tuple[float, float]]]:
+    """Each threshold, with the other conditions, and with the nearest passing value beyond it."""
+    for atom in rule.atoms:
+        if atom.relation in (">=", "<="):
+            rest = Rule(tuple(each for each in rule.atoms if each is not atom))
+            limit, up = float(atom.values[0]), atom.relation == "<="
+            passing = (t[atom.trait] for t, failed, _ in tried if not failed and atom.trait in t and rest.holds(t))
+            beyond = [float(value) for value in passing if (float(value) > limit if up else float(value) < limit)]
+            if beyond:
+                yield atom, rest, (limit, min(beyond) if up else max(beyond))
+
+
+def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
+    """Whether the threshold can hardly be elsewhere in its gap."""
+    limit, nearest = gap
+    if atom.trait.startswith("log2 of "):
+        return abs(limit - nearest) <= 1
+    return limit * nearest > 0 and abs(nearest / limit - 1) <= _CLOSE
+
+
+def plainly(learned: Learned, tried: Tried) -> Learned:
+    """The same rule, each limit of real numbers the plainest in its gap."""
+    rule, *others = (_plainly(rule, tried) for rule in (learned.rule, *learned.others))
+    return replace(learned, rule=rule, others=tuple(others))
+
+
+def _plainly(rule: Rule, tried: Tried) -> Rule:
+    changed = {
+        atom: _at(atom, plainest(*gap), gap[1])
+        for atom, _, gap in gaps(rule, tried)
+        if isinstance(atom.values[0], float) and is_close(atom, gap)
+    }
+    return replace(rule, atoms=tuple(changed.get(atom, atom) for atom in rule.atoms))
+
+
+def _at(atom: Atom, limit: float, beyond: float) -> Atom:
+    """With that limit, itself left out where it is known to pass."""
+    return replace(atom, values=(limit,), relation=atom.relation.rstrip("=") if limit == beyond else atom.relation)
+
+
+def plainest(limit: float, beyond: float) -> float:
+    """The number between that is told in the fewest digits; a power of two before others."""
+    low, high = sorted((limit, beyond))
+    middle = limit / 2 + beyond / 2
+    if low * high > 0 and math.isfinite(middle):
+        power = math.copysign(2.0 ** round(math.log2(abs(middle))), middle)
+        if low <= power <= high:
+            return power
+    for digits in range(17):
+        for number in (middle, limit):
+            if low <= float(f"{number:.{digits}e}") <= high:
+                return float(f"{number:.{digits}e}")
+    return limit
