@@ -88,6 +88,8 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
         yield from (vary.sharing(draw, shared) for shared in _shared(base, law=law))
         yield from (vary.stacked(draw, stacks) for stacks in _stacks(base, target))
     yield from (base.without(name) for name in _optional(base))
+    for draw in one_and_three:
+        yield from (vary.with_operand(draw, name) for name in _absent(base, target))
     yield from (vary.of_dtypes(base, dtypes) for dtypes in _dtypes(base, target))
     yield from (vary.stepped(draw, steps) for steps in _steps(base) for draw in several)
     constants = [(part.name, value) for part in base.parts if part.given for value in _CONSTANTS]
@@ -128,6 +130,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
     x = base.part(op.main)
     able = target.kernel.able
     memories, shared, stacks = _memories(base, target, law=law), _shared(base, law=law), _stacks(base, target)
+    absent = _absent(base, target)
     dropped = [frozenset[str](), *(frozenset([name]) for name in _optional(base))]
     steps = _steps(base)
     dtypes = _dtypes(base, target)
@@ -154,6 +157,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         values = pick(x.recipe, VALUES if vary.is_apart(base) else UNEVEN)
         without, dtypes_of = pick(frozenset(), dropped), pick({}, dtypes)
         constant, step_of = pick(None, constants), pick(vary.steps_of(base), steps)
+        joined = pick(None, absent)
         same, stack_of = pick(vary.shared_of(base), shared), pick(vary.stacks_of(base), stacks)
         memory = pick(vary.memory_of(base), memories)
         params = {
@@ -168,7 +172,8 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         draw = vary.in_memory(vary.sharing(draw, same), memory)
         draw = vary.with_values(draw, values, number)
         draw = draw.with_params(**{name: value for name, value in params.items() if value is not None})
-        yield (vary.with_constant(draw, *constant) if constant else draw).without(*without)
+        draw = (vary.with_constant(draw, *constant) if constant else draw).without(*without)
+        yield vary.with_operand(draw, joined) if joined else draw
 
 
 def elsewhere(base: Draw, target: Target, failing: Sequence[int]) -> Iterator[Draw]:
@@ -229,6 +234,15 @@ def _steps(base: Draw) -> list[dict[str, int]]:
     of_rows = [part.name for part in base.parts if part.name not in vary.grids(base)]
     names = [name for name in of_rows if base.rank > 1 or OPS[base.op].role(name) != "rows"]
     return [{}, *({name: step} for name in names for step in (2, 3, -1))]
+
+
+def _absent(base: Draw, target: Target) -> list[str]:
+    """What the base does without and the kernel takes: shrinking has dropped what the failure does not need, and that
+    may hide it."""
+    there, able = {part.name for part in base.parts}, target.kernel.able
+    optional = [each for each in OPS[base.op].operands if each.optional and each.name not in there]
+    taken = able.takes if able.takes is not None else [each.name for each in optional]
+    return [each.name for each in optional if each.name in taken and each.only_with in ("", *there)]
 
 
 def _optional(base: Draw) -> list[str]:

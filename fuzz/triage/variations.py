@@ -127,6 +127,16 @@ def with_values(draw: Draw, recipe: str, seed: int) -> Draw:
     return replace(draw.with_parts(*parts), seed=seed, origin=Origin(recipe, "varied"))
 
 
+def with_operand(draw: Draw, name: str) -> Draw:
+    """With an optional tensor that it does without, of its usual dtype and values."""
+    op = OPS[draw.op]
+    operand, places = op.operand(name), [each.name for each in op.operands]
+    dtypes = {part.name: part.dtype for part in draw.parts}
+    dtype = dtypes.get(operand.dtype or op.main, operand.dtype or dtypes[op.main])
+    part = Part(name, dtype, recipe=usual(operand) if op.is_input(name) else "")
+    return replace(draw, parts=tuple(sorted((*draw.parts, part), key=lambda each: places.index(each.name))))
+
+
 def drawn(draw: Draw, recipes: Mapping[str, str], seed: int) -> Draw:
     """Every input with values of a recipe of a search."""
     parts = [replace(part, recipe=recipes[part.name], given=None) for part in draw.parts if part.name in recipes]
