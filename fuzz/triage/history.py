@@ -46,6 +46,8 @@ class Recognised:
     history: tuple[Case, ...] = ()
     calls: int = 0
     """The number of calls before the failure that were known."""
+    on: bool = False
+    """Whether it fails from the call after these on: tried with more calls of the case itself."""
 
 
 @dataclass
@@ -73,7 +75,13 @@ def recognise(fails: Fails, case: Case, before: Sequence[Case]) -> Recognised:
     if repeated is None and shown is None:
         return Recognised(Need.UNKNOWN, calls=len(before))
     history = repeated or simplest_calls(trials, fewest_calls(trials, shown or ()), case)
-    return Recognised(Need.HISTORY, history, len(before))
+    return Recognised(Need.HISTORY, history, len(before), _goes_on(trials, case, history))
+
+
+def _goes_on(fails: Fails, case: Case, history: Sequence[Case]) -> bool:
+    """Whether the number of the call alone decides: after more calls of the case itself it fails too."""
+    alone = all(call.digest == case.digest for call in history)
+    return alone and all(fails((case,) * (len(history) + more)) for more in (1, 2, len(history) + 1))
 
 
 def _windows(before: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
@@ -166,7 +174,8 @@ def need_line(found: Recognised, case: Case) -> str:
     """What a reader should know of a failure that does not show by itself; '' of one that does."""
     if found.need is Need.HISTORY:
         how = "needs history: passes alone in a fresh process, fails there"
-        return f"{history_line(found.history, case, how)}; so the kernel keeps state from call to call"
+        on = f", and from call {len(found.history) + 1} on" if found.on else ""
+        return f"{history_line(found.history, case, how)}{on}; so the kernel keeps state from call to call"
     if found.need is Need.UNKNOWN:
         after = f", and after the {found.calls} calls before it that are kept" if found.calls else ""
         return (

@@ -8,7 +8,7 @@ import pytest
 
 from fuzz.base.case import Case
 from fuzz.tests.common.examples import plain
-from fuzz.triage.history import Need, differences, fewest_calls, history_line, recognise
+from fuzz.triage.history import Need, differences, fewest_calls, history_line, need_line, recognise
 
 CALLS = tuple(plain(n, eps=eps) for n in range(1, 40) for eps in (0.0, 0.5, 1.0))
 CASE = plain(20, eps=0.5)
@@ -103,3 +103,11 @@ def test_an_endless_search_ends_with_what_is_known(budget: int, monkeypatch: pyt
     found = recognise(lambda history: sum(_n(call) % 3 == 0 for call in history) > 10, CASE, CALLS)
     assert found.need is Need.HISTORY
     assert sum(_n(call) % 3 == 0 for call in found.history) > 10
+
+
+@pytest.mark.parametrize("count", [1, 36, 300])
+def test_the_call_from_which_on_it_fails_is_said_by_its_number(count: int) -> None:
+    found = recognise(lambda history: len(history) >= count, CASE, CALLS)
+    assert f", and from call {count + 1} on;" in need_line(found, CASE)
+    found = recognise(lambda history: len(history) == count, CASE, CALLS[:count])
+    assert "and from call" not in need_line(found, CASE), "later calls pass again"
