@@ -153,7 +153,9 @@ def _hidden(
     if not explanation.hidden or learned is None:
         return found
     asked = [p for p, (_, judgement) in enumerate(fresh) if not _fails(judgement) and learned.holds(traits[p])]
-    for place, fails in zip(asked, failing_ordinarily(trials, [fresh[p][0] for p in asked]), strict=True):
+    for place, fails in zip(
+        asked, failing_ordinarily(trials, [fresh[p][0] for p in asked], explanation.shown_in), strict=True
+    ):
         found[place] = bool(fails)
     return found
 
@@ -214,8 +216,9 @@ def _every(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case, 
             before = EntryJudge(Entry(case), outcomes, before)
             if target.id in outcomes:
                 judgement = before.judge(target)
-                # Of a case without rows, or without elements in them, no rule says anything.
-                if judgement.verdict is not Verdict.NOT_RUN and 0 not in Frame(case).grid:
+                # Of a case without elements no rule says anything, nor of what a kernel must reject and rejects.
+                valid = target.kernel.capability.accepts(case) or _fails(judgement)
+                if judgement.verdict is not Verdict.NOT_RUN and 0 not in Frame(case).grid and valid:
                     yield case, judgement
 
 

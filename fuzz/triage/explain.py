@@ -14,7 +14,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.triage import probes
 from fuzz.triage.evidence import Evidence, made_for, probe, probe_all, probe_elsewhere
 from fuzz.triage.inducer import loosened
-from fuzz.triage.masking import unmask
+from fuzz.triage.masking import shown_in, unmask
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.refutation import closing, is_open, is_rough, refuting
 from fuzz.triage.rule import Learned, Rule, Traits
@@ -76,8 +76,10 @@ class Explanation:
     whole: bool = True
     """This is False where time was over before everything was probed: what was not varied yet is in no rule."""
     hidden: int = 0
-    """So many probes pass, and fail with ordinary values in place of their own; they count neither for nor against the
-    rule."""
+    """So many probes pass, and fail with ordinary values in place of their own, in the finest dtype; they count neither
+    for nor against the rule."""
+    shown_in: frozenset[str] = frozenset()
+    """The dtypes of the first input in which it failed."""
 
     @property
     def rule(self) -> Rule | None:
@@ -101,8 +103,8 @@ class Explanation:
             inside, outside = self.tested
             counted += f", {inside + outside} of them drawn to refute it: {inside} inside, {outside} outside"
         if self.hidden:
-            stated = f"{stated or 'always'}, unless its values hide it"
-            counted += f"; {self.hidden} more fail{'s' * (self.hidden == 1)} with ordinary values only"
+            stated = f"{stated or 'always'}, unless values or a coarse dtype hide it"
+            counted += f"; {self.hidden} more fail{'s' * (self.hidden == 1)} only with ordinary values"
         if not self.whole:
             return (
                 f"{fails} about when: {stated or 'always'} ({counted}; the time was over before everything was probed)"
@@ -277,7 +279,7 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     rules, put = (learned.rule, *learned.others), [evidence.traits[place] for place in counted if place in tests]
     stands = evidence.stands and not any(is_open(rule, tried) for rule in rules)
     stands = stands and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
-    about = cores, tested, stands, _varied(evidence), evidence.whole, len(evidence.masking.hidden)
+    about = cores, tested, stands, _varied(evidence), evidence.whole, len(evidence.masking.hidden), shown_in(evidence)
     return Explanation(learned, places_of(own), law, core, *about)
 
 

@@ -1,22 +1,24 @@
 """Masking: values that only hide a failure are told from values that cause it, by trying ordinary ones in their place.
 
-A huge number swamps what was left out, a NaN hides any difference. Where exactly depends on everything: a rule about
-the values of probes that happen to pass would be an accident of these probes. So of each probe that passes against the
-rule it is asked whether it fails with ordinary values and parameters. What these do not show is caused by values.
+A huge number swamps what was left out, a NaN hides any difference, and so does a coarse dtype in a long row. Where
+exactly depends on everything: a rule about the values of probes that happen to pass would be an accident of these
+probes. So of each probe that passes against the rule it is asked whether it fails with ordinary values and parameters,
+in the finest dtype where the failure is known to show in its own too. What these do not show is caused by values.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from fuzz.base.case import Case, CaseError
+from fuzz.base.case import ITEMSIZE, Case, CaseError
 from fuzz.triage import variations as vary
 from fuzz.triage.evidence import Evidence, Masking, telling
-from fuzz.triage.rule import Learned
+from fuzz.triage.rule import Atom, Learned, Rule
 from fuzz.triage.trial import Trials
 from fuzz.triage.values import is_of_values
+from oracles.ops import OPS
 
 _SHOWN = 12
 """Of so many probes that fail ordinary values are tried first."""
@@ -41,7 +43,8 @@ def unmask(trials: Trials, evidence: Evidence) -> None:
         asked = _against(evidence)[:_ASKED]
         if not asked:
             break
-        failing = failing_ordinarily(trials, [evidence.cases[place] for place in asked])
+        cases = [evidence.cases[place] for place in asked]
+        failing = failing_ordinarily(trials, cases, shown_in(evidence))
         known, hidden = evidence.masking, {place for place, fails in zip(asked, failing, strict=True) if fails}
         evidence.masking = replace(known, hidden=known.hidden | hidden, shown=known.shown | ({*asked} - hidden))
     hidden_by = len(evidence.masking.hidden)
@@ -50,10 +53,21 @@ def unmask(trials: Trials, evidence: Evidence) -> None:
         evidence.masking = Masking(cause=True)
 
 
+def shown_in(evidence: Evidence) -> frozenset[str]:
+    """The dtypes of the first input in which it failed."""
+    return frozenset(_dtype(case) for case, _ in evidence.bad)
+
+
 def _is_due(learned: Learned) -> bool:
-    """Whether what is stated is about values, or does not fit."""
+    """Whether what is stated is about values, or does not fit, or has a condition that may be one of what hides it."""
     rules = (learned.rule, *learned.others)
-    return not learned.exact or any(is_of_values(atom.trait) for rule in rules for atom in rule.atoms)
+    atoms = [atom for rule in rules for atom in rule.atoms]
+    return not learned.exact or any(is_of_values(atom.trait) or _may_hide(atom) for atom in atoms)
+
+
+def _may_hide(atom: Atom) -> bool:
+    """A long row may be more than a coarse dtype can show."""
+    return (atom.trait == "n" and atom.relation == "<=") or atom.trait.startswith("dtype of ")
 
 
 def _is_shown(trials: Trials, evidence: Evidence) -> bool:
@@ -67,20 +81,33 @@ def _is_shown(trials: Trials, evidence: Evidence) -> bool:
 def _against(evidence: Evidence) -> list[int]:
     """The places of probes that pass against the rule, and of which nothing is known yet."""
     learned, places = evidence.induced().learned, evidence.counted()
+    rules = [_without_hiding(rule) for rule in (learned.rule, *learned.others)]
     tried = zip(places, *evidence.tried(places), strict=True)
     known = evidence.masking.shown
-    return [place for place, each, bad in tried if not bad and place not in known and learned.holds(each)]
+    passing = [(place, each) for place, each, bad in tried if not bad and place not in known]
+    return [place for place, each in passing if any(rule.holds(each) for rule in rules)]
 
 
-def failing_ordinarily(trials: Trials, cases: Sequence[Case]) -> list[bool | None]:
-    """Of each case whether it fails with ordinary values; None where it cannot have them."""
-    made = [_ordinary(case, seed) for seed, case in enumerate(cases)]
+def _without_hiding(rule: Rule) -> Rule:
+    return Rule(tuple(atom for atom in rule.atoms if not _may_hide(atom)))
+
+
+def failing_ordinarily(trials: Trials, cases: Sequence[Case], coarse: Collection[str] = ()) -> list[bool | None]:
+    """Of each case whether it fails with ordinary values, and in the finest dtype where it has one of the `coarse`
+    ones; None where it cannot have them."""
+    finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
+    made = [_ordinary(case, seed, finest if _dtype(case) in coarse else "") for seed, case in enumerate(cases)]
     able = [case for case in made if case is not None and trials.target.kernel.capability.accepts(case)]
     said = {case.digest: trials.family.holds(judgement) for case, judgement in telling(able, trials)}
     return [said.get(case.digest) if case is not None else None for case in made]
 
 
-def _ordinary(case: Case, seed: int) -> Case | None:
+def _ordinary(case: Case, seed: int, dtype: str) -> Case | None:
     with contextlib.suppress(CaseError):
-        return vary.made(vary.ordinary(vary.base_of(case), seed))
+        draw = vary.ordinary(vary.base_of(case), seed)
+        return vary.made(vary.of_dtype(draw, dtype) if dtype else draw)
     return None
+
+
+def _dtype(case: Case) -> str:
+    return case.inputs[OPS[case.op].main].dtype
