@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.triage.inducer import learn
+from fuzz.triage.inducer import induce, learn
 from fuzz.triage.rule import Traits
 from fuzz.triage.traits import MODULI
 
@@ -45,3 +45,12 @@ def test_what_no_rule_states_is_not_claimed() -> None:
 def test_there_is_no_rule_without_a_failure() -> None:
     with pytest.raises(ValueError, match="nothing failed"):
         learn(_PROBES, [False] * len(_PROBES))
+
+
+def test_what_no_probe_tells_from_the_rule_is_a_rival_of_it() -> None:
+    """Of 16 elements more or less than a multiple of 32 behind the threshold nothing was tried."""
+    tried = (*range(1, 41), *range(120, 137), *(n + step for n in range(160, 400, 32) for step in (0, 1)))
+    probes = [{"n": n, **{f"n mod {m}": n % m for m in (8, 16, 32)}} for n in tried]
+    induced = induce(probes, [int(probe["n"]) >= 129 and int(probe["n"]) % 32 != 0 for probe in probes])
+    assert str(induced.learned.rule) == "n >= 129 and n mod 16 != 0"
+    assert "n >= 129 and n mod 32 != 0" in map(str, induced.rivals)
