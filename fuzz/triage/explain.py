@@ -16,9 +16,9 @@ from fuzz.triage.evidence import Evidence, made_for, probe, probe_all, probe_els
 from fuzz.triage.inducer import loosened
 from fuzz.triage.masking import shown_in, unmask
 from fuzz.triage.places import Places, places_of
-from fuzz.triage.refutation import closing, is_open, is_rough, refuting
+from fuzz.triage.refutation import closing, refuting
 from fuzz.triage.rule import Learned, Rule, Traits
-from fuzz.triage.thresholds import Probed, plainly
+from fuzz.triage.thresholds import Probed, is_open, is_rough, plainly
 from fuzz.triage.trial import OutOfTimeError, Trials
 from fuzz.triage.values import is_about_values
 from fuzz.triage.variations import base_of, values_of, with_values
@@ -206,7 +206,8 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
         tried, before = _tried(evidence), len(evidence.failed)
         law = trials.family.law is not None
         if held < _CONVINCED and number < _ROUNDS:
-            draws = refuting(base, _probed(trials), induced, tried, known, key + number, law=law)
+            masked, seed = evidence.masking.only_hide, key + number
+            draws = refuting(base, _probed(trials), induced, tried, known, seed, law=law, hidden=masked)
         else:
             draws = closing(base, induced.learned.rule, tried, known)
         probe_all(trials, draws, evidence)

@@ -29,6 +29,8 @@ _POOL = 100
 _POOL_SLOWLY = 60
 _EACH_RIVAL, _EACH_ATOM, _INSIDE, _OUTSIDE = 2, 3, 12, 8
 """So many cases about each rival and just outside each condition, and so many others inside and outside the rule."""
+_INSIDE_HIDDEN = 36
+"""So many inside where a rule has exceptions that values make: there may be others."""
 _MOST_RIVALS = 14
 """The thresholds of so many rivals are on the menu of one round."""
 _NEAR = (-65, -33, -17, -8, -2, -1, 0, 1, 2, 3, 5, 8, 12, 17, 31, 33, 64, 100, 129, 257)
@@ -54,8 +56,9 @@ def refuting(
     key: int,
     *,
     law: bool = False,
+    hidden: bool = False,
 ) -> Iterator[Draw]:
-    """What is to be run in one round, given what was tried and whether it failed."""
+    """What is to be run in one round, given what was tried and whether it failed, and whether values hide it."""
     rules = [induced.learned.rule, *induced.learned.others]
     yield from closing(base, rules[0], tried, known)
     menu = _menu(base, [*rules, *induced.rivals[:_MOST_RIVALS]], tried)
@@ -65,10 +68,10 @@ def refuting(
     valued = () if law else _valued(base, menu, key)
     draws = (draw for each in zip_longest(valued, combined, sized) for draw in each if draw is not None)
     pool = [(draw, traits) for draw in draws if (traits := known(draw))]
-    yield from _telling(induced, pool)
+    yield from _telling(induced, pool, _INSIDE_HIDDEN if hidden else _INSIDE)
 
 
-def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]]) -> Iterator[Draw]:
+def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]], inside: int) -> Iterator[Draw]:
     """Those of the pool that can tell most, each once."""
     learned, chosen = induced.learned, dict[int, Draw]()
 
@@ -86,7 +89,7 @@ def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]]) -> Iterator[
             misses = (p for p, (_, traits) in enumerate(pool) if not held[p] and rest.holds(traits))
             take(misses, _EACH_ATOM)
     for rule in (learned.rule, *learned.others):
-        _take_both(take, pool, [p for p, (_, traits) in enumerate(pool) if rule.holds(traits)], _INSIDE)
+        _take_both(take, pool, [p for p, (_, traits) in enumerate(pool) if rule.holds(traits)], inside)
     _take_both(take, pool, [place for place, inside in enumerate(held) if not inside], _OUTSIDE)
     return iter(chosen.values())
 
@@ -205,17 +208,6 @@ def closing(base: Draw, rule: Rule, tried: Tried, known: Known) -> Iterator[Draw
             yield from _rescaled(atom, gap, tried, known)
         if _vary(base, atom.trait, 1.0) is not None:
             yield from _divided(base, atom, rest, gap, known)
-
-
-def is_open(rule: Rule, tried: Tried) -> bool:
-    """Whether a threshold of values lies far from the nearest passing probe beyond it: it may be anywhere between."""
-    return any(is_about_values(atom.trait) and not is_close(atom, gap) for atom, _, gap in gaps(rule, tried))
-
-
-def is_rough(rule: Rule, tried: Tried) -> bool:
-    """Whether a threshold is open, or the plainest number that it may be was not tried."""
-    quantiles = [gap for atom, _, gap in gaps(rule, tried) if is_quantile(atom.trait)]
-    return is_open(rule, tried) or any(plainest(*gap) not in gap for gap in quantiles)
 
 
 def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) -> Iterator[Draw]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fuzz.base.case import Case
 from fuzz.triage.rule import Atom, Learned, Rule, Traits
+from fuzz.triage.values import is_about_values, is_quantile
 
 _CLOSE = 0.01
 """A threshold is known well enough where a value passes that is so little beyond it."""
@@ -43,6 +44,17 @@ def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
     if atom.trait.startswith("log2 of "):
         return abs(limit - nearest) <= 1
     return limit * nearest > 0 and abs(nearest / limit - 1) <= _CLOSE
+
+
+def is_open(rule: Rule, tried: Tried) -> bool:
+    """Whether a threshold of values lies far from the nearest passing probe beyond it: it may be anywhere between."""
+    return any(is_about_values(atom.trait) and not is_close(atom, gap) for atom, _, gap in gaps(rule, tried))
+
+
+def is_rough(rule: Rule, tried: Tried) -> bool:
+    """Whether a threshold is open, or the plainest number that it may be was not tried."""
+    quantiles = [gap for atom, _, gap in gaps(rule, tried) if is_quantile(atom.trait)]
+    return is_open(rule, tried) or any(plainest(*gap) not in gap for gap in quantiles)
 
 
 def plainly(learned: Learned, tried: Tried) -> Learned:
