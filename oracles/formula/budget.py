@@ -132,12 +132,15 @@ class Budget(Setting):
             return self._cast(found, form(dtype), pointed)
 
     def _cast(self, found: Form, dtype: Format, pointed: bool) -> Form:
-        """What is cast to an output's dtype: where that has fewer small numbers, the cast may flush them by itself."""
+        """What is cast to an output's dtype: that is an operation, which may take its operand for zero, and where the
+        dtype has fewer small numbers, it may flush them by itself."""
         if self.contract.nonfinite != "ieee":
             # A point leaves anything of what overflows in it, however a cast treats what it is given.
             beyond = np.isfinite(found.centre) & ~(found.size < dtype.limit)
             may = marked(either([found]), beyond if pointed and beyond.any() else None)
             found = replace(found, may=may, overflows=None)
+        if dtype is not found.dtype:
+            found = taken(found, self.contract)
         if dtype.tiny <= found.dtype.tiny:
             return found
         return replace(zeroed(replace(found, dtype=dtype), self.contract.flushes_results), dtype=found.dtype)

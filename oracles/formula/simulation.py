@@ -20,7 +20,7 @@ from oracles.formula.centre import Inputs, step
 from oracles.formula.contract import Contract
 from oracles.formula.orders import total
 from oracles.formula.problem import FormulaProblem
-from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
+from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Kind, Node
 from oracles.lazy import lazy
 from oracles.problem import Problem
 from oracles.rounding import NAMES, STORAGE, add_rounded, round_to
@@ -68,23 +68,41 @@ class Simulated:
 
     def output(self, name: str, dtype: str) -> F64:
         """An output in its dtype, as float64."""
-        values = round_to(self.values[self.inputs.trace.outputs[name]], form(dtype))
+        node = self.inputs.trace.outputs[name]
+        values = self.values[node]
+        if self.contract.flushes_operands and form(dtype) is not self._held(node):
+            values = self._flushed(values, self._held(node))
+        values = round_to(values, form(dtype))
         if self.contract.saturate:
             values = np.where(np.isinf(values), np.copysign(form(dtype).max, values), values)
         if self.contract.zeros == "any":
             values = np.where(values == 0, self.random.choice([-0.0, 0.0], values.shape), values)
         return values
 
+    def _held(self, node: Node) -> Format:
+        """The dtype in which a value lies, which an output is cast from."""
+        if node.kind != "point":
+            return self._dtype(node)
+        dtype = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
+        return self._held(node.args[0]) if dtype is None else form(dtype)
+
     @lazy
     def _bias(self) -> int:
         """Errors of functions are random, or all of one sign."""
         return int(self.random.choice([-1, 0, 1]))
 
+    @lazy
+    def _is_whole(self) -> bool:
+        """Whether an online sum has its exponentials in its own dtype too, and not in that of everything else."""
+        return bool(self.random.integers(2))
+
     def _dtype(self, node: Node) -> Format:
         return form(self.contract.dtypes.get(self.inputs.trace.names.get(node, ""), self.contract.compute))
 
     def _round(self, values: F64, node: Node) -> F64:
-        dtype = self._dtype(node)
+        return self._rounded(values, self._dtype(node))
+
+    def _rounded(self, values: F64, dtype: Format) -> F64:
         rounded = round_to(values, dtype)
         return self._flushed(rounded, dtype) if self.contract.flushes_results else rounded
 
@@ -134,7 +152,7 @@ class Simulated:
         if node.kind == "divide":
             return self._quotient(node, args)
         if node.kind in FUNCTIONS:
-            return self._function(node, args[0])
+            return self._function(node.kind, args[0], self._dtype(node))
         if node.kind in ("welford_mean", "welford_squares", "online"):
             return self._updated(node, args[0])
         if node.kind in REDUCTIONS:
@@ -180,18 +198,18 @@ class Simulated:
     def _quotient(self, node: Node, args: list[F64]) -> F64:
         if node.args[1].kind == "extent" and self.contract.mean == "reciprocal":
             return self._round(args[0] * self._round(1.0 / args[1], node), node)
-        return self._erring(args[0] / args[1], node)
+        return self._erring(args[0] / args[1], node.kind, self._dtype(node))
 
-    def _function(self, node: Node, arg: F64) -> F64:
-        if node.kind == "rsqrt" and self.contract.ulp("rsqrt") == 1.0:
-            return self._round(1.0 / self._round(np.sqrt(arg), node), node)
-        exact = Float64().apply(node.kind, arg)
-        return np.where(np.isfinite(arg), self._erring(exact, node), exact)
+    def _function(self, kind: Kind, arg: F64, dtype: Format) -> F64:
+        if kind == "rsqrt" and self.contract.ulp("rsqrt") == 1.0:
+            return self._rounded(1.0 / self._rounded(np.sqrt(arg), dtype), dtype)
+        exact = Float64().apply(kind, arg)
+        return np.where(np.isfinite(arg), self._erring(exact, kind, dtype), exact)
 
-    def _erring(self, exact: F64, node: Node) -> F64:
+    def _erring(self, exact: F64, kind: Kind, dtype: Format) -> F64:
         """The value rounded, and off by as many units more as the contract allows."""
-        dtype, rounded = self._dtype(node), self._round(exact, node)
-        most = int(self.contract.ulp(node.kind) - 0.5)
+        rounded = self._rounded(exact, dtype)
+        most = int(self.contract.ulp(kind) - 0.5)
         if most <= 0:
             return rounded
         exponent = np.maximum(np.frexp(exact)[1] - dtype.precision, dtype.emin - dtype.precision + 1)
@@ -278,11 +296,12 @@ class Simulated:
 
     def _rescaled(self, a: _Part, b: _Part, node: Node) -> _Part:
         """Maximum and sum of both."""
-        exponential, most = Node("exp", node.args), np.maximum(a[0], b[0])
-        sums = []
+        most, sums = np.maximum(a[0], b[0]), []
+        own, other = self._dtype(node), form(self.contract.compute)
+        dtype = own if own is other or self._is_whole else other
         for each in (a, b):
-            step = np.where(np.isneginf(most), 0.0, self._round(each[0] - most, node))  # masked so far
-            factor = np.where(step == 0, 1.0, self._function(exponential, step))
+            step = np.where(np.isneginf(most), 0.0, self._rounded(each[0] - most, dtype))  # masked so far
+            factor = np.where(step == 0, 1.0, self._function("exp", step, dtype))
             sums.append(self._round(each[1] * factor, node))
         return most, self._round(sums[0] + sums[1], node), a[2] + b[2]
 

@@ -1,4 +1,4 @@
-"""The cast to an output's dtype flushes what is subnormal there, as processors do whose results are flushed."""
+"""The cast to an output's dtype flushes as other operations do: what it is given, what is subnormal in that dtype."""
 
 from __future__ import annotations
 
@@ -22,6 +22,19 @@ def test_what_is_flushed_by_the_cast_to_an_output(denormals: str, result: str) -
     got = simulate(of, Contract("f64"), np.random.default_rng(0))
     db = Truth(of).check(contract, {**got, "db": np.zeros_like(got["db"])})[2]
     assert (db.output, db.result) == ("db", result)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "denormals", "result"),
+    [("f64", "flush operands", "pass"), ("f64", "preserve", "numeric"), ("f32", "flush operands", "numeric")],
+)
+def test_a_cast_to_another_dtype_may_take_what_is_subnormal_for_zero(dtype: str, denormals: str, result: str) -> None:
+    """An operation takes y for zero, as processors convert it, where something is left to be converted."""
+    contract = Contract(denormals=denormals)  # type: ignore[arg-type]
+    x = np.full((1, 4), 2e-38, np.float32)
+    of = Problem("rms_norm", {"eps": 4.0}, {"x": x}, {"y": dtype}, True)
+    (y,) = Truth(of).check(contract, {"y": np.zeros((1, 4), STORAGE[dtype])})
+    assert y.result == result
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
