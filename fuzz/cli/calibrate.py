@@ -73,11 +73,14 @@ def calibrate(options: CalibrateOptions) -> Exit:
     folder = writable(options.output)
     plan = planned(chosen, options.runs, options.seed, folder, options.pack)
     work = carried_out(plan, options.jobs or os.cpu_count() or 1, options.max_time or math.inf)
-    every = list[Measured]()
-    for measured in track(work, "Judging correct kernels", total=len(plan), console=err, transient=True):
-        every.append(measured)
-        if measured.found:
-            err.print(f"{measured.op}, contract {measured.number}: {measured.found} false alarms", style="red")
+    every, interrupted = list[Measured](), False
+    try:
+        for measured in track(work, "Judging correct kernels", total=len(plan), console=err, transient=True):
+            every.append(measured)
+            if measured.found:
+                err.print(f"{measured.op}, contract {measured.number}: {measured.found} false alarms", style="red")
+    except KeyboardInterrupt:  # what was judged so far is said
+        interrupted = True
     found = [calibrated(op, [each for each in every if each.op == op.name]) for op in chosen]
     rows = [row for each in found for row in _rows(each, full=options.full)]
     print_table(PlainTable(_COLUMNS, rows + [_row("all", found)] * (len(found) > 1)), markdown=options.markdown)
@@ -96,6 +99,8 @@ def calibrate(options: CalibrateOptions) -> Exit:
         f"{options.seed}, {took:,.0f} s",
         soft_wrap=True,
     )
+    if interrupted and not alarms:
+        raise KeyboardInterrupt
     return Exit.FINDINGS if alarms else Exit.OK if runs else Exit.NOTHING_RAN
 
 
