@@ -30,6 +30,7 @@ from fuzz.transport.records import (
     NAME_BYTES,
     NO_ALIAS,
     NO_MEMORY,
+    NOT_BUILT,
     OP_BYTES,
     PLACES,
     RAISED,
@@ -58,6 +59,7 @@ _SAID = {
     RAISED: Status.RAISED,
     WRONG_SHAPE: Status.WRONG_SHAPE,
     WRONG_DTYPE: Status.WRONG_DTYPE,
+    NOT_BUILT: Status.NOT_RUN,
 }
 """The ends of a call that words explain."""
 MISREADS = (
