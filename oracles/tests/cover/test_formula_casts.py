@@ -47,3 +47,23 @@ def test_what_may_be_flushed_anywhere_is_no_further_than_zero(dtype: str) -> Non
     size = 8 * np.abs(x.astype(np.float64))
     assert (found.below <= size * 1.01).all()
     assert ((found.outer[0] <= 0) & (found.outer[1] >= 0)).all()
+
+
+def test_what_double_double_loses_is_decided_by_float64_where_kernels_err_by_more() -> None:
+    """A row of numbers that double-double does not hold to their last bit, in an op that mixes f32 and f64."""
+    contract = Contract(dtypes={"y": "weight"}, points={"mean_square": "bf16", "h": "bf16"}, denormals="flush")
+    random = np.random.default_rng(0)
+    x = (random.standard_normal((2, 64)) * 2.0 ** random.integers(-1040, -60, (2, 64))).astype(np.float64)
+    of = Problem("rms_norm", {"eps": 1e-2}, {"x": x, "weight": random.standard_normal(64)}, {"y": "f64"}, True)
+    got = simulate(of, contract, random)
+    (y,) = Truth(of).check(contract, got)
+    assert y.result == "pass"
+    assert y.escalated < 8
+    (wrong,) = Truth(of).check(contract, {"y": got["y"] + 1e-30})
+    assert wrong.result == "numeric"
+    enclosure = Truth(of).enclosures(contract, True)["y"]
+    for at in range(64):
+        bounds = Truth(of).bounds(contract, "y", (0, at), True)
+        assert bounds is not None
+        assert enclosure.outer[0][0, at] <= bounds.ends[0] <= enclosure.inner[0][0, at]
+        assert enclosure.inner[1][0, at] <= bounds.ends[1] <= enclosure.outer[1][0, at]
