@@ -90,6 +90,9 @@ def calibrate(options: CalibrateOptions) -> Exit:
     for measured in every:
         for text in measured.alarms:
             out.print(f"\n{text}\n  under {measured.contract}", soft_wrap=True)
+        if measured.undecided:
+            out.print(f"\nthe oracle gave up {measured.gave_up} times, the last time here:", soft_wrap=True)
+            out.print(f"  {measured.undecided}\n  under {measured.contract}", soft_wrap=True)
     alarms, runs = sum(each.found for each in found), sum(each.runs for each in found)
     met, missing = sum(each.covered for each in found), sum(sum(each.missing.values()) for each in found)
     took = time.monotonic() - started

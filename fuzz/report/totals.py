@@ -72,7 +72,7 @@ def law_line(tally: Tally) -> str:
 def run_notes(tally: Tally) -> list[str]:
     """What the table has no room for: targets that did not run, or not always, and what the oracle could not decide."""
     targets = tally.targets.values()
-    gave_up = [f"ORACLE_GAVE_UP {each.gave_up} times on {each.target}" for each in targets if each.gave_up]
+    gave_up = [_gave_up_line(each) for each in targets if each.gave_up]
     told = [each for each in targets if not each.broken]  # what is broken is told as a failure
     idle = {each.target: each.not_run_reason or "no case fits this target" for each in told if each.judged == 0}
     partly = {each.target: each.not_run_reason for each in told if each.judged and each.not_run}
@@ -81,6 +81,11 @@ def run_notes(tally: Tally) -> list[str]:
         runs = missed + sum(tally.targets[name].judged for name in names)
         partly |= dict.fromkeys(names, f"{missed:,} of {runs:,} runs: {reason}")
     return [*gave_up, *not_run_lines(idle), *not_run_lines(partly)]
+
+
+def _gave_up_line(line: TargetTally) -> str:
+    place = f": kernelfuzz repro SEED:{line.undecided} --target {line.target} shows the last" if line.undecided else ""
+    return f"ORACLE_GAVE_UP {line.gave_up} times on {line.target}{place}"
 
 
 def not_run_lines(reasons: Mapping[str, str]) -> list[str]:

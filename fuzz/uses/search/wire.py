@@ -216,7 +216,7 @@ def tally_to(tally: Tally) -> Json:
     """What was counted."""
     lines = [
         (t.target, t.kernel, t.judged, t.findings, t.gave_up, t.not_run, {d: astuple(w) for d, w in t.worst.items()},
-         t.twins, t.not_run_reason)
+         t.twins, t.not_run_reason, t.undecided)
         for t in tally.targets.values()
     ]  # fmt: skip
     visits = {op: [(*label, count) for label, count in labels.items()] for op, labels in tally.visits.items()}
@@ -231,9 +231,11 @@ def tally_from(head: Json) -> Tally:
     """The inverse of `tally_to`."""
     cases, laws, lines, visits, accuracy, together = head
     targets: dict[str, TargetTally] = {}
-    for name, kernel, judged, findings, gave_up, not_run, worst, twins, reason in lines:
+    for name, kernel, judged, findings, gave_up, not_run, worst, twins, reason, undecided in lines:
         passes = {dtype: WorstPass(*each) for dtype, each in worst.items()}
-        targets[name] = TargetTally(name, kernel, judged, findings, gave_up, not_run, passes, Counter(twins), reason)
+        targets[name] = TargetTally(
+            name, kernel, judged, findings, gave_up, not_run, passes, Counter(twins), reason, undecided=undecided
+        )
     seen = {op: Counter({(kind, value): count for kind, value, count in labels}) for op, labels in visits.items()}
     points: Mapping[Point, WorstRun] | None = None
     if accuracy is not None:
