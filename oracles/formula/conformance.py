@@ -138,6 +138,8 @@ class Conformance:
             return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate)
         dims = [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
         centre, width = self._exactly(output, dict(zip(dims, at, strict=True))), mpmath.mpf(width)
+        if mpmath.isnan(centre):  # a number at hand that every kernel has is a pole: what is left of it is zero
+            centre = mpmath.mpf(quick)
         sign = 0 if zeros is None else int(zeros[at])
         found = Bounds(dtype, centre, centre - width, centre + width, saturate=self.contract.saturate, sign=sign)
         if self.contract.nonfinite == "overflow" and math.inf in map(abs, found.ends):

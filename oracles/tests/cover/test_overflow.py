@@ -177,3 +177,14 @@ def test_a_single_term_has_no_squares_to_who_starts_with_it() -> None:
     assert results(of, Contract(), got) == ["pass", "nonfinite"]
     got["rstd"][1] = 2.5
     assert results(of, welford, got) == ["pass", "numeric"]
+
+
+def test_a_pole_times_nothing_is_zero_or_nan_and_decided() -> None:
+    """The sum under the root may be nothing in f16, and its middle is: infinity times a weight of zero."""
+    points = {"mean_square": "bf16", "eps": "bf16", "h": "bf16"}
+    contract = Contract("f16", {"h": "f64", "mean_square": "f64"}, points=points, denormals="flush results")
+    x = np.array([[-4.172e-07], [267.8]], np.float16)
+    of = Problem("rms_norm", {"eps": 1e-8, "weight_offset": -1.0}, {"x": x, "weight": x[:1] * 0 + 1}, {"y": "f16"})
+    for value, said in ((0.0, "pass"), (np.nan, "pass"), (1.0, "numeric"), (np.inf, "numeric")):
+        (check,) = Truth(of).check(contract, {"y": np.array([[value], [0.0]], np.float16)})
+        assert check.result in (said, "nonfinite" if said == "numeric" else said), value
