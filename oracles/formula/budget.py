@@ -20,7 +20,7 @@ from oracles.formula import noise
 from oracles.formula.centre import Replaced, step
 from oracles.formula.contract import CORRECT
 from oracles.formula.edges import carried, lowered
-from oracles.formula.errors import either, marked, taken, zeroed
+from oracles.formula.errors import again, either, marked, taken, zeroed
 from oracles.formula.forms import Form, Mask, blended, replace, shared
 from oracles.formula.narrowing import ALIKE, Narrowed, Reach, holds, narrowed
 from oracles.formula.operations import OPERATIONS
@@ -282,8 +282,13 @@ class Budget(Setting):
                 if arg.kind == "extent" and np.isinf(each.centre).any():
                     n = self.inputs.extents[arg.label]
                     raise NumericsError(f"compute: {dtype.name} cannot hold the row length {n}")
+            if self.contract.flushes_operands and node.kind in ("add", "subtract") and self._is_formed_anew(arg):
+                each = again(each, [read.forms[operand] for operand in arg.args])
             args.append(each if node.kind in _MOVING else taken(each, self.contract))
         return args
+
+    def _is_formed_anew(self, node: Node) -> bool:
+        return node.kind == "multiply" and self.is_fused(node) and len(self.inputs.trace.uses[node]) > 1
 
     def _leaf(self, node: Node) -> Form:
         values = self.inputs.leaf(node)

@@ -48,7 +48,7 @@ class Alone(Budget):
         if node not in self.rounding or node.kind == "point" or (node, None) in self.whole.read.held:
             return carried
         forms = self.whole.forms
-        exact = Read({arg: _exactly(forms[arg]) for arg in node.args})
+        exact = Read({each: _exactly(forms[each]) for arg in node.args for each in (arg, *arg.args)})
         own = self.whole._step(node, self.whole._taken(exact, node), last=last)
         return more(carried, own.spread)
 
@@ -163,7 +163,7 @@ class Element:
         if node.kind == "point":
             return ""
         budget = self.whole
-        read = Read({arg: _exactly(budget.forms[arg]) for arg in node.args})
+        read = Read({each: _exactly(budget.forms[each]) for arg in node.args for each in (arg, *arg.args)})
         with np.errstate(all="ignore"):
             own = budget._step(node, budget._taken(read, node))
         share = self._relative(own.centre, own.spread) / u

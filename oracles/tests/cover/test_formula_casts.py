@@ -67,3 +67,15 @@ def test_what_double_double_loses_is_decided_by_float64_where_kernels_err_by_mor
         assert bounds is not None
         assert enclosure.outer[0][0, at] <= bounds.ends[0] <= enclosure.inner[0][0, at]
         assert enclosure.inner[1][0, at] <= bounds.ends[1] <= enclosure.outer[1][0, at]
+
+
+@pytest.mark.parametrize(("fused", "result"), [(True, "pass"), (False, "numeric")])
+def test_a_product_that_is_formed_anew_in_a_difference_may_take_another_operand(fused: bool, result: str) -> None:
+    """g - mean(g) in a row of one element: where g was formed dy is zero, and in the difference it is a number."""
+    contract = Contract(denormals="flush operands", fused=fused)
+    x, dy, weight = np.ones((2, 1), np.float32), np.full((2, 1), 3.8e-39, np.float32), np.array([498], np.float32)
+    inputs = {"x": x, "dy": dy, "weight": weight, "rstd": np.full(2, 0.25, np.float32)}
+    of = Problem("layer_norm_backward", {"eps": 10.0}, inputs, {"dx": "f32"}, True)
+    (dx,) = Truth(of).check(contract, {"dx": dy * weight * np.float32(0.25)})
+    assert dx.result == result
+    Truth(of).explain(contract, "dx", (0, 0), 0.0)
