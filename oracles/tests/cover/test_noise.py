@@ -10,7 +10,7 @@ from oracles.truth import Truth
 
 
 def test_errors_that_are_joined_are_as_small_as_what_they_are_errors_of() -> None:
-    """Gradients are linear in dy: with dy times 2^-900 their half-widths are so too, though no square of them is left."""
+    """Gradients are linear in dy: with dy times 2^-900 so are their half-widths, though no square of them is left."""
     random = np.random.default_rng(2)
     x, weight = random.standard_normal((3, 18)) + 64.0, random.standard_normal(18)
     contract = Contract("f64", algorithm={"dx": "linear"})
