@@ -80,8 +80,8 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
     main = OPS[frame.case.op].main
     first = frame.case.inputs[main]
     yield f"dtype of {name}", tensor.dtype
-    if isinstance(tensor, Output) and tensor.alias is not None:
-        return
+    if isinstance(tensor, Output) and tensor.alias and tensor.layout == frame.case.inputs[tensor.alias].layout:
+        return  # it is exactly in place, so that this is said of the input already
     if name != main:
         yield f"dtype of {name} and that of {main}", _word(tensor.dtype == first.dtype, "same", "differ")
     if frame.role(name) != "grid":
