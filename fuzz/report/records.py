@@ -69,8 +69,8 @@ class RecordLog(Observer):
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         """One record per judged run."""
         if self.wanted:
-            for record in run_records(case, judgements):
-                self._write(record)
+            for line in run_lines(case, judgements):
+                self._write_line(line)
 
     def lines(self, records: Iterable[str]) -> None:
         """Records of judged runs that were made elsewhere."""
@@ -141,7 +141,7 @@ class RecordLog(Observer):
         )
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        self._write_line(json.dumps(record, separators=(",", ":")))
+        self._write_line(_text(record))
 
     def _write_line(self, record: str) -> None:
         if self._file is not None and not self.trouble:
@@ -154,32 +154,31 @@ class RecordLog(Observer):
         self.trouble = f"{self._path}: incomplete: {error.strerror}"
 
 
-def run_records(
-    case: Case, judgements: Sequence[Judgement], name: str = "", *, twin: bool = False
-) -> Iterator[dict[str, Any]]:
-    """One record per judged run; `name` is that of a case of a search, as `repro` takes it, or of the case whose twin
-    this is."""
-    facts = {
-        **({"twin_of" if twin else "name": name} if name else {}),
-        "case": case.digest,
-        "op": case.op,
-        "params": dict(case.params),
-        "recipe": case.origin.recipe,
-        "tensors": {name: [t.dtype, list(t.layout.shape), list(t.layout.strides)] for name, t in case.inputs.items()},
-    }
-    for judgement in judgements:
-        record = {
-            "kind": "run",
-            "target": judgement.target,
-            "verdict": judgement.verdict.value,
-            "ratio": _finite(judgement.ratio),
-            **facts,
+def run_lines(case: Case, judgements: Sequence[Judgement], name: str = "", *, twin: bool = False) -> Iterator[str]:
+    """One record per judged run, as text; `name` is that of a case of a search, as `repro` takes it, or of the case
+    whose twin this is. What is said of the case is written once: a run is judged in less time than the whole takes."""
+    facts = _text(
+        {
+            **({"twin_of" if twin else "name": name} if name else {}),
+            "case": case.digest,
+            "op": case.op,
+            "params": dict(case.params),
+            "recipe": case.origin.recipe,
+            "tensors": {n: [t.dtype, list(t.layout.shape), list(t.layout.strides)] for n, t in case.inputs.items()},
         }
+    )
+    for judgement in judgements:
+        verdict, ratio = judgement.verdict.value, _finite(judgement.ratio)
+        parts = [_text({"kind": "run", "target": judgement.target, "verdict": verdict, "ratio": ratio}), facts]
         if judgement.law is not None:
-            record["law"] = judgement.law.name
+            parts.append(_text({"law": judgement.law.name}))
         if judgement.reason:
-            record["reason"] = judgement.reason
-        yield record
+            parts.append(_text({"reason": judgement.reason}))
+        yield f"{{{','.join(part[1:-1] for part in parts)}}}"
+
+
+def _text(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":"))
 
 
 def _opened(path: Path) -> TextIO:
