@@ -281,10 +281,7 @@ def returned(of: Problem, simulated: Simulated) -> Mapping[str, NDArray[Anything
     """The outputs of a simulated kernel, as a kernel returns them."""
     op, found = FormulaProblem(of), dict[str, NDArray[Anything]]()
     for name, dtype in of.outputs.items():
-        values, shape = simulated.output(name, dtype), op.shape(name)
-        if op.has_axis(name):
-            outer = shape[: op.axis] + shape[op.axis + 1 :]
-            values = np.moveaxis(np.broadcast_to(values, (op.rows, op.length)).reshape(*outer, op.length), -1, op.axis)
+        values = op.returned(name, simulated.output(name, dtype))
         with np.errstate(over="ignore"):
-            found[name] = values.reshape(shape).astype(STORAGE[dtype], order="C")
+            found[name] = values.astype(STORAGE[dtype], order="C")
     return found
