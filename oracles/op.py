@@ -308,7 +308,7 @@ class Op:
 
     def sizes(self, grid: tuple[int, ...]) -> Extents:
         """The extents of the named dimensions of the first input, given its shape, in which they stand in order."""
-        return dict(zip(reversed(self.inner), reversed(grid), strict=False))
+        return dict(zip(self.inner, grid[len(grid) - len(self.inner) :], strict=False))
 
     def extents(self, shapes: Mapping[str, tuple[int, ...]]) -> Extents:
         """The extents of dimensions that the first input does not have, given the shapes of tensors: those of the first

@@ -82,8 +82,8 @@ def _dtype(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
 def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """Another layout of one tensor, and of what lies in its memory."""
     op = OPS[draw.op]
-    part = dice.pick([part for part in draw.parts if part.alias is None and op.role(part.name) == "grid"])
-    possible = layouts_of(capability, "grid", op.operand(part.name) in op.inputs)
+    part = dice.pick([part for part in draw.parts if part.alias is None and op.has_rows(part.name)])
+    possible = layouts_of(capability, op.role(part.name), op.operand(part.name) in op.inputs)
     others = [layout for layout in possible if layout != part.place.layout and layout not in OVERLAPPING]
     if not others:
         return None

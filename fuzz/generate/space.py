@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
 
 from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE, ITEMSIZE
 from fuzz.generate.aliasing import memory_labels
 from fuzz.generate.capabilities import dtype_pairs, may_share, presence
-from fuzz.generate.coverage import POSITIONS, Label
+from fuzz.generate.coverage import EQUAL, POSITIONS, STEP, Label
+from fuzz.generate.dims import ranks_of
 from fuzz.generate.menus import PLACED, menus_of
 from fuzz.generate.plan import STACKS, layouts_of
-from fuzz.generate.sketch import BLOCKS, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS, free_parameters
+from fuzz.generate.sketch import BLOCKS, EXTENT, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS, free_parameters
 from oracles.op import Operand, Parameter
 from oracles.ops import OPS
 
 _ROWS = (0, 1, 2, 17, *MANY_ROWS)
+
+_SIZES = (*range(18), 31, 32, 33, 63, 64, 65, 127, 128, 129)
+"""The extents that each named dimension of an op that is no row op should have."""
 
 Space = Mapping[str, tuple[str, ...]]
 """The values of each kind."""
@@ -42,6 +47,9 @@ def _labels(capability: Capability) -> Iterator[Label]:
     most = LARGEST_CASE // max(SHORT, able.multiple_of)
     yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or able.empty))
     axes = [(axis, rank) for rank in range(1, 6) for axis in range(rank) if able.axis == "any" or axis == rank - 1]
+    if not op.by_rows:
+        axes = [(rank - 1, rank) for rank in ranks_of(op)]
+        yield from _of_sizes(capability)
     yield from (("axis", f"{axis} of rank {rank}") for axis, rank in axes)
     for parameter in op.parameters:
         yield from ((f"{parameter.name} value", repr(value)) for value in _values_of(capability, parameter))
@@ -56,6 +64,15 @@ def _labels(capability: Capability) -> Iterator[Label]:
     where_placed = [where for where in POSITIONS if where != "tail" or any(_tails(capability, 64))]
     placed = [name for name in PLACED if name in menus_of(op)[op.main].recipes]
     yield from ((f"{op.main} recipe", f"{name} {where}") for name in placed for where in where_placed)
+
+
+def _of_sizes(capability: Capability) -> Iterator[Label]:
+    """Of an op that is no row op: its extents but that of the rows, which is n, and which of all are equal."""
+    op = OPS[capability.op]
+    for dim in (dim for dim in op.named if dim != op.row):
+        yield from ((EXTENT + dim, str(size)) for size in _SIZES if size or capability.able.empty)
+        yield from ((f"{EXTENT}{dim} mod {STEP}", str(rest)) for rest in range(STEP))
+    yield from ((EQUAL, f"{a} = {b}") for a, b in combinations(op.named, 2))
 
 
 def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...]:
@@ -83,7 +100,7 @@ def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
     pairs = dtype_pairs(capability, name)
     if name != op.main:
         yield from ((f"{name} dtype", f"{dtype} for {op.main} {main}") for dtype, main in pairs)
-    step = capability.able.alignment if role == "grid" else 1
+    step = capability.able.alignment if op.has_rows(name) else 1
     for dtype in dict.fromkeys(dtype for dtype, _ in pairs):
         bytes_ = range(0, CACHE_LINE, max(ITEMSIZE[dtype], step))
         yield from ((f"{name} alignment {dtype}", str(byte)) for byte in bytes_)

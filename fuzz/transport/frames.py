@@ -233,7 +233,7 @@ def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | Non
         return element, None
     if role == "columns":
         return None, element % max(layout.shape[-1], 1)
-    return _row_and_column(element, layout.shape, int(case.params.get(AXIS, -1)))
+    return _row_and_column(element, layout.shape, int(case.params.get(AXIS, -1)) if role == "grid" else -1)
 
 
 def _row_and_column(element: int, shape: tuple[int, ...], axis: int) -> tuple[int, int | None]:

@@ -173,17 +173,17 @@ def sightings_from(head: Json, tail: Tail) -> list[Sighting]:
 def draw_to(draw: Draw) -> Json:
     """A draw without values of its own."""
     parts = [(p.name, p.dtype, astuple(p.place), p.recipe, p.alias, p.shift, p.stack) for p in draw.parts]
-    return draw.op, draw.n, draw.outer, dict(draw.params), draw.seed, parts, draw.structured
+    return draw.op, draw.n, draw.outer, dict(draw.params), draw.seed, parts, draw.structured, dict(draw.extents)
 
 
 def draw_from(head: Json) -> Draw:
     """The inverse of `draw_to`."""
-    op, n, outer, params, seed, parts, structured = head
+    op, n, outer, params, seed, parts, structured, extents = head
     found = [
         Part(name, dtype, _placement(place), recipe, None, alias, tuple(shift) if shift else None, stack)
         for name, dtype, place, recipe, alias, shift, stack in parts
     ]
-    return Draw(op, n, tuple(outer), params, seed, tuple(found), structured)
+    return Draw(op, n, tuple(outer), params, seed, tuple(found), structured, extents=extents)
 
 
 def _placement(fields: Json) -> Placement:
