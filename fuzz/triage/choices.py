@@ -11,6 +11,7 @@ from fuzz.base.draw import Draw
 from fuzz.generate.given import KINDS
 from fuzz.generate.realise import draw_of, realise
 from fuzz.triage.reduction import PLACES, STACKS, STRIDES, WAYS, Reduction, Span, plain_values, reduced
+from oracles.op import NO_EXTENTS, Extents
 from oracles.ops import OPS
 
 Vector = tuple[int, ...]
@@ -42,10 +43,11 @@ class Choices:
         """The vector that keeps the case as it is, with every block beginning at the first row and column."""
         return self.starting((0,) * len(self._draw.outer), 0)
 
-    def starting(self, rows: tuple[int, ...], column: int) -> Vector:
+    def starting(self, rows: tuple[int, ...], column: int, extents: Extents = NO_EXTENTS) -> Vector:
         """The whole case, whose blocks of fewer rows and columns begin at the given ones."""
         starts = {("row start", str(axis)): row for axis, row in enumerate(rows)}
         starts["column start", ""] = column
+        starts |= {("extent start", dim): extents.get(dim, 0) for dim in self._draw.extents}
         return tuple(starts.get(label, most) for label, most in self.ranges.items())
 
     def reduction(self, vector: Vector) -> Reduction:
@@ -64,6 +66,7 @@ class Choices:
         return Reduction(
             rows=tuple(block(extent, "rows", "row start", str(a)) for a, extent in enumerate(draw.outer)),
             columns=block(draw.n, "n", "column start", ""),
+            extents={dim: block(size, "extent", "extent start", dim) for dim, size in draw.extents.items()},
             dropped=frozenset(name for name in names if ("there", name) in chosen and not of("there", name)),
             memory={name: WAYS[most] for (kind, name), most in chosen.items() if kind in ("over", "in place")},
             unshared=frozenset(name for name in case.inputs if ("shared", name) in chosen and not of("shared", name)),
@@ -107,6 +110,7 @@ class Choices:
         yield from ((("stack", part.name), len(STACKS) - 1) for part in draw.parts if part.stack)
         yield from ((("rows", str(axis)), extent - 1) for axis, extent in enumerate(draw.outer))
         yield ("n", ""), draw.n - 1
+        yield from ((("extent", dim), size - 1) for dim, size in draw.extents.items())
         yield from ((("there", name), 1) for name in names if name in optional)
         yield from ((("in place", name), 1) for name, out in case.outputs.items() if out.alias and name not in over)
         yield ("axes", ""), 1
@@ -116,3 +120,4 @@ class Choices:
         yield from ((("values", name), len(KINDS) - 1) for name in case.inputs)
         yield from ((("row start", str(axis)), extent - 1) for axis, extent in enumerate(draw.outer))
         yield ("column start", ""), draw.n - 1
+        yield from ((("extent start", dim), size - 1) for dim, size in draw.extents.items())

@@ -14,7 +14,8 @@ from fuzz.judge.judge import Judgement
 from fuzz.triage.inducer import Induced, induce
 from fuzz.triage.rule import Traits
 from fuzz.triage.trial import Trials
-from fuzz.triage.variations import made, with_values
+from fuzz.triage.variations import made, places_of, with_values
+from oracles.ops import OPS
 
 _BATCH = 16
 _VARIANTS = (3, 9)
@@ -22,6 +23,7 @@ _VARIANTS = (3, 9)
 matter of luck."""
 _LARGEST = 1 << 13
 _LARGEST_ROW = 1 << 16
+_MOST_PLACES = 1 << 17
 """No probe may have more elements than the first, unless the failing row itself is long: the oracle looks at every
 element of a failure in high precision. No probe may have more than the second."""
 _FEW_ROWS = 3
@@ -85,7 +87,11 @@ def made_for(draws: Iterable[Draw], trials: Trials) -> list[Case]:
     invalid = trials.family.name == "accepted invalid"
     cases = []
     for draw in draws:
-        if draw.rows * draw.n <= (_LARGEST if draw.rows > _FEW_ROWS else _LARGEST_ROW):
+        if OPS[draw.op].by_rows:
+            is_small = draw.rows * draw.n <= (_LARGEST if draw.rows > _FEW_ROWS else _LARGEST_ROW)
+        else:
+            is_small = places_of(draw) <= _MOST_PLACES
+        if is_small:
             with contextlib.suppress(CaseError):
                 case = made(draw)
                 if invalid or trials.target.kernel.capability.accepts(case):

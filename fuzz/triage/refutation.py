@@ -15,6 +15,7 @@ from fuzz.triage import probes
 from fuzz.triage import variations as vary
 from fuzz.triage.inducer import Induced
 from fuzz.triage.rule import Atom, Rule, Traits
+from fuzz.triage.traits import BATCH, length_of
 from fuzz.triage.values import is_about_values
 from oracles.ops import OPS
 
@@ -84,14 +85,20 @@ def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]]) -> Iterator[
 
 def _menu(base: Draw, rules: Sequence[Rule], tried: Sequence[tuple[Traits, bool]]) -> probes.Menu:
     """Lengths near the thresholds of rules, and any; parameters of about the base's size, where a rule names them."""
-    failing = sorted({int(traits["n"]) for traits, failed in tried if failed}) or [base.n]
-    limits = {base.n, *_limits("n", rules)}
+    op = OPS[base.op]
+    length = length_of(op)
+    failing = sorted({int(traits[length]) for traits, failed in tried if failed}) or [base.n]
+    limits = {base.n, *_limits(length, rules)}
     near = [limit + step for limit in sorted(limits) for step in (*_NEAR, limit, 2 * limit)]
-    rows = [limit + step for limit in sorted(_limits("rows", rules)) for step in (-1, 0, 1, 3, limit)]
+    of_rows = sorted(_limits("rows" if op.by_rows else BATCH, rules))
+    rows = [limit + step for limit in of_rows for step in (-1, 0, 1, 3, limit)]
     others = [*_SHORT, *near, *near, *_LONG]
-    return probes.Menu(
-        failing, [n for n in others if n > 0], [r for r in (*_ROWS, *rows) if r > 0], 8, _params(base, rules)
-    )
+    sizes = {
+        dim: [size for limit in sorted(_limits(dim, rules)) for step in _NEAR if (size := limit + step) > 0]
+        for dim in (() if op.by_rows else op.named)
+    }
+    several = [r for r in (*_ROWS, *rows) if r > 0]
+    return probes.Menu(failing, [n for n in others if n > 0], several, 8, _params(base, rules), sizes)
 
 
 def _params(base: Draw, rules: Sequence[Rule]) -> dict[str, list[float]]:
@@ -120,8 +127,13 @@ def _sized(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
     """The base with other extents alone, so that nothing else decides."""
     words = Stream(key).child("sized").words(2 * _SIZED).tolist()
     for number in range(_SIZED):
-        n, rows = menu.others[words[2 * number] % len(menu.others)], base.rows
-        if base.rank > 1 and words[2 * number + 1] % 2:
+        n, rows = menu.others[words[2 * number] % len(menu.others)], vary.batch_of(base)
+        if not OPS[base.op].by_rows and number % 4:  # the others are about the length of rows
+            dim = OPS[base.op].named[number % len(OPS[base.op].named)]
+            known = (*menu.sizes[dim], *probes.SIZES)
+            yield vary.extended(base, {dim: known[words[2 * number] % len(known)]})
+            continue
+        if vary.rank_of(base) > 1 and words[2 * number + 1] % 2:
             rows = menu.rows[words[2 * number + 1] // 2 % len(menu.rows)]
         yield vary.sized(replace(base, n=n), rows)
 
@@ -212,9 +224,12 @@ _CLOSE = 0.01
 
 def _vary(base: Draw, trait: str, value: float) -> Draw | None:
     """The base with another number of what a trait is about; None where it is no such trait."""
-    if trait == "n":
+    op = OPS[base.op]
+    if not op.by_rows and trait in op.named:
+        return vary.extended(base, {trait: int(value)})
+    if trait == "n" and op.by_rows:
         return replace(base, n=int(value))
-    if trait == "rows":
-        return vary.sized(base, int(value)) if base.rank > 1 or value == 1 else None
+    if trait == ("rows" if op.by_rows else BATCH):
+        return vary.sized(base, int(value)) if vary.rank_of(base) > 1 or value == 1 else None
     known = {each.name for each in OPS[base.op].parameters} & {*base.params}
     return base.with_params(**{trait: _float32(value)}) if trait in known else None

@@ -71,7 +71,7 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
         if name != main:
             yield f"{name} of ones", _yes((values == 1).all())
         yield from _special_traits(name, values)
-        if frame.role(name) == "grid":  # the values of no others are varied enough to tell what their sizes do
+        if OPS[case.op].has_rows(name):  # the values of no others are varied enough to tell what their sizes do
             yield from _size_traits(name, values, SMALLEST_NORMAL[case.inputs[name].dtype])
     yield from _formula_traits(case)
 
@@ -100,7 +100,7 @@ def _formula_traits(case: Case) -> Iterator[tuple[str, Trait]]:
         problem = FormulaProblem(problem_of(case))
     except ProblemError:  # what a kernel must reject need not fit the formula
         return
-    if not problem.rows or not problem.length:
+    if not problem.rows or not problem.length or not all(problem.arrangement.extents.values()):
         return
     trace = problem.plain.trace
     found = evaluate(Inputs(trace, problem.tensors, problem.parameters), Float64())
@@ -178,6 +178,8 @@ def _rows(case: Case, name: str, frame: Frame) -> Reals:
     tensor = case.inputs[name]
     with np.errstate(invalid="ignore"):
         values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64)
+    if frame.role(name) == "other" and values.ndim and values.size:
+        return values.reshape(-1, values.shape[-1])
     if frame.role(name) != "grid":
         return values.reshape(1, -1)
     return np.moveaxis(values, frame.axis, -1).reshape(-1, frame.n) if values.size else np.zeros((1, 1))

@@ -57,6 +57,12 @@ class Arrangement:
     def _outer(self) -> Shape:
         return self.grid[: self.axis] + self.grid[self.axis + 1 :]
 
+    @lazy
+    def sizes(self) -> Extents:
+        """The extents of all dimensions, of an op that is no row op."""
+        unnamed = self.grid[: len(self.grid) - len(self.op.inner)]
+        return {OUTER: math.prod(unnamed), **self.op.sizes(self.grid), **self.extents}
+
     def shape(self, name: str) -> Shape:
         """That of an output as the kernel returns it."""
         return self.op.shape(name, self.grid, self.axis, self.extents)
