@@ -140,6 +140,20 @@ def sizes_labels(row: str, sizes: tuple[tuple[str, int], ...]) -> Labels:
     return (*found, *((EQUAL, f"{a} = {b}") for (a, one), (b, two) in combinations(sizes, 2) if one == two > 1))
 
 
+def said(op: str, kind: str) -> str:
+    """A kind as reports name it: of an op that is no row op by the names of its dimensions and its first input, since
+    n may be the name of another one than that of the rows."""
+    known = OPS.get(op)
+    if known is None or known.by_rows:
+        return kind
+    first, *rest = kind.split()
+    if first == "n":
+        return " ".join((EXTENT + known.row, *rest))
+    if kind.startswith("tail of "):
+        return f"{kind} along {known.row}"
+    return f"{kind} of {known.main}" if kind in ("rows", "axis", "rank", "extents") else kind
+
+
 @lru_cache(maxsize=1 << 10)
 def _of_presence(op: str, names: tuple[str, ...]) -> Labels:
     return tuple((f"{name} presence", "yes" if name in names else "no") for name in OPS[op].optional)

@@ -22,7 +22,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import to_json
 from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.capabilities import Undeclared
-from fuzz.generate.coverage import Ledger
+from fuzz.generate.coverage import Ledger, said
 from fuzz.generate.pairing import Held
 from fuzz.judge.judge import Judgement
 from fuzz.transport.python.attest import installed_version
@@ -123,7 +123,7 @@ class RecordLog(Observer):
                 "findings": tally.findings,
                 "gave_up": tally.gave_up,
                 "laws": tally.laws,
-                "coverage": {op: _coverage(ledger) for op, ledger in tally.coverage.items()},
+                "coverage": {op: _coverage(op, ledger) for op, ledger in tally.coverage.items()},
                 "pairs": {op: {"allowed": each.allowed, "never": each.never} for op, each in pairs.items()},
                 "unreachable": {op: dict(reach.beyond) for op, reach in tally.reach.items() if reach.beyond},
                 "undeclared": undeclared,
@@ -202,10 +202,12 @@ def status_record(status: Attestation | NotRun) -> dict[str, Any]:
     return {"runs": True, **facts}
 
 
-def _coverage(ledger: Ledger) -> dict[str, Any]:
+def _coverage(op: str, ledger: Ledger) -> dict[str, Any]:
     """Counts and gaps by kind."""
     gaps = ledger.gaps()
-    return {kind: {"counts": dict(counts), "gaps": gaps.get(kind, [])} for kind, counts in ledger.counts.items()}
+    return {
+        said(op, kind): {"counts": dict(counts), "gaps": gaps.get(kind, [])} for kind, counts in ledger.counts.items()
+    }
 
 
 def _finite(value: float) -> float | str:
