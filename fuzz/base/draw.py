@@ -115,6 +115,11 @@ class Draw:
         """The extents of all named dimensions, of an op that is no row op."""
         return {**OPS[self.op].sizes(self.grid), **self.extents}
 
+    @lazy
+    def places(self) -> int:
+        """All extents multiplied: the formula of an op that is no row op forms at most so many products."""
+        return math.prod((*self.grid, *self.extents.values()))
+
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor, unless it is stacked."""
         return OPS[self.op].shape(name, self.grid, self.axis, self.extents)

@@ -18,8 +18,10 @@ from oracles.ops import OPS
 WORK = 1 << 15
 """All extents together come to so many places at most, unless a row alone is longer: about as many products as a
 contraction has, each of which the oracle forms."""
-_MORE_ONE_IN, _MORE = 16, 1 << 17
-"""One case in so many has up to so many places."""
+MOST_PLACES = 1 << 17
+"""No case has more."""
+_MORE_ONE_IN = 16
+"""One case in so many has up to so many."""
 _FREE_ONE_IN = 2
 """The other cases keep the length of the rows that they were drawn with."""
 _TILES = (4, 8, 16, 32, 64, 128)
@@ -47,7 +49,7 @@ def shaped(sketch: Sketch, dice: Dice, wish: Mapping[str, str], *, free: bool, e
     op = OPS[sketch.capability.op]
     if op.by_rows:
         return sketch
-    most = _MORE if dice.one_in(_MORE_ONE_IN) else WORK
+    most = MOST_PLACES if dice.one_in(_MORE_ONE_IN) else WORK
     if free and dice.one_in(_FREE_ONE_IN):
         sketch = replace(sketch, n=fitting_n(sketch.capability, max(1, _any(dice, _LARGEST))))
     sketch = fitted(sketch)

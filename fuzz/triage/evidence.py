@@ -10,11 +10,12 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Draw
 from fuzz.execute.pool import WorkerPool
+from fuzz.generate.dims import MOST_PLACES
 from fuzz.judge.judge import Judgement
 from fuzz.triage.inducer import Induced, induce
 from fuzz.triage.rule import Traits
 from fuzz.triage.trial import Trials
-from fuzz.triage.variations import made, places_of, with_values
+from fuzz.triage.variations import made, with_values
 from oracles.ops import OPS
 
 _BATCH = 16
@@ -23,7 +24,6 @@ _VARIANTS = (3, 9)
 matter of luck."""
 _LARGEST = 1 << 13
 _LARGEST_ROW = 1 << 16
-_MOST_PLACES = 1 << 17
 """No probe may have more elements than the first, unless the failing row itself is long: the oracle looks at every
 element of a failure in high precision. No probe may have more than the second."""
 _FEW_ROWS = 3
@@ -90,7 +90,7 @@ def made_for(draws: Iterable[Draw], trials: Trials) -> list[Case]:
         if OPS[draw.op].by_rows:
             is_small = draw.rows * draw.n <= (_LARGEST if draw.rows > _FEW_ROWS else _LARGEST_ROW)
         else:
-            is_small = places_of(draw) <= _MOST_PLACES
+            is_small = draw.places <= MOST_PLACES
         if is_small:
             with contextlib.suppress(CaseError):
                 case = made(draw)

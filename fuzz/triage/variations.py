@@ -106,11 +106,6 @@ def extended(draw: Draw, sizes: Mapping[str, int]) -> Draw:
     return replace(draw, n=known[op.row], outer=outer, extents={dim: known[dim] for dim in draw.extents})
 
 
-def places_of(draw: Draw) -> int:
-    """All extents multiplied, of an op that is no row op: it has so many products at most."""
-    return math.prod((draw.n, *draw.outer, *draw.extents.values()))
-
-
 def of_dtype(draw: Draw, dtype: str) -> Draw:
     """The first input in another dtype, and with it every tensor that has the same."""
     own = draw.part(OPS[draw.op].main).dtype

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice
@@ -13,7 +12,7 @@ from fuzz.base.capability import Capability
 from fuzz.base.validity import check_case
 from fuzz.generate.capabilities import anything
 from fuzz.generate.coverage import EQUAL, said
-from fuzz.generate.dims import ranks_of
+from fuzz.generate.dims import MOST_PLACES, ranks_of
 from fuzz.generate.realise import draw_of, realise
 from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import EXTENT
@@ -24,7 +23,6 @@ from oracles.tests.common.dims import ALL, ATTEND, GEMM, PRODUCT
 from oracles.tests.common.judged import known
 
 _TURNS = 16
-_MOST = 1 << 17
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +43,7 @@ def test_cases_fit_their_op_and_are_those_of_their_draws(op: Op) -> None:
         assert each.capability.accepts(each.case)
         draw = draw_of(each.case)
         assert realise(draw).digest == each.case.digest
-        assert math.prod((draw.n, *draw.outer, *draw.extents.values())) <= _MOST
+        assert draw.places <= MOST_PLACES
         assert draw.rank in ranks_of(op)
         assert draw.axis == draw.rank - 1
 
