@@ -20,7 +20,7 @@ from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.traits import length_of, varied_sizes
 from fuzz.triage.trial import OutOfTimeError, Trials
 from fuzz.triage.values import is_about_values
-from fuzz.triage.variations import base_of, values_of, with_values
+from fuzz.triage.variations import base_of, filled, values_of, with_values
 from oracles.ops import OPS
 
 _STEADY = 8
@@ -133,10 +133,11 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
     anyhow = replace(trials, family=replace(trials.family, clear=0.0, wide=True))
     with contextlib.suppress(OutOfTimeError):
         probe(anyhow, [case], evidence)
-        if not Frame(case).fits() or not math.prod(Frame(case).grid):
+        frame = Frame(case)
+        if not frame.fits() or (OPS[case.op].by_rows and not math.prod(frame.grid)):
             evidence.whole = True  # there is nothing to vary
             return evidence
-        base = base_of(case)
+        base = filled(base_of(case))
         if trials.family.name == "values":
             base = _clearest(anyhow, case, base)
         _probe_around(anyhow, base, int(case.digest[:15], 16), evidence)

@@ -10,6 +10,7 @@ import numpy as np
 
 from fuzz.base.case import Case, CaseError, Guard, Origin
 from fuzz.base.draw import GIVEN, Draw, Frame, Part, Placement, Shift
+from fuzz.base.dtypes import quantise
 from fuzz.generate.given import given_rows, rows_of, stored
 from fuzz.generate.layouts import OVERLAPPING, layout_class
 from fuzz.generate.realise import draw_of, layout_of, realise
@@ -104,6 +105,17 @@ def extended(draw: Draw, sizes: Mapping[str, int]) -> Draw:
     known = {**draw.sizes, **sizes}
     outer = (*_unnamed(draw), *(known[dim] for dim in op.inner[:-1]))
     return replace(draw, n=known[op.row], outer=outer, extents={dim: known[dim] for dim in draw.extents})
+
+
+def filled(draw: Draw) -> Draw:
+    """With one element along each dimension that has none; of a row op it is as it was. A failure that needs no
+    elements of one dimension may still be about others."""
+    if OPS[draw.op].by_rows or draw.places:
+        return draw
+    empty = [p for p in draw.parts if p.given is not None and not p.given.bits]
+    ones = (replace(p, given=given_rows(quantise(np.ones((1, 1)), p.dtype))) for p in empty)
+    grown = extended(draw, {dim: max(1, size) for dim, size in draw.sizes.items()})
+    return sized(grown.with_parts(*ones), max(1, batch_of(draw)))
 
 
 def of_dtype(draw: Draw, dtype: str) -> Draw:

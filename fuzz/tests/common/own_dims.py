@@ -47,7 +47,7 @@ KERNELS = (
     *(CKernel(each.stem, "matmul", each, contract=IN_ORDER, capabilities=STRIDED) for each in HERE.glob("*.c")),
     PythonKernel("numpy", "matmul", HERE / "product.py", "numpy", contract=ANY, capabilities=STRIDED),
     PythonKernel("torch", "matmul", HERE / "product.py", "torch", contract=ANY, devices=("cpu",)),
-    PythonKernel("coarse", "matmul", HERE / "coarse.py", "torch", contract=ANY, devices=("cpu",)),
+    *(PythonKernel(each.stem, "matmul", each, "torch", contract=ANY, devices=("cpu",)) for each in HERE.glob("coarse*")),
     PythonKernel("soft", "attend", HERE / "attend.py", "torch", contract=SOFT, capabilities=STRIDED, devices=("cpu",)),
 )
 """
@@ -80,14 +80,6 @@ BUGS: Mapping[str, tuple[str, str]] = {
 """The rest of k that four do not divide; the strides of b; m taken for n."""
 PYTHON = {
     "product.py": "def matmul(a, b):\n    return a @ b\n",
-    "coarse.py": """
-import torch
-def matmul(a, b):
-    total = torch.zeros((*a.shape[:-1], b.shape[-1]), dtype=torch.bfloat16)
-    for p in range(a.shape[-1]):
-        total = (total + a[..., p, None] * b[..., p, None, :]).bfloat16()
-    return total.to(a.dtype)
-""",
     "attend.py": """
 import torch
 def attend(q, k, v, mask=None, *, scale):
@@ -100,11 +92,21 @@ def attend(q, k, v, mask=None, *, scale):
     return torch.where(mass <= 0, 0.0, (p @ v) / mass)
 """,
 }
+COARSE = """
+import torch
+def matmul(a, b):
+    total = torch.zeros((*a.shape[:-1], b.shape[-1]), dtype=torch.bfloat16)
+    for p in range(a.shape[-1]):
+        total = (total + a[..., p, None] * b[..., p, None, :]).bfloat16()
+    return total.to(a.dtype)
+"""
+"""Sums that are kept in bf16, and declared to be float32."""
 
 
 def write_dims_pack(folder: Path, *bugs: str) -> Path:
     """The pack, with a right kernel in C, or with one for each of these bugs."""
-    texts = {f"{bug}.c": C_KERNEL.replace(*BUGS[bug]) for bug in bugs} or {"loops.c": C_KERNEL}
+    texts = {f"{bug}.c": C_KERNEL.replace(*BUGS[bug]) for bug in bugs if bug in BUGS} or {"loops.c": C_KERNEL}
+    texts |= {"coarse.py": COARSE} if "coarse" in bugs else {}
     for name, text in {"pack.py": PACK, **PYTHON, **texts}.items():
         (folder / name).write_text(text)
     return folder
