@@ -47,7 +47,7 @@ KERNELS = (
     *(CKernel(each.stem, "matmul", each, contract=IN_ORDER, capabilities=STRIDED) for each in HERE.glob("*.c")),
     PythonKernel("numpy", "matmul", HERE / "product.py", "numpy", contract=ANY, capabilities=STRIDED),
     PythonKernel("torch", "matmul", HERE / "product.py", "torch", contract=ANY, devices=("cpu",)),
-    *(PythonKernel(each.stem, "matmul", each, "torch", contract=ANY, devices=("cpu",)) for each in HERE.glob("coarse*")),
+    *(PythonKernel("coarse", "matmul", each, "numpy", contract=ANY) for each in HERE.glob("coarse.py")),
     PythonKernel("soft", "attend", HERE / "attend.py", "torch", contract=SOFT, capabilities=STRIDED, devices=("cpu",)),
 )
 """
@@ -93,12 +93,13 @@ def attend(q, k, v, mask=None, *, scale):
 """,
 }
 COARSE = """
-import torch
+import numpy as np
+from ml_dtypes import bfloat16
 def matmul(a, b):
-    total = torch.zeros((*a.shape[:-1], b.shape[-1]), dtype=torch.bfloat16)
+    total = np.zeros((*a.shape[:-1], b.shape[-1]), bfloat16)
     for p in range(a.shape[-1]):
-        total = (total + a[..., p, None] * b[..., p, None, :]).bfloat16()
-    return total.to(a.dtype)
+        total = (total.astype(a.dtype) + a[..., p, None] * b[..., p, None, :]).astype(bfloat16)
+    return total.astype(a.dtype)
 """
 """Sums that are kept in bf16, and declared to be float32."""
 
