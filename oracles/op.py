@@ -128,6 +128,8 @@ class Op:
     recipes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """Ways of its own to draw an input's values: functions of a `fuzz.generate.scene.Scene`, which has the inputs that
     are there already, and of a stream of random numbers."""
+    fixed: Extents = field(default_factory=dict)
+    """The dimensions that always have so many elements, such as {"half": 2} of rotary embeddings; none of a row op."""
     summary: str = ""
     """The line that `kernelfuzz list ops` shows."""
 
@@ -153,6 +155,9 @@ class Op:
             )
         if not self.by_rows:
             self._check_dims()
+        for dim, size in self.fixed.items():
+            if self.by_rows or dim not in self.named or size < 1:
+                raise OpError(f"{self.name}: fixed: {dim!r} cannot be {size}: named dimensions can, but of no row op")
         for output, source in self.aliases:
             if not self.is_input(source) or self.is_input(output) or output not in names:
                 raise OpError(f"{self.name}: aliases: {(output, source)} is no pair of an output and an input")
@@ -310,6 +315,13 @@ class Op:
         """The extents of the named dimensions of the first input, given its shape, in which they stand in order."""
         return dict(zip(self.inner, grid[len(grid) - len(self.inner) :], strict=False))
 
+    def has_fixed(self, grid: tuple[int, ...], extents: Extents) -> bool:
+        """Whether what is fixed is so with these extents."""
+        if not self.fixed:
+            return True
+        known = {**self.sizes(grid), **extents}
+        return all(known.get(dim, size) == size for dim, size in self.fixed.items())
+
     def extents(self, shapes: Mapping[str, tuple[int, ...]]) -> Extents:
         """The extents of dimensions that the first input does not have, given the shapes of tensors: those of the first
         that has each. A tensor that has not as many axes as names says nothing."""
@@ -340,7 +352,7 @@ class Op:
             known = {*self.inner, *extents}
             rank = len(grid) if OUTER in self.inputs[0].axes else len(self.inner)
             missing = {*self._by_name[name].axes} - known - {OUTER}
-            if not len(self.inner) <= len(grid) == rank or missing:
+            if not len(self.inner) <= len(grid) == rank or missing or not self.has_fixed(grid, extents):
                 return ()
         usual = self.shape(name, grid, axis, extents)
         if self.role(name) != "columns" or not self.is_input(name):

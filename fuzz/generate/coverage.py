@@ -77,14 +77,13 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
     """What a case visits whose tensors lie so, whatever their values; see `fuzz.generate.space`."""
     op = OPS[draw.op]
     main = draw.part(op.main)
-    empty = [EXTENT + dim for dim, size in draw.extents.items() if size == 0]
-    if empty or 0 in (draw.n, draw.rows):  # a kernel has nothing to do, whatever else the case is
-        return ("dtype", main.dtype), ("n", "0") if draw.n == 0 else ("rows", "0") if draw.rows == 0 else (
-            empty[0],
-            "0",
-        )
+    sizes = {} if op.by_rows else draw.sizes
+    if 0 in (draw.n, draw.rows, *sizes.values()):  # a kernel has nothing to do, whatever else the case is
+        none = ["n"] if draw.n == 0 else ["rows"] if draw.rows == 0 else []
+        none += [EXTENT + dim for dim, size in sizes.items() if size == 0 and dim != op.row]
+        return ("dtype", main.dtype), *((each, "0") for each in none)
     found = [*length_labels(draw.n), *frame_labels(draw.outer, draw.axis, draw.n)]
-    found += () if op.by_rows else sizes_labels(op.row, tuple(draw.sizes.items()))
+    found += () if op.by_rows else sizes_labels(op.row, tuple(sizes.items()))
     # In words, since 0.0 and -0.0 are equal: whichever came first would name both, and what a search draws next depends
     # on these labels.
     found += [(f"{name} value", repr(value)) for name, value in draw.parameters.items()]

@@ -19,7 +19,7 @@ WORK = 1 << 15
 """All extents together come to so many places at most, unless a row alone is longer: about as many products as a
 contraction has, each of which the oracle forms."""
 MOST_PLACES = 1 << 17
-"""No case has more."""
+"""No case has more, unless its rows are the longest that are drawn."""
 _MORE_ONE_IN = 16
 """One case in so many has up to so many."""
 _FREE_ONE_IN = 2
@@ -51,11 +51,11 @@ def shaped(sketch: Sketch, dice: Dice, wish: Mapping[str, str], *, free: bool, e
         return sketch
     most = MOST_PLACES if dice.one_in(_MORE_ONE_IN) else WORK
     if free and dice.one_in(_FREE_ONE_IN):
-        sketch = replace(sketch, n=fitting_n(sketch.capability, max(1, _any(dice, _LARGEST))))
+        sketch = replace(sketch, n=fitting_n(sketch.capability, _any(dice, _LARGEST)))
     sketch = fitted(sketch)
     if free:
         sketch = _freely(op, sketch, dice, most)
-    return _extended(op, sketch, dice, wish, most, even)
+    return _with_fixed(op, _extended(op, sketch, dice, wish, most, even))
 
 
 def fitted(sketch: Sketch) -> Sketch:
@@ -68,7 +68,17 @@ def fitted(sketch: Sketch) -> Sketch:
     outer, rows = sketch.outer, 1 if rank == 1 else sketch.rows
     if not outer or len(outer) != rank - 1:
         outer = spread_over(rows, rank - 1)
-    return replace(sketch, rank=rank, axis=rank - 1, rows=math.prod(outer), outer=outer)
+    return _with_fixed(op, replace(sketch, rank=rank, axis=rank - 1, outer=outer))
+
+
+def _with_fixed(op: Op, sketch: Sketch) -> Sketch:
+    """With the extents that are always the same."""
+    named = len(op.inner) - 1
+    outer = [*sketch.outer[: len(sketch.outer) - named]]
+    outer += [op.fixed.get(dim, size) for dim, size in zip(op.inner, sketch.outer[len(outer) :], strict=False)]
+    extents = {dim: op.fixed.get(dim, size) for dim, size in sketch.extents.items()}
+    n = op.fixed.get(op.row, sketch.n)
+    return replace(sketch, n=n, rows=math.prod(outer), outer=tuple(outer), extents=extents)
 
 
 def _freely(op: Op, sketch: Sketch, dice: Dice, most: int) -> Sketch:
@@ -85,10 +95,10 @@ def _freely(op: Op, sketch: Sketch, dice: Dice, most: int) -> Sketch:
 
 def _extended(op: Op, sketch: Sketch, dice: Dice, wish: Mapping[str, str], most: int, even: int) -> Sketch:
     """With the extents of dimensions that the first input does not have, and those that are wished for."""
-    wished = {dim: int(wish[EXTENT + dim]) for dim in op.named if EXTENT + dim in wish}
+    wished = {dim: int(wish[EXTENT + dim]) for dim in op.named if EXTENT + dim in wish} | {**op.fixed}
     outer, n = list(sketch.outer), sketch.n
     for place, dim in enumerate(reversed(op.inner[:-1]), start=1):
-        if dim in wished and "rows" not in wish:
+        if dim in op.fixed or (dim in wished and "rows" not in wish):
             outer[-place] = wished[dim]
     further = {dim: wished.get(dim, 1) for dim in op.further}
     fixed = math.prod(max(1, size) for size in (*outer, *further.values()))

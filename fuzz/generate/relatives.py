@@ -172,8 +172,9 @@ def _resized(draw: Draw, rows: int) -> Draw:
 
 
 def _is_cheap(draw: Draw) -> bool:
-    """Of an op that is no row op: whether the other dimensions leave room for it."""
-    return OPS[draw.op].by_rows or draw.places <= MOST_PLACES
+    """Of an op that is no row op: whether the other dimensions leave room for it, and are what they must be."""
+    op = OPS[draw.op]
+    return op.by_rows or (draw.places <= MOST_PLACES and op.has_fixed(draw.grid, draw.extents))
 
 
 def _of_length(draw: Draw, capability: Capability, n: int) -> Draw:

@@ -45,7 +45,8 @@ def _labels(capability: Capability) -> Iterator[Label]:
     for block in BLOCKS:
         yield from ((f"tail of {block}", str(residue)) for residue in _tails(capability, block))
     most = LARGEST_CASE // max(SHORT, able.multiple_of)
-    yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or able.empty))
+    if not {*op.inner[:-1]} & {*op.fixed}:
+        yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or able.empty))
     axes = [(axis, rank) for rank in range(1, 6) for axis in range(rank) if able.axis == "any" or axis == rank - 1]
     if not op.by_rows:
         axes = [(rank - 1, rank) for rank in ranks_of(op)]
@@ -69,10 +70,11 @@ def _labels(capability: Capability) -> Iterator[Label]:
 def _of_sizes(capability: Capability) -> Iterator[Label]:
     """Of an op that is no row op: its extents but that of the rows, which is n, and which of all are equal."""
     op = OPS[capability.op]
-    for dim in (dim for dim in op.named if dim != op.row):
+    free = [dim for dim in op.named if dim not in op.fixed]
+    for dim in (dim for dim in free if dim != op.row):
         yield from ((EXTENT + dim, str(size)) for size in _SIZES if size or capability.able.empty)
         yield from ((f"{EXTENT}{dim} mod {STEP}", str(rest)) for rest in range(STEP))
-    yield from ((EQUAL, f"{a} = {b}") for a, b in combinations(op.named, 2))
+    yield from ((EQUAL, f"{a} = {b}") for a, b in combinations(free, 2))
 
 
 def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...]:
@@ -87,6 +89,9 @@ def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...
 def _tails(capability: Capability, block: int) -> tuple[int, ...]:
     """What rows longer than the block, of lengths that the kernel takes, can leave over."""
     step, most = capability.able.multiple_of, capability.able.max_n
+    fixed = OPS[capability.op].fixed.get(OPS[capability.op].row)
+    if fixed is not None:
+        return (fixed % block,) if fixed > block else ()
     first = -(-(block + 1) // step) * step
     # After as many steps as the block is long, the residues repeat.
     lengths = range(first, first + step * block, step)
@@ -112,6 +117,8 @@ def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
 
 def _takes_n(capability: Capability, n: int) -> bool:
     op = OPS[capability.op]
+    if op.fixed.get(op.row, n) != n:
+        return False
     of_rows = {operand.name for operand in op.outputs if op.role(operand.name) == "rows"}
     if n == 0 and (of_rows & {*capability.able.needs} or not capability.able.empty):
         return False  # what the mean of nothing is, nobody promises

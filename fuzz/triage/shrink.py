@@ -13,7 +13,7 @@ from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
-from fuzz.triage.choices import SHARING, Choices, Label, Vector
+from fuzz.triage.choices import SHARING, START, Choices, Label, Vector
 from fuzz.triage.smallest import LUCKY, batches, ends_of, sweep
 from fuzz.triage.trial import OutOfTimeError, Trials
 from oracles.op import Extents
@@ -145,7 +145,7 @@ def _swept(trials: Trials, choices: Choices, best: Vector) -> Vector:
     """Fewer rows, then fewer columns: every smaller number is tried, from 1 on. Shrinking alone may miss 63 below 1087,
     where only n mod 64 = 63 fails."""
     for label in choices.ranges:
-        if label[0] in _STARTS:
+        if label[0] in START:
             for vectors in batches(_smaller(choices, best, label), _BATCH):
                 failing = _failing(trials, choices, vectors)
                 if failing:
@@ -155,14 +155,10 @@ def _swept(trials: Trials, choices: Choices, best: Vector) -> Vector:
     return best
 
 
-_STARTS = {"rows": "row start", "n": "column start", "extent": "extent start"}
-"""The choices of counts, and those of where what is counted begins."""
-
-
 def _smaller(choices: Choices, best: Vector, label: Label) -> Iterator[Vector]:
     """The vector with each smaller value of one choice, beginning at the first, the same and the last place."""
     labels = list(choices.ranges)
-    count, start = labels.index(label), labels.index((_STARTS[label[0]], label[1]))
+    count, start = labels.index(label), labels.index((START[label[0]], label[1]))
     for value in ends_of(range(best[count])):
         for first in dict.fromkeys((0, best[start], choices.ranges[label] - value)):
             changed = np.array(best)

@@ -102,7 +102,7 @@ def sized(draw: Draw, rows: int, rank: int | None = None, axis: int | None = Non
 def extended(draw: Draw, sizes: Mapping[str, int]) -> Draw:
     """With other extents of named dimensions, of an op that is no row op."""
     op = OPS[draw.op]
-    known = {**draw.sizes, **sizes}
+    known = {**draw.sizes, **sizes, **op.fixed}
     outer = (*_unnamed(draw), *(known[dim] for dim in op.inner[:-1]))
     return replace(draw, n=known[op.row], outer=outer, extents={dim: known[dim] for dim in draw.extents})
 

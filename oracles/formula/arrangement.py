@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.enclosure import canonical
 from oracles.lazy import lazy
 from oracles.op import OUTER, Extents, Op
 from oracles.problem import ProblemError, index_of
@@ -79,7 +78,8 @@ class Arrangement:
     def collapsed(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         """A tensor with an axis for each of its dimensions, in its own order."""
         if self.op.role(name) == "grid" and self.op.by_rows:
-            return canonical(array, self.axis)
+            moved = array if self.axis == array.ndim - 1 else np.moveaxis(array, self.axis, -1)
+            return moved.reshape(self.rows, self.length)
         dims = self.op.operand(name).axes
         if OUTER not in dims:
             return array

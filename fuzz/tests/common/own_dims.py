@@ -34,12 +34,22 @@ OPS = (*OPS, Op(
     (Operand("o", "... i e"),), (Parameter("scale", (1.0, 0.125)),), recipes={"hidden": hidden},
 ))
 '''
+ROPE = '''
+def rope(x, cos, sin):
+    """y = x cos + turned(x) sin, where turned(x) are the halves of x in the other order, the second one negated."""
+    first, second = f.take(x, 0, "half"), f.take(x, 1, "half")
+    return {"y": f.where(f.position("half") <= 0.0, first * cos - second * sin, second * cos + first * sin)}
+
+GRID, TABLE = "... t half p", "t p"
+X, COS, SIN, Y = Operand("x", GRID), Operand("cos", TABLE), Operand("sin", TABLE), Operand("y", GRID)
+OPS = (*OPS, Op(rope, (X, COS, SIN), (Y,), aliases=(("y", "x"),), fixed={"half": 2}))
+'''
 PACK = f"""
 from pathlib import Path
 import numpy as np
 from fuzz import Any, Capabilities, CKernel, Contract, Op, Operand, Parameter, PythonKernel, Sequential
 from fuzz import formula as f
-{MATMUL}{ATTEND}
+{MATMUL}{ATTEND}{ROPE}
 HERE, STRIDED = Path(__file__).parent, Capabilities(strides="any")
 IN_ORDER, ANY = Contract(sums={{"k": Sequential()}}), Contract(sums={{"k": Any()}})
 SOFT = Contract(sums={{"d": Any(), "j": Any()}}, accuracy={{"exp": 4.0, "divide": 2.5}})
@@ -48,6 +58,7 @@ KERNELS = (
     PythonKernel("numpy", "matmul", HERE / "product.py", "numpy", contract=ANY, capabilities=STRIDED),
     PythonKernel("torch", "matmul", HERE / "product.py", "torch", contract=ANY, devices=("cpu",)),
     *(PythonKernel("coarse", "matmul", each, "numpy", contract=ANY) for each in HERE.glob("coarse.py")),
+    PythonKernel("turn", "rope", HERE / "rope.py", "torch", capabilities=STRIDED, devices=("cpu",)),
     PythonKernel("soft", "attend", HERE / "attend.py", "torch", contract=SOFT, capabilities=STRIDED, devices=("cpu",)),
 )
 """
@@ -80,6 +91,12 @@ BUGS: Mapping[str, tuple[str, str]] = {
 """The rest of k that four do not divide; the strides of b; m taken for n."""
 PYTHON = {
     "product.py": "def matmul(a, b):\n    return a @ b\n",
+    "rope.py": """
+import torch
+def rope(x, cos, sin):
+    first, second = x[..., 0, :], x[..., 1, :]
+    return torch.stack((first * cos - second * sin, second * cos + first * sin), -2)
+""",
     "attend.py": """
 import torch
 def attend(q, k, v, mask=None, *, scale):

@@ -8,7 +8,7 @@ import numpy as np
 
 from oracles.formula.contract import Contract
 from oracles.formula.simulation import simulate
-from oracles.formula.trace import Node, Outputs, dot, exp, greatest, point, position, total, where
+from oracles.formula.trace import Node, Outputs, dot, exp, greatest, point, position, take, total, where
 from oracles.op import OUTER, Op, Operand, Parameter
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
@@ -60,7 +60,21 @@ ATTEND = Op(
     outputs=(Operand("o", "... i e"),),
     parameters=(Parameter("scale", (1.0, 0.125)), Parameter("causal", (0.0, 1.0), neutral=0.0)),
 )  # fmt: skip
-ALL = (PRODUCT, GEMM, ATTEND)
+
+
+def turn(x: Node, cos: Node, sin: Node) -> Outputs:
+    """The halves of x as coordinates, turned."""
+    first, second = take(x, 0, "half"), take(x, 1, "half")
+    return {"y": where(position("half") <= 0.0, first * cos - second * sin, second * cos + first * sin)}
+
+
+TURN = Op(
+    turn,
+    inputs=(Operand("x", "... t half p"), Operand("cos", "t p"), Operand("sin", "t p")),
+    outputs=(Operand("y", "... t half p"),),
+    fixed={"half": 2},
+)
+ALL = (PRODUCT, GEMM, ATTEND, TURN)
 
 
 def problem(
@@ -98,7 +112,7 @@ def unsound(op: Op, seeds: Iterable[int]) -> list[str]:
     found = []
     for seed in seeds:
         random = np.random.default_rng(seed)
-        extents = {dim: int(random.choice([0, 1, 2, 3, 5, 8, 17])) for dim in op.named}
+        extents = {dim: int(random.choice([0, 1, 2, 3, 5, 8, 17])) for dim in op.named} | {**op.fixed}
         outer = tuple(map(int, random.choice([0, 1, 2, 3], random.integers(3)))) if OUTER in op.inputs[0].axes else ()
         for number, (name, contract) in enumerate(CONTRACTS.items()):
             dtype, out = (("f32", ""), ("bf16", "f32"), ("f16", ""), ("f64", ""))[(seed + number) % 4]

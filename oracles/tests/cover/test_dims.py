@@ -16,7 +16,7 @@ from oracles.op import Op, Operand, OpError
 from oracles.problem import ProblemError
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Lanes, Sequential
-from oracles.tests.common.dims import ALL, ATTEND, GEMM, PRODUCT, problem, unsound
+from oracles.tests.common.dims import ALL, ATTEND, GEMM, PRODUCT, TURN, problem, unsound
 from oracles.tests.common.judged import kernel as kernel_of
 from oracles.tests.common.judged import known, returned, simulated
 from oracles.tests.common.tiers import disagreements
@@ -40,7 +40,7 @@ def test_correct_kernels_pass(op: Op) -> None:
 
 @pytest.mark.parametrize("op", ALL, ids=lambda op: op.name)
 def test_both_tiers_say_the_same(op: Op) -> None:
-    sizes = {"m": 2, "k": 5, "n": 3, "i": 2, "d": 3, "j": 4, "e": 2}
+    sizes = {"m": 2, "k": 5, "n": 3, "i": 2, "d": 3, "j": 4, "e": 2, "t": 2, "half": 2, "p": 3}
     for number, contract in enumerate((Contract(), Contract("f64"), Contract(sums={"k": Lanes(2, 1, "scalar")}))):
         of = problem(op, sizes, (2,) if op is not GEMM else (), "f64" if number == 1 else "f32", number)
         compared, _, wrong = disagreements(of, contract, np.random.default_rng(number))
@@ -137,6 +137,15 @@ BAD: Mapping[str, tuple[str, str, str]] = {
     "where '...' can be the name of none": ("... m k", "k ...", "m"),
     "and its first input has no '...'": ("m k", "... k", "m"),
 }
+
+
+def test_what_is_fixed_is_so_in_every_case() -> None:
+    of = problem(TURN, {"t": 2, "half": 3, "p": 4}, (), "f32", 0)
+    with pytest.raises(ProblemError, match=r"inputs\.x: shape"):
+        Truth(of)
+    for dims, fixed in (("... t half p", {"half": 0}), ("... t half p", {"quarter": 2}), ("... p", {"p": 2})):
+        with pytest.raises(OpError, match=r"fixed: .* cannot be"):
+            Op(own, (Operand("a", dims), Operand("b", dims)), (Operand("c", dims),), fixed=fixed)
 
 
 @pytest.mark.parametrize("message", BAD)

@@ -30,7 +30,7 @@ def test_no_correct_kernel_is_accused(op: Op, part: int) -> None:
 def test_both_tiers_say_the_same(op: Op, contract: str) -> None:
     random = np.random.default_rng(7)
     for seed in range(6):
-        extents = {dim: int(random.integers(1, 7)) for dim in op.named}
+        extents = {dim: int(random.integers(1, 7)) for dim in op.named} | {**op.fixed}
         of = problem(op, extents, () if op is GEMM else (2,), ("f32", "f16", "bf16")[seed % 3], seed, spread=seed)
         _, _, wrong = disagreements(of, CONTRACTS[contract], random)
         assert not wrong

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 
 import pytest
 
 from fuzz.base.capability import Capability
+from fuzz.base.case import CaseError
 from fuzz.base.validity import check_case
 from fuzz.generate.capabilities import anything
 from fuzz.generate.coverage import EQUAL, said
@@ -19,7 +21,7 @@ from fuzz.generate.sketch import EXTENT
 from fuzz.generate.space import space_of
 from fuzz.generate.turn import Made
 from oracles.op import Op
-from oracles.tests.common.dims import ALL, ATTEND, GEMM, PRODUCT
+from oracles.tests.common.dims import ALL, ATTEND, GEMM, PRODUCT, TURN
 from oracles.tests.common.judged import known
 
 _TURNS = 16
@@ -43,9 +45,20 @@ def test_cases_fit_their_op_and_are_those_of_their_draws(op: Op) -> None:
         assert each.capability.accepts(each.case)
         draw = draw_of(each.case)
         assert realise(draw).digest == each.case.digest
-        assert draw.places <= MOST_PLACES
+        assert draw.places <= MOST_PLACES or draw.n >= 1 << 16  # one of the longest rows, and what is always there
         assert draw.rank in ranks_of(op)
         assert draw.axis == draw.rank - 1
+
+
+def test_what_is_fixed_is_never_another_number() -> None:
+    assert {draw_of(each.case).sizes["half"] for each in made(TURN)} == {2}
+    assert {draw_of(each.case).sizes["p"] for each in made(TURN)} > {1, 2, 4}
+    kinds = space_of([anything(TURN.name)])
+    assert f"{EXTENT}half" not in kinds
+    assert "rows" not in kinds
+    draw = draw_of(made(TURN)[0].case)
+    with pytest.raises(CaseError, match="always has"):
+        realise(replace(draw, outer=(*draw.outer[:-1], 3)))
 
 
 def test_extents_are_of_every_kind_and_in_every_relation() -> None:

@@ -20,7 +20,7 @@ def forgotten() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("op", ["matmul", "attend"])
+@pytest.mark.parametrize("op", ["matmul", "attend", "rope"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_right_kernels_pass(op: str, seed: int, tmp_path: Path, cli_here: Cli) -> None:
     write_dims_pack(tmp_path)
@@ -61,6 +61,15 @@ def test_a_bug_is_caught_shrunk_and_explained(bug: str, verdict: str, rule: str,
     (tmp_path / f"{bug}.c").write_text(C_KERNEL)
     passed = cli_here(*gate)
     assert passed.returncode == 0, passed.stdout + passed.stderr
+
+
+def test_rotary_embeddings_whose_halves_meet_in_the_wrong_sign_are_caught(tmp_path: Path, cli_here: Cli) -> None:
+    text = (write_dims_pack(tmp_path) / "rope.py").read_text()
+    (tmp_path / "rope.py").write_text(text.replace("second * cos + first * sin", "second * cos - first * sin"))
+    done = cli_here("run", *ARGUMENTS, "--op", "rope", "--max-cases", "32", "--seed", "1")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "bad elements  index along half" in done.stdout
+    assert re.search(r"x +T\(\[1, 2, 1\], f32", done.stdout), "no smaller case fails, and no half goes"
 
 
 def test_coarse_sums_that_are_declared_float32_are_caught(tmp_path: Path, cli_here: Cli) -> None:
