@@ -193,9 +193,3 @@ def _ratios(enclosure: Enclosure, got: F64, inside: Mask, failing: Mask) -> F64:
         # Where it may be zero, that is the right answer, not a distant one.
         ratio = np.where(inside & enclosure.zero & (got == 0), 0.0, ratio)
     return np.where(failing, np.maximum(ratio, ABOVE_ONE), np.minimum(ratio, 1.0))
-
-
-def canonical(array: NDArray[Any], axis: int) -> NDArray[Any]:
-    """`array` as (rows, columns) with `axis` moved last."""
-    moved = array if axis == array.ndim - 1 else np.moveaxis(array, axis, -1)
-    return moved.reshape(-1, moved.shape[-1]) if moved.size else moved.reshape(0, moved.shape[-1])

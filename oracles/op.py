@@ -12,13 +12,14 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 from oracles.lazy import lazy
 
-Role = Literal["grid", "columns", "rows"]
-"""How a tensor hangs on the grid of the first input, (..., n): 'grid' has its shape; 'columns' one element for each
-place along n; 'rows' one for each row, the shape of the grid without n."""
+Role = Literal["grid", "columns", "rows", "other"]
+"""How a tensor hangs on the grid of the first input: 'grid' has its shape; of a row op, whose grid is (..., n),
+'columns' have one element for each place along n, and 'rows' one for each row; all else is 'other'."""
 
 AXIS = "axis"
 """The number that says, with every case, which axis of the first input is that of the rows."""
@@ -27,7 +28,15 @@ RESERVED = (AXIS, "threads")
 MOST = 48
 """A case has no more tensors, nor parameters: each tensor's surroundings hold another quiet NaN, and there are 56."""
 OUTER = "..."
-"""Any number of dimensions, in the order in which the first input has them."""
+"""Any number of dimensions, in the order in which the first input has them. They are the first ones of a tensor."""
+MOST_DIMS = 6
+"""A tensor has no more named dimensions: kernels are given none of a higher rank."""
+_TAKEN = ("rows", "rank", "axis", "batch", "lanes")
+"""What cases are told by in other words: no dimension is called so."""
+
+Extents = Mapping[str, int]
+"""The number of elements along dimensions, by name."""
+NO_EXTENTS: Extents = MappingProxyType({})
 
 
 class OpError(ValueError):
@@ -40,7 +49,8 @@ class Operand:
 
     name: str
     dims: str
-    """Its dimensions, such as "... n" or "n". All tensors that have "..." have the same dimensions there."""
+    """Its dimensions, such as "... n", "n" or "... m k". All tensors that have a name have the same extent there, and
+    all that have "..." the same dimensions."""
     optional: bool = False
     """A case may leave it out. The formula's own default stands in its place then."""
     values: str = "any"
@@ -118,6 +128,8 @@ class Op:
     recipes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """Ways of its own to draw an input's values: functions of a `fuzz.generate.scene.Scene`, which has the inputs that
     are there already, and of a stream of random numbers."""
+    fixed: Extents = field(default_factory=dict)
+    """The dimensions that always have so many elements, such as {"half": 2} of rotary embeddings; none of a row op."""
     summary: str = ""
     """The line that `kernelfuzz list ops` shows."""
 
@@ -137,15 +149,39 @@ class Op:
             raise OpError(f"{self.name}: it has more than {MOST} tensors or parameters")
         if not self.inputs or not self.outputs:
             raise OpError(f"{self.name}: it needs an input and an output")
-        if self.inputs[0].optional or len(self.inputs[0].axes) != 2 or self.inputs[0].axes[0] != OUTER:
-            raise OpError(f"{self.name}: its first input must always be there, with dimensions such as '... n'")
-        for operand in self.operands:
-            if operand.axes not in self._roles:
-                wanted = ", ".join(repr(" ".join(axes)) for axes in self._roles)
-                raise OpError(f"{self.name}: {operand.name} has the dimensions {operand.dims!r}, not one of {wanted}")
+        if self.inputs[0].optional or not self.inner:
+            raise OpError(
+                f"{self.name}: its first input must always be there, with dimensions such as '... n' or 'm k'"
+            )
+        if not self.by_rows:
+            self._check_dims()
+        for dim, size in self.fixed.items():
+            if self.by_rows or dim not in self.named or size < 1:
+                raise OpError(f"{self.name}: fixed: {dim!r} cannot be {size}: named dimensions can, but of no row op")
         for output, source in self.aliases:
             if not self.is_input(source) or self.is_input(output) or output not in names:
                 raise OpError(f"{self.name}: aliases: {(output, source)} is no pair of an output and an input")
+
+    def _check_dims(self) -> None:
+        """Raise OpError for dimensions that tensors cannot have. Those of a row op leave nothing to be wrong."""
+        given = {dim for each in self.inputs if not each.optional for dim in each.axes}
+        for each in self.operands:
+            about = f"{self.name}: {each.name} has the dimensions {each.dims!r}"
+            named = [dim for place, dim in enumerate(each.axes) if dim != OUTER or place]
+            for dim in named:
+                if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", dim) or dim in _TAKEN:
+                    raise OpError(f"{about}, where {dim!r} can be the name of none")
+            if len({*named}) < len(named) or len(named) > MOST_DIMS:
+                raise OpError(f"{about}: names may stand there once, {MOST_DIMS} at most, and '...' before them")
+            if OUTER in each.axes and OUTER not in self.inputs[0].axes:
+                raise OpError(f"{about}, and its first input has no '...'")
+            if not self.is_input(each.name) and (missing := [dim for dim in each.axes if dim not in given]):
+                raise OpError(f"{about}: no input that is always there says how long {missing[0]!r} is")
+            if each.stackable:
+                raise OpError(f"{about}: only the columns of a row op can be stackable")
+        for output, source in self.aliases:
+            if {output, source} <= {*self._by_name} and self.operand(output).axes != self.operand(source).axes:
+                raise OpError(f"{self.name}: aliases: {output} has other dimensions than {source}")
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -161,7 +197,30 @@ class Op:
         return self.inputs[0].axes[-1]
 
     @lazy
-    def _roles(self) -> Mapping[tuple[str, ...], Role]:
+    def inner(self) -> tuple[str, ...]:
+        """The named dimensions of the first input."""
+        return tuple(dim for dim in self.inputs[0].axes if dim != OUTER)
+
+    @lazy
+    def by_rows(self) -> bool:
+        """Whether it is a row op: the first input is rows, and each tensor such rows, columns of them, or one element
+        for each. All that cases are told by, such as n and the axis of the rows, is meant for these; an op with other
+        dimensions is told by their names, and has its rows along the last axis."""
+        return self.inputs[0].axes[0] == OUTER and all(each.axes in self._of_rows for each in self.operands)
+
+    @lazy
+    def further(self) -> tuple[str, ...]:
+        """The dimensions that the first input does not have, whose extents its shape does not say."""
+        named = dict.fromkeys(dim for each in self.operands for dim in each.axes)
+        return tuple(dim for dim in named if dim not in self.inputs[0].axes)
+
+    @lazy
+    def named(self) -> tuple[str, ...]:
+        """All named dimensions, those of the first input first."""
+        return *self.inner, *self.further
+
+    @lazy
+    def _of_rows(self) -> Mapping[tuple[str, ...], Role]:
         return {(OUTER, self.row): "grid", (self.row,): "columns", (OUTER,): "rows"}
 
     @lazy
@@ -193,7 +252,19 @@ class Op:
 
     def role(self, name: str) -> Role:
         """How an operand hangs on the grid. Raises KeyError."""
-        return self._roles[self._by_name[name].axes]
+        return self._roles[name]
+
+    @lazy
+    def _roles(self) -> Mapping[str, Role]:
+        if self.by_rows:
+            return {each.name: self._of_rows[each.axes] for each in self.operands}
+        first = self.inputs[0].axes
+        return {each.name: "grid" if each.axes == first else "other" for each in self.operands}
+
+    def has_rows(self, name: str) -> bool:
+        """Whether an operand has rows of its own, which lie in layouts and are drawn by recipes as those of the first
+        input: all but the columns of a row op, and what has one element for each row. Raises KeyError."""
+        return self.role(name) in ("grid", "other")
 
     @lazy
     def neutral(self) -> Mapping[str, float]:
@@ -226,25 +297,64 @@ class Op:
     def _parameters(self) -> Mapping[str, Parameter]:
         return {each.name: each for each in self.parameters}
 
-    def shape(self, name: str, grid: tuple[int, ...], axis: int) -> tuple[int, ...]:
-        """Shape of an operand, given that of the grid and the place of the rows' dimension in it."""
+    def shape(self, name: str, grid: tuple[int, ...], axis: int, extents: Extents = NO_EXTENTS) -> tuple[int, ...]:
+        """Shape of an operand, given that of the grid, the place of the rows' dimension in it, and the extents of
+        dimensions that the grid does not have."""
         role = self.role(name)
         if role == "grid":
             return grid
+        if role == "other":
+            known = {**self.sizes(grid), **extents}
+            outer = grid[: len(grid) - len(self.inner)]
+            return tuple(
+                size for dim in self._by_name[name].axes for size in (outer if dim == OUTER else (known[dim],))
+            )
         return (grid[axis],) if role == "columns" else (*grid[:axis], *grid[axis + 1 :])
+
+    def sizes(self, grid: tuple[int, ...]) -> Extents:
+        """The extents of the named dimensions of the first input, given its shape, in which they stand in order."""
+        return dict(zip(self.inner, grid[len(grid) - len(self.inner) :], strict=False))
+
+    def has_fixed(self, grid: tuple[int, ...], extents: Extents) -> bool:
+        """Whether what is fixed is so with these extents."""
+        if not self.fixed:
+            return True
+        known = {**self.sizes(grid), **extents}
+        return all(known.get(dim, size) == size for dim, size in self.fixed.items())
+
+    def extents(self, shapes: Mapping[str, tuple[int, ...]]) -> Extents:
+        """The extents of dimensions that the first input does not have, given the shapes of tensors: those of the first
+        that has each. A tensor that has not as many axes as names says nothing."""
+        found = dict[str, int]()
+        for each in self.operands if self.further else ():
+            named = [dim for dim in each.axes if dim != OUTER]
+            shape = shapes.get(each.name, ())
+            if len(shape) >= len(named):
+                for dim, size in zip(reversed(named), reversed(shape), strict=False):
+                    found.setdefault(dim, size)
+        return {dim: found[dim] for dim in self.further if dim in found}
 
     def dims(self, name: str, rank: int, axis: int) -> str:
         """A word for each dimension of an operand that has so many, given the place of the rows' one in the grid: its
         name, or "..." for one of the others."""
         inner = [each for each in self._by_name[name].axes if each != OUTER][:rank]
         words = [OUTER] * (rank - len(inner)) + inner
-        if self.role(name) == "grid":
+        if self.role(name) == "grid" and self.by_rows:
             words.insert(axis, words.pop())
         return " ".join(words)
 
-    def shapes(self, name: str, grid: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], ...]:
-        """All shapes that an operand of a case may have, the usual one first; of a weight also invalid ones."""
-        usual = self.shape(name, grid, axis)
+    def shapes(
+        self, name: str, grid: tuple[int, ...], axis: int, extents: Extents = NO_EXTENTS
+    ) -> tuple[tuple[int, ...], ...]:
+        """All shapes that an operand of a case may have, the usual one first; of a weight also invalid ones. None where
+        the grid has fewer axes than the first input has names, or nothing says an extent."""
+        if not self.by_rows:
+            known = {*self.inner, *extents}
+            rank = len(grid) if OUTER in self.inputs[0].axes else len(self.inner)
+            missing = {*self._by_name[name].axes} - known - {OUTER}
+            if not len(self.inner) <= len(grid) == rank or missing or not self.has_fixed(grid, extents):
+                return ()
+        usual = self.shape(name, grid, axis, extents)
         if self.role(name) != "columns" or not self.is_input(name):
             return (usual,)
         return usual, (1, *usual), (adjacent_extent(grid, axis), *usual)

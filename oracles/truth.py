@@ -17,7 +17,6 @@ from oracles.enclosure import (
     Enclosure,
     Mask,
     Worst,
-    canonical,
     compare,
     is_blunt,
     passes,
@@ -168,10 +167,7 @@ class Truth:
     def places(self, output: str) -> NDArray[np.int64]:
         """Of each element of the output's canonical array, the place in the output as returned."""
         shape = self.op.shape(output)
-        return self._arranged(output, np.arange(int(np.prod(shape))).reshape(shape))
-
-    def _arranged(self, output: str, array: NDArray[Any]) -> NDArray[Any]:
-        return canonical(array, self.op.axis) if self.op.has_axis(output) else array.reshape(-1)
+        return self.op.arranged(output, np.arange(int(np.prod(shape))).reshape(shape))
 
     def _canonical(self, name: str, outputs: Mapping[str, NDArray[Any]]) -> F64:
         if name not in outputs:
@@ -181,7 +177,7 @@ class Truth:
             raise ProblemError(f"outputs.{name}: shape {array.shape}, expected {shape}")
         if array.dtype != STORAGE[self.problem.outputs[name]]:
             raise ProblemError(f"outputs.{name}: dtype {array.dtype}, expected {self.problem.outputs[name]}")
-        return self._arranged(name, array).astype(np.float64)
+        return self.op.arranged(name, array).astype(np.float64)
 
     def _check(self, name: str, contract: Contract, received: Received, worst: Worst | None) -> OutputCheck:
         """`worst`: what a screen says of it."""
@@ -238,7 +234,7 @@ class Truth:
                 raise OracleDisagreement(f"{at}: {why}")
 
     def _passed(self, name: str, worst: Worst, got: F64) -> OutputCheck:
-        return OutputCheck(name, "pass", self._unravel(name, worst.flat, got.shape), worst.ratio, blunt=worst.blunt)
+        return OutputCheck(name, "pass", self.op.place(name, worst.flat), worst.ratio, blunt=worst.blunt)
 
     def _check_closely(
         self, name: str, contract: Contract, enclosure: Enclosure, comparison: Comparison, got: F64
@@ -248,7 +244,7 @@ class Truth:
         flat = int(ratio.argmax())
         index = index_of(flat, got.shape)
         escalated = int(comparison.unsure.sum())
-        worst = self._unravel(name, flat, got.shape)
+        worst = self.op.place(name, flat)
         if not failing.any():
             result: Result = "gave_up" if gave_up else "pass"
             blunt = is_blunt(enclosure, got, flat)
@@ -292,15 +288,6 @@ class Truth:
                 f"{'passes' if passing else 'fails'} in the fast tier, conformance set {bounds.decision}"
             )
         return bounds
-
-    def _unravel(self, name: str, flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Index into the output as returned, of element `flat` of its canonical array of that `shape`."""
-        place = self.op.shape(name)
-        if not self.op.has_axis(name) or self.op.axis == len(place) - 1:
-            return index_of(flat, place)
-        row, column = divmod(flat, shape[-1])
-        outer = index_of(row, place[: self.op.axis] + place[self.op.axis + 1 :])
-        return (*outer[: self.op.axis], column, *outer[self.op.axis :])
 
 
 def settle(asked: Sequence[tuple[Truth, Sequence[Query]]]) -> list[list[OutputCheck | OracleDisagreement | None]]:

@@ -233,7 +233,11 @@ class Capability:
             return f"rank {len(layout.shape)}"
         if not _strides_fit(able, layout, role):
             return f"strides {layout.strides}"
-        if role == "grid" and able.alignment > 1 and not _rows_aligned(layout, ITEMSIZE[tensor.dtype], able.alignment):
+        if (
+            role in ("grid", "other")
+            and able.alignment > 1
+            and not _rows_aligned(layout, ITEMSIZE[tensor.dtype], able.alignment)
+        ):
             return f"rows not aligned to {able.alignment} bytes"
         return None
 
@@ -302,7 +306,7 @@ def _strides_fit(able: Capabilities, layout: Layout, role: Role) -> bool:
         return True
     steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent != 1]
     # A tensor without rows of its own has no pitch that a kernel could be told.
-    if able.strides == "contiguous" or role != "grid":
+    if able.strides == "contiguous" or role not in ("grid", "other"):
         reach = 1
         for extent, stride in reversed(steps):
             if stride != reach:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from fuzz.base.case import ITEMSIZE, Case, Guard, Origin
 from oracles.lazy import lazy
-from oracles.op import AXIS
+from oracles.op import AXIS, OUTER, Extents
 from oracles.ops import OPS
 
 GIVEN = "given"
@@ -83,6 +83,8 @@ class Draw:
     """Whether the rounding errors of given values are not random, as of `Case`; None where the recipes say it."""
     origin: Origin | None = None
     """None: what it is made of."""
+    extents: Extents = field(default_factory=dict)
+    """Those of the dimensions that the first input does not have, of which a row op has none."""
 
     @lazy
     def rows(self) -> int:
@@ -107,6 +109,30 @@ class Draw:
     def grid(self) -> tuple[int, ...]:
         """The shape of the first input."""
         return (*self.outer[: self.axis], self.n, *self.outer[self.axis :])
+
+    @lazy
+    def sizes(self) -> Extents:
+        """The extents of all named dimensions, of an op that is no row op."""
+        return {**OPS[self.op].sizes(self.grid), **self.extents}
+
+    @lazy
+    def places(self) -> int:
+        """All extents multiplied: the formula of an op that is no row op forms at most so many products."""
+        return math.prod((*self.grid, *self.extents.values()))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor, unless it is stacked."""
+        return OPS[self.op].shape(name, self.grid, self.axis, self.extents)
+
+    def block(self, name: str) -> tuple[int, int]:
+        """How many rows a tensor has, and how long they are; unless it is stacked."""
+        role = OPS[self.op].role(name)
+        if role == "other":
+            *outer, n = (1, *self.shape(name))
+            return (
+                (math.prod(outer), n) if OPS[self.op].operand(name).axes[-1:] != (OUTER,) else (math.prod(outer) * n, 1)
+            )
+        return {"grid": (self.rows, self.n), "columns": (1, self.n), "rows": (self.rows, 1)}[role]
 
     def part(self, name: str) -> Part:
         """The part of that name. Raises KeyError."""
@@ -175,6 +201,16 @@ class Frame:
         """Extents of the other axes."""
         return (*self.grid[: self.axis], *self.grid[self.axis + 1 :])
 
+    @property
+    def extents(self) -> Extents:
+        """Those of the dimensions that the first input does not have."""
+        return OPS[self.case.op].extents({name: tensor.layout.shape for name, tensor in self.case.tensors.items()})
+
+    @property
+    def sizes(self) -> Extents:
+        """The extents of all named dimensions, of an op that is no row op."""
+        return {**OPS[self.case.op].sizes(self.grid), **self.extents}
+
     def role(self, name: str) -> str:
         return OPS[self.case.op].role(name)
 
@@ -183,7 +219,8 @@ class Frame:
         op = OPS.get(self.case.op)
         if op is None or op.main not in self.case.inputs or not self.grid:
             return False
-        known = {operand.name for operand in op.operands}
+        known, extents = {operand.name for operand in op.operands}, self.extents
         return set(self.case.tensors) <= known and all(
-            tensor.layout.shape in op.shapes(name, self.grid, self.axis) for name, tensor in self.case.tensors.items()
+            tensor.layout.shape in op.shapes(name, self.grid, self.axis, extents)
+            for name, tensor in self.case.tensors.items()
         )

@@ -176,6 +176,9 @@ def _graph(op: Op, inputs: Sequence[Operand]) -> Trace:
 
 def _check_tensors(able: Capabilities, op: Op) -> None:
     """Raise DeclarationError for a name that the op does not have: misspelt, it would never be given."""
+    if not op.by_rows and (able.axis != "last" or able.alignment != 1):
+        field, value = ("axis", able.axis) if able.axis != "last" else ("alignment", able.alignment)
+        raise DeclarationError(f"capabilities.{field}: {value!r} is for row ops, which {op.name} is none of")
     stackable = tuple(operand.name for operand in op.operands if operand.stackable)
     for field, names, known in (
         ("takes", able.takes or (), op.optional),

@@ -29,15 +29,20 @@ def check_case(case: Case) -> None:
     _check_names(op, "outputs", case.outputs, op.outputs)
     grid = case.inputs[op.main].layout.shape
     _check_params(op, case.params, len(grid))
+    if not op.by_rows and case.params[AXIS] != len(grid) - 1:
+        raise CaseError(
+            f"params.{AXIS}: {case.params[AXIS]!r}, must be the last of {op.main}, as of every op but a row op"
+        )
+    extents = op.extents({name: tensor.layout.shape for name, tensor in case.tensors.items()})
     for name, tensor in case.tensors.items():
         kind = "inputs" if name in case.inputs else "outputs"
-        wanted = op.shapes(name, grid, int(case.params[AXIS]))
+        wanted = op.shapes(name, grid, int(case.params[AXIS]), extents)
         known = (*FLOATS, op.operand(name).dtype)
         if tensor.dtype not in known:
             raise CaseError(f"{kind}.{name}.dtype: {tensor.dtype}, must be {' or '.join(filter(None, known))}")
         if tensor.layout.shape not in wanted:
             choice = " or ".join(str(shape) for shape in dict.fromkeys(wanted))
-            raise CaseError(f"{kind}.{name}: shape {tensor.layout.shape}, must be {choice}")
+            raise CaseError(f"{kind}.{name}: shape {tensor.layout.shape}, must be {choice or op.operand(name).dims}")
     for name, given in case.inputs.items():
         if contradicts_itself(given.layout, given.bits, ITEMSIZE[given.dtype]):
             raise CaseError(f"inputs.{name}.bits: two elements at one place differ")

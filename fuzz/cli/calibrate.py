@@ -67,17 +67,23 @@ def calibrate(options: CalibrateOptions) -> Exit:
     out, err, started = console.results(), console.progress(), time.monotonic()
     if options.pack is not None:
         loaded(options.pack)
-    chosen = [op for op in OPS.values() if fnmatchcase(op.name, options.op)]
-    if not chosen:
+    known = [op for op in OPS.values() if fnmatchcase(op.name, options.op)]
+    chosen = [op for op in known if op.by_rows]
+    if not known:
         raise UsageError(f"--op {options.op}: no such op; there are {', '.join(OPS)}")
+    if not chosen:
+        raise UsageError(f"--op {options.op}: {known[0].name} is no row op, of which kernels can be written in C")
     folder = writable(options.output)
     plan = planned(chosen, options.runs, options.seed, folder, options.pack)
     work = carried_out(plan, options.jobs or os.cpu_count() or 1, options.max_time or math.inf)
-    every = list[Measured]()
-    for measured in track(work, "Judging correct kernels", total=len(plan), console=err, transient=True):
-        every.append(measured)
-        if measured.found:
-            err.print(f"{measured.op}, contract {measured.number}: {measured.found} false alarms", style="red")
+    every, interrupted = list[Measured](), False
+    try:
+        for measured in track(work, "Judging correct kernels", total=len(plan), console=err, transient=True):
+            every.append(measured)
+            if measured.found:
+                err.print(f"{measured.op}, contract {measured.number}: {measured.found} false alarms", style="red")
+    except KeyboardInterrupt:  # what was judged so far is said
+        interrupted = True
     found = [calibrated(op, [each for each in every if each.op == op.name]) for op in chosen]
     rows = [row for each in found for row in _rows(each, full=options.full)]
     print_table(PlainTable(_COLUMNS, rows + [_row("all", found)] * (len(found) > 1)), markdown=options.markdown)
@@ -87,6 +93,9 @@ def calibrate(options: CalibrateOptions) -> Exit:
     for measured in every:
         for text in measured.alarms:
             out.print(f"\n{text}\n  under {measured.contract}", soft_wrap=True)
+        if measured.undecided:
+            out.print(f"\nthe oracle gave up {measured.gave_up} times, the last time here:", soft_wrap=True)
+            out.print(f"  {measured.undecided}\n  under {measured.contract}", soft_wrap=True)
     alarms, runs = sum(each.found for each in found), sum(each.runs for each in found)
     met, missing = sum(each.covered for each in found), sum(sum(each.missing.values()) for each in found)
     took = time.monotonic() - started
@@ -96,6 +105,8 @@ def calibrate(options: CalibrateOptions) -> Exit:
         f"{options.seed}, {took:,.0f} s",
         soft_wrap=True,
     )
+    if interrupted and not alarms:
+        raise KeyboardInterrupt
     return Exit.FINDINGS if alarms else Exit.OK if runs else Exit.NOTHING_RAN
 
 

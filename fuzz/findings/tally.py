@@ -77,6 +77,8 @@ class TargetTally:
     not_run_reason: str = ""
     broken: str = ""
     """All that is known, where nothing ran because its kernel cannot be built or started."""
+    undecided: str = ""
+    """The last case that the oracle gave up on: OP:SHARD:NUMBER, which `repro` takes after the search's seed."""
 
     def count(self, case: Case, judgement: Judgement) -> None:
         """Count one judgement."""
@@ -89,6 +91,7 @@ class TargetTally:
             self.findings += 1
         elif judgement.verdict is Verdict.ORACLE_GAVE_UP:
             self.gave_up += 1
+            self.undecided = f"{case.op}:{case.origin.place}" if case.origin.place else self.undecided
         elif judgement.worst is not None:
             dtype = next(iter(case.inputs.values())).dtype
             known = self.worst.get(dtype)
@@ -104,6 +107,7 @@ class TargetTally:
         self.twins.update(later.twins)
         self.not_run_reason = later.not_run_reason or self.not_run_reason
         self.broken = later.broken or self.broken
+        self.undecided = later.undecided or self.undecided
         for dtype, worst in later.worst.items():
             if dtype not in self.worst or worst.ratio > self.worst[dtype].ratio:
                 self.worst[dtype] = worst

@@ -76,7 +76,7 @@ def undeclared(capability: Capability) -> Undeclared:
         "dtypes": tuple(dtype for dtype in _DTYPES if dtype not in able.dtypes),
         "mixed": tuple(f"{name} of another dtype than {op.main}" for name in of_one_dtype),
         "strides": (f"any but {able.strides}",) if able.strides != "any" else (),
-        "axis": ("any but the last",) if able.axis != "any" else (),
+        "axis": ("any but the last",) if able.axis != "any" and op.by_rows else (),
         "aliases": ("in place",) if not able.aliases else (),
         "overlap": ("an output over an input in part",) if capability.shares_memory and not able.overlap else (),
         "params": tuple(
@@ -123,7 +123,7 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
     return replace(
         able,
         dtypes=_DTYPES,
-        axis="any",
+        axis="any" if spec.by_rows else "last",
         strides="any",
         aliases=spec.aliases,
         mixed=tuple((operand.name, _DTYPES) for operand in spec.operands if operand.name != spec.main),

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from fuzz.generate.capabilities import anything
 from fuzz.generate.coverage import RELATIONS, Label
+from fuzz.generate.sketch import EXTENT
 from fuzz.generate.space import space_of
 
 Condition = tuple[str, str]
@@ -33,6 +34,8 @@ def of_label(label: Label) -> tuple[Condition, ...]:
     kind, value = label
     if kind in ("n", "rows"):
         return tuple(_of_extent(kind, int(value)))
+    if kind.startswith(EXTENT):
+        return () if " mod " in kind else tuple(_of_extent(kind, int(value)))
     if kind == "axis":
         axis, rank = (int(part) for part in value.split(" of rank "))
         return ("axis", "last" if axis == rank - 1 else "first" if axis == 0 else "between"), ("rank", str(rank))

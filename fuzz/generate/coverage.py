@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 
 from fuzz.base.case import ITEMSIZE, Layout
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Reals
-from fuzz.generate.sketch import BLOCKS
+from fuzz.generate.sketch import BLOCKS, EXTENT
 from oracles.ops import OPS
 
 Label = tuple[str, str]
@@ -76,9 +77,13 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
     """What a case visits whose tensors lie so, whatever their values; see `fuzz.generate.space`."""
     op = OPS[draw.op]
     main = draw.part(op.main)
-    if 0 in (draw.n, draw.rows):  # a kernel has nothing to do, whatever else the case is
-        return ("dtype", main.dtype), ("n", "0") if draw.n == 0 else ("rows", "0")
+    sizes = {} if op.by_rows else draw.sizes
+    if 0 in (draw.n, draw.rows, *sizes.values()):  # a kernel has nothing to do, whatever else the case is
+        none = ["n"] if draw.n == 0 else ["rows"] if draw.rows == 0 else []
+        none += [EXTENT + dim for dim, size in sizes.items() if size == 0 and dim != op.row]
+        return ("dtype", main.dtype), *((each, "0") for each in none)
     found = [*length_labels(draw.n), *frame_labels(draw.outer, draw.axis, draw.n)]
+    found += () if op.by_rows else sizes_labels(op.row, tuple(sizes.items()))
     # In words, since 0.0 and -0.0 are equal: whichever came first would name both, and what a search draws next depends
     # on these labels.
     found += [(f"{name} value", repr(value)) for name, value in draw.parameters.items()]
@@ -114,6 +119,38 @@ def frame_labels(outer: tuple[int, ...], axis: int, n: int) -> Labels:
                    len(set(several)) < len(several))  # fmt: skip
         found += [("extents", relation) for relation, holds in zip(RELATIONS, holding, strict=True) if holds]
     return tuple(found)
+
+
+EQUAL = "equal extents"
+"""The kind of two named dimensions that have one extent: a kernel that takes one for the other is right there."""
+STEP = 16
+"""What is left of extents over so many elements is counted."""
+
+
+@lru_cache(maxsize=1 << 12)
+def sizes_labels(row: str, sizes: tuple[tuple[str, int], ...]) -> Labels:
+    """What the extents of named dimensions visit, of an op that is no row op, but for that of its rows, which is n."""
+    found = []
+    for dim, size in sizes:
+        if dim != row:
+            found.append((EXTENT + dim, str(size)))
+            if size > STEP:
+                found.append((f"{EXTENT}{dim} mod {STEP}", str(size % STEP)))
+    return (*found, *((EQUAL, f"{a} = {b}") for (a, one), (b, two) in combinations(sizes, 2) if one == two > 1))
+
+
+def said(op: str, kind: str) -> str:
+    """A kind as reports name it: of an op that is no row op by the names of its dimensions and its first input, since
+    n may be the name of another one than that of the rows."""
+    known = OPS.get(op)
+    if known is None or known.by_rows:
+        return kind
+    first, *rest = kind.split()
+    if first == "n":
+        return " ".join((EXTENT + known.row, *rest))
+    if kind.startswith("tail of "):
+        return f"{kind} along {known.row}"
+    return f"{kind} of {known.main}" if kind in ("rows", "axis", "rank", "extents") else kind
 
 
 @lru_cache(maxsize=1 << 10)

@@ -11,6 +11,7 @@ from fuzz.base.case import CACHE_LINE, FLOATS, ITEMSIZE, Guard
 from fuzz.base.draw import Draw, Part, Placement, spread_over
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.capabilities import presence
+from fuzz.generate.dims import shaped
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import menus_of
 from fuzz.generate.recipes import Recipe
@@ -44,9 +45,10 @@ _RELATED_GAP = 1024
 def layouts_of(capability: Capability, role: Role, is_input: bool) -> tuple[str, ...]:
     """The layout classes in which that kernel takes a tensor of that role."""
     strides = capability.able.strides
-    if strides == "contiguous" or (role != "grid" and strides != "any"):
+    with_rows = role in ("grid", "other")
+    if strides == "contiguous" or (not with_rows and strides != "any"):
         return ("contiguous",)
-    if capability.able.alignment > 1 and role == "grid":
+    if capability.able.alignment > 1 and with_rows:
         return _ROW_WISE  # whose gaps can be made for the alignment's sake
     names = {
         "pitched": (*_ROW_WISE, "expanded"),
@@ -63,6 +65,7 @@ def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> 
     even = dice.one_in(EVEN_ONE_IN) and wish is None and not sketch.odd
     if even:
         sketch = replace(sketch, n=fitting_n(sketch.capability, -(-sketch.n // EVEN) * EVEN))
+    sketch = shaped(sketch, dice, wish or {}, free=wish is None and not sketch.outer, even=EVEN if even else 1)
     able = sketch.capability.able
     if able.strides == "contiguous" and sketch.n * min(ITEMSIZE[dtype] for dtype in FLOATS) % able.alignment:
         sketch = replace(sketch, rows=1, outer=())  # further rows would not be aligned
@@ -113,7 +116,7 @@ def _choices(capability: Capability) -> tuple[_Choice, ...]:
                 tuple(layout for layout in layouts if layout in _ROW_WISE),
                 able.strides != "any",
                 () if is_input else sources,
-                able.alignment if op.role(operand.name) == "grid" else 1,
+                able.alignment if op.has_rows(operand.name) else 1,
                 *(f"{name} {what}" for what in ("dtype", "layout", "byte", "recipe", "stack", "alias", "presence")),
             )
         )
@@ -158,6 +161,7 @@ class _Planner:
             params={**self._parameters(), AXIS: sketch.axis},
             seed=sketch.seed,
             parts=tuple(self.parts.values()),
+            extents=sketch.extents,
         )
 
     def _parameters(self) -> dict[str, float]:

@@ -44,6 +44,8 @@ class Laid:
 def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
     """The draw with the place of every part: in memory of its own, over another with which it shares some, or exactly
     in its place. Raises CaseError where the draw contradicts itself."""
+    if not OPS[draw.op].has_fixed(draw.grid, draw.extents):
+        raise CaseError(f"op {draw.op}: a dimension has not as many elements as it always has")
     layouts = {
         part.name: layout_of(draw, part)
         for part in draw.parts
@@ -54,7 +56,8 @@ def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
             home = draw.part(part.alias).alias or part.alias
             own = layouts[part.name] if part.place.strides is not None else layouts[home]
             elements, rows = part.shift
-            layouts[home], layouts[part.name] = overlapping(layouts[home], own, elements + rows * draw.n)
+            length = draw.block(home)[1] if OPS[draw.op].role(home) == "other" else draw.n
+            layouts[home], layouts[part.name] = overlapping(layouts[home], own, elements + rows * length)
     for part in draw.parts:
         if part.alias is not None and part.shift is None:
             there = layouts[part.alias]
@@ -107,6 +110,7 @@ def draw_of(case: Case) -> Draw:
         op=case.op,
         n=frame.n,
         outer=frame.outer,
+        extents=frame.extents,
         params=case.params,
         seed=case.origin.seed,
         parts=tuple(_part_of(frame, name, tensor) for name, tensor in case.tensors.items()),
@@ -124,7 +128,7 @@ def _part_of(frame: Frame, name: str, tensor: Tensor | Output) -> Part:
         many = is_stacked and layout.shape[0] == adjacent_extent(frame.grid, frame.axis)
         values = from_bits(tensor.bits, tensor.dtype, layout.shape)
         rows = np.moveaxis(values, frame.axis, -1) if frame.role(name) == "grid" else values
-        n = 1 if frame.role(name) == "rows" else frame.n
+        n = {"rows": 1, "other": layout.shape[-1] if layout.shape else 1}.get(frame.role(name), frame.n)
         given = Given(tensor.dtype, n, np.ascontiguousarray(rows).tobytes())
         return replace(part, recipe=GIVEN, given=given, stack="" if not is_stacked else "many" if many else "one")
     if tensor.alias is None:
@@ -138,7 +142,7 @@ def _part_of(frame: Frame, name: str, tensor: Tensor | Output) -> Part:
 def layout_of(draw: Draw, part: Part) -> Layout:
     """Where a part lies that has memory of its own. Raises CaseError for strides of another rank."""
     op, place = OPS[draw.op], part.place
-    shape = op.shape(part.name, draw.grid, draw.axis)
+    shape = draw.shape(part.name)
     if part.stack:
         shape = (adjacent_extent(draw.grid, draw.axis) if part.stack == "many" else 1, *shape)
     if place.strides is not None:
@@ -162,8 +166,11 @@ def _is_structured(contents: Contents) -> bool:
             return any(part.alias is not None for part in draw.parts if part.given)
         # Rows longer than the given ones repeat them.
         return draw.structured or first.recipe != GIVEN or (first.given is not None and draw.n > first.given.n)
-    grids = [part for part in draw.parts if part.recipe and op.role(part.name) == "grid"]
-    flat = any(layouts[part.name].strides[draw.axis] == 0 for part in grids)
+    grids = [part for part in draw.parts if part.recipe and op.has_rows(part.name)]
+    if op.by_rows:
+        flat = any(layouts[part.name].strides[draw.axis] == 0 for part in grids)
+    else:  # any dimension may be summed over
+        flat = any(0 in layouts[part.name].strides for part in grids)
     if flat or len({part.dtype for part in grids}) > 1:
         return True
     return any(contents.recipe(part).structured for part in grids)

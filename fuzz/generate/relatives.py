@@ -17,6 +17,7 @@ from fuzz.base.capability import Capability
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Draw, Part
 from fuzz.base.stream import Dice, Stream
+from fuzz.generate.dims import MOST_PLACES
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.menus import menus_of
 from fuzz.generate.plan import layouts_of
@@ -55,7 +56,9 @@ def _n(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """Shorter or longer: a little, or by half."""
     step = capability.able.multiple_of * (1 + dice.below(33))
     n = fitting_n(capability, max(1, dice.pick([draw.n // 2, draw.n - step, draw.n + step, 2 * draw.n])))
-    return replace(draw, n=n) if n != draw.n and n * draw.rows <= max(LARGEST_CASE, draw.n * draw.rows) else None
+    longer = replace(draw, n=n)
+    fits = n * draw.rows <= max(LARGEST_CASE, draw.n * draw.rows) and _is_cheap(longer)
+    return longer if n != draw.n and fits else None
 
 
 def _dtype(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
@@ -82,8 +85,8 @@ def _dtype(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
 def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """Another layout of one tensor, and of what lies in its memory."""
     op = OPS[draw.op]
-    part = dice.pick([part for part in draw.parts if part.alias is None and op.role(part.name) == "grid"])
-    possible = layouts_of(capability, "grid", op.operand(part.name) in op.inputs)
+    part = dice.pick([part for part in draw.parts if part.alias is None and op.has_rows(part.name)])
+    possible = layouts_of(capability, op.role(part.name), op.operand(part.name) in op.inputs)
     others = [layout for layout in possible if layout != part.place.layout and layout not in OVERLAPPING]
     if not others:
         return None
@@ -164,14 +167,22 @@ def filled(draw: Draw) -> Draw:
 
 
 def _resized(draw: Draw, rows: int) -> Draw:
-    return draw.with_rows(max(1, min(rows, _MOST_ROWS, _FILLED // max(draw.n, 1))))
+    found = draw.with_rows(max(1, min(rows, _MOST_ROWS, _FILLED // max(draw.n, 1))))
+    return found if _is_cheap(found) else draw
+
+
+def _is_cheap(draw: Draw) -> bool:
+    """Of an op that is no row op: whether the other dimensions leave room for it, and are what they must be."""
+    op = OPS[draw.op]
+    return op.by_rows or (draw.places <= MOST_PLACES and op.has_fixed(draw.grid, draw.extents))
 
 
 def _of_length(draw: Draw, capability: Capability, n: int) -> Draw:
     # Step by step rows would grow without end, and with them the time that a case takes.
     n = fitting_n(capability, max(1, min(n, max(draw.n, LARGEST_CASE))))
     rows = draw.rows * draw.n // n if n > draw.n else draw.rows
-    return _resized(replace(draw, n=n), max(1, rows))
+    found = _resized(replace(draw, n=n), max(1, rows))
+    return found if _is_cheap(found) else draw
 
 
 def _near(draw: Draw, capability: Capability, dice: Dice) -> Draw:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -14,7 +14,7 @@ from oracles.formula.arithmetic import Float64
 from oracles.formula.centre import Inputs, evaluate
 from oracles.formula.trace import REDUCTIONS, FormulaError, Trace, trace
 from oracles.lazy import lazy
-from oracles.op import OUTER, Op, Operand, OpError
+from oracles.op import OUTER, Extents, Op, Operand, OpError
 
 LOCAL = "local"
 """The menu of an input that is also a local of its op's formula: the formula finds it where it is not given."""
@@ -23,7 +23,7 @@ LOCAL = "local"
 @dataclass(frozen=True)
 class Scene:
     """The inputs of a case that are there already, as float64: (rows, n) of a grid and of what is stacked, (n,) of
-    other columns, (rows,) of rows."""
+    other columns, (rows,) of rows. Of an op that is no row op, a tensor has an axis for each of its dimensions."""
 
     op: Op
     values: Mapping[str, Reals]
@@ -35,9 +35,13 @@ class Scene:
     """Some are of f64: squares and products of such alone leave its range."""
     rows: int
     n: int
+    extents: Extents = field(default_factory=dict)
+    """Those of all dimensions, of an op that is no row op."""
 
     def shape(self, name: str) -> tuple[int, ...]:
         """That of an input's values."""
+        if not self.op.by_rows:
+            return tuple(self.extents[dim] for dim in self.op.operand(name).axes)
         return {"grid": (self.rows, self.n), "columns": (self.n,), "rows": (self.rows,)}[self.op.role(name)]
 
     def input(self, name: str) -> Reals:
@@ -130,7 +134,8 @@ def graph_of(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) 
     scaled = {each: axes for each, axes in plain.tensors.items() if op.scaling.get(each)}
     (node,) = plain.outputs.values()
     may_scale = (
-        any(each.name == name for each in op.inputs)
+        op.by_rows
+        and any(each.name == name for each in op.inputs)
         and op.scaling.get(op.main) == 1
         and OUTER in node.dims
         and all(OUTER in axes for axes in scaled.values())

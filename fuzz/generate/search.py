@@ -56,6 +56,7 @@ class Search:
         self.op, self.seed, self.sequences = op, seed, sequences
         self.capabilities = capabilities_of(kernels, op) or (anything(op),)
         """Equal ones once, in the order of the kernels."""
+        self._makers: dict[int, TurnMaker] = {}
 
     def turns(self, chosen: Collection[Capability] | None = None) -> Iterator[Turn]:
         """Without an end: turn 0 of each shard, turn 1 of each, ..., but only those for one of the `chosen`."""
@@ -71,7 +72,7 @@ class Search:
 
     def cases(self, turn: Turn, state: bytes) -> tuple[list[Made], bytes]:
         """The own cases of a turn, and the next state of its shard for its capability; b'' is the first."""
-        maker = self._makers[(turn.number + turn.shard) % len(self.capabilities)]
+        maker = self._maker((turn.number + turn.shard) % len(self.capabilities))
         stream = Stream(0).child(f"{self.seed}:{self.op}:{turn.shard}:{turn.number}")
         return maker.cases(Place(turn.shard, turn.number * PLACES + 1, stream), self._rank(turn), state)
 
@@ -110,10 +111,12 @@ class Search:
                 return Made(placed, None, taker) if taker is not None else None
         return None
 
-    @cached_property
-    def _makers(self) -> list[TurnMaker]:
-        ahead = -(-SHARDS // len(self.capabilities))
-        return [TurnMaker(each, index * ahead, self.sequences) for index, each in enumerate(self.capabilities)]
+    def _maker(self, place: int) -> TurnMaker:
+        """That of the capability at that place, made when it is asked for: each takes tens of milliseconds."""
+        if place not in self._makers:
+            ahead = -(-SHARDS // len(self.capabilities))
+            self._makers[place] = TurnMaker(self.capabilities[place], place * ahead, self.sequences)
+        return self._makers[place]
 
     def _rank(self, turn: Turn) -> int:
         """How many turns for the same capability come before it."""

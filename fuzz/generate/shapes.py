@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from fuzz.base.capability import Capability
 from fuzz.base.stream import Dice, Stream, dice_of
+from fuzz.generate.dims import fitted
 from fuzz.generate.models import MODELS, model_shape
 from fuzz.generate.sketch import ENOUGH_ROWS, Sketch, fitting_n, simplest
 
@@ -105,7 +106,7 @@ def _shaped(sketch: Sketch, others: Sequence[int], n: int, most: int, dice: Dice
         outer[largest] = max(1, outer[largest] * most // elements)
     rank = len(outer) + 1
     axis = dice.below(rank) if sketch.capability.able.axis == "any" else rank - 1
-    return replace(sketch, n=n, rows=math.prod(outer), rank=rank, axis=axis, outer=tuple(outer))
+    return fitted(replace(sketch, n=n, rows=math.prod(outer), rank=rank, axis=axis, outer=tuple(outer)))
 
 
 Extents = tuple[tuple[int, ...], int, int]

@@ -4,7 +4,7 @@ follows from a seed."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fuzz.base.capability import Capability
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.menus import menus_of
-from oracles.op import Parameter
+from oracles.op import Extents, Parameter
 from oracles.ops import OPS
 
 Below = Callable[[int], int]
@@ -32,6 +32,9 @@ BLOCKS = (4, 8, 12, 16, 32, 48, 64, 128, 256)
 """The numbers of elements that a vector or an unrolled group of vectors takes in one step: 4 lanes of NEON to 4 x 64
 lanes of SVE."""
 MODEL_WIDTHS = (768, 1024, 1536, 2048, 2560, 2880, 3072, 4096, 5120, 6144, 7168, 8192)
+
+EXTENT = "extent of "
+"""What wishes and coverage labels of a named dimension begin with, of an op that is no row op."""
 
 Lengths = tuple[int, ...]
 _NEAR = (0, -1, 1, -2, 2)
@@ -101,6 +104,8 @@ class Sketch:
     seed: int
     outer: tuple[int, ...] = ()
     """The extents of the other axes, where they are not `rows` spread over them."""
+    extents: Extents = field(default_factory=dict)
+    """Those of dimensions that the first input does not have; see `fuzz.generate.dims`."""
 
 
 def sketched(capability: Capability, below: Below) -> Sketch:

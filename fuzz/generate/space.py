@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
 
 from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE, ITEMSIZE
 from fuzz.generate.aliasing import memory_labels
 from fuzz.generate.capabilities import dtype_pairs, may_share, presence
-from fuzz.generate.coverage import POSITIONS, Label
+from fuzz.generate.coverage import EQUAL, POSITIONS, STEP, Label
+from fuzz.generate.dims import ranks_of
 from fuzz.generate.menus import PLACED, menus_of
 from fuzz.generate.plan import STACKS, layouts_of
-from fuzz.generate.sketch import BLOCKS, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS, free_parameters
+from fuzz.generate.sketch import BLOCKS, EXTENT, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS, free_parameters
 from oracles.op import Operand, Parameter
 from oracles.ops import OPS
 
 _ROWS = (0, 1, 2, 17, *MANY_ROWS)
+
+_SIZES = (*range(18), 31, 32, 33, 63, 64, 65, 127, 128, 129)
+"""The extents that each named dimension of an op that is no row op should have."""
 
 Space = Mapping[str, tuple[str, ...]]
 """The values of each kind."""
@@ -40,8 +45,12 @@ def _labels(capability: Capability) -> Iterator[Label]:
     for block in BLOCKS:
         yield from ((f"tail of {block}", str(residue)) for residue in _tails(capability, block))
     most = LARGEST_CASE // max(SHORT, able.multiple_of)
-    yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or able.empty))
+    if not {*op.inner[:-1]} & {*op.fixed}:
+        yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or able.empty))
     axes = [(axis, rank) for rank in range(1, 6) for axis in range(rank) if able.axis == "any" or axis == rank - 1]
+    if not op.by_rows:
+        axes = [(rank - 1, rank) for rank in ranks_of(op)]
+        yield from _of_sizes(capability)
     yield from (("axis", f"{axis} of rank {rank}") for axis, rank in axes)
     for parameter in op.parameters:
         yield from ((f"{parameter.name} value", repr(value)) for value in _values_of(capability, parameter))
@@ -58,6 +67,16 @@ def _labels(capability: Capability) -> Iterator[Label]:
     yield from ((f"{op.main} recipe", f"{name} {where}") for name in placed for where in where_placed)
 
 
+def _of_sizes(capability: Capability) -> Iterator[Label]:
+    """Of an op that is no row op: its extents but that of the rows, which is n, and which of all are equal."""
+    op = OPS[capability.op]
+    free = [dim for dim in op.named if dim not in op.fixed]
+    for dim in (dim for dim in free if dim != op.row):
+        yield from ((EXTENT + dim, str(size)) for size in _SIZES if size or capability.able.empty)
+        yield from ((f"{EXTENT}{dim} mod {STEP}", str(rest)) for rest in range(STEP))
+    yield from ((EQUAL, f"{a} = {b}") for a, b in combinations(free, 2))
+
+
 def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...]:
     """Those that cases of that capability may have."""
     idle = parameter.only_with and presence(capability, OPS[capability.op].operand(parameter.only_with)) == ("no",)
@@ -70,6 +89,9 @@ def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...
 def _tails(capability: Capability, block: int) -> tuple[int, ...]:
     """What rows longer than the block, of lengths that the kernel takes, can leave over."""
     step, most = capability.able.multiple_of, capability.able.max_n
+    fixed = OPS[capability.op].fixed.get(OPS[capability.op].row)
+    if fixed is not None:
+        return (fixed % block,) if fixed > block else ()
     first = -(-(block + 1) // step) * step
     # After as many steps as the block is long, the residues repeat.
     lengths = range(first, first + step * block, step)
@@ -83,7 +105,7 @@ def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
     pairs = dtype_pairs(capability, name)
     if name != op.main:
         yield from ((f"{name} dtype", f"{dtype} for {op.main} {main}") for dtype, main in pairs)
-    step = capability.able.alignment if role == "grid" else 1
+    step = capability.able.alignment if op.has_rows(name) else 1
     for dtype in dict.fromkeys(dtype for dtype, _ in pairs):
         bytes_ = range(0, CACHE_LINE, max(ITEMSIZE[dtype], step))
         yield from ((f"{name} alignment {dtype}", str(byte)) for byte in bytes_)
@@ -95,6 +117,8 @@ def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
 
 def _takes_n(capability: Capability, n: int) -> bool:
     op = OPS[capability.op]
+    if op.fixed.get(op.row, n) != n:
+        return False
     of_rows = {operand.name for operand in op.outputs if op.role(operand.name) == "rows"}
     if n == 0 and (of_rows & {*capability.able.needs} or not capability.able.empty):
         return False  # what the mean of nothing is, nobody promises

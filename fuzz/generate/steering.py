@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import repeat
 
 from fuzz.base.capability import SMALL, Capability
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import dtype_pairs, typings
-from fuzz.generate.coverage import Label
+from fuzz.generate.coverage import EQUAL, Label
+from fuzz.generate.dims import WORK
 from fuzz.generate.gaps import ALONE, Gaps
 from fuzz.generate.plan import plan, zeroed
 from fuzz.generate.sketch import (
     ENOUGH_ROWS,
+    EXTENT,
     LARGEST_CASE,
     MANY_ROWS,
     SHORT,
@@ -72,9 +76,15 @@ def steer_as_shaped(
     for gap in wanted:
         asked = _asked(capability, gaps, gap, wish, turn) or {}
         asked = {key: value for key, value in asked.items() if key not in ("n", "rows", "axis")}
-        if all(wish.get(key, value) == value for key, value in asked.items()):
+        if all(wish.get(key, value) == value for key, value in asked.items()) and _has_room(sketch, {**wish, **asked}):
             wish.update(asked)
     return plan(_valued(sketch, capability, wish), wish, dice)
+
+
+def _has_room(sketch: Sketch, wish: Wish) -> bool:
+    """Whether extents that are wished for leave the sketch its own."""
+    sizes = [int(value) for key, value in wish.items() if key.startswith(EXTENT)]
+    return not sizes or math.prod(map(max, sizes, repeat(1))) * sketch.n * math.prod(sketch.outer) <= WORK
 
 
 def _goes_with(asked: Wish, wish: Wish) -> bool:
@@ -82,8 +92,12 @@ def _goes_with(asked: Wish, wish: Wish) -> bool:
     for key, value in asked.items():
         if wish.get(key, value) != value:
             return False
-    if not wish or not ("n" in asked or "rows" in asked):
+    if not wish or not ("n" in asked or "rows" in asked or any(key.startswith(EXTENT) for key in asked)):
         return True
+    sizes = [int(size) for key, size in {**wish, **asked}.items() if key.startswith(EXTENT)]
+    if sizes:
+        sizes += [int({**wish, **asked}.get(key, "1")) for key in ("n", "rows")]
+        return math.prod(map(max, sizes, repeat(1))) <= _LARGEST
     rows = asked.get("rows") or wish.get("rows", "1")
     return rows == "1" or int(asked.get("n") or wish.get("n", "0")) * int(rows) <= _LARGEST
 
@@ -141,6 +155,8 @@ def _asked(capability: Capability, gaps: Gaps, gap: Label, wish: Mapping[str, st
     (kind, value), op = gap, OPS[capability.op]
     if kind.startswith("tail of "):
         return _with_tail(capability, gaps, int(kind.removeprefix("tail of ")), int(value), wish, turn)
+    if kind.startswith(EXTENT) or kind == EQUAL:
+        return _of_sizes(capability, kind, value, wish, turn)
     if kind in ("n", "rows", "axis"):
         if value == "0" and wish:
             return None  # a case without elements visits nothing else
@@ -158,6 +174,20 @@ def _asked(capability: Capability, gaps: Gaps, gap: Label, wish: Mapping[str, st
     if kind == ALONE:
         return _sharing_memory(capability, value, turn) if not wish else None
     return _of_tensor(capability, kind, value, wish, turn)
+
+
+def _of_sizes(capability: Capability, kind: str, value: str, wish: Mapping[str, str], turn: int) -> Wish | None:
+    """An extent of a named dimension, or two that are equal."""
+    op = OPS[capability.op]
+    if kind == EQUAL:
+        keys = ["n" if dim == op.row else EXTENT + dim for dim in value.split(" = ")]
+        size = str(fitting_n(capability, 2 + turn % 15))
+        known = {wish[key] for key in keys if key in wish} or {size}
+        return dict.fromkeys(keys, known.pop()) if len(known) == 1 else None
+    if value == "0" and wish and " mod " not in kind:
+        return None  # a case without elements visits nothing else
+    name, _, step = kind.partition(" mod ")
+    return {name: value if not step else str(int(value) + int(step) * (1 + turn % 3))}
 
 
 def _with_tail(
@@ -204,6 +234,7 @@ def _of_tensor(capability: Capability, kind: str, value: str, wish: Mapping[str,
         rows = min(_GRID_ROWS, _LARGEST // max(1, int(wish.get("n", fitting_n(capability, 1))))) // 2 * 2
         several = {"axis": "2 of rank 3", "rows": str(max(2, rows))}
         grid = {} if op.role(operand.name) == "columns" and what == "layout" else several
+        grid.update({EXTENT + dim: "3" for dim in op.further if what == "layout" and dim in operand.axes})
         return {**asked, **grid, kind: value}
     if what == "dtype":
         dtype, main = value.split(f" for {op.main} ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,8 +19,9 @@ from fuzz.generate.plan import plan
 from fuzz.generate.realise import Laid, cases_of, laid
 from fuzz.generate.relatives import sequence
 from fuzz.generate.shapes import purposeful
-from fuzz.generate.sketch import Sketch, drawn_from, near, simplest, sketched
+from fuzz.generate.sketch import EXTENT, Sketch, drawn_from, near, simplest, sketched
 from fuzz.generate.steering import nudged, steer
+from oracles.ops import OPS
 
 BATCH = 16
 """The number of cases in one turn: enough to amortise a draw and a message, few enough to keep the progress line
@@ -185,9 +187,11 @@ def _counted(labels: Labels, small: bool) -> Sequence[Label]:
     """What a case counts for. One that slow targets are not given leaves to others what is not about its size."""
     if small:
         return labels
-    return [label for label in labels if label[0] in ("n", "rows") or label[0].startswith("tail of ")]
+    return [label for label in labels if label[0] in ("n", "rows") or label[0].startswith(("tail of ", EXTENT))]
 
 
 def _is_small(draw: Draw) -> bool:
     """As SMALL would say of its case."""
+    if not OPS[draw.op].by_rows:
+        return draw.rows <= SMALL.rows and all(math.prod(draw.block(p.name)) <= SMALL.elements for p in draw.parts)
     return draw.rows <= SMALL.rows and draw.rows * draw.n <= SMALL.elements

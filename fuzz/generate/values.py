@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +19,7 @@ from fuzz.generate.menus import Menu, Related, menus_of
 from fuzz.generate.recipes import Recipe, RowSpec
 from fuzz.generate.scene import Scene
 from oracles.lazy import lazy
-from oracles.op import Op
+from oracles.op import OUTER, Op
 from oracles.ops import OPS
 
 Values = NDArray[np.generic]
@@ -39,7 +40,14 @@ class Contents:
         given = frozenset([part.name for part in draw.parts if op.is_input(part.name)])
         stacked = frozenset([part.name for part in draw.parts if part.stack])
         wide = any(part.dtype == "f64" for part in draw.parts)
-        return Scene(op, _There(self), draw.parameters, given, stacked, wide, draw.rows, draw.n)
+        sizes = {} if op.by_rows else {OUTER: self._batch, **draw.sizes}
+        return Scene(op, _There(self), draw.parameters, given, stacked, wide, draw.rows, draw.n, sizes)
+
+    @property
+    def _batch(self) -> int:
+        """How many elements the dimensions have that have no names, of an op that is no row op."""
+        grid = self.draw.grid
+        return math.prod(grid[: len(grid) - len(self.op.inner)])
 
     def jobs(self) -> Iterator[_Job]:
         """What is to be filled in: the inputs with memory of their own."""
@@ -48,10 +56,8 @@ class Contents:
         for part in draw.parts:
             if part.alias is not None or not op.is_input(part.name):
                 continue
-            role, rows = op.role(part.name), draw.rows
-            if role == "columns":
-                rows = self.layouts[part.name].shape[0] if part.stack else 1
-            spec = RowSpec(rows, 1 if role == "rows" else draw.n, part.dtype, threshold)
+            rows, n = draw.block(part.name)
+            spec = RowSpec(self.layouts[part.name].shape[0] if part.stack else rows, n, part.dtype, threshold)
             # The first has the draw's own stream, so that its values are those of the seed alone.
             key = draw.seed if part.name == op.main else child_key(draw.seed, part.name)
             yield _Job(self, part, spec, None if part.given is not None else self.recipe(part), key)
@@ -70,10 +76,9 @@ class Contents:
 
     def given(self, part: Part, given: Given, rows: int, stream: Stream) -> Values:
         """The values of a part that are given, or follow from such."""
-        role = self.op.role(part.name)
-        n = 1 if role == "rows" else self.draw.n
-        values = repeated_or_cut(given, rows, n, columns=role == "columns")
-        if role == "grid":
+        _, n = self.draw.block(part.name)
+        values = repeated_or_cut(given, rows, n, columns=self.op.role(part.name) == "columns")
+        if self.op.has_rows(part.name):
             values = made_of(part.recipe, values, self.draw.part(self.op.main).dtype, stream)
         return stored(values, part.dtype)
 
@@ -86,7 +91,7 @@ class Contents:
         self.arrays[part.name] = _folded(values.reshape(layout.shape), layout)
 
     def rows(self, name: str) -> Reals:
-        """An input as float64: (rows, n) of a grid and of what is stacked, else (n,) of columns and (rows,) of rows."""
+        """An input as float64: (rows, n) of a grid and of what is stacked, else all of it in one row."""
         if name not in self._rows:
             self._rows[name] = self._as_rows(name)
         return self._rows[name]
@@ -100,6 +105,11 @@ class Contents:
             return values.reshape(-1)
         return np.moveaxis(values, self.draw.axis, -1).reshape(self.draw.rows, self.draw.n)
 
+    def whole(self, name: str) -> Reals:
+        """An input as a scene has it."""
+        found = self.rows(name)
+        return found if self.op.by_rows else found.reshape(self.scene.shape(name))
+
 
 class _There(Mapping[str, Reals]):
     """The inputs that have their values already, each made into rows where it is asked for."""
@@ -108,7 +118,7 @@ class _There(Mapping[str, Reals]):
         self._contents = contents
 
     def __getitem__(self, name: str) -> Reals:
-        return self._contents.rows(name)
+        return self._contents.whole(name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._contents.arrays

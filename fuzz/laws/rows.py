@@ -3,7 +3,8 @@
 All three pick rows along the outermost axis that is not normalised, of all tensors with rows, and keep the strides.
 A permuted row lies at another address, so `row_permutation` also asks that a row's own alignment be of no influence;
 the two batch laws keep the alignment of every row. Nothing is said of an output that has no rows, as the gradient of
-a weight: it is a sum over them, whose order and number are what changes.
+a weight: it is a sum over them, whose order and number are what changes; nor of an op that is no row op, whose
+dimensions may all meet in a sum.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def row_axis(case: Case) -> int | None:
     Not one along which each position has columns of its own, as weights.
     """
     op, shape = OPS[case.op], _grid(case)
-    if AXIS not in case.params or any(0 in tensor.layout.shape for tensor in case.tensors.values()):
+    if not op.by_rows or AXIS not in case.params or any(0 in tensor.layout.shape for tensor in case.tensors.values()):
         return None
     axes = [axis for axis in range(len(shape)) if axis != int(case.params[AXIS])]
     columns = [tensor.layout.shape for name, tensor in case.inputs.items() if op.role(name) == "columns"]

@@ -27,6 +27,7 @@ from fuzz.laws.law import Law, Leeway, Outputs, has_elements
 from fuzz.laws.reach import KnowsTheScaleError, Reach, Reaches, leaf, reaches
 from oracles.enclosure import Mask
 from oracles.formula.arithmetic import Float64
+from oracles.formula.arrangement import Arrangement
 from oracles.formula.centre import Inputs, evaluate
 from oracles.formula.trace import Node, Trace, trace
 from oracles.lazy import lazy
@@ -142,8 +143,16 @@ class _Scaled:
     @lazy
     def _extents(self) -> Mapping[str, int]:
         layout = self.case.inputs[self.op.main].layout
+        if not self.op.by_rows:
+            return self._arranged.sizes
         n = layout.shape[int(self.case.params[AXIS])]
         return {self.op.row: n, OUTER: layout.size // n}
+
+    @property
+    def _arranged(self) -> Arrangement:
+        """The case of an op that is no row op."""
+        shapes = {name: tensor.layout.shape for name, tensor in self.case.inputs.items()}
+        return Arrangement(self.op, shapes, int(self.case.params[AXIS]))
 
     @lazy
     def _stored(self) -> list[tuple[_Span, str]]:
@@ -169,8 +178,8 @@ class _Scaled:
     def _narrow_dtypes(self, name: str) -> list[str]:
         """Of the tensors that have the shape of an output and are scaled as it is, those with less range than f32."""
 
-        def what(other: str) -> tuple[str, int]:
-            return self.op.role(other), self.op.scaling.get(other, 0)
+        def what(other: str) -> tuple[tuple[str, ...], int]:
+            return self.op.operand(other).axes, self.op.scaling.get(other, 0)
 
         dtypes = {tensor.dtype for other, tensor in self.case.tensors.items() if what(other) == what(name)}
         return sorted(dtype for dtype in dtypes if LARGEST[dtype] < LARGEST["f32"] / 2)
@@ -188,6 +197,8 @@ class _Scaled:
     def _array(self, name: str) -> Reals:
         """An input with the dimensions that the formula gives it."""
         values, role = _values(self.case.inputs[name]), self.op.role(name)
+        if not self.op.by_rows:
+            return self._arranged.collapsed(name, values)
         if role == "grid":
             return np.moveaxis(values, int(self.case.params[AXIS]), -1).reshape(-1, self._extents[self.op.row])
         if role == "columns" and values.ndim > 1:

@@ -66,7 +66,7 @@ def _check_scaling(op: Op, formula: Trace) -> None:
     }
     leaves = {node: None if node.kind == "constant" and not node.value else each for node, each in signed.items()}
     try:
-        found = reaches(formula, leaves, {op.row: _EXTENT, OUTER: _EXTENT})
+        found = reaches(formula, leaves, dict.fromkeys((*op.named, OUTER), _EXTENT))
     except KnowsTheScaleError as error:
         raise OpError(f"{op.name}: scaling: {error}") from error
     for name, node in formula.outputs.items():

@@ -88,9 +88,7 @@ def simulated(
 def _outputs(problem: FormulaProblem, kernel: Simulated) -> Iterator[tuple[str, F64]]:
     for name, dtype in problem.problem.outputs.items():
         values = kernel.output(name, dtype)
-        shape = (problem.rows, problem.length) if problem.has_axis(name) else problem.shape(name)
-        full = np.broadcast_to(values, (problem.rows, problem.length)) if problem.has_axis(name) else values
-        yield name, full.reshape(shape)
+        yield name, problem.arranged(name, problem.returned(name, values))
 
 
 def _is_looked_at(op: Op, output: Operand) -> bool:

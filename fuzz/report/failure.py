@@ -21,6 +21,8 @@ from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
 from oracles.breakdown import Breakdown
+from oracles.op import AXIS
+from oracles.ops import OPS
 from oracles.truth import GaveUp, OutputCheck, Truth
 
 _SHOWN = 16
@@ -90,7 +92,9 @@ def _head(case: Case, judgement: Judgement, target: Target) -> Iterator[str]:
     yield f"{judgement.verdict.value}  {target.kernel.name}  {target.id}"
     if judgement.reason:
         yield f"  what          {judgement.reason}"
-    yield f"  op            {case.op}, " + ", ".join(f"{name} {_param(value)}" for name, value in case.params.items())
+    has_axis = case.op not in OPS or OPS[case.op].by_rows
+    params = (f"{name} {_param(value)}" for name, value in case.params.items() if has_axis or name != AXIS)
+    yield f"  op            {', '.join((case.op, *params))}"
     for name, tensor in case.inputs.items():
         shared = f", one buffer with {tensor.alias}" if tensor.alias else ""
         yield f"  {name:<13} {_tensor(tensor.dtype, tensor.layout)}{shared}"
@@ -204,7 +208,8 @@ def allowance_lines(breakdown: Breakdown) -> Iterator[str]:
     for number, term in enumerate(breakdown.terms):
         yield f"  {'budget' if number == 0 else '':<13} {term.name:<15} {term.value:.3e}   {term.formula}"
     for number, (name, text) in enumerate(breakdown.facts):
-        yield f"  {'row' if number == 0 else '':<13} {name:<24} {text}"
+        about = "row" if breakdown.facts[0][0].startswith("row") else "extents"
+        yield f"  {about if number == 0 else '':<13} {name:<24} {text}"
     for number, (name, text) in enumerate(breakdown.given):
         yield f"  {'made of' if number == 0 else '':<13} {name:<15} {text}"
 

@@ -43,7 +43,8 @@ _STRIDES = {
 
 def _takes(kernel: Kernel) -> str:
     able = kernel.able
-    parts = [f"{able.axis} axis", _STRIDES[able.strides]]
+    parts = [f"{able.axis} axis"] if OPS[kernel.op].by_rows else []
+    parts.append(_STRIDES[able.strides])
     if able.aliases:
         parts.append("in place")
     return ", ".join(parts)

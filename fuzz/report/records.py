@@ -22,7 +22,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import to_json
 from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.capabilities import Undeclared
-from fuzz.generate.coverage import Ledger
+from fuzz.generate.coverage import Ledger, said
 from fuzz.generate.pairing import Held
 from fuzz.judge.judge import Judgement
 from fuzz.transport.python.attest import installed_version
@@ -69,8 +69,8 @@ class RecordLog(Observer):
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         """One record per judged run."""
         if self.wanted:
-            for record in run_records(case, judgements):
-                self._write(record)
+            for line in run_lines(case, judgements):
+                self._write_line(line)
 
     def lines(self, records: Iterable[str]) -> None:
         """Records of judged runs that were made elsewhere."""
@@ -123,7 +123,7 @@ class RecordLog(Observer):
                 "findings": tally.findings,
                 "gave_up": tally.gave_up,
                 "laws": tally.laws,
-                "coverage": {op: _coverage(ledger) for op, ledger in tally.coverage.items()},
+                "coverage": {op: _coverage(op, ledger) for op, ledger in tally.coverage.items()},
                 "pairs": {op: {"allowed": each.allowed, "never": each.never} for op, each in pairs.items()},
                 "unreachable": {op: dict(reach.beyond) for op, reach in tally.reach.items() if reach.beyond},
                 "undeclared": undeclared,
@@ -141,7 +141,7 @@ class RecordLog(Observer):
         )
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        self._write_line(json.dumps(record, separators=(",", ":")))
+        self._write_line(_text(record))
 
     def _write_line(self, record: str) -> None:
         if self._file is not None and not self.trouble:
@@ -154,32 +154,31 @@ class RecordLog(Observer):
         self.trouble = f"{self._path}: incomplete: {error.strerror}"
 
 
-def run_records(
-    case: Case, judgements: Sequence[Judgement], name: str = "", *, twin: bool = False
-) -> Iterator[dict[str, Any]]:
-    """One record per judged run; `name` is that of a case of a search, as `repro` takes it, or of the case whose twin
-    this is."""
-    facts = {
-        **({"twin_of" if twin else "name": name} if name else {}),
-        "case": case.digest,
-        "op": case.op,
-        "params": dict(case.params),
-        "recipe": case.origin.recipe,
-        "tensors": {name: [t.dtype, list(t.layout.shape), list(t.layout.strides)] for name, t in case.inputs.items()},
-    }
-    for judgement in judgements:
-        record = {
-            "kind": "run",
-            "target": judgement.target,
-            "verdict": judgement.verdict.value,
-            "ratio": _finite(judgement.ratio),
-            **facts,
+def run_lines(case: Case, judgements: Sequence[Judgement], name: str = "", *, twin: bool = False) -> Iterator[str]:
+    """One record per judged run, as text; `name` is that of a case of a search, as `repro` takes it, or of the case
+    whose twin this is. What is said of the case is written once: a run is judged in less time than the whole takes."""
+    facts = _text(
+        {
+            **({"twin_of" if twin else "name": name} if name else {}),
+            "case": case.digest,
+            "op": case.op,
+            "params": dict(case.params),
+            "recipe": case.origin.recipe,
+            "tensors": {n: [t.dtype, list(t.layout.shape), list(t.layout.strides)] for n, t in case.inputs.items()},
         }
+    )
+    for judgement in judgements:
+        verdict, ratio = judgement.verdict.value, _finite(judgement.ratio)
+        parts = [_text({"kind": "run", "target": judgement.target, "verdict": verdict, "ratio": ratio}), facts]
         if judgement.law is not None:
-            record["law"] = judgement.law.name
+            parts.append(_text({"law": judgement.law.name}))
         if judgement.reason:
-            record["reason"] = judgement.reason
-        yield record
+            parts.append(_text({"reason": judgement.reason}))
+        yield f"{{{','.join(part[1:-1] for part in parts)}}}"
+
+
+def _text(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":"))
 
 
 def _opened(path: Path) -> TextIO:
@@ -202,10 +201,12 @@ def status_record(status: Attestation | NotRun) -> dict[str, Any]:
     return {"runs": True, **facts}
 
 
-def _coverage(ledger: Ledger) -> dict[str, Any]:
+def _coverage(op: str, ledger: Ledger) -> dict[str, Any]:
     """Counts and gaps by kind."""
     gaps = ledger.gaps()
-    return {kind: {"counts": dict(counts), "gaps": gaps.get(kind, [])} for kind, counts in ledger.counts.items()}
+    return {
+        said(op, kind): {"counts": dict(counts), "gaps": gaps.get(kind, [])} for kind, counts in ledger.counts.items()
+    }
 
 
 def _finite(value: float) -> float | str:

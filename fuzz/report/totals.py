@@ -14,7 +14,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.generate.capabilities import Undeclared, undeclared
 from fuzz.generate.conditions import Condition
-from fuzz.generate.coverage import Ledger
+from fuzz.generate.coverage import Ledger, said
 from fuzz.generate.pairing import Held
 from fuzz.report.console import PlainTable, bare_table, print_table
 from fuzz.report.outline import Outline
@@ -72,7 +72,7 @@ def law_line(tally: Tally) -> str:
 def run_notes(tally: Tally) -> list[str]:
     """What the table has no room for: targets that did not run, or not always, and what the oracle could not decide."""
     targets = tally.targets.values()
-    gave_up = [f"ORACLE_GAVE_UP {each.gave_up} times on {each.target}" for each in targets if each.gave_up]
+    gave_up = [_gave_up_line(each) for each in targets if each.gave_up]
     told = [each for each in targets if not each.broken]  # what is broken is told as a failure
     idle = {each.target: each.not_run_reason or "no case fits this target" for each in told if each.judged == 0}
     partly = {each.target: each.not_run_reason for each in told if each.judged and each.not_run}
@@ -81,6 +81,11 @@ def run_notes(tally: Tally) -> list[str]:
         runs = missed + sum(tally.targets[name].judged for name in names)
         partly |= dict.fromkeys(names, f"{missed:,} of {runs:,} runs: {reason}")
     return [*gave_up, *not_run_lines(idle), *not_run_lines(partly)]
+
+
+def _gave_up_line(line: TargetTally) -> str:
+    place = f": kernelfuzz repro SEED:{line.undecided} --target {line.target} shows the last" if line.undecided else ""
+    return f"ORACLE_GAVE_UP {line.gave_up} times on {line.target}{place}"
 
 
 def not_run_lines(reasons: Mapping[str, str]) -> list[str]:
@@ -148,7 +153,7 @@ def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, Held]) ->
     pairs of conditions, by op."""
     for op, ledger in tally.coverage.items():
         console.print(f"\ncoverage of {op}:")
-        rows = list(_coverage_rows(ledger))
+        rows = [(said(op, kind), *row) for kind, *row in _coverage_rows(ledger)]
         print_table(PlainTable(("kind", "visited", "of", "rarest", "gaps"), rows), markdown=False)
     gaps = sum(ledger.size for ledger in tally.coverage.values())
     able = {target for reach in tally.reach.values() for target in reach.space["target"]}
@@ -158,7 +163,7 @@ def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, Held]) ->
     beyond = [(op, kind, values) for op, reach in tally.reach.items() for kind, values in reach.beyond.items()]
     if beyond:
         corners = sum(len(values) for _, _, values in beyond)
-        named = ", ".join(f"{op} {kind}{_few(values)}" for op, kind, values in beyond)
+        named = ", ".join(f"{op} {said(op, kind)}{_few(values)}" for op, kind, values in beyond)
         console.print(f"{corners} corners that no selected target accepts: {named}", soft_wrap=True)
     console.print("no coverage gap" if gaps == 0 else f"{gaps} coverage gaps: run longer, or see the table")
     for op, of_op in pairs.items():
@@ -171,13 +176,14 @@ def pairs_line(op: str, pairs: Held) -> str:
     line = f"{pairs.allowed - len(pairs.never):,} of {pairs.allowed:,} pairs of conditions of {op} held together"
     if not pairs.never:
         return line
-    named = "; ".join(" with ".join(map(_condition, pair)) for pair in pairs.never[:_FEW_PAIRS])
+    named = "; ".join(" with ".join(_condition(op, each) for each in pair) for pair in pairs.never[:_FEW_PAIRS])
     rest = len(pairs.never) - _FEW_PAIRS
     return f"{line}. Coverage gaps: {named}" + (f"; and {rest:,} more" if rest > 0 else "")
 
 
-def _condition(condition: Condition) -> str:
-    return f"'{' '.join(condition)}'"
+def _condition(op: str, condition: Condition) -> str:
+    kind, value = condition
+    return f"'{said(op, kind)} {value}'"
 
 
 def _few(values: Sequence[str]) -> str:

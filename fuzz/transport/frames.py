@@ -30,6 +30,7 @@ from fuzz.transport.records import (
     NAME_BYTES,
     NO_ALIAS,
     NO_MEMORY,
+    NOT_BUILT,
     OP_BYTES,
     PLACES,
     RAISED,
@@ -58,6 +59,7 @@ _SAID = {
     RAISED: Status.RAISED,
     WRONG_SHAPE: Status.WRONG_SHAPE,
     WRONG_DTYPE: Status.WRONG_DTYPE,
+    NOT_BUILT: Status.NOT_RUN,
 }
 """The ends of a call that words explain."""
 MISREADS = (
@@ -231,7 +233,7 @@ def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | Non
         return element, None
     if role == "columns":
         return None, element % max(layout.shape[-1], 1)
-    return _row_and_column(element, layout.shape, int(case.params.get(AXIS, -1)))
+    return _row_and_column(element, layout.shape, int(case.params.get(AXIS, -1)) if role == "grid" else -1)
 
 
 def _row_and_column(element: int, shape: tuple[int, ...], axis: int) -> tuple[int, int | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +11,7 @@ from fuzz.base.draw import Draw
 from fuzz.generate.given import KINDS
 from fuzz.generate.realise import draw_of, realise
 from fuzz.triage.reduction import PLACES, STACKS, STRIDES, WAYS, Reduction, Span, plain_values, reduced
+from oracles.op import NO_EXTENTS, Extents
 from oracles.ops import OPS
 
 Vector = tuple[int, ...]
@@ -18,6 +19,8 @@ Label = tuple[str, str]
 """What is chosen, and of which tensor or axis."""
 
 
+START = {"rows": "row start", "n": "column start", "extent": "extent start"}
+"""The choices of counts, and those of where what is counted begins."""
 SHARING = ("over", "shared", "stack")
 """The choices of what tensors have in common."""
 
@@ -42,10 +45,11 @@ class Choices:
         """The vector that keeps the case as it is, with every block beginning at the first row and column."""
         return self.starting((0,) * len(self._draw.outer), 0)
 
-    def starting(self, rows: tuple[int, ...], column: int) -> Vector:
+    def starting(self, rows: tuple[int, ...], column: int, extents: Extents = NO_EXTENTS) -> Vector:
         """The whole case, whose blocks of fewer rows and columns begin at the given ones."""
         starts = {("row start", str(axis)): row for axis, row in enumerate(rows)}
         starts["column start", ""] = column
+        starts |= {("extent start", dim): extents.get(dim, 0) for dim in self._draw.extents}
         return tuple(starts.get(label, most) for label, most in self.ranges.items())
 
     def reduction(self, vector: Vector) -> Reduction:
@@ -56,14 +60,19 @@ class Choices:
         def of(kind: str, name: str = "") -> int:
             return chosen.get((kind, name), 0)
 
-        def block(extent: int, count: str, start: str, name: str) -> Span:
+        counted = {label for label, _ in self._counts}
+
+        def block(extent: int, count: str, name: str) -> Span:
+            if (count, name) not in counted:
+                return 0, extent
             size = min(extent, 1 + of(count, name))
-            return min(of(start, name), extent - size), size
+            return min(of(START[count], name), extent - size), size
 
         names = (*case.inputs, *case.outputs)
         return Reduction(
-            rows=tuple(block(extent, "rows", "row start", str(a)) for a, extent in enumerate(draw.outer)),
-            columns=block(draw.n, "n", "column start", ""),
+            rows=tuple(block(extent, "rows", str(a)) for a, extent in enumerate(draw.outer)),
+            columns=block(draw.n, "n", ""),
+            extents={dim: block(size, "extent", dim) for dim, size in draw.extents.items()},
             dropped=frozenset(name for name in names if ("there", name) in chosen and not of("there", name)),
             memory={name: WAYS[most] for (kind, name), most in chosen.items() if kind in ("over", "in place")},
             unshared=frozenset(name for name in case.inputs if ("shared", name) in chosen and not of("shared", name)),
@@ -97,6 +106,16 @@ class Choices:
     def _draw(self) -> Draw:
         return draw_of(self.case)
 
+    @cached_property
+    def _counts(self) -> Sequence[tuple[Label, int]]:
+        """The choices of how many elements are kept along a dimension, and how many there are; none where they are
+        always the same."""
+        draw, op = self._draw, OPS[self.case.op]
+        names = [*[""] * (draw.rank - len(op.inner)), *op.inner[:-1]]
+        rows = [(("rows", str(axis)), size) for axis, size in enumerate(draw.outer) if names[axis] not in op.fixed]
+        n = [(("n", ""), draw.n)] if op.row not in op.fixed else []
+        return *rows, *n, *((("extent", dim), size) for dim, size in draw.extents.items() if dim not in op.fixed)
+
     def _all(self) -> Iterator[tuple[Label, int]]:
         case, draw = self.case, self._draw
         optional = {operand.name for operand in OPS[case.op].operands if operand.optional}
@@ -105,8 +124,7 @@ class Choices:
         yield from ((("over", name), len(WAYS) - 1) for name in over)
         yield from ((("shared", name), 1) for name, tensor in case.inputs.items() if tensor.alias is not None)
         yield from ((("stack", part.name), len(STACKS) - 1) for part in draw.parts if part.stack)
-        yield from ((("rows", str(axis)), extent - 1) for axis, extent in enumerate(draw.outer))
-        yield ("n", ""), draw.n - 1
+        yield from ((label, extent - 1) for label, extent in self._counts)
         yield from ((("there", name), 1) for name in names if name in optional)
         yield from ((("in place", name), 1) for name, out in case.outputs.items() if out.alias and name not in over)
         yield ("axes", ""), 1
@@ -114,5 +132,4 @@ class Choices:
         yield from ((("place", name), len(PLACES) - 1) for name in names)
         yield from ((("parameter", name), len(plain)) for name, plain in self._plain_params.items())
         yield from ((("values", name), len(KINDS) - 1) for name in case.inputs)
-        yield from ((("row start", str(axis)), extent - 1) for axis, extent in enumerate(draw.outer))
-        yield ("column start", ""), draw.n - 1
+        yield from (((START[kind], name), extent - 1) for (kind, name), extent in self._counts)

@@ -10,12 +10,14 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Draw
 from fuzz.execute.pool import WorkerPool
+from fuzz.generate.dims import MOST_PLACES
 from fuzz.judge.judge import Judgement
 from fuzz.triage.inducer import Induced, induce
 from fuzz.triage.rule import Traits
 from fuzz.triage.trial import Trials
 from fuzz.triage.values import is_of_values
 from fuzz.triage.variations import made, with_values
+from oracles.ops import OPS
 
 _BATCH = 16
 _VARIANTS = (3, 9)
@@ -117,7 +119,11 @@ def made_for(draws: Iterable[Draw], trials: Trials) -> list[Case]:
     invalid = trials.family.name == "accepted invalid"
     cases = []
     for draw in draws:
-        if draw.rows * draw.n <= (_LARGEST if draw.rows > _FEW_ROWS else _LARGEST_ROW):
+        if OPS[draw.op].by_rows:
+            is_small = draw.rows * draw.n <= (_LARGEST if draw.rows > _FEW_ROWS else _LARGEST_ROW)
+        else:
+            is_small = draw.places <= MOST_PLACES
+        if is_small:
             with contextlib.suppress(CaseError):
                 case = made(draw)
                 if invalid or trials.target.kernel.capability.accepts(case):

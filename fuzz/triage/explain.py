@@ -12,16 +12,18 @@ from fuzz.base.case import Case
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
 from fuzz.triage import probes
+from fuzz.triage.closing import closing
 from fuzz.triage.evidence import Evidence, made_for, probe, probe_all, probe_elsewhere
 from fuzz.triage.inducer import loosened
 from fuzz.triage.masking import shown_in, unmask
 from fuzz.triage.places import Places, places_of
-from fuzz.triage.refutation import closing, refuting
+from fuzz.triage.refutation import refuting
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.thresholds import Probed, is_open, is_rough, plainly
+from fuzz.triage.traits import length_of, varied_sizes
 from fuzz.triage.trial import OutOfTimeError, Trials
 from fuzz.triage.values import is_about_values
-from fuzz.triage.variations import base_of, values_of, with_values
+from fuzz.triage.variations import base_of, filled, values_of, with_values
 from oracles.ops import OPS
 
 _STEADY = 8
@@ -50,7 +52,7 @@ _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
 
 
 VARIED = ("n", "rows", "values")
-"""What every probing of an input varies, where there is time for it."""
+"""What every probing of an input of a row op varies."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Explanation:
     stands: bool = False
     """Whether the rule stood when it was put to the test."""
     varied: tuple[str, ...] = VARIED
-    """What of VARIED the probes differ in."""
+    """What of `could_vary` the probes differ in."""
     whole: bool = True
     """This is False where time was over before everything was probed: what was not varied yet is in no rule."""
     hidden: int = 0
@@ -80,6 +82,8 @@ class Explanation:
     for nor against the rule."""
     shown_in: frozenset[str] = frozenset()
     """The dtypes of the first input in which it failed."""
+    could_vary: tuple[str, ...] = VARIED
+    """What every probing of an input varies, where there is time for it."""
 
     @property
     def rule(self) -> Rule | None:
@@ -113,7 +117,7 @@ class Explanation:
             return f"{fails} about when: {stated} ({counted}; no simple rule fits)"
         if not learned.rule.atoms:
             counted = f"{learned.agreeing} of {learned.probes} probes fail"
-            fixed = [what for what in VARIED if what not in self.varied]
+            fixed = [what for what in self.could_vary if what not in self.varied]
             stated = f"always, as far as is known: not varied were {', '.join(fixed)}" if fixed else stated or "always"
         return f"{fails} {'' if learned.exact and self.stands else 'about '}when: {stated} ({counted})"
 
@@ -142,10 +146,11 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
     anyhow = replace(trials, family=replace(trials.family, clear=0.0, wide=True))
     with contextlib.suppress(OutOfTimeError):
         probe(anyhow, [case], evidence)
-        if not Frame(case).fits() or not math.prod(Frame(case).grid):
+        frame = Frame(case)
+        if not frame.fits() or (OPS[case.op].by_rows and not math.prod(frame.grid)):
             evidence.whole = True  # there is nothing to vary
             return evidence
-        base = base_of(case)
+        base = filled(base_of(case))
         if trials.family.name == "values":
             base = _clearest(anyhow, case, base)
         _probe_around(anyhow, base, int(case.digest[:15], 16), evidence)
@@ -153,7 +158,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
         for failure, _ in evidence.bad[:: -(-len(evidence.bad) // confirmed)]:
             anyhow.confirm(failure)
         others = _differing(trials.target, siblings)
-        failing = _failing_lengths(evidence, base.n)
+        failing = _failing_lengths(evidence, base)
         if others:
             probe_elsewhere(anyhow, others, lambda other: probes.elsewhere(base, other, failing), evidence)
         evidence.whole = True
@@ -178,13 +183,13 @@ def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> N
     probe_all(trials, telling, evidence)
     if sum(evidence.failed) <= _HARDLY_ANY * len(evidence.failed):
         probe_all(trials, others, evidence)
-    failing = _failing_lengths(evidence, base.n)
+    failing = _failing_lengths(evidence, base)
     if law:
         steady = next((n for n in failing if {*range(n, n + _STEADY)} <= {*failing}), base.n)
         base = replace(base, n=next((n for n in failing if n >= _SURE), steady))
         failing = [n for n in failing if n >= base.n]
     probe_all(trials, probes.changed(base, target, law=law), evidence)
-    failing = failing if law else _failing_lengths(evidence, base.n)
+    failing = failing if law else _failing_lengths(evidence, base)
     probe_all(trials, probes.mixed(base, target, failing, key, few=law), evidence)
 
 
@@ -255,9 +260,10 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
     return max(clear, key=lambda found: found[0])[1]
 
 
-def _failing_lengths(evidence: Evidence, n: int) -> list[int]:
-    lengths = {int(t["n"]) for t, failed in zip(evidence.traits, evidence.failed, strict=True) if failed}
-    return sorted(lengths) or [n]
+def _failing_lengths(evidence: Evidence, base: Draw) -> list[int]:
+    n, length = base.n, length_of(OPS[base.op])
+    failing = (traits for traits, failed in zip(evidence.traits, evidence.failed, strict=True) if failed)
+    return sorted({int(traits[length]) for traits in failing}) or [n]
 
 
 def concluded(evidence: Evidence, law: str) -> Explanation:
@@ -280,12 +286,14 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     rules, put = (learned.rule, *learned.others), [evidence.traits[place] for place in counted if place in tests]
     stands = evidence.stands and not any(is_open(rule, tried) for rule in rules)
     stands = stands and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
-    about = cores, tested, stands, _varied(evidence), evidence.whole, len(evidence.masking.hidden), shown_in(evidence)
+    could = (*varied_sizes(OPS[evidence.bad[0][0].op]), "values")
+    hidden = len(evidence.masking.hidden), shown_in(evidence)
+    about = cores, tested, stands, _varied(evidence, could), evidence.whole, *hidden, could
     return Explanation(learned, places_of(own), law, core, *about)
 
 
-def _varied(evidence: Evidence) -> tuple[str, ...]:
-    """What of VARIED the probes differ in."""
-    found = [what for what in VARIED if len({traits.get(what) for traits in evidence.traits}) > 1]
+def _varied(evidence: Evidence, could: Sequence[str]) -> tuple[str, ...]:
+    """What of that the probes differ in."""
+    found = [what for what in could if len({traits.get(what) for traits in evidence.traits}) > 1]
     values = {tuple(value for trait, value in each.items() if is_about_values(trait)) for each in evidence.traits}
     return (*found, *(["values"] if len(values) > 1 else []))

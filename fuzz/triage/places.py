@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
 from fuzz.triage.inducer import learn
 from fuzz.triage.rule import Learned, Traits
+from oracles.enclosure import Mask
+from oracles.op import OUTER
+from oracles.ops import OPS
 
 _BLOCKS = (4, 8, 16, 32, 64, 128)
 _CASES = 4
@@ -80,6 +84,9 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[tuple[Traits, bool]]
     check, frame = judgement.worst, Frame(case)
     assert check is not None
     assert check.mask is not None
+    if not OPS[case.op].by_rows:
+        yield from _indexed(case, check.output, np.asarray(check.mask).reshape(case.outputs[check.output].layout.shape))
+        return
     mask = np.asarray(check.mask).reshape(case.outputs[check.output].layout.shape)
     role = frame.role(check.output)
     if role == "grid":
@@ -89,6 +96,21 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[tuple[Traits, bool]]
     rows = max(min(len(mask), _MOST_ELEMENTS // max(columns, 1)), 1)
     for row, column in np.ndindex(*mask[:rows, :columns].shape):
         yield _place(row, column, mask.shape[1], role), bool(mask[row, column])
+
+
+def _indexed(case: Case, output: str, mask: Mask) -> Iterator[tuple[Traits, bool]]:
+    """Elements by their indices along the dimensions of the output, of an op that is no row op."""
+    named = [dim for dim in OPS[case.op].operand(output).axes if dim != OUTER]
+    outer = mask.shape[: mask.ndim - len(named)]
+    mask = mask.reshape(math.prod(outer), *mask.shape[len(outer) :])
+    for index in islice(np.ndindex(*mask.shape), _MOST_ELEMENTS):
+        traits: dict[str, int | str] = {"index in the batch": index[0]} if outer else {}
+        for dim, at, size in zip(named, index[1:], mask.shape[1:], strict=True):
+            traits.update({f"index along {dim}": at, f"index along {dim} from the end": size - 1 - at})
+            for block in _BLOCKS:
+                traits[f"index along {dim} mod {block}"] = at % block
+                traits[f"tail of {block} along {dim}"] = "inside" if at >= size - size % block else "before"
+        yield traits, bool(mask[index])
 
 
 def _place(row: int, column: int, columns: int, role: str) -> Traits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import TypeVar
 
 from fuzz.adapters.isa import ISAS
@@ -30,6 +31,8 @@ _FURTHER = (96, 128, 192, 255, 256, 300, 511, 512, 768, 1000, 1024, 1500, 2048, 
 _LANE_BITS = 32
 """The bits of f32, in which sums are formed."""
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
+SIZES = (*range(1, 13), 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 100, 127, 128, 129, 130, 192, 256, 257)
+"""What named dimensions are tried with, of an op that is no row op."""
 _CONSTANTS = (1.0, 2.0)
 """An input that is 1 everywhere may hide that it is wrongly read; another number tells that from being constant."""
 _SQUARE = 80
@@ -64,16 +67,19 @@ def _lengths(base: Draw, target: Target, *, few: bool) -> list[int]:
 
 def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     """One thing changed at a time, for the rows' number also two."""
-    several = [vary.sized(base, rows) for rows in (3,) if base.rank > 1]  # a tensor of rank 1 is one row
-    one_and_three = [vary.sized(base, rows) for rows in (1, 3) if rows == 1 or base.rank > 1]
+    rank, op = vary.rank_of(base), OPS[base.op]
+    several = [vary.sized(base, rows) for rows in (3,) if rank > 1]  # a tensor of rank 1 is one row
+    one_and_three = [vary.sized(base, rows) for rows in (1, 3) if rows == 1 or rank > 1]
+    if not op.by_rows:
+        several = several or [base]
+        yield from _of_sizes(base)
     grids = {name: base.part(name).place.layout for name in vary.grids(base)}
     names = [part.name for part in base.parts]
-    yield from (vary.sized(base, rows) for rows in _ROWS if rows == 1 or base.rank > 1)
+    yield from (vary.sized(base, rows) for rows in _ROWS if rows == 1 or rank > 1)
     yield from (vary.of_dtype(base, dtype) for dtype in target.kernel.able.dtypes)
     for layout in LAYOUT_CLASSES:
         yield from (vary.laid_out(draw, dict.fromkeys(grids, layout)) for draw in (base, *several))
         yield from (vary.laid_out(draw, {name: layout}) for name in grids for draw in several)
-    op = OPS[base.op]
     itemsize = ITEMSIZE[base.part(op.main).dtype]
     yield from (vary.placed_at(base, "before", place) for place in range(CACHE_LINE // itemsize))
     yield vary.placed_at(base, "after", 0)
@@ -95,12 +101,21 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     constants = [(part.name, value) for part in base.parts if part.given for value in _CONSTANTS]
     yield from (vary.with_constant(draw, *constant) for constant in constants for draw in one_and_three)
     for rank in (1, 2, 3, 4):
-        ranked = vary.sized(base, 1 if rank == 1 else base.rows, rank, rank - 1)
+        ranked = vary.sized(base, 1 if rank == 1 else vary.batch_of(base), rank, rank - 1)
         yield ranked
         for layout in LAYOUT_CLASSES if rank == 1 else ():
             yield vary.laid_out(ranked, dict.fromkeys(grids, layout))
             yield from (vary.laid_out(ranked, {name: layout}) for name in grids)
-    yield vary.sized(base, base.rows, 2, 0)
+    yield vary.sized(base, vary.batch_of(base), 2, 0)
+
+
+def _of_sizes(base: Draw) -> Iterator[Draw]:
+    """Every named dimension by itself with other extents, and any two of them with one."""
+    sizes = base.sizes
+    for dim in sizes:
+        yield from (vary.extended(base, {dim: size}) for size in SIZES if dim != OPS[base.op].row)
+    for one, other in combinations(sizes, 2):
+        yield from (vary.extended(base, {one: size, other: size}) for size in {sizes[one], sizes[other], 5, 16})
 
 
 @dataclass(frozen=True)
@@ -115,6 +130,8 @@ class Menu:
     """One probe in so many has as many rows as columns."""
     params: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """More values of parameters than their op draws."""
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """More extents of named dimensions than `SIZES`, of an op that is no row op."""
 
 
 def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: bool = False) -> Iterator[Draw]:
@@ -135,6 +152,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
     steps = _steps(base)
     dtypes = _dtypes(base, target)
     constants = [(part.name, value) for part in base.parts if part.given for value in _CONSTANTS]
+    own_rank, own_rows = vary.rank_of(base), vary.batch_of(base)
     for number in range(count):
         words = iter(stream.child(str(number)).words(_WORDS).tolist())
 
@@ -144,11 +162,11 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
             return kept if word % 2 or not others else others[word // 2 % len(others)]
 
         # In this order: each takes the next word.
-        rank = pick(base.rank, (1, 2, 3))
+        rank = pick(own_rank, (1, 2, 3))
         at: tuple[Guard, int] = (x.place.guard, x.place.offset)
         guard, offset = pick(at, [("before", place) for place in range(16)])
         n = pick(menu.failing[next(words) % len(menu.failing)], menu.others)
-        rows = 1 if rank == 1 else pick(base.rows, menu.rows)
+        rows = 1 if rank == 1 else pick(own_rows, menu.rows)
         if menu.square_one_in and next(words) % menu.square_one_in == 0:
             n = rows if rows > 1 else n
             rows = n if rank > 1 and n <= _SQUARE else rows
@@ -164,9 +182,15 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
             each.name: pick(None, (*vary.values_of(base, each), *menu.params.get(each.name, ())))
             for each in op.parameters
         }
+        sizes = {
+            dim: pick(size, (*menu.sizes.get(dim, ()), *SIZES, n))
+            for dim, size in (() if op.by_rows else base.sizes.items())
+            if dim != op.row
+        }
 
         draw = base if (guard, offset) == at else vary.placed_at(base, guard, offset)
-        draw = vary.sized(replace(draw, n=n), rows, rank, rank - 1 if rank != base.rank else base.axis)
+        draw = vary.sized(replace(draw, n=n), rows, rank, rank - 1 if rank != own_rank else base.axis)
+        draw = vary.extended(draw, sizes) if sizes else draw
         draw = vary.of_dtypes(vary.of_dtype(draw, dtype), dtypes_of)
         draw = vary.stacked(vary.stepped(vary.laid_out(draw, layouts), step_of), stack_of)
         draw = vary.in_memory(vary.sharing(draw, same), memory)
@@ -208,7 +232,8 @@ def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
 def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:
     """The first input given a second time, as each of the others of its shape; and no input twice."""
     main = OPS[base.op].main
-    names = [part.name for part in base.parts if part.given and part.name in vary.grids(base) and part.name != main]
+    op = OPS[base.op]
+    names = [p.name for p in base.parts if p.given and op.role(p.name) == "grid" and p.name != main]
     return [frozenset(), *(frozenset([name]) for name in names if not law)]
 
 
@@ -232,7 +257,7 @@ def _dtypes(base: Draw, target: Target) -> list[dict[str, str]]:
 def _steps(base: Draw) -> list[dict[str, int]]:
     """One tensor that is a column or a row with gaps or backwards; or none."""
     of_rows = [part.name for part in base.parts if part.name not in vary.grids(base)]
-    names = [name for name in of_rows if base.rank > 1 or OPS[base.op].role(name) != "rows"]
+    names = [name for name in of_rows if vary.rank_of(base) > 1 or OPS[base.op].role(name) != "rows"]
     return [{}, *({name: step} for name in names for step in (2, 3, -1))]
 
 

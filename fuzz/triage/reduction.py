@@ -16,7 +16,7 @@ from fuzz.generate.given import DRAWN, Values, given_rows, plain, rows_of
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.realise import draw_of, layout_of, realise
 from fuzz.laws.placement import placed
-from oracles.op import AXIS, Parameter, Role
+from oracles.op import AXIS, OUTER, Parameter, Role
 from oracles.ops import OPS
 
 Span = tuple[int, int]
@@ -35,7 +35,7 @@ _PLAIN = 3
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is kept of a case. Rows are a block: a span of each axis but the normalised one."""
+    """What is kept of a case. Rows are a block: a span of each axis but that of the rows."""
 
     rows: tuple[Span, ...]
     columns: Span
@@ -46,13 +46,16 @@ class Reduction:
     """The inputs that get memory of their own."""
     stacks: Mapping[str, str] = field(default_factory=dict)
     collapsed: bool = False
-    """True if the rows become one axis and the normalised axis is the last."""
+    """True if the rows become one axis and their own axis is the last. Of an op that is no row op: if axes of one
+    element go that have no name."""
     strides: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
     """What the values become, by tensor; what is not named is kept."""
     params: Mapping[str, float] = field(default_factory=dict)
     """What parameters become; what is not named is kept."""
+    extents: Mapping[str, Span] = field(default_factory=dict)
+    """Of dimensions that the first input does not have; what is not named is kept."""
 
 
 def plain_values(parameter: Parameter) -> tuple[float, ...]:
@@ -63,20 +66,38 @@ def plain_values(parameter: Parameter) -> tuple[float, ...]:
 def reduced(draw: Draw, how: Reduction) -> Draw:
     """The reduced draw, of one whose values and strides are given. Raises CaseError where its layout cannot be kept."""
     draw, counts = draw.without(*how.dropped), tuple(count for _, count in how.rows)
-    params = {**draw.params, **how.params, AXIS: 1 if how.collapsed else draw.axis}
+    outer = _collapsed_outer(draw, counts) if how.collapsed else counts
+    params = {**draw.params, **how.params, AXIS: len(outer) if how.collapsed else draw.axis}
     kinds = {how.values.get(part.name, DRAWN) for part in draw.parts if part.given}
     origin = draw.origin or Origin()
     recipe = origin.recipe if kinds == {DRAWN} else " ".join(sorted(kinds))
     return replace(
         draw,
         n=how.columns[1],
-        outer=(math.prod(counts),) if how.collapsed else counts,
+        outer=outer,
+        extents={dim: _extent(draw, how, dim)[1] for dim in draw.extents},
         params=params,
         parts=tuple(_part(draw, part, how) for part in draw.parts),
         # Plain values are no random ones: only the worst case is sound for them.
         structured=draw.structured or kinds != {DRAWN},
         origin=replace(origin, recipe=recipe, labels=()),
     )
+
+
+def _collapsed_outer(draw: Draw, counts: tuple[int, ...]) -> tuple[int, ...]:
+    if OPS[draw.op].by_rows:
+        return (math.prod(counts),)
+    batch = _batch_axes(draw)
+    return (*(count for count in counts[:batch] if count != 1), *counts[batch:])
+
+
+def _batch_axes(draw: Draw) -> int:
+    """How many axes of the first input have no name, of an op that is no row op."""
+    return draw.rank - len(OPS[draw.op].inner)
+
+
+def _extent(draw: Draw, how: Reduction, dim: str) -> Span:
+    return how.extents.get(dim, (0, draw.extents[dim]))
 
 
 def reduced_case(case: Case, how: Reduction) -> Case:
@@ -94,14 +115,24 @@ def _part(draw: Draw, part: Part, how: Reduction) -> Part:
     if part.given is None:
         return _in_memory(draw, small, part, how)
     values = plain(how.values.get(part.name, DRAWN), _block(draw, part, part.given, layout, how), part.dtype)
-    given = replace(given_rows(values), n=1 if _role(draw, part) == "rows" else how.columns[1])
+    given = replace(given_rows(values), n=_length(draw, part, how))
     stack = ("many" if layout.shape[0] > 1 else "one") if part.stack and len(layout.shape) == 2 else ""
     return replace(small, given=given, stack=stack, alias=None if part.name in how.unshared else part.alias)
+
+
+def _length(draw: Draw, part: Part, how: Reduction) -> int:
+    """That of the rows of a tensor."""
+    if _role(draw, part) == "other":
+        return _spans(draw, part, how)[-1][1] if OPS[draw.op].operand(part.name).axes[-1:] not in ((), (OUTER,)) else 1
+    return 1 if _role(draw, part) == "rows" else how.columns[1]
 
 
 def _block(draw: Draw, part: Part, given: Given, layout: Layout, how: Reduction) -> Values:
     """The values that are kept, each row along the last axis."""
     role, values = _role(draw, part), rows_of(given)
+    if role == "other":
+        block = tuple(slice(first, first + count) for first, count in _spans(draw, part, how))
+        return np.ascontiguousarray(values.reshape(draw.shape(part.name))[block])
     if role != "columns":
         block = tuple(slice(first, first + count) for first, count in how.rows)
         values = values.reshape((*draw.outer, given.n) if role == "grid" else draw.outer)[block]
@@ -138,6 +169,12 @@ def _spans(draw: Draw, part: Part, how: Reduction) -> tuple[Span, ...]:
         return _stack_span(draw, part, how), how.columns
     if role == "columns":
         return (how.columns,)
+    if role == "other":
+        batch = _batch_axes(draw)
+        named = dict(zip(OPS[draw.op].inner, (*how.rows[batch:], how.columns), strict=True))
+        named |= {dim: _extent(draw, how, dim) for dim in draw.extents}
+        axes = OPS[draw.op].operand(part.name).axes
+        return tuple(span for dim in axes for span in (how.rows[:batch] if dim == OUTER else (named[dim],)))
     return how.rows if role == "rows" else (*how.rows[: draw.axis], how.columns, *how.rows[draw.axis :])
 
 
@@ -155,7 +192,8 @@ def _layout(draw: Draw, part: Part, how: Reduction) -> Layout:
         block = contiguous(block.shape, block.guard, block.offset)
     elif way == "pitched":
         last = len(block.shape) - 1
-        axis = last if _role(draw, part) != "grid" else 1 if how.collapsed else draw.axis
+        is_last = how.collapsed or _role(draw, part) != "grid"
+        axis = last if is_last else draw.axis
         block = lay_out("pitched", block.shape, axis, 1, block.guard, block.offset)
     place = how.places.get(part.name, "kept")
     if place != "kept":
@@ -191,6 +229,11 @@ def _collapsed(draw: Draw, part: Part, block: Layout) -> Layout:
     role = _role(draw, part)
     if role == "columns":
         return block
+    if not OPS[draw.op].by_rows:
+        batch = _batch_axes(draw) if OUTER in OPS[draw.op].operand(part.name).axes else 0
+        kept = [axis for axis, extent in enumerate(block.shape) if axis >= batch or extent != 1]
+        left = tuple(block.strides[axis] for axis in kept)
+        return replace(block, shape=tuple(block.shape[axis] for axis in kept), strides=left)
     shape, strides = list(block.shape), list(block.strides)
     columns = [] if role == "rows" else [(shape.pop(draw.axis), strides.pop(draw.axis))]
     steps = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent != 1]

@@ -3,25 +3,22 @@ its conditions or inside all of them, and what lies between a threshold and the 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-import numpy as np
-
 from fuzz.adapters.target import Target
-from fuzz.base.draw import Draw, Frame
+from fuzz.base.draw import Draw
 from fuzz.base.stream import Stream
 from fuzz.generate.menus import menus_of
 from fuzz.triage import probes
 from fuzz.triage import variations as vary
+from fuzz.triage.closing import Known, closing, float32
 from fuzz.triage.inducer import Induced
-from fuzz.triage.rule import Atom, Rule, Traits
-from fuzz.triage.thresholds import Tried, gaps, is_close, plainest
-from fuzz.triage.traits import size_traits
-from fuzz.triage.values import is_about_values, is_quantile
+from fuzz.triage.rule import Rule, Traits
+from fuzz.triage.thresholds import Tried
+from fuzz.triage.traits import BATCH, length_of, size_traits
 from oracles.ops import OPS
 
 _POOL = 100
@@ -38,13 +35,6 @@ _NEAR = (-65, -33, -17, -8, -2, -1, 0, 1, 2, 3, 5, 8, 12, 17, 31, 33, 64, 100, 1
 _LONG = tuple(2**power + step for power in range(7, 14) for step in (-1, 0, 1, 8, 24, 37))
 _SHORT = tuple(range(1, 140))
 _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 15, 16, 17, 24, 31, 32, 33, 48, 64, 65)
-_POINTS = 4
-"""A gap between a threshold and the nearest probe beyond it is divided at so many places."""
-_ALONG = 24
-"""So many neighbours of such a place are looked at for one that meets the other conditions."""
-
-Known = Callable[[Draw], Traits | None]
-"""The traits of a draw's case; None where it is none for this kernel."""
 
 
 def refuting(
@@ -105,31 +95,32 @@ def _take_both(
 
 def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.Menu:
     """Lengths near the thresholds of rules, and any; parameters of about the base's size, where a rule names them."""
-    failing = sorted({int(each.traits["n"]) for each in tried if each.failed}) or [base.n]
-    limits = {base.n, *_limits("n", rules)}
+    op = OPS[base.op]
+    length = length_of(op)
+    failing = sorted({int(each.traits[length]) for each in tried if each.failed}) or [base.n]
+    limits = {base.n, *_limits(length, rules)}
     near = [limit + step for limit in sorted(limits) for step in (*_NEAR, limit, 2 * limit)]
-    rows = [limit + step for limit in sorted(_limits("rows", rules)) for step in (-1, 0, 1, 3, limit)]
+    of_rows = sorted(_limits("rows" if op.by_rows else BATCH, rules))
+    rows = [limit + step for limit in of_rows for step in (-1, 0, 1, 3, limit)]
     others = [*_SHORT, *near, *near, *_LONG]
-    return probes.Menu(
-        failing, [n for n in others if n > 0], [r for r in (*_ROWS, *rows) if r > 0], 8, _params(base, rules)
-    )
+    sizes = {
+        dim: [size for limit in sorted(_limits(dim, rules)) for step in _NEAR if (size := limit + step) > 0]
+        for dim in (() if op.by_rows else op.named)
+    }
+    several = [r for r in (*_ROWS, *rows) if r > 0]
+    return probes.Menu(failing, [n for n in others if n > 0], several, 8, _params(base, rules), sizes)
 
 
 def _params(base: Draw, rules: Sequence[Rule]) -> dict[str, list[float]]:
     named = {word for rule in rules for atom in rule.atoms for word in atom.trait.split()}
     return {
-        name: [_float32(value * 2.0**power) for power in _POWERS]
+        name: [float32(value * 2.0**power) for power in _POWERS]
         for name, value in base.parameters.items()
         if name in named and value
     }
 
 
 _POWERS = (-8.0, -4.0, -2.0, -1.0, -0.5, -0.25, 0.25, 0.5, 1.0, 2.0, 4.0)
-
-
-def _float32(value: float) -> float:
-    """Kernels take parameters in float32."""
-    return float(np.float32(value))
 
 
 def _limits(trait: str, rules: Sequence[Rule]) -> set[int]:
@@ -139,6 +130,9 @@ def _limits(trait: str, rules: Sequence[Rule]) -> set[int]:
 
 def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.Menu, key: int) -> Iterator[Draw]:
     """The base with other extents alone, so that nothing else decides: one of each kind that the rules tell apart."""
+    if not OPS[base.op].by_rows:
+        yield from _extended(base, menu, key)
+        return
     sizes = _sizes(base, rules, menu, key)
     known = {size: size_traits(*size, target) for size in sizes}
     traits = next(iter(known.values()))
@@ -147,6 +141,21 @@ def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.Menu,
     last = base.axis == base.rank - 1
     for n, outer in list(kinds.values())[:_SIZED]:
         yield replace(base, n=n, outer=outer, params={**base.params, "axis": len(outer) if last else base.axis})
+
+
+def _extended(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
+    """The same of an op that is no row op, at random."""
+    words = Stream(key).child("sized").words(2 * _SIZED).tolist()
+    for number in range(_SIZED):
+        n, rows = menu.others[words[2 * number] % len(menu.others)], vary.batch_of(base)
+        if not OPS[base.op].by_rows and number % 4:  # the others are about the length of rows
+            dim = OPS[base.op].named[number % len(OPS[base.op].named)]
+            known = (*menu.sizes[dim], *probes.SIZES)
+            yield vary.extended(base, {dim: known[words[2 * number] % len(known)]})
+            continue
+        if vary.rank_of(base) > 1 and words[2 * number + 1] % 2:
+            rows = menu.rows[words[2 * number + 1] // 2 % len(menu.rows)]
+        yield vary.sized(replace(base, n=n), rows)
 
 
 def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.Menu, key: int) -> list[tuple[int, tuple[int, ...]]]:
@@ -185,12 +194,12 @@ def _valued(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
     op, menus = OPS[base.op], menus_of(OPS[base.op])
     inputs = [part.name for part in base.parts if op.is_input(part.name)]
     given = [each for each in op.parameters if each.name in base.params]
-    grids = [name for name in vary.grids(base) if base.part(name).given is not None and base.rank > 1]
+    grids = [name for name in vary.grids(base) if base.part(name).given is not None and op.by_rows and base.rank > 1]
     yield from (vary.beside_ordinary(replace(base, n=n), name) for name in grids for n in {base.n, menu.failing[-1]})
     for number in range(_VALUED):
         words = iter(Stream(key).child(f"valued {number}").words(5 + len(inputs) + len(given)).tolist())
         lengths = (base.n, menu.failing[next(words) % len(menu.failing)], menu.others[next(words) % len(menu.others)])
-        n = lengths[next(words) % len(lengths)]
+        n = lengths[next(words) % len(lengths)] if op.by_rows else base.n
         changed = next(words) % 2
         recipes = {name: menus[name].names[next(words) % len(menus[name].names)] for name in inputs}
         params = {each.name: each.values[next(words) % len(each.values)] for each in given}
@@ -199,96 +208,3 @@ def _valued(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
 
 
 _VALUED = 120
-
-
-def closing(base: Draw, rule: Rule, tried: Tried, known: Known) -> Iterator[Draw]:
-    """Between each threshold and the nearest passing probe beyond it that meets the other conditions."""
-    for atom, rest, gap in gaps(rule, tried):
-        if is_about_values(atom.trait):
-            yield from _rescaled(atom, gap, tried, known)
-        if _vary(base, atom.trait, 1.0) is not None:
-            yield from _divided(base, atom, rest, gap, known)
-
-
-def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) -> Iterator[Draw]:
-    """Places in a gap that a probe at one of its ends comes to when an input is scaled, or has others added to it."""
-    limit, beyond = (_power(atom.trait, end) for end in gap)
-    if limit is None or beyond is None or (math.isinf(limit) and math.isinf(beyond)):
-        return
-    aims = _aims(limit, beyond)
-    if is_close(atom, gap):
-        plain = plainest(*gap)
-        aims = [math.log2(abs(plain))] if is_quantile(atom.trait) and plain not in gap else []
-    finite = gap[0] if math.isfinite(limit) else gap[1]
-    values = [float(each.traits[atom.trait]) for each in tried if each.failed and atom.holds(each.traits)]
-    purest = max(values) if atom.relation == ">=" else min(values)
-    for end, change, powers in ((finite, vary.scaled, (0.0, _STEP)), (purest, vary.blended, (-2 * _STEP, -_STEP))):
-        at = [p.case for p in tried if p.traits.get(atom.trait) == end and Frame(p.case).fits()]
-        if not at:
-            continue
-        base = vary.base_of(max(at, key=lambda case: min(Frame(case).n, _TELLING)))
-        for name in vary.grids(base):
-            if base.part(name).given is not None:
-                first, second = (_level(known(change(base, name, power)), atom.trait) for power in powers)
-                if first is not None and second is not None and math.isfinite(first - second) and first != second:
-                    by = _STEP / (second - first)
-                    yield from (change(base, name, powers[0] + (aim - first) * by) for aim in aims)
-                    return
-
-
-_TELLING = 32
-"""A row of fewer elements may be no example of the trait."""
-
-
-def _aims(limit: float, beyond: float) -> list[float]:
-    """Places between two powers of two, of which one may be infinite."""
-    parts = range(1, _POINTS + 1)
-    if math.isfinite(limit - beyond):
-        return [limit + (beyond - limit) * part / (_POINTS + 1) for part in parts]
-    return [min(limit, beyond) + 4.0**part for part in parts]
-
-
-def _level(traits: Traits | None, trait: str) -> float | None:
-    """A trait as a power of two."""
-    value = traits.get(trait) if traits is not None else None
-    return None if value is None or isinstance(value, str) else _power(trait, float(value))
-
-
-def _power(trait: str, value: float) -> float | None:
-    if not is_quantile(trait):
-        return value
-    return math.log2(abs(value)) if value else None
-
-
-_STEP = 4.0
-"""How a trait follows the scale of an input is seen by a step of so many powers of two."""
-
-
-def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known: Known) -> Iterator[Draw]:
-    """Places in a gap, each moved on until the other conditions hold."""
-    limit, nearest = gap
-    whole = isinstance(atom.values[0], int)
-    if not whole:
-        if limit > 0 and nearest > 0 and not is_close(atom, gap):
-            values = (limit * (nearest / limit) ** (part / (_POINTS + 1)) for part in range(1, _POINTS + 1))
-            yield from (draw for value in values if (draw := _vary(base, atom.trait, value)) is not None)
-        return
-    first, last = sorted((int(limit), int(nearest)))
-    step = max((last - first) // (_POINTS + 1), 1)
-    for place in [first + 1, *range(first + step, last, step)][: _POINTS + 2]:
-        for value in range(place, min(place + _ALONG, last)):
-            draw = _vary(base, atom.trait, value)
-            traits = known(draw) if draw is not None else None
-            if draw is not None and traits and rest.holds(traits):
-                yield draw
-                break
-
-
-def _vary(base: Draw, trait: str, value: float) -> Draw | None:
-    """The base with another number of what a trait is about; None where it is no such trait."""
-    if trait == "n":
-        return replace(base, n=int(value))
-    if trait == "rows":
-        return vary.sized(base, int(value)) if base.rank > 1 or value == 1 else None
-    known = {each.name for each in OPS[base.op].parameters} & {*base.params}
-    return base.with_params(**{trait: _float32(value)}) if trait in known else None

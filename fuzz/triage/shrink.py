@@ -13,9 +13,11 @@ from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
-from fuzz.triage.choices import SHARING, Choices, Label, Vector
+from fuzz.triage.choices import SHARING, START, Choices, Label, Vector
 from fuzz.triage.smallest import LUCKY, batches, ends_of, sweep
 from fuzz.triage.trial import OutOfTimeError, Trials
+from oracles.op import Extents
+from oracles.ops import OPS
 
 _KEY = b"case"
 _BATCH = 32
@@ -68,19 +70,27 @@ def _with_plainest_memory(trials: Trials, choices: Choices, best: Vector) -> Vec
     return best
 
 
-def _beginning(choices: Choices, best: Vector, worst: tuple[tuple[int, ...], int]) -> Vector:
+def _beginning(choices: Choices, best: Vector, worst: tuple[tuple[int, ...], int, Extents]) -> Vector:
     """The whole case with the memory of `best`, whose blocks begin at the worst element."""
     labels = zip(choices.ranges, best, choices.starting(*worst), strict=True)
     return tuple(kept if label[0] in SHARING else started for label, kept, started in labels)
 
 
-def _worst(case: Case, judgement: Judgement) -> tuple[tuple[int, ...], int]:
-    """Rows and column of the worst element, where the failure may be kept with the least around it."""
-    frame, check = Frame(case), judgement.worst
+def _worst(case: Case, judgement: Judgement) -> tuple[tuple[int, ...], int, Extents]:
+    """Rows and column of the worst element, and its places along dimensions that the first input does not have, where
+    the failure may be kept with the least around it."""
+    frame, check, op = Frame(case), judgement.worst, OPS[case.op]
+    if not op.by_rows:
+        places = dict[str, int]()
+        if check is not None and check.worst_index is not None:
+            axes = op.operand(check.output).axes
+            places = dict(zip(reversed(axes), reversed(check.worst_index), strict=False))
+        inner = (*(places.get(dim, 0) for dim in op.inner[:-1]), places.get(op.row, frame.n - 1))
+        return ((0,) * (len(frame.outer) - len(inner) + 1) + inner[:-1], inner[-1], places)
     if check is None or check.worst_index is None or frame.role(check.output) != "grid":
-        return (0,) * len(frame.outer), frame.n - 1
+        return (0,) * len(frame.outer), frame.n - 1, {}
     index = check.worst_index
-    return (*index[: frame.axis], *index[frame.axis + 1 :]), index[frame.axis]
+    return (*index[: frame.axis], *index[frame.axis + 1 :]), index[frame.axis], {}
 
 
 class _StillFailsError(Exception):
@@ -135,7 +145,7 @@ def _swept(trials: Trials, choices: Choices, best: Vector) -> Vector:
     """Fewer rows, then fewer columns: every smaller number is tried, from 1 on. Shrinking alone may miss 63 below 1087,
     where only n mod 64 = 63 fails."""
     for label in choices.ranges:
-        if label[0] in ("rows", "n"):
+        if label[0] in START:
             for vectors in batches(_smaller(choices, best, label), _BATCH):
                 failing = _failing(trials, choices, vectors)
                 if failing:
@@ -148,7 +158,7 @@ def _swept(trials: Trials, choices: Choices, best: Vector) -> Vector:
 def _smaller(choices: Choices, best: Vector, label: Label) -> Iterator[Vector]:
     """The vector with each smaller value of one choice, beginning at the first, the same and the last place."""
     labels = list(choices.ranges)
-    count, start = labels.index(label), labels.index(("column start" if label[0] == "n" else "row start", label[1]))
+    count, start = labels.index(label), labels.index((START[label[0]], label[1]))
     for value in ends_of(range(best[count])):
         for first in dict.fromkeys((0, best[start], choices.ranges[label] - value)):
             changed = np.array(best)

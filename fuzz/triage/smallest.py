@@ -16,7 +16,8 @@ from typing import TypeVar
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.triage.trial import Trials
-from fuzz.triage.variations import base_of, made, sized, with_values
+from fuzz.triage.variations import base_of, batch_of, extended, made, sized, with_values
+from oracles.ops import OPS
 
 _T = TypeVar("_T")
 Values = tuple[str, int]
@@ -60,6 +61,8 @@ class Swept:
         if self.smaller is None:
             return f"yes: {self.runs:,} smaller cases pass"
         frame = Frame(self.smaller)
+        if not OPS[self.smaller.op].by_rows:
+            return f"NO: {', '.join(f'{dim} = {size}' for dim, size in frame.sizes.items())} fails as well"
         return f"NO: {math.prod(frame.outer)}x{frame.n} fails as well"
 
 
@@ -79,11 +82,22 @@ def sweep(trials: Trials, case: Case, values: Sequence[Values] = _VALUES) -> Swe
 
 def _smaller_than(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
     """Fewer rows, of lengths up to that of the base and `_LONG`; then as many that are shorter."""
-    sizes = [(rows, n) for rows in range(1, base.rows) for n in ends_of(range(1, max(base.n, _LONG) + 1))]
-    sizes += [(base.rows, n) for n in ends_of(range(1, base.n))]
+    if not OPS[base.op].by_rows:
+        yield from _with_smaller_extents(base, values)
+    own = batch_of(base)
+    sizes = [(rows, n) for rows in range(1, own) for n in ends_of(range(1, max(base.n, _LONG) + 1))]
+    sizes += [(own, n) for n in ends_of(range(1, base.n))]
     for rows, n in sizes:
         small = replace(sized(base, rows), n=n)
         yield from (with_values(small, *each) for each in (values if n <= _SHORT else values[:_FEW]))
+
+
+def _with_smaller_extents(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
+    """Each named dimension shorter by itself, but that of the rows, of an op that is no row op."""
+    for dim in (dim for dim in base.sizes if dim != OPS[base.op].row):
+        for size in ends_of(range(1, base.sizes[dim])):
+            small = extended(base, {dim: size})
+            yield from (with_values(small, *each) for each in (values if size <= _SHORT else values[:_FEW]))
 
 
 def ends_of(every: range) -> list[int]:

@@ -4,7 +4,8 @@ stated."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -15,11 +16,12 @@ from fuzz.base.memory import meets, shift
 from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule import Trait, Traits
 from fuzz.triage.values import THERE, change_of, value_traits
-from oracles.op import AXIS
+from oracles.op import AXIS, OUTER, Op
 from oracles.ops import OPS
 
 MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256, 512, 1024)
 _ROW_MODULI = (2, 3, 4, 8, 16)
+_DIM_MODULI = (2, 3, 4, 8, 16, 32, 64, 128)
 _ADDRESSES = (8, 16, 32, 64)
 _SMALL_INDEX = 2**15 - 1
 _LANE_BITS = 32
@@ -28,13 +30,20 @@ _LANE_BITS = 32
 
 def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
     """All traits of a case on a target; those of its values where they are wanted."""
-    return {**case_traits(case, values=values), **dict(_lane_traits(Frame(case).n, target)), **dict(target.traits)}
+    return {
+        **case_traits(case, values=values),
+        **dict(_lane_traits(_lengths(Frame(case)), target)),
+        **dict(target.traits),
+    }
 
 
 def case_traits(case: Case, *, values: bool = True) -> Traits:
     """Traits of the input alone."""
     frame = Frame(case)
-    traits: dict[str, Trait] = dict(_extent_traits(frame.n, frame.outer))
+    if not OPS[case.op].by_rows:
+        traits: dict[str, Trait] = dict(_size_traits(frame))
+    else:
+        traits = dict(_extent_traits(frame.n, frame.outer))
     traits["axis"] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
     for name, tensor in case.tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
@@ -47,7 +56,7 @@ def case_traits(case: Case, *, values: bool = True) -> Traits:
 
 def size_traits(n: int, outer: Sequence[int], target: Target) -> Traits:
     """Those traits that follow from the extents of the first input alone."""
-    return {**dict(_extent_traits(n, outer)), **dict(_lane_traits(n, target))}
+    return {**dict(_extent_traits(n, outer)), **dict(_lane_traits({"n": n}, target))}
 
 
 def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
@@ -66,6 +75,39 @@ def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
             yield from ((name, extent), (f"{name} = n", _yes(extent == n)))
 
 
+def _size_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
+    """Of an op that is no row op: its extents by their names, what is left of them over blocks, how they compare."""
+    op, sizes = OPS[frame.case.op], frame.sizes
+    for dim in op.named:
+        if dim in sizes:
+            yield from _extent(dim, sizes[dim], MODULI if dim == op.row else _DIM_MODULI)
+    for (one, a), (other, b) in combinations(((dim, sizes[dim]) for dim in op.named if dim in sizes), 2):
+        yield from ((f"{one} = {other}", _yes(a == b)), (f"{one} > {other}", _yes(a > b)))
+    if OUTER in op.inputs[0].axes:
+        outer = frame.grid[: len(frame.grid) - len(op.inner)]
+        yield from ((BATCH, math.prod(outer)), ("rank", len(frame.grid)))
+
+
+def _extent(name: str, size: int, moduli: tuple[int, ...]) -> Iterator[tuple[str, Trait]]:
+    yield name, size
+    yield from ((f"{name} mod {modulus}", size % modulus) for modulus in moduli)
+    yield f"{name} is a power of two", _yes(size.bit_count() == 1)
+
+
+BATCH = "batch"
+"""How many elements the dimensions have that have no names, of an op that is no row op."""
+
+
+def varied_sizes(op: Op) -> tuple[str, ...]:
+    """The sizes of which probing an input changes each."""
+    return ("n", "rows") if op.by_rows else (*op.named, *([BATCH] if OUTER in op.inputs[0].axes else []))
+
+
+def length_of(op: Op) -> str:
+    """The trait that is the length of rows."""
+    return "n" if op.by_rows else op.row
+
+
 def _parameters(case: Case) -> Iterator[tuple[str, float]]:
     """By name; where a case does without one, what that means."""
     for each in OPS[case.op].parameters:
@@ -74,27 +116,34 @@ def _parameters(case: Case) -> Iterator[tuple[str, float]]:
             yield each.name, float(value)
 
 
-def _lane_traits(n: int, target: Target) -> Iterator[tuple[str, Trait]]:
+def _lengths(frame: Frame) -> Mapping[str, int]:
+    """What vectors may lie along."""
+    return {"n": frame.n} if OPS[frame.case.op].by_rows else frame.sizes
+
+
+def _lane_traits(lengths: Mapping[str, int], target: Target) -> Iterator[tuple[str, Trait]]:
     if target.vector_bits is not None:
         lanes = target.vector_bits // _LANE_BITS
-        yield "n mod lanes", n % lanes
-        yield "n / lanes", n // lanes
-        yield "n mod 4 lanes", n % (4 * lanes)
+        for name, size in lengths.items():
+            yield f"{name} mod lanes", size % lanes
+            yield f"{name} / lanes", size // lanes
+            yield f"{name} mod 4 lanes", size % (4 * lanes)
 
 
 def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator[tuple[str, Trait]]:
     main = OPS[frame.case.op].main
     first = frame.case.inputs[main]
     yield f"dtype of {name}", tensor.dtype
-    if isinstance(tensor, Output) and tensor.alias is not None:
-        return
+    if isinstance(tensor, Output) and tensor.alias and tensor.layout == frame.case.inputs[tensor.alias].layout:
+        return  # it is exactly in place, so that this is said of the input already
     if name != main:
         yield f"dtype of {name} and that of {main}", _word(tensor.dtype == first.dtype, "same", "differ")
-    if frame.role(name) != "grid":
+    if not OPS[frame.case.op].has_rows(name):
         yield f"step of {name}", _step(tensor.layout, -1)
     else:
-        yield from _layout_traits(name, tensor.layout, frame)
-        yield f"layout of {name}", layout_class(tensor.layout, frame.axis)
+        axis = frame.axis if frame.role(name) == "grid" else len(tensor.layout.shape) - 1
+        yield from _layout_traits(name, tensor.layout, frame, axis)
+        yield f"layout of {name}", layout_class(tensor.layout, axis)
         address = tensor.layout.alignment(ITEMSIZE[tensor.dtype])
         yield from ((f"address of {name} mod {modulus}", address % modulus) for modulus in _ADDRESSES)
 
@@ -134,17 +183,17 @@ def _is_backwards(layout: Layout, case: Case) -> bool:
     return layout.strides[axis] < 0 if layout.shape[axis] > 1 else bool(steps) and steps[0] < 0
 
 
-def _layout_traits(name: str, layout: Layout, frame: Frame) -> Iterator[tuple[str, Trait]]:
+def _layout_traits(name: str, layout: Layout, frame: Frame, axis: int) -> Iterator[tuple[str, Trait]]:
     steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
-    yield f"step of {name}", _step(layout, frame.axis)
-    rows = [stride for axis, stride in enumerate(layout.strides) if axis != frame.axis and layout.shape[axis] > 1]
+    yield f"step of {name}", _step(layout, axis)
+    rows = [stride for at, stride in enumerate(layout.strides) if at != axis and layout.shape[at] > 1]
     if rows:
-        yield f"rows of {name}", _word(min(map(abs, rows)) == frame.n, "one after the other", "apart")
+        yield f"rows of {name}", _word(min(map(abs, rows)) == layout.shape[axis], "one after the other", "apart")
     furthest = sum(abs(stride) * (extent - 1) for extent, stride in steps)
     # Where an index of 16 bits would do, the distance is no reason for anything.
     yield f"furthest element of {name}", furthest if furthest > _SMALL_INDEX else 0
     main = OPS[frame.case.op].main
-    if name != main:
+    if name != main and frame.role(name) == "grid":
         first = frame.case.inputs[main].layout
         theirs = [stride for extent, stride in zip(first.shape, first.strides, strict=True) if extent > 1]
         same = [stride for _, stride in steps] == theirs

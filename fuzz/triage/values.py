@@ -76,8 +76,6 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
     rows = _rows(case, main, frame)
     finite = np.where(np.isfinite(rows), rows, 0.0)
     zero, whole = (rows == 0).all(axis=-1), np.isfinite(rows).all(axis=-1)
-    yield f"a NaN in {main}", _yes(np.isnan(rows).any())
-    yield f"an infinity in {main}", _yes(np.isinf(rows).any())
     yield f"a zero row in {main}", _yes(zero.any())
     yield f"an ordinary row in {main}", _yes((whole & ~zero).any())
     with np.errstate(over="ignore"):  # float64 kernels have squares beyond its range
@@ -91,14 +89,16 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
         values = rows if name == main else _rows(case, name, frame)
         if name != main:
             yield f"{name} of ones", _yes((values == 1).all())
-        yield from _zero_traits(name, values)
-        if frame.role(name) == "grid":  # the values of no others are varied enough to tell what their sizes do
+        yield from _special_traits(name, values)
+        if OPS[case.op].has_rows(name):  # the values of no others are varied enough to tell what their sizes do
             yield from _size_traits(name, values, SMALLEST_NORMAL[case.inputs[name].dtype])
     yield from _formula_traits(case)
 
 
-def _zero_traits(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
+def _special_traits(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
     zero = values == 0
+    yield f"a NaN in {name}", _yes(np.isnan(values).any())
+    yield f"an infinity in {name}", _yes(np.isinf(values).any())
     yield f"a zero in {name}", _yes(zero.any())
     yield f"a negative zero in {name}", _yes((zero & np.signbit(values)).any())
 
@@ -131,7 +131,7 @@ def _formula_traits(case: Case) -> Iterator[tuple[str, Trait]]:
         problem = FormulaProblem(problem_of(case))
     except ProblemError:  # what a kernel must reject need not fit the formula
         return
-    if not problem.rows or not problem.length:
+    if not problem.rows or not problem.length or not all(problem.arrangement.extents.values()):
         return
     trace = problem.plain.trace
     found = evaluate(Inputs(trace, problem.tensors, problem.parameters), Float64())
@@ -212,6 +212,8 @@ def _rows(case: Case, name: str, frame: Frame) -> Reals:
     tensor = case.inputs[name]
     with np.errstate(invalid="ignore"):
         values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64)
+    if frame.role(name) == "other" and values.ndim and values.size:
+        return values.reshape(-1, values.shape[-1])
     if frame.role(name) != "grid":
         return values.reshape(1, -1)
     return np.moveaxis(values, frame.axis, -1).reshape(-1, frame.n) if values.size else np.zeros((1, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -9,12 +10,13 @@ import numpy as np
 
 from fuzz.base.case import Case, CaseError, Guard, Origin
 from fuzz.base.draw import GIVEN, Draw, Frame, Part, Placement, Shift
+from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Stream
 from fuzz.generate.given import given_rows, rows_of, stored
 from fuzz.generate.layouts import OVERLAPPING, layout_class
 from fuzz.generate.menus import usual
 from fuzz.generate.realise import draw_of, layout_of, realise
-from oracles.op import Parameter
+from oracles.op import AXIS, OUTER, Parameter
 from oracles.ops import OPS
 
 Memory = Mapping[str, tuple[str, Shift | None]]
@@ -34,14 +36,30 @@ def base_of(case: Case) -> Draw:
         structured=draw.structured or any(tensor.alias is not None for tensor in case.inputs.values()),
         origin=Origin(GIVEN, "varied"),
     )
-    return sized(draw, draw.rows, draw.rank)
+    return sized(draw, batch_of(draw), rank_of(draw))
+
+
+def batch_of(draw: Draw) -> int:
+    """The number of rows; of an op that is no row op that of the elements along axes without a name."""
+    return draw.rows if OPS[draw.op].by_rows else math.prod(_unnamed(draw))
+
+
+def rank_of(draw: Draw) -> int:
+    """The rank of the first input; of an op that is no row op the number of its axes without a name, and one."""
+    return draw.rank if OPS[draw.op].by_rows else 1 + len(_unnamed(draw))
+
+
+def _unnamed(draw: Draw) -> tuple[int, ...]:
+    """Extents of the axes without a name, of an op that is no row op."""
+    return draw.outer[: draw.rank - len(OPS[draw.op].inner)]
 
 
 def _in_classes(draw: Draw, part: Part) -> Part:
     layout = layout_of(draw, part)
     place = Placement(guard=layout.guard, offset=layout.offset)
     if part.name in grids(draw):
-        place = replace(place, layout=_allowed(draw, part.name, layout_class(layout, draw.axis)))
+        axis = draw.axis if OPS[draw.op].role(part.name) == "grid" else len(layout.shape) - 1
+        place = replace(place, layout=_allowed(draw, part.name, layout_class(layout, axis)))
     elif layout.size > 1:
         place = replace(place, step=layout.strides[-1])
     if part.shift is not None and draw.n > 1 and part.shift[0] in (draw.n, -draw.n):
@@ -55,8 +73,8 @@ def _allowed(draw: Draw, name: str, layout: str) -> str:
 
 
 def grids(draw: Draw) -> list[str]:
-    """The tensors of the first input's shape."""
-    return [part.name for part in draw.parts if OPS[draw.op].role(part.name) == "grid"]
+    """The tensors of the first input's shape; of an op that is no row op, all."""
+    return [part.name for part in draw.parts if OPS[draw.op].has_rows(part.name)]
 
 
 def made(draw: Draw) -> Case:
@@ -70,10 +88,36 @@ def made(draw: Draw) -> Case:
 
 
 def sized(draw: Draw, rows: int, rank: int | None = None, axis: int | None = None) -> Draw:
-    """So many rows, and perhaps another rank and axis."""
-    rank = draw.rank if rank is None else rank
+    """So many rows, and perhaps another rank and axis; of an op that is no row op so many as of `batch_of`, and perhaps
+    another rank, as of `rank_of`."""
+    rank = rank_of(draw) if rank is None else rank
+    op = OPS[draw.op]
+    if not op.by_rows:
+        before = len(_unnamed(draw))
+        batch = (rows, *[1] * (rank - 2))[: rank - 1] if OUTER in op.inputs[0].axes else ()
+        outer = (*batch, *draw.outer[before:])
+        return replace(draw, outer=outer, params={**draw.params, AXIS: len(outer)})
     outer = (rows, *[1] * (rank - 2))[: rank - 1]
     return replace(draw, outer=outer, params={**draw.params, "axis": draw.axis if axis is None else axis})
+
+
+def extended(draw: Draw, sizes: Mapping[str, int]) -> Draw:
+    """With other extents of named dimensions, of an op that is no row op."""
+    op = OPS[draw.op]
+    known = {**draw.sizes, **sizes, **op.fixed}
+    outer = (*_unnamed(draw), *(known[dim] for dim in op.inner[:-1]))
+    return replace(draw, n=known[op.row], outer=outer, extents={dim: known[dim] for dim in draw.extents})
+
+
+def filled(draw: Draw) -> Draw:
+    """With one element along each dimension that has none; of a row op it is as it was. A failure that needs no
+    elements of one dimension may still be about others."""
+    if OPS[draw.op].by_rows or draw.places:
+        return draw
+    empty = [p for p in draw.parts if p.given is not None and not p.given.bits]
+    ones = (replace(p, given=given_rows(quantise(np.ones((1, 1)), p.dtype))) for p in empty)
+    grown = extended(draw, {dim: max(1, size) for dim, size in draw.sizes.items()})
+    return sized(grown.with_parts(*ones), max(1, batch_of(draw)))
 
 
 def of_dtype(draw: Draw, dtype: str) -> Draw:

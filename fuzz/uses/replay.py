@@ -140,7 +140,8 @@ def undecided(judgements: Sequence[Judgement], found: Found | None, *, named: bo
     if any(judgement.verdict is Verdict.ORACLE_GAVE_UP for judgement in judgements):
         return "cannot be judged: the oracle gave up"
     if not passed:
-        return "nothing could be judged: no chosen target ran"
+        reasons = dict.fromkeys(f"{each.target}: {each.reason}" for each in judgements if each.reason)
+        return "nothing could be judged: no chosen target ran" + "".join(f"\n  {each}" for each in reasons)
     if found is not None and not named and found.target not in passed:
         there = any(judgement.target == found.target for judgement in judgements)
         missing = "did not run" if there else "is not among the targets here"

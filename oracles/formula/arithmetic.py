@@ -140,6 +140,9 @@ class Double:
         return _of_ieee(found, values.high.sum(axis, keepdims=True))
 
     def greatest(self, values: DoubleDouble, axis: int) -> DoubleDouble:
+        if not values.shape[axis]:
+            high = Float64().greatest(values.high, axis)
+            return DoubleDouble(high, np.zeros_like(high))
         places = np.expand_dims(np.lexsort((values.low, values.high), axis=axis).take(-1, axis), axis)
         return DoubleDouble(np.take_along_axis(values.high, places, axis), np.take_along_axis(values.low, places, axis))
 

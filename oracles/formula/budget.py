@@ -20,7 +20,7 @@ from oracles.formula import noise
 from oracles.formula.centre import Replaced, step
 from oracles.formula.contract import CORRECT
 from oracles.formula.edges import carried, lowered
-from oracles.formula.errors import either, marked, taken, zeroed
+from oracles.formula.errors import again, either, marked, taken, zeroed
 from oracles.formula.forms import Form, Mask, blended, replace, shared
 from oracles.formula.narrowing import ALIKE, Narrowed, Reach, holds, narrowed
 from oracles.formula.operations import OPERATIONS
@@ -132,12 +132,15 @@ class Budget(Setting):
             return self._cast(found, form(dtype), pointed)
 
     def _cast(self, found: Form, dtype: Format, pointed: bool) -> Form:
-        """What is cast to an output's dtype: where that has fewer small numbers, the cast may flush them by itself."""
+        """What is cast to an output's dtype: that is an operation, which may take its operand for zero, and where the
+        dtype has fewer small numbers, it may flush them by itself."""
         if self.contract.nonfinite != "ieee":
             # A point leaves anything of what overflows in it, however a cast treats what it is given.
             beyond = np.isfinite(found.centre) & ~(found.size < dtype.limit)
             may = marked(either([found]), beyond if pointed and beyond.any() else None)
             found = replace(found, may=may, overflows=None)
+        if dtype is not found.dtype:
+            found = taken(found, self.contract)
         if dtype.tiny <= found.dtype.tiny:
             return found
         return replace(zeroed(replace(found, dtype=dtype), self.contract.flushes_results), dtype=found.dtype)
@@ -216,6 +219,11 @@ class Budget(Setting):
         own = np.where(width > 0, own, 0.0)  # where kernels do not err at all, neither does float64
         return Reach(width + own, width * SAME + 2 * own)
 
+    def error(self, node: Node) -> F64:
+        """How far the node's centre in float64 may be from the formula's value; NaN: nobody knows."""
+        with np.errstate(all="ignore"):
+            return self._error(self.read, node)
+
     def _error(self, read: Read, node: Node) -> F64:
         if node not in read.errors:
             read.errors[node] = self._calculated(read, node)
@@ -274,8 +282,13 @@ class Budget(Setting):
                 if arg.kind == "extent" and np.isinf(each.centre).any():
                     n = self.inputs.extents[arg.label]
                     raise NumericsError(f"compute: {dtype.name} cannot hold the row length {n}")
+            if self.contract.flushes_operands and node.kind in ("add", "subtract") and self._is_formed_anew(arg):
+                each = again(each, [read.forms[operand] for operand in arg.args])
             args.append(each if node.kind in _MOVING else taken(each, self.contract))
         return args
+
+    def _is_formed_anew(self, node: Node) -> bool:
+        return node.kind == "multiply" and self.is_fused(node) and len(self.inputs.trace.uses[node]) > 1
 
     def _leaf(self, node: Node) -> Form:
         values = self.inputs.leaf(node)

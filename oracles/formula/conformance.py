@@ -32,6 +32,9 @@ from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.rounding import round_to
 
+_SMALL = 2.0**-20
+"""An error of the centre that is a smaller share of the half-width leaves few elements to the precise tier."""
+
 
 @dataclass(frozen=True, eq=False)
 class Conformance:
@@ -135,6 +138,8 @@ class Conformance:
             return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate)
         dims = [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
         centre, width = self._exactly(output, dict(zip(dims, at, strict=True))), mpmath.mpf(width)
+        if mpmath.isnan(centre):  # a number at hand that every kernel has is a pole: what is left of it is zero
+            centre = mpmath.mpf(quick)
         sign = 0 if zeros is None else int(zeros[at])
         found = Bounds(dtype, centre, centre - width, centre + width, saturate=self.contract.saturate, sign=sign)
         if self.contract.nonfinite == "overflow" and math.inf in map(abs, found.ends):
@@ -178,8 +183,10 @@ class Conformance:
             return quick
         found = self._double[self._node(output)]
         high, low = self.shaped(output, found.high), self.shaped(output, found.low)
-        finite = np.isfinite(quick)
-        return DoubleDouble(np.where(finite, high, quick), np.where(finite, low, 0.0))
+        held, near = np.isfinite(quick), self._near(output)
+        if near is not None:
+            held = held & np.isnan(near)
+        return DoubleDouble(np.where(held, high, quick), np.where(held, low, 0.0))
 
     def width(self, output: str) -> F64:
         """How far values may lie from the centre, in the output's shape."""
@@ -187,7 +194,19 @@ class Conformance:
 
     def own(self, output: str) -> F64:
         """How far the fast tier's centre may lie from the exact value."""
-        return self.error(output, self.wide)
+        error, near = self.error(output, self.wide), self._near(output) if self.wide else None
+        return error if near is None else error + np.where(np.isnan(near), 0.0, near)
+
+    def _near(self, output: str) -> F64 | None:
+        """How far float64's values may be from the formula's where they stand in for what double-double lost: beside
+        half-widths that are so much larger it does not matter what underflowed. NaN: they do not."""
+        node = self._node(output)
+        lost = self._lost[node]
+        if not lost.any():
+            return None
+        error, width = self.shaped(output, self.budget.error(node)), self.width(output)
+        near = np.where(self.shaped(output, lost) & (error <= width * _SMALL), error, np.nan)
+        return None if np.isnan(near).all() else near
 
     def error(self, output: str, wide: bool) -> F64:
         """The same of a centre in float64 (`wide`: in double-double)."""
@@ -266,7 +285,8 @@ class Conformance:
         """What only the precise tier can tell: whether an overflow leaves NaN, and what double-double lost."""
         found = self._beyond(ends[0], ends[3], dtype) != self._beyond(ends[1], ends[2], dtype)
         if self.wide:
-            lost = self.shaped(output, self._lost[self._node(output)])
+            lost, near = self.shaped(output, self._lost[self._node(output)]), self._near(output)
+            lost = lost if near is None else lost & np.isnan(near)
             found = found | lost & np.isfinite(self.shaped(output, self._kept(output).centre))
         if self.budget.read.doubts:
             found = found | self.shaped(output, self._doubts[self._node(output)])

@@ -21,9 +21,17 @@ def lost(inputs: Inputs, values: Mapping[Node, Any], replaced: Replaced) -> Mapp
     found = dict[Node, Mask]()
     (least, most), no = _DOUBLE_RANGE, np.zeros((1,) * len(inputs.trace.dims), bool)
 
-    def is_nothing(node: Node) -> Mask:
-        value = values[node]
-        return (value.high == 0) & ~found[node] if isinstance(value, DoubleDouble) else no
+    def taken(node: Node, place: int) -> Any:
+        """The argument at that place, as the node takes it."""
+        high, new = values[node.args[place]].high, replaced.get((node, place))
+        return high if new is None else np.where(np.isnan(new), high, new)
+
+    def is_nothing(node: Node, place: int) -> Mask:
+        arg, new = node.args[place], replaced.get((node, place))
+        if not isinstance(values[arg], DoubleDouble):
+            return no
+        wrong = found[arg] if new is None else found[arg] & np.isnan(new)
+        return np.asarray((taken(node, place) == 0) & ~wrong)
 
     for node in inputs.trace.nodes:
         value, wrong = values[node], no
@@ -32,14 +40,14 @@ def lost(inputs: Inputs, values: Mapping[Node, Any], replaced: Replaced) -> Mapp
             wrong = ~((size == 0) | (size >= least) & (size <= most))
             if node.kind in ("multiply", "divide"):  # a zero of numbers that are none
                 vanished = size == 0
-                for each in node.args if node.kind == "multiply" else node.args[:1]:
-                    vanished = vanished & (values[each].high != 0)
+                for place in (0, 1) if node.kind == "multiply" else (0,):
+                    vanished = vanished & (taken(node, place) != 0)
                 wrong = wrong | vanished
         for place, arg in enumerate(node.args):
             new = replaced.get((node, place))
             of_arg = found[arg] if new is None else found[arg] & np.isnan(new)
             if node.kind == "multiply":  # whatever it is, times zero it is zero
-                of_arg = of_arg & ~is_nothing(node.args[1 - place])
+                of_arg = of_arg & ~is_nothing(node, 1 - place)
             wrong = wrong | of_arg
         wrong, new = _reduced(inputs, node, wrong), replaced.get((node, None))
         found[node] = wrong if new is None else wrong & np.isnan(new)  # what every kernel has is what it is

@@ -66,6 +66,15 @@ def taken(form: Form, contract: Contract) -> Form:
     return zeroed(form, contract.flushes_operands)
 
 
+def again(product: Form, operands: Sequence[Form]) -> Form:
+    """A product as an addition takes it that forms it anew, unrounded: operands that are subnormal may be zero there,
+    and numbers where the product was formed before."""
+    low: Mask | bool = False
+    for each in operands:
+        low = low | (np.abs(each.centre) - each.spread < each.dtype.tiny) & (each.size > 0)
+    return more(product, np.where(low, product.size, 0.0)) if np.any(low) else product
+
+
 def zeroed(form: Form, flushes: bool) -> Form:
     """The form, whose subnormal values may be zero where something flushes them."""
     if not flushes:

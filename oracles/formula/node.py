@@ -72,6 +72,12 @@ class Node:
     def __lt__(self, other: Operand) -> Node:
         return of_two("less", self, other)
 
+    def __ge__(self, other: Operand) -> Node:
+        return of_two("at_most", other, self)
+
+    def __gt__(self, other: Operand) -> Node:
+        return of_two("less", other, self)
+
     def __bool__(self) -> bool:
         raise FormulaError("a formula cannot branch on a value that it calculates: use where(mask, a, b)")
 

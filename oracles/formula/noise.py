@@ -38,22 +38,34 @@ def half_width(form: Form) -> F64:
 
 def _joined(errors: Symbol, axis: int, sums: Sequence[Symbol], parts: Mapping[Symbol, F64], direct: F64 | None) -> F64:
     """A bound of |direct e_m + sum_i a_i sum_k w_ik e_k| for an element m."""
-    weights = [each.summed.weights for each in sums if each.summed is not None]
-    coefficients = [parts[each] for each in sums]
+    # Radii and coefficients may each be so small that float64 has no product of the two squares: what is formed is each
+    # sum's own part of it, a_i w_ik r_k, or what share of that an error has.
     radius = errors.radius
+    weights = [each.summed.weights * radius for each in sums if each.summed is not None]
+    coefficients = [parts[each] for each in sums]
     if direct is not None and len(sums) == 1:  # all that e_m does, and what the others do
-        others = np.maximum(sums[0].radius - np.abs(weights[0]) * radius, 0.0)
-        return np.abs(coefficients[0]) * others + np.abs(coefficients[0] * weights[0] + direct) * radius
+        others = np.maximum(sums[0].radius - np.abs(weights[0]), 0.0)
+        return np.abs(coefficients[0]) * others + np.abs(coefficients[0] * weights[0] + direct * radius)
     own: F64 | float = 0.0 if direct is None else np.abs(direct) * radius
     if all(each.shape[axis] == 1 for each in coefficients):
         weight = sum(a * w for a, w in zip(coefficients, weights, strict=True))
-        return np.asarray((np.abs(weight) * radius).sum(axis, keepdims=True) + own)
-    # Cauchy and Schwarz, of sqrt(r_k) and sqrt(r_k) sum_i a_i w_ik
+        return np.asarray(np.abs(weight).sum(axis, keepdims=True) + own)
+    # Cauchy and Schwarz, of sqrt(r_k) and sqrt(r_k) sum_i a_i w_ik; both over the sum of |a_i| sum_k |w_ik| r_k
+    shares = np.sqrt(radius / radius.sum(axis, keepdims=True))
+    each_share = [_over(_over(w, each.radius), shares) for w, each in zip(weights, sums, strict=True)]
+    terms = [a * each.radius for a, each in zip(coefficients, sums, strict=True)]
+    whole = sum(np.abs(each) for each in terms)
     square: F64 | float = 0.0
     size: F64 | float = 0.0
-    for a, w in zip(coefficients, weights, strict=True):
-        for b, v in zip(coefficients, weights, strict=True):
-            term = a * b * (radius * w * v).sum(axis, keepdims=True)
+    for a, w in zip(terms, each_share, strict=True):
+        for b, v in zip(terms, each_share, strict=True):
+            term = _over(a, whole) * _over(b, whole) * (w * v).sum(axis, keepdims=True)
             square, size = square + term, size + np.abs(term)
     square = np.maximum(square, 0.0) + 2.0**-52 * (radius.shape[axis] + 16) * size
-    return np.asarray(np.sqrt(radius.sum(axis, keepdims=True) * square) + own)
+    return np.asarray(whole * np.sqrt(square) + own)
+
+
+def _over(values: F64, whole: F64 | float) -> F64:
+    """Quotients; nothing of nothing is nothing."""
+    found: F64 = np.where(np.equal(values, 0), 0.0, values / whole)
+    return found

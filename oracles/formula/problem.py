@@ -1,8 +1,9 @@
 """One problem of an op that is judged from its formula.
 
 To the formula all dimensions but that of the rows are one, "...": canonical arrays are (rows, n) for the grid, (n,) for
-columns, (rows,) for rows. Where no value depends on another row, each row is read by itself: then columns are given to
-the formula row by row, so that a row says the same by itself, in its problem, and joined with those of other problems.
+columns, (rows,) for rows, and for what is none of these an axis for each of its dimensions (`.arrangement`). Where no
+value depends on another row, each row is read by itself: then columns are given to the formula row by row, so that a
+row says the same by itself, in its problem, and joined with those of other problems. Other ops are read as a whole.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from oracles.budget import Term
 from oracles.enclosure import Enclosure, Worst, concatenated
 from oracles.formula.algorithm import is_addend, traced
+from oracles.formula.arrangement import Arrangement
 from oracles.formula.centre import Exact, Inputs
 from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
@@ -36,6 +38,8 @@ from oracles.rounding import NAMES
 
 _CHUNK = 1 << 15
 """So many elements of the grid are enclosed at once, so that what is made of them fits into a processor's caches."""
+_NAMES = {OUTER: "batch"}
+"""What extents are called where they are told."""
 _ROWS_KEPT = 64
 """So many single rows are kept ready for the precise tier."""
 
@@ -81,6 +85,8 @@ def reading(
 
 
 def _is_separate(op: Op, graph: Trace) -> bool:
+    if not op.by_rows:
+        return False
     along = any(node.label == OUTER for node in graph.nodes)
     return not along and all(op.role(name) != "columns" for name in graph.outputs)
 
@@ -90,10 +96,9 @@ class FormulaProblem:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.of_op, self.axis = problem, problem.of_op, problem.axis
-        self.grid: tuple[int, ...] = problem.main.shape
-        self.length = self.grid[self.axis]
-        self._outer = self.grid[: self.axis] + self.grid[self.axis + 1 :]
-        self.rows = math.prod(self._outer)
+        shapes = {name: array.shape for name, array in problem.inputs.items()}
+        self.arrangement = Arrangement(self.of_op, shapes, self.axis)
+        self.length, self.rows = self.arrangement.length, self.arrangement.rows
         known = [each.name for each in self.of_op.outputs]
         for output in problem.outputs:
             if output not in known:
@@ -129,7 +134,7 @@ class FormulaProblem:
 
     def plan(self, contract: Contract, structured: bool) -> Plan | None:
         """How a screen judges it; None where it cannot."""
-        if not (self.rows and self.length):
+        if not (self.rows and self.length and all(self.arrangement.extents.values())):
             return None
         reading, *others = self.read(contract)
         if others:
@@ -181,15 +186,30 @@ class FormulaProblem:
 
     def shape(self, output: str) -> tuple[int, ...]:
         """Shape of an output as the kernel returns it."""
-        return self.of_op.shape(output, self.grid, self.axis)
+        return self.arrangement.shape(output)
 
-    def has_axis(self, output: str) -> bool:
-        """Whether the output has the shape of the grid."""
-        return self._role(output) == "grid"
+    def arranged(self, output: str, array: NDArray[Any]) -> NDArray[Any]:
+        """An output in the order in which it is enclosed."""
+        return self.arrangement.arranged(output, array, self.plain.trace.dims)
+
+    def returned(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
+        """An output as a kernel returns it, from values that have an axis for each dimension of the formula."""
+        return self.arrangement.returned(output, values, {dim: self._sizes[dim] for dim in self.plain.trace.dims})
+
+    def place(self, output: str, flat: int) -> tuple[int, ...]:
+        """Index into the output as returned, of an element of what is arranged."""
+        return self.arrangement.place(output, flat, self.plain.trace.dims)
 
     def cost(self, output: str) -> int:
         """Elements that the precise tier reads to judge one element of `output`."""
+        if not self.of_op.by_rows:
+            return math.prod(size for dim, size in self._sizes.items() if dim not in self.of_op.operand(output).axes)
         return self.length * (1 if self.plain.separate else self.rows)
+
+    @lazy
+    def _sizes(self) -> Mapping[str, int]:
+        """The extents of all dimensions."""
+        return Inputs(self.plain.trace, self.tensors, self.parameters).extents
 
     def enclose(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
         """Fast tier: enclosures of all outputs."""
@@ -223,8 +243,15 @@ class FormulaProblem:
     ) -> tuple[tuple[str, str], ...]:
         """Facts about the row of one element: name and text."""
         conformance, at = self._of_element(output, index, self.settled(contract), structured)
+        if not self.of_op.by_rows:
+            dims = {*self.of_op.operand(output).axes}
+            place = dict(zip((dim for dim in self.plain.trace.dims if dim in dims), at, strict=True))
+            sizes = ((_NAMES.get(dim, dim), str(size)) for dim, size in self._sizes.items())
+            return *sizes, *facts_of(conformance.members[0], place, dims)
         known = (("row length n", str(self.length)), ("rows", str(self.rows)))
-        return known if self._role(output) == "columns" else (*known, *facts_of(conformance.members[0], at[0]))
+        if self._role(output) == "columns":
+            return known
+        return *known, *facts_of(conformance.members[0], {OUTER: at[0]}, {*self.of_op.inputs[0].axes})
 
     def given(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
@@ -293,16 +320,9 @@ class FormulaProblem:
 
     def _canonical(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         """An input as the formula takes it. Raises ProblemError where its shape does not fit."""
-        role, stackable = self._role(name), self.of_op.operand(name).stackable
-        shapes = self.of_op.shapes(name, self.grid, self.axis)
-        if array.shape not in (shapes if stackable else shapes[:1]):
-            wanted = " or ".join(str(shape) for shape in dict.fromkeys(shapes if stackable else shapes[:1]))
-            raise ProblemError(f"inputs.{name}: shape {array.shape}, expected {wanted}")
-        if role == "rows":
-            return array.reshape(-1)
-        if role == "grid":
-            moved = array if self.axis == array.ndim - 1 else np.moveaxis(array, self.axis, -1)
-            return np.ascontiguousarray(moved.reshape(self.rows, self.length))
+        if self._role(name) != "columns":
+            return np.ascontiguousarray(self.arrangement.collapsed(name, self.arrangement.checked(name, array)))
+        self.arrangement.checked(name, array)
         if array.ndim == 2:  # row r takes row r mod so many
             return array[np.arange(self.rows) % max(len(array), 1)]
         separate = self.plain.separate

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace as fields_replaced
 
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.dtypes import Format
+from oracles.dtypes import Format, form
 from oracles.formula.arithmetic import Float64
 from oracles.formula.errors import Rounding, either, marked, more, rounded, taken
 from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol, dust, replace, shared, upwards
@@ -35,18 +36,29 @@ def dot(here: Setting, node: Node, args: Sequence[Form]) -> Form:
 def online(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     """The sum of e^(a - maximum), multiplied by e^(old - new) where the maximum grows, as often as a term is added to.
 
-    The differences of a term and its maxima add up to that of the last one, and so do their errors."""
+    The differences of a term and its maxima add up to that of the last one, and so do their errors. A contract does not
+    say whether a kernel has those and the exponentials in the dtype of the sum or in that of everything else: here they
+    are in the coarser one."""
     (value,) = args
-    shifted = Node("subtract", (node.args[0], Node("max", node.args, node.dims, node.label)), node.args[0].dims)
-    apart = added(here, shifted, [value, shared(greatest(here, node, args))], False)
-    terms = taken(
-        function(here, Node("exp", (shifted,), shifted.dims), [taken(apart, here.contract)], False), here.contract
+    dtype, n, other = here.dtype(node), here.inputs.extents[node.label], form(here.contract.compute)
+    coarser = max(dtype, other, key=lambda each: each.u)
+    inner = (
+        here
+        if coarser is other
+        else fields_replaced(here, contract=fields_replaced(here.contract, compute=coarser.name))
     )
-    dtype, n = here.dtype(node), here.inputs.extents[node.label]
-    each = math.log1p(2 * dtype.u * here.contract.ulp("exp")) + math.log1p(dtype.u)
+    shifted = Node("subtract", (node.args[0], Node("max", node.args, node.dims, node.label)), node.args[0].dims)
+    apart = added(inner, shifted, [value, shared(greatest(here, node, args))], False)
+    terms = taken(
+        function(inner, Node("exp", (shifted,), shifted.dims), [taken(apart, here.contract)], False), here.contract
+    )
+    ulp = here.contract.ulp("exp")
+    each = math.log1p(2 * coarser.u * ulp) + math.log1p(dtype.u)
     found = total(here, node, [terms])
     errors = found.size * math.expm1(min(here.order(node).chain(n) * each, 700.0))
-    unit = dtype.eta if here.contract.denormals == "preserve" else 2 * dtype.tiny
+    # What underflows, a factor or its product, takes so much off each of at most n terms of a sum.
+    eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
+    unit = eta * (1 + ulp) if here.contract.denormals == "preserve" else (3 + ulp) * tiny
     return more(found, np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0))
 
 

@@ -20,10 +20,11 @@ from oracles.formula.centre import Inputs, step
 from oracles.formula.contract import Contract
 from oracles.formula.orders import total
 from oracles.formula.problem import FormulaProblem
+from oracles.formula.roundings import Roundings
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
 from oracles.lazy import lazy
 from oracles.problem import Problem
-from oracles.rounding import NAMES, STORAGE, add_rounded, round_to
+from oracles.rounding import NAMES, STORAGE, round_to
 from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
 
 Order = Literal["declared", "reversed", "permuted", "lanes", "tree"]
@@ -68,35 +69,38 @@ class Simulated:
 
     def output(self, name: str, dtype: str) -> F64:
         """An output in its dtype, as float64."""
-        values = round_to(self.values[self.inputs.trace.outputs[name]], form(dtype))
+        node = self.inputs.trace.outputs[name]
+        values = self.values[node]
+        if self.contract.flushes_operands and form(dtype) is not self._held(node):
+            values = self._rounding.flushed(values, self._held(node))
+        values = round_to(values, form(dtype))
         if self.contract.saturate:
             values = np.where(np.isinf(values), np.copysign(form(dtype).max, values), values)
         if self.contract.zeros == "any":
             values = np.where(values == 0, self.random.choice([-0.0, 0.0], values.shape), values)
         return values
 
+    def _held(self, node: Node) -> Format:
+        """The dtype in which a value lies, which an output is cast from."""
+        if node.kind != "point":
+            return self._dtype(node)
+        dtype = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
+        return self._held(node.args[0]) if dtype is None else form(dtype)
+
     @lazy
-    def _bias(self) -> int:
-        """Errors of functions are random, or all of one sign."""
-        return int(self.random.choice([-1, 0, 1]))
+    def _is_whole(self) -> bool:
+        """Whether an online sum has its exponentials in its own dtype too, and not in that of everything else."""
+        return bool(self.random.integers(2))
+
+    @lazy
+    def _rounding(self) -> Roundings:
+        return Roundings(self.contract, self.random)
+
+    def _round(self, values: F64, node: Node) -> F64:
+        return self._rounding.result(values, self._dtype(node))
 
     def _dtype(self, node: Node) -> Format:
         return form(self.contract.dtypes.get(self.inputs.trace.names.get(node, ""), self.contract.compute))
-
-    def _round(self, values: F64, node: Node) -> F64:
-        dtype = self._dtype(node)
-        rounded = round_to(values, dtype)
-        return self._flushed(rounded, dtype) if self.contract.flushes_results else rounded
-
-    def _sum(self, a: F64, b: F64, node: Node) -> F64:
-        """a + b, which float64 alone would round twice: a product that is not rounded has up to 48 bits."""
-        dtype = self._dtype(node)
-        rounded = add_rounded(a, b, dtype)
-        return self._flushed(rounded, dtype) if self.contract.flushes_results else rounded
-
-    def _flushed(self, values: F64, dtype: Format) -> F64:
-        low = (np.abs(values) < dtype.tiny) & (self.random.random(values.shape) < 0.5)
-        return np.where(low, np.copysign(0.0, values), values)
 
     def _unspecified(self, node: Node, values: F64) -> F64:
         """What is left of values that became infinite or NaN here: anything."""
@@ -123,10 +127,11 @@ class Simulated:
                 args[0] = args[0] != 0
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         if node.kind == "point":
-            dtype = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
-            return args[0] if dtype is None else self._narrowed(args[0], form(dtype))
+            declared = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
+            return args[0] if declared is None else self._rounding.point(args[0], form(declared))
         kept = node.kind in ("negate", "max", "absolute", "at_most", "less")
-        args = [self._taken(arg if kept else round_to(arg, self._dtype(node)), node) for arg in args]
+        dtype = self._dtype(node)
+        args = [self._rounding.taken(arg if kept else round_to(arg, dtype), dtype) for arg in args]
         if kept:
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         if node.kind in ("add", "subtract"):
@@ -134,21 +139,12 @@ class Simulated:
         if node.kind == "divide":
             return self._quotient(node, args)
         if node.kind in FUNCTIONS:
-            return self._function(node, args[0])
+            return self._rounding.function(node.kind, args[0], dtype)
         if node.kind in ("welford_mean", "welford_squares", "online"):
             return self._updated(node, args[0])
         if node.kind in REDUCTIONS:
             return self._summed(node, args)
         return self._round(args[0] * args[1], node)
-
-    def _narrowed(self, values: F64, dtype: Format) -> F64:
-        """Rounded at a point: a format without infinity has NaN for what overflows."""
-        found = round_to(values, dtype)
-        found = found if dtype.infinities else np.where(np.isinf(found), np.nan, found)
-        return self._flushed(found, dtype) if self.contract.flushes_results else found
-
-    def _taken(self, values: F64, node: Node) -> F64:
-        return self._flushed(values, self._dtype(node)) if self.contract.flushes_operands else values
 
     def _operand(self, node: Node) -> F64:
         values = self.inputs.leaf(node)
@@ -157,7 +153,7 @@ class Simulated:
         dtype = NAMES.get(self.inputs.tensors[node.label].dtype)
         if not self.contract.flushes_operands or dtype is None or self.random.random() < 0.5:
             return values
-        return self._flushed(values, form(dtype))
+        return self._rounding.flushed(values, form(dtype))
 
     def _added(self, node: Node, args: list[F64]) -> F64:
         sign = 1.0 if node.kind == "add" else -1.0
@@ -169,7 +165,7 @@ class Simulated:
                 a, b = (round_to(self._known[arg], self._dtype(product)) for arg in product.args)
                 args = [a * b if at == place else arg for at, arg in enumerate(args)]
                 break
-        return self._sum(args[0], sign * args[1], node)
+        return self._rounding.sum(args[0], sign * args[1], self._dtype(node))
 
     def _may_fuse(self, product: Node, node: Node) -> bool:
         """Whether a sum may take a product as it is: of one that is declared in another dtype it takes what that
@@ -180,25 +176,7 @@ class Simulated:
     def _quotient(self, node: Node, args: list[F64]) -> F64:
         if node.args[1].kind == "extent" and self.contract.mean == "reciprocal":
             return self._round(args[0] * self._round(1.0 / args[1], node), node)
-        return self._erring(args[0] / args[1], node)
-
-    def _function(self, node: Node, arg: F64) -> F64:
-        if node.kind == "rsqrt" and self.contract.ulp("rsqrt") == 1.0:
-            return self._round(1.0 / self._round(np.sqrt(arg), node), node)
-        exact = Float64().apply(node.kind, arg)
-        return np.where(np.isfinite(arg), self._erring(exact, node), exact)
-
-    def _erring(self, exact: F64, node: Node) -> F64:
-        """The value rounded, and off by as many units more as the contract allows."""
-        dtype, rounded = self._dtype(node), self._round(exact, node)
-        most = int(self.contract.ulp(node.kind) - 0.5)
-        if most <= 0:
-            return rounded
-        exponent = np.maximum(np.frexp(exact)[1] - dtype.precision, dtype.emin - dtype.precision + 1)
-        steps = self._bias * most if self._bias else self.random.integers(-most, most + 1, exact.shape)
-        moved = round_to(rounded + steps * np.ldexp(1.0, exponent), dtype)
-        moved = np.where(np.sign(moved) == np.sign(rounded), moved, np.copysign(0.0, rounded))
-        return np.where(np.isfinite(rounded) & (rounded != 0), moved, rounded)
+        return self._rounding.erring(args[0] / args[1], node.kind, self._dtype(node))
 
     def _summed(self, node: Node, args: list[F64]) -> F64:
         axis, n, dtype = self.inputs.axis(node.label), self.inputs.extents[node.label], self._dtype(node)
@@ -234,9 +212,9 @@ class Simulated:
 
     def _chained(self, terms: F64, node: Node) -> F64:
         """One term after the other, which may be a product that is not rounded by itself."""
-        found = np.zeros(terms.shape[:-1])
+        found, dtype = np.zeros(terms.shape[:-1]), self._dtype(node)
         for place in range(terms.shape[-1]):
-            found = self._sum(self._taken(found, node), terms[..., place], node)
+            found = self._rounding.sum(self._rounding.taken(found, dtype), terms[..., place], dtype)
         return found
 
     def _updated(self, node: Node, terms: F64) -> F64:
@@ -278,11 +256,12 @@ class Simulated:
 
     def _rescaled(self, a: _Part, b: _Part, node: Node) -> _Part:
         """Maximum and sum of both."""
-        exponential, most = Node("exp", node.args), np.maximum(a[0], b[0])
-        sums = []
+        most, sums = np.maximum(a[0], b[0]), []
+        own, other = self._dtype(node), form(self.contract.compute)
+        dtype = own if own is other or self._is_whole else other
         for each in (a, b):
-            step = np.where(np.isneginf(most), 0.0, self._round(each[0] - most, node))  # masked so far
-            factor = np.where(step == 0, 1.0, self._function(exponential, step))
+            step = np.where(np.isneginf(most), 0.0, self._rounding.result(each[0] - most, dtype))  # masked so far
+            factor = np.where(step == 0, 1.0, self._rounding.function("exp", step, dtype))
             sums.append(self._round(each[1] * factor, node))
         return most, self._round(sums[0] + sums[1], node), a[2] + b[2]
 
@@ -302,10 +281,7 @@ def returned(of: Problem, simulated: Simulated) -> Mapping[str, NDArray[Anything
     """The outputs of a simulated kernel, as a kernel returns them."""
     op, found = FormulaProblem(of), dict[str, NDArray[Anything]]()
     for name, dtype in of.outputs.items():
-        values, shape = simulated.output(name, dtype), op.shape(name)
-        if op.has_axis(name):
-            outer = shape[: op.axis] + shape[op.axis + 1 :]
-            values = np.moveaxis(np.broadcast_to(values, (op.rows, op.length)).reshape(*outer, op.length), -1, op.axis)
+        values = op.returned(name, simulated.output(name, dtype))
         with np.errstate(over="ignore"):
-            found[name] = values.reshape(shape).astype(STORAGE[dtype], order="C")
+            found[name] = values.astype(STORAGE[dtype], order="C")
     return found

@@ -19,7 +19,6 @@ from oracles.formula.errors import more
 from oracles.formula.forms import Form
 from oracles.formula.trace import REDUCTIONS, Node, Trace, ordered
 from oracles.lazy import lazy
-from oracles.op import OUTER
 from oracles.rounding import NAMES, bits
 
 _LEAST = 1e-6
@@ -48,7 +47,7 @@ class Alone(Budget):
         if node not in self.rounding or node.kind == "point" or (node, None) in self.whole.read.held:
             return carried
         forms = self.whole.forms
-        exact = Read({arg: _exactly(forms[arg]) for arg in node.args})
+        exact = Read({each: _exactly(forms[each]) for arg in node.args for each in (arg, *arg.args)})
         own = self.whole._step(node, self.whole._taken(exact, node), last=last)
         return more(carried, own.spread)
 
@@ -163,7 +162,7 @@ class Element:
         if node.kind == "point":
             return ""
         budget = self.whole
-        read = Read({arg: _exactly(budget.forms[arg]) for arg in node.args})
+        read = Read({each: _exactly(budget.forms[each]) for arg in node.args for each in (arg, *arg.args)})
         with np.errstate(all="ignore"):
             own = budget._step(node, budget._taken(read, node))
         share = self._relative(own.centre, own.spread) / u
@@ -196,10 +195,15 @@ class Element:
     def _of(self, values: F64, over: Collection[str] = ()) -> F64:
         """The values which the element has to do with: all along what it does not have, and along the dimensions in
         `over`."""
-        dims, inputs = self.conformance._dims(self.output), self.whole.inputs
-        places = dict(zip((dim for dim in inputs.trace.dims if dim in dims), self.index, strict=True))
-        at = tuple(slice(None) if dim in over else places.get(dim, slice(None)) for dim in inputs.trace.dims)
+        inputs = self.whole.inputs
+        at = tuple(slice(None) if dim in over else self._places.get(dim, slice(None)) for dim in inputs.trace.dims)
         return np.broadcast_to(values, tuple(inputs.extents[dim] for dim in inputs.trace.dims))[at]
+
+    @lazy
+    def _places(self) -> Mapping[str, int]:
+        """Where the element lies along each of its dimensions."""
+        dims = self.conformance._dims(self.output)
+        return dict(zip((dim for dim in self.whole.inputs.trace.dims if dim in dims), self.index, strict=True))
 
     def given(self) -> Iterator[tuple[str, str]]:
         """What the element was calculated from: of each operand the element of its own, such as '0.25 (0x3e800000)',
@@ -210,7 +214,9 @@ class Element:
             values, dtype = inputs.leaf(node), form(NAMES.get(inputs.tensors[node.label].dtype, "f64"))
             said = []
             if node.dims <= self.conformance._dims(self.output):
-                own = float(self._of(values).flat[0])
+                own = float(
+                    values[tuple(self._places.get(dim, 0) if dim in node.dims else 0 for dim in inputs.trace.dims)]
+                )
                 said.append(str(Number(own, bits(own, dtype))))
             if over := self._added(node):
                 said.append(_span(self._of(values, over), " and ".join(over)))
@@ -247,8 +253,8 @@ def _groups(trace: Trace, output: str) -> Mapping[str, list[Node]]:
     return found
 
 
-def facts_of(conformance: Conformance, row: int) -> tuple[tuple[str, str], ...]:
-    """The exact values of what a row has one of, by the names of the formula."""
+def facts_of(conformance: Conformance, place: Mapping[str, int], dims: Collection[str]) -> tuple[tuple[str, str], ...]:
+    """The exact values, at a place, of what has fewer dimensions than these, by the names of the formula."""
     assert conformance.exact is not None
     trace = conformance.exact.inputs.trace
     found = list[tuple[str, str]]()
@@ -257,7 +263,7 @@ def facts_of(conformance: Conformance, row: int) -> tuple[tuple[str, str], ...]:
         is_mean = all(use.kind == "divide" and use.args[1].kind == "extent" for use in trace.uses[node])
         if node.kind in REDUCTIONS and not name and not is_mean and (of := trace.names.get(node.args[0], "")):
             name = f"{node.kind} of {of}"
-        if name and node.args and node.dims <= {OUTER}:
-            place = {OUTER: row}
-            found.append((f"{name}, exact", digits(conformance.exact.element(node, place))))
+        if name and node.args and node.dims <= {*place} and node.dims < {*dims}:
+            at = {dim: index for dim, index in place.items() if dim in node.dims}
+            found.append((f"{name}, exact", digits(conformance.exact.element(node, at))))
     return tuple(found)

@@ -128,8 +128,10 @@ def where(mask: Node, value: Operand, other: Operand) -> Node:
     return Node("where", args, frozenset().union(*(each.dims for each in args)))
 
 
-def take(table: Node, index: Node, dim: str) -> Node:
-    """The elements of the table at these places along a dimension, counted from 0: an integer tensor says which."""
+def take(table: Node, index: Operand, dim: str) -> Node:
+    """The elements of the table at these places along a dimension, counted from 0: an integer tensor says which, or a
+    number."""
+    index = lifted(index)
     if dim not in table.dims or dim in index.dims:
         raise FormulaError(f"take along {dim!r}: the table must have this dimension, and the index must not")
     return Node("take", (table, index), table.dims - {dim} | index.dims, dim)

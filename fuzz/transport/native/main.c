@@ -41,7 +41,7 @@ static size_t append_outputs(const test_case *c, buffer *to) {
 /* Elements of output `index` that hold the first poison in `first` and, given `again`, the second poison there. */
 static unwritten_record find_unwritten(const tensor *t, int index, const uint8_t *first, const uint8_t *again) {
     unwritten_record found = {.output = (uint64_t)index};
-    if (!has_poison(first, t->count * t->itemsize, t->itemsize, poison_for(t, OUTPUT_POISON))) return found;
+    if (!has_poison(first, t->count, t->itemsize, poison_for(t, OUTPUT_POISON))) return found;
     for (size_t i = 0; i < t->count; i++) {
         const size_t at = i * t->itemsize;
         if (!is_poison(t, first + at, OUTPUT_POISON)) continue;
@@ -218,7 +218,7 @@ int main(int count, char **arguments) {
             parse_case(at, &current);
             renew_guard(head->limit_s, &began);
             run_case(&current, i, head->audits == AUDIT_EACH || i + 1 == head->count, &began);
-            release_memory();
+            release_memory(&current);
             at += current.header->bytes;
         }
         send_without_limit(NULL, 0);

@@ -159,10 +159,10 @@ int normalised_axis(const test_case *c);
 bool place_case(test_case *c, uint16_t output_poison);
 void gather(const tensor *t, uint8_t *out);
 const region *region_of(const tensor *t);
-void release_memory(void);
+void release_memory(const test_case *c);
 void poison_bytes(uint8_t *start, const uint8_t *end, uint16_t poison);
 bool still_poison(const uint8_t *start, const uint8_t *end, uint16_t poison);
-bool has_poison(const uint8_t *start, size_t bytes, size_t itemsize, uint16_t poison);
+bool has_poison(const uint8_t *start, size_t count, size_t itemsize, uint16_t poison);
 uint16_t poison_for(const tensor *t, uint16_t poison);
 bool same_bytes(const uint8_t *a, const uint8_t *b, size_t bytes);
 

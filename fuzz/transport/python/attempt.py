@@ -90,6 +90,7 @@ class Attempt:
         damages = tuple(record for slab in self._own() for record in _damages(slab, memory[slab.index], rejected))
         if isinstance(self._returned, Raised):
             status = records.REJECTED if self._returned.rejected else records.RAISED
+            status = status if self._returned.built else records.NOT_BUILT
             return Answer(status, {}, damages, {}, self._returned.words)
         if (words := self._returned_twice()) is not None:
             return Answer(records.RAISED, {}, damages, {}, words)

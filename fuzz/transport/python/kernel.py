@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +24,8 @@ MARGIN_BYTES = 16 * 1024
 so that a kernel that strays by a row still lands in it."""
 _WORDS_LIMIT = 1500
 """The number of characters of an error message that are kept: compilers repeat the whole source."""
+_REASON_LIMIT = 200
+"""The same, of why nothing can be built: it is printed in one line of a table."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ class Raised:
     rejected: bool
     """Whether the kernel itself raised ValueError or NotImplementedError: it does not take this input."""
     words: str
+    built: bool = True
+    """False: torch.compile builds nothing on this machine, so that the kernel was not run."""
 
 
 class LoadedKernel:
@@ -142,6 +147,8 @@ class LoadedKernel:
         except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
                 raise
+            if _is_of_compiler(error) and (missing := _builds_nothing()):
+                return Raised(rejected=False, words=missing, built=False)
             return Raised(is_rejection(error, self._folders), self._words(error))
 
     def _words(self, error: BaseException) -> str:
@@ -153,6 +160,36 @@ class LoadedKernel:
         lines = [frame for frame in _frames(error) if frame.filename == self._path]
         where = f" ({Path(self._path).name} line {lines[-1].lineno}: {lines[-1].line})" if lines else ""
         return f"{type(shown).__name__}{': ' if said else ''}{said}{where}"
+
+
+_COMPILER_ERRORS = {"CppCompileError", "InvalidCxxCompiler"}
+
+
+def _is_of_compiler(error: BaseException) -> bool:
+    """Whether a compiler could not build what torch.compile had generated."""
+    names, cause = set[str](), error
+    while cause is not None and type(cause).__name__ not in names:
+        names.add(type(cause).__name__)
+        cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
+    return not names.isdisjoint(_COMPILER_ERRORS)
+
+
+@lru_cache(maxsize=1)
+def _builds_nothing() -> str:
+    """Why torch.compile cannot build x + 1 either: then its compiler is broken or missing, and no kernel to blame. ''
+    where it can."""
+    import torch
+
+    try:
+        torch.compile(lambda x: x + 1.0)(torch.ones(1024))
+    except Exception as error:
+        compiler = torch._inductor.config.cpp.cxx[-1] or "the C++ compiler"
+        lines = [line for line in str(error).splitlines() if "error" in line.lower() and not line.startswith("Command")]
+        said = f": {lines[-1].strip()}" if lines else ""
+        return (
+            f"torch.compile cannot build x + 1 here either ({compiler}, {type(error).__name__}{said[:_REASON_LIMIT]})"
+        )
+    return ""
 
 
 _REJECTIONS = (ValueError, NotImplementedError)

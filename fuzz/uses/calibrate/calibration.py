@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import signal
 import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -93,7 +95,7 @@ def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> I
             took.append(found.seconds)
             yield found
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as executor:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _unstopped) as executor, _ended_at_once():
         running = {executor.submit(_carry_out, work): work for work in islice(works, jobs)}
         while running:
             done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -102,6 +104,22 @@ def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> I
             if not any(isinstance(each.exception(), BrokenProcessPool) for each in done):
                 running |= {executor.submit(_carry_out, work): work for work in islice(works, len(done))}
             yield from ended
+
+
+def _unstopped() -> None:
+    """Ctrl-C goes to all processes of a terminal: the one that has it answers for all."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _ended_at_once() -> Iterator[None]:
+    """Where this ends before its work does, nobody waits for what is being judged."""
+    try:
+        yield
+    except BaseException:
+        for process in active_children():
+            process.terminate()
+        raise
 
 
 def _of_process(future: Future[Measured], work: Work) -> Measured:

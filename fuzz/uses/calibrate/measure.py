@@ -67,6 +67,8 @@ class Measured:
     gave_up: int = 0
     alarms: list[str] = field(default_factory=list)
     """The first of them, in words."""
+    undecided: str = ""
+    """How to see the last run that the oracle gave up on."""
     not_run: dict[str, str] = field(default_factory=dict)
     """Why a build was not judged."""
     seconds: float = 0.0
@@ -129,6 +131,9 @@ def _count(report: Report, work: Work, builds: Mapping[str, str], found: Measure
         found.runs[builds[name]] += line.judged
         found.found += line.findings
         found.gave_up += line.gave_up
+        if line.undecided and int(line.undecided.rpartition(":")[2]) % PLACES <= BATCH:  # not made of others' outcome
+            option = f"--pack {work.folder} --target {name}"
+            found.undecided = f"kernelfuzz repro {work.seed}:{line.undecided} {option}"
         found.ratio = max([found.ratio, *(worst.ratio for worst in line.worst.values())])
         if line.not_run and not line.judged:
             found.not_run.setdefault(builds[name], line.not_run_reason)

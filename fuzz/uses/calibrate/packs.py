@@ -8,7 +8,8 @@ from pathlib import Path
 
 from fuzz.base.capability import Capabilities
 from oracles.formula.contract import Contract
-from oracles.formula.emission import Emission
+from oracles.formula.emission.source import source
+from oracles.formula.emission.variant import Emission
 from oracles.formula.trace import FormulaError
 from oracles.op import Op
 from oracles.problem import ProblemError
@@ -135,9 +136,10 @@ class Pair:
     def _emitted(self) -> str:
         settled = self.contract.settled(self._dtypes)
         main = self._main
-        return Emission(
+        chosen = Emission(
             self.op, settled, way=self.number, fused=self.number % 2 == 0, turn=self.number, wide="f64" in main
-        ).source
+        )
+        return source(chosen)
 
     @property
     def _dtypes(self) -> Mapping[str, str]:

@@ -184,6 +184,8 @@ def _sweep(record: Mapping[str, Any]) -> Sweep:
     if record["op"] not in OPS:
         raise SuiteError(f"sweep {name}: {unknown_op(told(record['op']))}")
     op = OPS[record["op"]]
+    if not op.by_rows:
+        raise SuiteError(f"sweep {name}: {op.name} is no row op, of which sweeps are")
     names = [each.name for each in op.parameters]
     named: dict[str, Any] = {op.present(str(key)): value for key, value in record.items()}
     try:

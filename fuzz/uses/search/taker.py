@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -19,7 +18,7 @@ from fuzz.generate.search import SHARDS, Proposal, Search, Turn
 from fuzz.generate.turn import BATCH, Made
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import ONE_IN, Entry, declared, with_twins
-from fuzz.report.records import run_records
+from fuzz.report.records import run_lines
 from fuzz.uses.search.calls import CallLog, FindingId
 from fuzz.uses.search.examiner import Examined, Examiner
 from fuzz.uses.search.guide import Guide, Relative
@@ -228,8 +227,7 @@ class Taker:
             self.calls.judged(entry.case, judgements)
             if self.terms.records:
                 name = f"{task.seed}:{task.op}:{entry.case.origin.place}"
-                records = run_records(entry.case, judgements, name, twin=entry.check is not None)
-                report.records += [json.dumps(record, separators=(",", ":")) for record in records]
+                report.records += run_lines(entry.case, judgements, name, twin=entry.check is not None)
         self._uncounted.append({(each.judgement.target, each.judgement.case) for each in found.sightings})
         self.calls.progress(0.0)
         if self.terms.guided and task.group == 0:

@@ -173,17 +173,17 @@ def sightings_from(head: Json, tail: Tail) -> list[Sighting]:
 def draw_to(draw: Draw) -> Json:
     """A draw without values of its own."""
     parts = [(p.name, p.dtype, astuple(p.place), p.recipe, p.alias, p.shift, p.stack) for p in draw.parts]
-    return draw.op, draw.n, draw.outer, dict(draw.params), draw.seed, parts, draw.structured
+    return draw.op, draw.n, draw.outer, dict(draw.params), draw.seed, parts, draw.structured, dict(draw.extents)
 
 
 def draw_from(head: Json) -> Draw:
     """The inverse of `draw_to`."""
-    op, n, outer, params, seed, parts, structured = head
+    op, n, outer, params, seed, parts, structured, extents = head
     found = [
         Part(name, dtype, _placement(place), recipe, None, alias, tuple(shift) if shift else None, stack)
         for name, dtype, place, recipe, alias, shift, stack in parts
     ]
-    return Draw(op, n, tuple(outer), params, seed, tuple(found), structured)
+    return Draw(op, n, tuple(outer), params, seed, tuple(found), structured, extents=extents)
 
 
 def _placement(fields: Json) -> Placement:
@@ -216,7 +216,7 @@ def tally_to(tally: Tally) -> Json:
     """What was counted."""
     lines = [
         (t.target, t.kernel, t.judged, t.findings, t.gave_up, t.not_run, {d: astuple(w) for d, w in t.worst.items()},
-         t.twins, t.not_run_reason)
+         t.twins, t.not_run_reason, t.undecided)
         for t in tally.targets.values()
     ]  # fmt: skip
     visits = {op: [(*label, count) for label, count in labels.items()] for op, labels in tally.visits.items()}
@@ -231,9 +231,11 @@ def tally_from(head: Json) -> Tally:
     """The inverse of `tally_to`."""
     cases, laws, lines, visits, accuracy, together = head
     targets: dict[str, TargetTally] = {}
-    for name, kernel, judged, findings, gave_up, not_run, worst, twins, reason in lines:
+    for name, kernel, judged, findings, gave_up, not_run, worst, twins, reason, undecided in lines:
         passes = {dtype: WorstPass(*each) for dtype, each in worst.items()}
-        targets[name] = TargetTally(name, kernel, judged, findings, gave_up, not_run, passes, Counter(twins), reason)
+        targets[name] = TargetTally(
+            name, kernel, judged, findings, gave_up, not_run, passes, Counter(twins), reason, undecided=undecided
+        )
     seen = {op: Counter({(kind, value): count for kind, value, count in labels}) for op, labels in visits.items()}
     points: Mapping[Point, WorstRun] | None = None
     if accuracy is not None:

@@ -101,12 +101,9 @@ def returned(of: Problem, simulated: Simulated) -> Mapping[str, NDArray[Any]]:
     """The outputs of a simulated kernel, as a kernel returns them."""
     op, found = FormulaProblem(of), dict[str, NDArray[Any]]()
     for name, dtype in of.outputs.items():
-        values, shape = simulated.output(name, dtype), op.shape(name)
-        if op.has_axis(name):
-            outer = shape[: op.axis] + shape[op.axis + 1 :]
-            values = np.moveaxis(np.broadcast_to(values, (op.rows, op.length)).reshape(*outer, op.length), -1, op.axis)
+        values = op.returned(name, simulated.output(name, dtype))
         with np.errstate(over="ignore"):
-            found[name] = np.ascontiguousarray(values.reshape(shape)).astype(STORAGE[dtype])
+            found[name] = np.ascontiguousarray(values).astype(STORAGE[dtype])
     return found
 
 

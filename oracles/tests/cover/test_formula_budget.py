@@ -183,6 +183,24 @@ def test_infinity_times_a_number_of_either_sign_is_not_certain() -> None:
 WELFORD = {"mean": "welford", "var": "welford"}
 
 
+@pytest.mark.parametrize(("compute", "dtype"), [("f32", "f64"), ("f32", "bf16"), ("f16", "f32")])
+def test_a_sum_that_is_rescaled_has_exponentials_in_its_own_dtype_or_that_of_everything_else(
+    compute: str, dtype: str
+) -> None:
+    online = op_traced(SOFTMAX, {"x", "y"}, {"norm": "online"})
+    contract = Contract(compute, dtypes={"norm": dtype}, accuracy={"exp": 4.0}, sums={"n": Sequential()})
+    found = simulated(online, np.float32, 17, 4, contract, seed=5)
+    assert not found.outside, found
+    assert found.elements > 1000
+    x = np.arange(24, dtype=np.float32)[None] * 0.1  # each term is the largest so far: all that are there are rescaled
+    outside = 0
+    for seed in range(24):
+        inputs, random = Inputs(online, {"x": x}, {}), np.random.default_rng(seed)
+        y = Simulated(inputs, contract, random).output("y", "f32")
+        outside += not allowed(Budget(inputs, contract, True), "y", "f32", y, 1.0).all()
+    assert not outside
+
+
 def test_a_sum_that_is_rescaled_has_a_budget_that_kernels_need() -> None:
     online = op_traced(SOFTMAX, {"x", "y"}, {"norm": "online"})
     contract = Contract(sums={"n": Pairwise()})

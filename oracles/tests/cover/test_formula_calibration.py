@@ -8,7 +8,8 @@ import pytest
 
 from oracles.formula.calibration import contracts, fields
 from oracles.formula.contract import Contract
-from oracles.formula.emission import Emission
+from oracles.formula.emission.source import source
+from oracles.formula.emission.variant import Emission
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.summation import Any, Lanes, Pairwise
@@ -45,4 +46,4 @@ def test_any_two_values_of_two_fields_meet_in_a_contract(op: Op) -> None:
     ],
 )
 def test_what_a_contract_says_stands_in_the_kernel(contract: Contract, fused: bool, words: str) -> None:
-    assert words in Emission(OPS["rms_norm"], contract, fused=fused).source
+    assert words in source(Emission(OPS["rms_norm"], contract, fused=fused))

@@ -1,4 +1,4 @@
-"""The cast to an output's dtype flushes what is subnormal there, as processors do whose results are flushed."""
+"""The cast to an output's dtype flushes as other operations do: what it is given, what is subnormal in that dtype."""
 
 from __future__ import annotations
 
@@ -24,6 +24,19 @@ def test_what_is_flushed_by_the_cast_to_an_output(denormals: str, result: str) -
     assert (db.output, db.result) == ("db", result)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "denormals", "result"),
+    [("f64", "flush operands", "pass"), ("f64", "preserve", "numeric"), ("f32", "flush operands", "numeric")],
+)
+def test_a_cast_to_another_dtype_may_take_what_is_subnormal_for_zero(dtype: str, denormals: str, result: str) -> None:
+    """An operation takes y for zero, as processors convert it, where something is left to be converted."""
+    contract = Contract(denormals=denormals)  # type: ignore[arg-type]
+    x = np.full((1, 4), 2e-38, np.float32)
+    of = Problem("rms_norm", {"eps": 4.0}, {"x": x}, {"y": dtype}, True)
+    (y,) = Truth(of).check(contract, {"y": np.zeros((1, 4), STORAGE[dtype])})
+    assert y.result == result
+
+
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 def test_what_may_be_flushed_anywhere_is_no_further_than_zero(dtype: str) -> None:
     """On its way it may be flushed three times over, of which each alone is zero already."""
@@ -34,3 +47,35 @@ def test_what_may_be_flushed_anywhere_is_no_further_than_zero(dtype: str) -> Non
     size = 8 * np.abs(x.astype(np.float64))
     assert (found.below <= size * 1.01).all()
     assert ((found.outer[0] <= 0) & (found.outer[1] >= 0)).all()
+
+
+def test_what_double_double_loses_is_decided_by_float64_where_kernels_err_by_more() -> None:
+    """A row of numbers that double-double does not hold to their last bit, in an op that mixes f32 and f64."""
+    contract = Contract(dtypes={"y": "weight"}, points={"mean_square": "bf16", "h": "bf16"}, denormals="flush")
+    random = np.random.default_rng(0)
+    x = (random.standard_normal((2, 64)) * 2.0 ** random.integers(-1040, -60, (2, 64))).astype(np.float64)
+    of = Problem("rms_norm", {"eps": 1e-2}, {"x": x, "weight": random.standard_normal(64)}, {"y": "f64"}, True)
+    got = simulate(of, contract, random)
+    (y,) = Truth(of).check(contract, got)
+    assert y.result == "pass"
+    assert y.escalated < 8
+    (wrong,) = Truth(of).check(contract, {"y": got["y"] + 1e-30})
+    assert wrong.result == "numeric"
+    enclosure = Truth(of).enclosures(contract, True)["y"]
+    for at in range(64):
+        bounds = Truth(of).bounds(contract, "y", (0, at), True)
+        assert bounds is not None
+        assert enclosure.outer[0][0, at] <= bounds.ends[0] <= enclosure.inner[0][0, at]
+        assert enclosure.inner[1][0, at] <= bounds.ends[1] <= enclosure.outer[1][0, at]
+
+
+@pytest.mark.parametrize(("fused", "result"), [(True, "pass"), (False, "numeric")])
+def test_a_product_that_is_formed_anew_in_a_difference_may_take_another_operand(fused: bool, result: str) -> None:
+    """g - mean(g) in a row of one element: where g was formed dy is zero, and in the difference it is a number."""
+    contract = Contract(denormals="flush operands", fused=fused)
+    x, dy, weight = np.ones((2, 1), np.float32), np.full((2, 1), 3.8e-39, np.float32), np.array([498], np.float32)
+    inputs = {"x": x, "dy": dy, "weight": weight, "rstd": np.full(2, 0.25, np.float32)}
+    of = Problem("layer_norm_backward", {"eps": 10.0}, inputs, {"dx": "f32"}, True)
+    (dx,) = Truth(of).check(contract, {"dx": dy * weight * np.float32(0.25)})
+    assert dx.result == result
+    Truth(of).explain(contract, "dx", (0, 0), 0.0)

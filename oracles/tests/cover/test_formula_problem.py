@@ -215,3 +215,10 @@ def explained_row() -> Breakdown:
     return Truth(Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"}, structured=True)).explain(
         Contract(), "y", (0, 3)
     )
+
+
+def test_rows_without_elements_are_still_so_many() -> None:
+    x, rstd = np.zeros((3, 0), np.float32), np.ones(3, np.float32)
+    of = Problem("rms_norm_backward", {"eps": 0.0, "axis": 1}, {"x": x, "dy": x, "rstd": rstd}, {"dx": "f32"})
+    assert returned(of, kernel(of, Contract(), np.random.default_rng(0)))["dx"].shape == (3, 0)
+    assert [check.result for check in Truth(of).check(Contract(), {"dx": x})] == ["pass"]

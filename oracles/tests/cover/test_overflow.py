@@ -114,11 +114,12 @@ def test_a_long_sum_of_squares_in_16_bits_has_two_ends(n: int) -> None:
             assert [each.result for each in truth.check(contract, wrong)] == ["numeric", "numeric"], factor
 
 
-@pytest.mark.parametrize(("points", "dtype"), [({"h": "f16"}, "bf16"), ({}, "f16")])
+@pytest.mark.parametrize(("points", "dtype", "taken"), [({"h": "f16"}, "bf16", "pass"), ({}, "f16", "numeric")])
 def test_what_has_two_ends_may_be_flushed_where_it_is_rounded_to_fewer_small_numbers(
-    points: dict[str, str], dtype: str
+    points: dict[str, str], dtype: str, taken: str
 ) -> None:
-    """At a rounding point, and in the output: what is normal in bf16 may be subnormal in f16."""
+    """At a rounding point, and in the output: what is normal in bf16 may be subnormal in f16. What lies in f16 is the
+    operand of its cast to bf16."""
     x = np.ones((1, 256))
     x[0, 0] = 2.0**-16
     of = Problem("rms_norm", {"eps": 0.0}, {"x": x.astype(bfloat16)}, {"y": dtype}, True)
@@ -128,7 +129,7 @@ def test_what_has_two_ends_may_be_flushed_where_it_is_rounded_to_fewer_small_num
     for contract, said in (
         (Contract("bf16", points=points, denormals="flush results"), "pass"),
         (Contract("bf16", points=points, denormals="flush"), "pass"),
-        (Contract("bf16", points=points, denormals="flush operands"), "numeric"),
+        (Contract("bf16", points=points, denormals="flush operands"), taken),
     ):
         assert results(of, contract, got) == ["pass"]
         assert results(of, contract, flushed) == [said], contract.denormals
@@ -176,3 +177,14 @@ def test_a_single_term_has_no_squares_to_who_starts_with_it() -> None:
     assert results(of, Contract(), got) == ["pass", "nonfinite"]
     got["rstd"][1] = 2.5
     assert results(of, welford, got) == ["pass", "numeric"]
+
+
+def test_a_pole_times_nothing_is_zero_or_nan_and_decided() -> None:
+    """The sum under the root may be nothing in f16, and its middle is: infinity times a weight of zero."""
+    points = {"mean_square": "bf16", "eps": "bf16", "h": "bf16"}
+    contract = Contract("f16", {"h": "f64", "mean_square": "f64"}, points=points, denormals="flush results")
+    x = np.array([[-4.172e-07], [267.8]], np.float16)
+    of = Problem("rms_norm", {"eps": 1e-8, "weight_offset": -1.0}, {"x": x, "weight": x[:1] * 0 + 1}, {"y": "f16"})
+    for value, said in ((0.0, "pass"), (np.nan, "pass"), (1.0, "numeric"), (np.inf, "numeric")):
+        (check,) = Truth(of).check(contract, {"y": np.array([[value], [0.0]], np.float16)})
+        assert check.result in (said, "nonfinite" if said == "numeric" else said), value

@@ -97,6 +97,13 @@ def test_targets_that_did_not_run_are_named_once_per_reason() -> None:
     ]
 
 
+def test_what_the_oracle_gave_up_on_is_named() -> None:
+    line = TargetTally("c-k@native", "k", judged=9, gave_up=2, undecided="rms_norm:17:3")
+    assert run_notes(Tally({line.target: line})) == [
+        "ORACLE_GAVE_UP 2 times on c-k@native: kernelfuzz repro SEED:rms_norm:17:3 --target c-k@native shows the last"
+    ]
+
+
 def test_attribution_says_who_fails_too_and_who_does_not() -> None:
     others = {
         "c-sve@a": "FAIL_NUMERIC",

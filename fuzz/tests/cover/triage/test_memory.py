@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.base.case import Case, CaseError, Layout, Tensor
+from fuzz.base.case import Case, CaseError, Layout, Output, Tensor
 from fuzz.base.kernel import Kernel
 from fuzz.base.memory import meets, overlapping, shift
 from fuzz.base.validity import check_case
@@ -19,6 +19,7 @@ from fuzz.triage.choices import SHARING, Choices
 from fuzz.triage.explain import Explanation, explain
 from fuzz.triage.family import Family
 from fuzz.triage.shrink import shrink
+from fuzz.triage.traits import case_traits
 from fuzz.triage.trial import Trials
 from fuzz.triage.variations import base_of, made
 
@@ -167,6 +168,16 @@ def test_a_variation_shares_memory_as_its_case_does(case: Case) -> None:
     assert {(name, other) for name, other, _ in built.meetings()} == {
         (name, other) for name, other, _ in case.meetings()
     }
+
+
+def test_strides_are_told_of_an_output_over_part_of_an_input_but_not_of_one_in_place() -> None:
+    strides = "strides of y and those of x"
+    assert case_traits(_over(0, "padded"))[strides] == "same"
+    assert case_traits(_over(6, "padded"))[strides] == "differ"
+    apart = a_case("rms_norm", ("weight",), (3, 7))
+    source = apart.inputs["x"].layout
+    in_place = replace(apart, outputs={**apart.outputs, "y": Output("f32", source, "x")})
+    assert strides not in case_traits(in_place)
 
 
 def test_only_common_elements_count_as_an_overlap() -> None:

@@ -20,7 +20,8 @@ from fuzz.uses.calibrate.packs import Pair
 from oracles.doubledouble import F64
 from oracles.formula.budget import Budget
 from oracles.formula.contract import Contract
-from oracles.formula.emission import Emission
+from oracles.formula.emission.source import source
+from oracles.formula.emission.variant import Emission
 from oracles.formula.forms import Form
 from oracles.ops import OPS
 from oracles.summation import Tiles
@@ -35,7 +36,7 @@ def judged(folder: Path, op: str, contract: Contract, runs: int = 120) -> Measur
 def test_the_kernels_in_c_compile_without_a_warning(tmp_path: Path) -> None:
     (tmp_path / "kernelfuzz.h").write_text(abi.header(OPS.values()))
     for name, op in OPS.items():
-        (tmp_path / f"{name}.c").write_text(Emission(op, CONTRACT, fused=True).source)
+        (tmp_path / f"{name}.c").write_text(source(Emission(op, CONTRACT, fused=True)))
     command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I.", *(f"{op}.c" for op in OPS)]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stderr == ""
 

@@ -57,7 +57,7 @@ def test_it_is_listed_with_what_it_is(pack: Path, cli_here: Cli) -> None:
 
 
 BAD = {
-    "OPS = (Op(leaky_gate, inputs=(Operand('signal', 'n'),), outputs=(Operand('bent', 'n'),)),)": (
+    "OPS = (Op(leaky_gate, inputs=(Operand('signal', '...'),), outputs=(Operand('bent', '...'),)),)": (
         "leaky_gate: its first input must always be there"
     ),
     "OPS = (Op(lambda x: {'y': x if x < 1 else 1}, inputs=(Operand('x', N),), outputs=(Operand('y', N),)),)": "small",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.execute.pool import WorkerPool
-from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
+from fuzz.tests.common.hunting import PACK, failing, given_case, target_of, with_edits
 from fuzz.triage.explain import explain
 from fuzz.triage.family import Family
 from fuzz.triage.shrink import shrink
@@ -50,3 +55,18 @@ def test_what_was_planted_is_said(
     assert min(explanation.tested) >= 10, "probes were drawn to refute it, inside and outside"
     assert explanation.learned is not None
     assert explanation.learned.exact or "about" in explanation.lines()[0]
+
+
+def test_what_any_input_holds_may_be_the_cause_not_only_what_the_first_one_does() -> None:
+    """Zeros are left out of a sum of products, though zero times infinity is NaN."""
+    product = "load(&g->y, at(r, &g->y, i)) * load(&g->dy, at(r, &g->dy, i))"
+    edit = (f"dotted += {product};", f"if (load(&g->y, at(r, &g->y, i)) != 0.0f) dotted += {product};")
+    layout, values = contiguous((1, 6)), {"y": [0.0] * 6, "dy": [1.0, 2.0, np.inf, 1.0, 2.0, 3.0]}
+    inputs = {name: Tensor("f32", layout, np.array(each, "<f4").tobytes()) for name, each in values.items()}
+    found = Case("softmax_backward", {"axis": 1}, inputs, {"dx": Output("f32", layout)})
+    target = target_of(replace(PACK.kernel("softmax-backward-generic"), name="planted", edits=(edit,)), "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, found)
+        trials = Trials(pool, target, Family.of(judgement))
+        said = explain(trials, shrink(trials, case, judgement)).lines()[0]
+    assert re.match(r"fails when: [^;]*\bdy has an infinity", said), said

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -30,3 +35,19 @@ def test_a_process_that_dies_is_said_and_loses_no_other_report(tmp_path: Path) -
     found = list(carried_out(plan, 2))
     assert 0 < len(found) < 9
     assert all(each.found == 1 and "its process ended" in each.alarms[0] for each in found)
+
+
+def test_ctrl_c_says_what_was_judged_in_place_of_tracebacks(tmp_path: Path) -> None:
+    words = ("calibrate", "--op", "softmax", "--runs", "1000000", "-j", "2", "--output", str(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-m", "fuzz", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        while process.poll() is None and not [*tmp_path.glob("*/pack.py")]:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of its processes
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 2, err
+    assert "judged runs, " in out.splitlines()[-1]
+    assert err.splitlines()[-1] == "kernelfuzz: interrupted"
+    assert "Traceback" not in err

@@ -1,20 +1,26 @@
-"""A formula as a kernel in C: machine arithmetic in the dtypes, orders and algorithms that a contract declares.
-
-The text is written from the graph alone, generic over ops, for each set of optional inputs that a case may have. What a
-contract leaves open is chosen: see `Emission`. Nothing here knows how the text is compiled or run.
-"""
+"""One function of an emitted kernel: for the cases that have just these optional inputs."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
 
-from oracles.formula import emission_text
 from oracles.formula.contract import Contract
-from oracles.formula.emission_text import FUSED, rounded
+from oracles.formula.emission import reductions
+from oracles.formula.emission.places import (
+    EXTENTS,
+    VARIABLES,
+    along,
+    converted,
+    count,
+    function,
+    index,
+    looped,
+    loops,
+    number,
+)
+from oracles.formula.emission.reductions import FUSED, rounded
 from oracles.formula.problem import reading
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, FormulaError, Kind, Node, Trace
 from oracles.lazy import lazy
@@ -40,47 +46,6 @@ class Emission:
     """Which order a sum has whose order is left open."""
     wide: bool = False
     """Whether inputs may be in f64."""
-
-    @lazy
-    def source(self) -> str:
-        """The whole file. Raises FormulaError for a formula that has no such kernel."""
-        variants = [Variant(self, given) for given in self._given]
-        shared = dict.fromkeys(text for each in variants for text in each.functions)
-        saturated = emission_text.SATURATED if self.contract.saturate else emission_text.PLAIN
-        bodies = "\n".join(each.text for each in variants)
-        about = f"/* {self.op.name}: written from its formula, for {self.contract}. */\n"
-        return "".join([about, saturated, emission_text.HEAD, *shared, "\n", bodies, "\n", self._entry(variants)])
-
-    @property
-    def _given(self) -> Sequence[frozenset[str]]:
-        """Each set of optional inputs."""
-        optional = [each.name for each in self.op.inputs if each.optional]
-        subsets = chain.from_iterable(combinations(optional, count) for count in range(len(optional) + 1))
-        return [frozenset(each) for each in subsets]
-
-    def _entry(self, variants: Sequence[Variant]) -> str:
-        """Picks the variant, with subnormal numbers flushed by the processor where the contract allows that."""
-        bits = (0x8000 if self.contract.flushes_results else 0) | (0x40 if self.contract.flushes_operands else 0)
-        flush = [
-            "    const unsigned before = __builtin_ia32_stmxcsr();",
-            f"    __builtin_ia32_ldmxcsr(before | 0x{bits:x});",
-        ]
-        lines = [f"int kf_{self.op.name}(const kf_{self.op.name}_call *call) {{", "    int done = KF_REJECTED;"]
-        lines += _guarded(flush if bits else [])
-        for variant in variants:
-            there = [
-                f"{'' if each.name in variant.given else '!'}call->{each.name}.data"
-                for each in self.op.inputs
-                if each.optional
-            ]
-            lines += [f"    if ({' && '.join(there) or '1'})", f"        done = {variant.name}(call);"]
-        back = _guarded(["    __builtin_ia32_ldmxcsr(before);"] if bits else [])
-        return "\n".join([*lines, *back, "    return done;", "}", ""])
-
-
-def _guarded(lines: list[str]) -> list[str]:
-    """Lines that only processors with SSE understand; on others nothing is flushed."""
-    return ["#ifdef __SSE2__", *lines, "#endif"] if lines else []
 
 
 @dataclass(frozen=True)
@@ -116,7 +81,7 @@ class Variant:
     def text(self) -> str:
         """The function."""
         op, main = self.of.op, f"call->{self.of.op.main}"
-        held = [(self.dtype(node), array, _count(node.dims)) for node, array in self._arrays.items()]
+        held = [(self.dtype(node), array, count(node.dims)) for node, array in self._arrays.items()]
         held += [(dtype, f"{what}_{dtype}", "(rows > n ? rows : n)") for what, dtype in self._scratch]
         lines = [
             f"static __attribute__((noinline)) int {self.name}(const kf_{op.name}_call *call) {{",
@@ -138,9 +103,9 @@ class Variant:
         for node in self._made_nodes:
             if node.kind in REDUCTIONS:
                 dtype = self.dtype(node)
-                found[emission_text.tree(dtype)] = None
+                found[reductions.tree(dtype)] = None
                 found[
-                    emission_text.reduction(
+                    reductions.reduction(
                         "sum" if node.kind == "dot" else node.kind, self._called(node), dtype, self._order(node),
                         fused=node in self._fused, turn=self.of.turn,
                     )
@@ -236,14 +201,14 @@ class Variant:
     def _made(self, stage: Stage) -> Iterator[str]:
         """The loop that makes the values of a stage."""
         if stage.nodes[0].kind in REDUCTIONS:
-            yield from _looped(stage.dims, self._reduced(stage.nodes[0]))
+            yield from looped(stage.dims, self._reduced(stage.nodes[0]))
             return
         lines = list[str]()
         for node in stage.nodes:
             lines.append(f"const {self.dtype(node)} {self._names[node]} = {self._expression(node)};")
             if node in self._arrays:
-                lines.append(f"{self._arrays[node]}[{_index(node.dims)}] = {self._names[node]};")
-        yield from _looped(stage.dims, lines)
+                lines.append(f"{self._arrays[node]}[{index(node.dims)}] = {self._names[node]};")
+        yield from looped(stage.dims, lines)
 
     def _reduced(self, node: Node) -> list[str]:
         dtype, product = self.dtype(node), self._fused.get(node)
@@ -254,18 +219,17 @@ class Variant:
         else:
             parts = [self._as_taken(node, node.args[0], node)]
         scratch = [f"{what}_{dtype}" for what in ("terms", "others")[: len(parts)]]
-        (at,) = (_VARIABLES[dim] for dim in (_dim(node.label),))
+        at, extent = VARIABLES[along(node.label)], EXTENTS[along(node.label)]
         terms = [f"{name}[{at}] = {part};" for name, part in zip(scratch, parts, strict=True)]
-        count = _EXTENTS[_dim(node.label)]
-        made = f"{self._arrays[node]}[{_index(node.dims)}] = {self._called(node)}({', '.join(scratch)}, {count});"
-        return [*_loops({node.label}, terms), made]
+        made = f"{self._arrays[node]}[{index(node.dims)}] = {self._called(node)}({', '.join(scratch)}, {extent});"
+        return [*loops({node.label}, terms), made]
 
     def _stored(self, output: str) -> Iterator[str]:
         operand, node = self.of.op.operand(output), self.trace.outputs[output]
         wide = self.dtype(node) == "f64"
         value = self._value(node, None, "f64" if wide else "f32")
-        line = f"store_{'f64' if wide else 'f32'}(&call->{output}, {_index(frozenset(operand.axes))}, {value});"
-        lines = _looped(frozenset(operand.axes), [line])
+        line = f"store_{'f64' if wide else 'f32'}(&call->{output}, {index(frozenset(operand.axes))}, {value});"
+        lines = looped(frozenset(operand.axes), [line])
         yield from [f"    if (call->{output}.data)", *(f"    {line}" for line in lines)] if operand.optional else lines
 
     def _expression(self, node: Node) -> str:
@@ -279,10 +243,10 @@ class Variant:
         if kind in _OPERATORS:
             return rounded(dtype, f"{args[0]} {_OPERATORS[kind]} {args[1]}")
         if kind == "rsqrt":
-            root = rounded(dtype, f"{_function('sqrt', dtype)}({args[0]})")
+            root = rounded(dtype, f"{function('sqrt', dtype)}({args[0]})")
             return rounded(dtype, f"1 / {root}")
         if kind in FUNCTIONS:
-            return rounded(dtype, f"{_function(kind, dtype)}({args[0]})")
+            return rounded(dtype, f"{function(kind, dtype)}({args[0]})")
         if kind == "where":
             return f"{args[0]} != 0 ? {args[1]} : {args[2]}"
         if kind in ("at_most", "less"):
@@ -291,7 +255,7 @@ class Variant:
             return self._value(node.args[0], node, dtype)
         if kind not in ("negate", "absolute"):
             raise FormulaError(f"{self.of.op.name}: {kind} is not written in C")
-        return f"-{args[0]}" if kind == "negate" else f"{_function('fabs', dtype)}({args[0]})"
+        return f"-{args[0]}" if kind == "negate" else f"{function('fabs', dtype)}({args[0]})"
 
     def _fused_sum(self, node: Node) -> str:
         product, dtype = self._fused[node], self.dtype(node)
@@ -311,17 +275,17 @@ class Variant:
         if node.kind == "tensor":
             return f"load_{dtype}(&call->{node.label}, {self._element(node)})"
         if not node.args:
-            return _converted(_number(node), "f64", dtype)
+            return converted(number(node), "f64", dtype)
         here = place is not None and self._stage_of[place] == self._stage_of[node]
-        return _converted(
-            self._names[node] if here else f"{self._arrays[node]}[{_index(node.dims)}]", self.dtype(node), dtype
+        return converted(
+            self._names[node] if here else f"{self._arrays[node]}[{index(node.dims)}]", self.dtype(node), dtype
         )
 
     def _element(self, tensor: Node) -> str:
         """The place of a tensor's element in memory."""
         if self.of.op.role(tensor.label) == "columns" and OUTER in tensor.dims:
             return f"column(&call->{tensor.label}, r, i, n)"
-        return _index(tensor.dims)
+        return index(tensor.dims)
 
     def _order(self, node: Node) -> Summation:
         return self.of.contract.order(self._called_by(node), node.label)
@@ -334,63 +298,3 @@ class Variant:
         )
         kind = "sum" if node.kind == "dot" else node.kind
         return "_".join([kind, *order, self.dtype(node), *(["fused"] if node in self._fused else [])])
-
-
-_VARIABLES = {OUTER: "r", "": "i"}
-_EXTENTS = {OUTER: "rows", "": "n"}
-
-
-def _dim(name: str) -> str:
-    """ "..." for the rows, "" for what lies along one."""
-    return OUTER if name == OUTER else ""
-
-
-def _count(dims: frozenset[str]) -> str:
-    return " * ".join(_EXTENTS[dim] for dim in sorted(map(_dim, dims), reverse=True)) or "1"
-
-
-def _index(dims: frozenset[str]) -> str:
-    """The place in an array of these dimensions."""
-    return "r * n + i" if len(dims) == 2 else "".join(_VARIABLES[_dim(dim)] for dim in dims) or "0"
-
-
-def _looped(dims: frozenset[str] | set[str], lines: Sequence[str]) -> list[str]:
-    """Lines within a function, for each element of these dimensions."""
-    return (
-        [f"    {line}" for line in _loops(dims, lines)]
-        if dims
-        else [f"    {line}" for line in ["{", *(f"    {line}" for line in lines), "}"]]
-    )
-
-
-def _loops(dims: frozenset[str] | set[str], lines: Sequence[str]) -> list[str]:
-    found = list(lines)
-    for dim in sorted(map(_dim, dims)):
-        at, count = _VARIABLES[dim], _EXTENTS[dim]
-        found = [f"for (int64_t {at} = 0; {at} < {count}; {at}++) {{", *(f"    {line}" for line in found), "}"]
-    return found
-
-
-def _converted(expression: str, known: str, wanted: str) -> str:
-    """A value that fits into the dtype `known`, in the dtype that is wanted."""
-    if known == wanted or (wanted == "f32" and known in ("f16", "bf16")):
-        return expression
-    if wanted in ("f32", "f64"):
-        return f"({wanted}){expression}"
-    return f"{'to' if known == 'f64' else 'round'}_{wanted}({expression})"
-
-
-def _number(node: Node) -> str:
-    if node.kind == "parameter":
-        return f"(f64)call->{node.label}"
-    if node.kind in ("extent", "position"):
-        return f"(f64){(_EXTENTS if node.kind == 'extent' else _VARIABLES)[_dim(node.label)]}"
-    if math.isnan(node.value) or math.isinf(node.value):
-        return "NAN" if math.isnan(node.value) else "INFINITY" if node.value > 0 else "-INFINITY"
-    return f"({node.value.hex()})"
-
-
-def _function(kind: str, dtype: str) -> str:
-    if kind == "sigmoid":
-        return f"sigmoid_{'f64' if dtype == 'f64' else 'f32'}"
-    return kind if dtype == "f64" else f"{kind}f"

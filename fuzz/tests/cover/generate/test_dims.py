@@ -1,0 +1,102 @@
+"""Cases of ops with dimensions of any names: their extents, what is counted of them, and the way back to a draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+
+import pytest
+
+from fuzz.base.capability import Capability
+from fuzz.base.case import CaseError
+from fuzz.base.validity import check_case
+from fuzz.generate.capabilities import anything
+from fuzz.generate.coverage import EQUAL, said
+from fuzz.generate.dims import MOST_PLACES, ranks_of
+from fuzz.generate.realise import draw_of, realise
+from fuzz.generate.search import Search, batches
+from fuzz.generate.sketch import EXTENT
+from fuzz.generate.space import space_of
+from fuzz.generate.turn import Made
+from oracles.op import Op
+from oracles.tests.common.dims import ALL, ATTEND, GEMM, PRODUCT, TURN
+from oracles.tests.common.judged import known
+
+_TURNS = 16
+
+
+@pytest.fixture(autouse=True)
+def _known() -> Iterator[None]:
+    with known(*ALL):
+        yield
+
+
+@cache
+def made(op: Op, seed: int = 1) -> list[Made]:
+    return [each for batch in islice(batches(Search(op.name, seed)), _TURNS) for each in batch]
+
+
+@pytest.mark.parametrize("op", ALL, ids=lambda op: op.name)
+def test_cases_fit_their_op_and_are_those_of_their_draws(op: Op) -> None:
+    for each in made(op):
+        check_case(each.case)
+        assert each.capability.accepts(each.case)
+        draw = draw_of(each.case)
+        assert realise(draw).digest == each.case.digest
+        assert draw.places <= MOST_PLACES or draw.n >= 1 << 16  # one of the longest rows, and what is always there
+        assert draw.rank in ranks_of(op)
+        assert draw.axis == draw.rank - 1
+
+
+def test_what_is_fixed_is_never_another_number() -> None:
+    assert {draw_of(each.case).sizes["half"] for each in made(TURN)} == {2}
+    assert {draw_of(each.case).sizes["p"] for each in made(TURN)} > {1, 2, 4}
+    kinds = space_of([anything(TURN.name)])
+    assert f"{EXTENT}half" not in kinds
+    assert "rows" not in kinds
+    draw = draw_of(made(TURN)[0].case)
+    with pytest.raises(CaseError, match="always has"):
+        realise(replace(draw, outer=(*draw.outer[:-1], 3)))
+
+
+def test_extents_are_of_every_kind_and_in_every_relation() -> None:
+    labels = {label for each in made(PRODUCT) for label in each.case.origin.labels}
+    for dim in "mn":
+        sizes = {int(value) for kind, value in labels if kind == EXTENT + dim}
+        assert {1, 2, 3, 8} <= sizes
+        assert sizes & {7, 9, 15, 17, 31, 33, 63, 65}
+        assert max(sizes) >= 64
+        assert len([value for kind, value in labels if kind == f"{EXTENT}{dim} mod 16"]) >= 8
+    assert {value for kind, value in labels if kind == EQUAL} == {"m = k", "m = n", "k = n"}
+    assert any(0 in each.case.tensors["b"].layout.shape for each in made(PRODUCT))
+
+
+def test_the_same_seed_gives_the_same_cases() -> None:
+    first, again = (next(batches(Search(ATTEND.name, 5))) for _ in range(2))
+    assert [each.case.digest for each in first] == [each.case.digest for each in again]
+
+
+def test_every_tensor_has_layouts_of_its_own() -> None:
+    for name in ("a", "b", "c"):
+        seen = {v for each in made(PRODUCT) for k, v in each.case.origin.labels if k == f"{name} layout"}
+        assert {"contiguous", "pitched", "padded", "transposed", "reversed", "column_step"} <= seen
+
+
+def test_what_a_search_should_visit_is_named_by_dimensions() -> None:
+    space = space_of([anything(GEMM.name)])
+    assert {kind for kind in space if kind.startswith(EXTENT)} == {
+        f"{EXTENT}{dim}{step}" for dim in "mn" for step in ("", " mod 16")
+    }
+    assert [said("gemm", kind) for kind in ("n", "n mod 8", "tail of 8", "rows", "extent of n")] == [
+        "extent of k", "extent of k mod 8", "tail of 8 along k", "rows of a", "extent of n",
+    ]  # fmt: skip
+    assert said("rms_norm", "n") == "n"
+    assert space["axis"] == ("1 of rank 2",)
+
+
+def test_no_big_case_is_made_of_what_others_multiply() -> None:
+    search = Search(PRODUCT.name, 1)
+    assert search.big_series == ()
+    assert isinstance(search.capabilities[0], Capability)

@@ -1,0 +1,81 @@
+"""Ops with dimensions of any names: of a user's pack, and in a user's test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import fuzz
+from fuzz.tests.common.own_dims import write_dims_pack
+from fuzz.tests.common.own_pack import ARGUMENTS, unknown_afterwards
+from fuzz.tests.conftest import Cli
+from oracles.summation import Any as AnyOrder
+from oracles.tests.common.dims import GEMM, PRODUCT
+
+Array = NDArray[Any]
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    with unknown_afterwards():
+        yield
+
+
+def test_a_function_is_checked_against_an_op_of_any_dimensions() -> None:
+    order = fuzz.Contract(sums={"k": AnyOrder()})
+
+    def right(a: Array, b: Array) -> Array:
+        return np.asarray(a @ b)
+
+    def without_tail(a: Array, b: Array) -> Array:
+        whole = a.shape[-1] // 4 * 4
+        return np.asarray(a[..., :whole] @ b[..., :whole, :])
+
+    fuzz.check(right, op=PRODUCT, arrays="numpy", contract=order, max_cases=40, seed=1)
+    with pytest.raises(fuzz.CheckFailed, match=r"FAIL_NUMERIC  without_tail"):
+        fuzz.check(without_tail, op=PRODUCT, arrays="numpy", contract=order, max_cases=40, seed=1)
+
+
+def test_so_is_one_whose_output_lies_the_other_way_round() -> None:
+    def gemm(a: Array, b: Array, bias: Array | None = None, *, alpha: float) -> Array:
+        c = np.float32(alpha) * (a @ b)
+        return np.ascontiguousarray((c if bias is None else c + bias).T)
+
+    order = fuzz.Contract(sums={"k": AnyOrder()})
+    fuzz.check(gemm, op=GEMM, arrays="numpy", contract=order, max_cases=40, seed=1)
+
+
+def test_it_is_listed_by_its_dimensions(tmp_path: Path, cli_here: Cli) -> None:
+    write_dims_pack(tmp_path)
+    shown = cli_here("list", "ops", "--pack", ".").stdout
+    for words in ("a[..., m, k], b[..., k, n]", "c[..., m, n]", "mask[i, j]?", "c = a b."):
+        assert words in shown
+    header = cli_here("header", "matmul", "--pack", ".").stdout
+    assert "kf_tensor b; /* [..., k, n] */" in header
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ('Capabilities(axis="any")', "capabilities.axis: 'any' is for row ops, which matmul is none of"),
+        ("Capabilities(alignment=16)", "capabilities.alignment: 16 is for row ops, which matmul is none of"),
+    ],
+)
+def test_what_is_for_row_ops_alone_is_refused(declared: str, message: str, tmp_path: Path, cli_here: Cli) -> None:
+    text = (write_dims_pack(tmp_path) / "pack.py").read_text()
+    (tmp_path / "pack.py").write_text(text.replace('Capabilities(strides="any")', declared))
+    done = cli_here("run", *ARGUMENTS, "--max-cases", "1")
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
+    assert message in done.stderr
+
+
+def test_calibration_says_that_it_is_about_row_ops(tmp_path: Path, cli_here: Cli) -> None:
+    write_dims_pack(tmp_path)
+    done = cli_here("calibrate", "--pack", ".", "--op", "matmul", "--runs", "1")
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
+    assert "matmul is no row op" in done.stderr

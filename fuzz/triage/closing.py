@@ -1,0 +1,126 @@
+"""Closing: probes between a threshold and the nearest one that passes beyond it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from fuzz.base.draw import Draw, Frame
+from fuzz.triage import variations as vary
+from fuzz.triage.rule import Atom, Rule, Traits
+from fuzz.triage.thresholds import Tried, gaps, is_close, plainest
+from fuzz.triage.traits import BATCH
+from fuzz.triage.values import is_about_values, is_quantile
+from oracles.ops import OPS
+
+_POINTS = 4
+"""A gap between a threshold and the nearest probe beyond it is divided at so many places."""
+_ALONG = 24
+"""So many neighbours of such a place are looked at for one that meets the other conditions."""
+
+Known = Callable[[Draw], Traits | None]
+"""The traits of a draw's case; None where it is none for this kernel."""
+
+
+def float32(value: float) -> float:
+    """Kernels take parameters in float32."""
+    return float(np.float32(value))
+
+
+def closing(base: Draw, rule: Rule, tried: Tried, known: Known) -> Iterator[Draw]:
+    """Between each threshold and the nearest passing probe beyond it that meets the other conditions."""
+    for atom, rest, gap in gaps(rule, tried):
+        if is_about_values(atom.trait):
+            yield from _rescaled(atom, gap, tried, known)
+        if _vary(base, atom.trait, 1.0) is not None:
+            yield from _divided(base, atom, rest, gap, known)
+
+
+def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) -> Iterator[Draw]:
+    """Places in a gap that a probe at one of its ends comes to when an input is scaled, or has others added to it."""
+    limit, beyond = (_power(atom.trait, end) for end in gap)
+    if limit is None or beyond is None or (math.isinf(limit) and math.isinf(beyond)):
+        return
+    aims = _aims(limit, beyond)
+    if is_close(atom, gap):
+        plain = plainest(*gap)
+        aims = [math.log2(abs(plain))] if is_quantile(atom.trait) and plain not in gap else []
+    finite = gap[0] if math.isfinite(limit) else gap[1]
+    values = [float(each.traits[atom.trait]) for each in tried if each.failed and atom.holds(each.traits)]
+    purest = max(values) if atom.relation == ">=" else min(values)
+    for end, change, powers in ((finite, vary.scaled, (0.0, _STEP)), (purest, vary.blended, (-2 * _STEP, -_STEP))):
+        at = [p.case for p in tried if p.traits.get(atom.trait) == end and Frame(p.case).fits()]
+        if not at:
+            continue
+        base = vary.base_of(max(at, key=lambda case: min(Frame(case).n, _TELLING)))
+        for name in vary.grids(base):
+            if base.part(name).given is not None:
+                first, second = (_level(known(change(base, name, power)), atom.trait) for power in powers)
+                if first is not None and second is not None and math.isfinite(first - second) and first != second:
+                    by = _STEP / (second - first)
+                    yield from (change(base, name, powers[0] + (aim - first) * by) for aim in aims)
+                    return
+
+
+_TELLING = 32
+"""A row of fewer elements may be no example of the trait."""
+
+
+def _aims(limit: float, beyond: float) -> list[float]:
+    """Places between two powers of two, of which one may be infinite."""
+    parts = range(1, _POINTS + 1)
+    if math.isfinite(limit - beyond):
+        return [limit + (beyond - limit) * part / (_POINTS + 1) for part in parts]
+    return [min(limit, beyond) + 4.0**part for part in parts]
+
+
+def _level(traits: Traits | None, trait: str) -> float | None:
+    """A trait as a power of two."""
+    value = traits.get(trait) if traits is not None else None
+    return None if value is None or isinstance(value, str) else _power(trait, float(value))
+
+
+def _power(trait: str, value: float) -> float | None:
+    if not is_quantile(trait):
+        return value
+    return math.log2(abs(value)) if value else None
+
+
+_STEP = 4.0
+"""How a trait follows the scale of an input is seen by a step of so many powers of two."""
+
+
+def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known: Known) -> Iterator[Draw]:
+    """Places in a gap, each moved on until the other conditions hold."""
+    limit, nearest = gap
+    whole = isinstance(atom.values[0], int)
+    if not whole:
+        if limit > 0 and nearest > 0 and not is_close(atom, gap):
+            values = (limit * (nearest / limit) ** (part / (_POINTS + 1)) for part in range(1, _POINTS + 1))
+            yield from (draw for value in values if (draw := _vary(base, atom.trait, value)) is not None)
+        return
+    first, last = sorted((int(limit), int(nearest)))
+    step = max((last - first) // (_POINTS + 1), 1)
+    for place in [first + 1, *range(first + step, last, step)][: _POINTS + 2]:
+        for value in range(place, min(place + _ALONG, last)):
+            draw = _vary(base, atom.trait, value)
+            traits = known(draw) if draw is not None else None
+            if draw is not None and traits and rest.holds(traits):
+                yield draw
+                break
+
+
+def _vary(base: Draw, trait: str, value: float) -> Draw | None:
+    """The base with another number of what a trait is about; None where it is no such trait."""
+    op = OPS[base.op]
+    if not op.by_rows and trait in op.named:
+        return vary.extended(base, {trait: int(value)})
+    if trait == "n" and op.by_rows:
+        return replace(base, n=int(value))
+    if trait == ("rows" if op.by_rows else BATCH):
+        return vary.sized(base, int(value)) if vary.rank_of(base) > 1 or value == 1 else None
+    known = {each.name for each in OPS[base.op].parameters} & {*base.params}
+    return base.with_params(**{trait: float32(value)}) if trait in known else None

@@ -1,0 +1,1 @@
+"""Kernels in C, written from formulas: correct ones, to calibrate with."""
