@@ -111,6 +111,7 @@ class FormulaProblem:
         self.tensors = {name: self._canonical(name, array) for name, array in problem.inputs.items()}
         self._rows: dict[tuple[Contract, bool, int], Union] = {}
         self._nearest: dict[object, Nearest] = {}
+        self._plans: dict[tuple[Contract, bool], Plan | None] = {}
         self._whole: dict[tuple[Contract, bool], Union] = {}
 
     @lazy
@@ -129,6 +130,8 @@ class FormulaProblem:
 
     def read(self, contract: Contract) -> list[Reading]:
         """The formula by each of the algorithms that a contract allows."""
+        if not contract.algorithm:
+            return [self.plain]
         each = (tuple(sorted(algorithm.items())) for algorithm in contract.algorithms)
         return [reading(self.of_op, self._present, self._stacked, algorithm) for algorithm in each]
 
@@ -136,6 +139,11 @@ class FormulaProblem:
         """How a screen judges it; None where it cannot."""
         if not (self.rows and self.length and all(self.arrangement.extents.values())):
             return None
+        if (contract, structured) not in self._plans:
+            self._plans[contract, structured] = self._planned(contract, structured)
+        return self._plans[contract, structured]
+
+    def _planned(self, contract: Contract, structured: bool) -> Plan | None:
         reading, *others = self.read(contract)
         if others:
             return None
