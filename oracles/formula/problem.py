@@ -9,8 +9,8 @@ row says the same by itself, in its problem, and joined with those of other prob
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -18,15 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.budget import Term
+from oracles.doubledouble import F64
+from oracles.dtypes import form
 from oracles.enclosure import Enclosure, Worst, concatenated
 from oracles.formula.algorithm import is_addend, traced
 from oracles.formula.arrangement import Arrangement
+from oracles.formula.budget import bits_of
 from oracles.formula.centre import Exact, Inputs
 from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
+from oracles.formula.lengths import Lengths
 from oracles.formula.near import Nearest
 from oracles.formula.plan import Plan
 from oracles.formula.planning import planned
+from oracles.formula.setting import Part
 from oracles.formula.terms import facts_of, given_of, terms_of
 from oracles.formula.trace import FormulaError, Trace
 from oracles.formula.union import Union
@@ -40,6 +45,8 @@ _CHUNK = 1 << 15
 """So many elements of the grid are enclosed at once, so that what is made of them fits into a processor's caches."""
 _NAMES = {OUTER: "batch"}
 """What extents are called where they are told."""
+_SHORT = 6
+"""Rows of fewer bits of elements are filled up to one length; others to less than twice their own."""
 _ROWS_KEPT = 64
 """So many single rows are kept ready for the precise tier."""
 
@@ -56,6 +63,13 @@ class Reading:
     def plans(self) -> dict[object, Plan | None]:
         """The plans of its screens, by all that they depend on."""
         return {}
+
+    @lazy
+    def joins_lengths(self) -> bool:
+        """Whether rows may be filled up, so that rows of other lengths may stand beside; parameters may be columns."""
+        fit = self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2
+        kinds = {node.kind for node in self.trace.nodes}
+        return fit and self.separate and self.joins_orders and kinds.isdisjoint(("position", "take", "where"))
 
     @lazy
     def joins_orders(self) -> bool:
@@ -91,6 +105,19 @@ def _is_separate(op: Op, graph: Trace) -> bool:
     return not along and all(op.role(name) != "columns" for name in graph.outputs)
 
 
+@dataclass(frozen=True)
+class Joined:
+    """What tells the rows of joined problems apart."""
+
+    parts: Sequence[Part] = ()
+    lengths: Lengths | None = None
+    parameters: Mapping[str, F64] = field(default_factory=dict)
+    """Those that differ, as columns."""
+
+
+ALONE = Joined()
+
+
 class FormulaProblem:
     """One problem of an op. What does not depend on a contract is computed once and shared by all kernels."""
 
@@ -115,13 +142,19 @@ class FormulaProblem:
         self._whole: dict[tuple[Contract, bool], Union] = {}
 
     @lazy
-    def alike(self) -> object | None:
-        """Equal for problems whose rows may be joined; None where rows depend on each other."""
+    def alike(self) -> tuple[Hashable, Hashable] | None:
+        """Each equal for problems whose rows may be joined: the first of rows of one length and of one set of
+        parameters, the second where rows are filled up. None where rows depend on each other."""
         if not self.plain.separate:
             return None
         dtypes = tuple((name, NAMES[array.dtype]) for name, array in self.problem.inputs.items())
-        outputs = tuple(self.problem.outputs.items())
-        return self.of_op.name, self.length, dtypes, outputs, tuple(self.parameters.items())
+        own = self.of_op.name, dtypes, tuple(self.problem.outputs.items())
+        numbers = tuple((value == 0, bits_of(value)) for value in self.parameters.values())
+        about = max(self.length.bit_length(), _SHORT)
+        return (
+            (own, self.length, tuple(self.parameters.items()), self.problem.structured),
+            (own, self.length == 1, bits_of(self.length), about, numbers),
+        )
 
     @lazy
     def plain(self) -> Reading:
@@ -177,6 +210,17 @@ class FormulaProblem:
     def joins_orders(self, contract: Contract) -> bool:
         """Whether contracts that differ in the orders of sums alone may be read together."""
         return all(each.joins_orders for each in self.read(contract))
+
+    def joins_lengths(self, contract: Contract) -> bool:
+        """The same of rows of other lengths, and of other parameters and structures. In double-double, and where a
+        number of few bits is inverted, an array has one length."""
+        contract = self.settled(contract)
+        inverts = (
+            contract.mean == "reciprocal"
+            and min(form(each).precision for each in (contract.compute, *contract.dtypes.values()))
+            < form("f32").precision
+        )
+        return not (contract.is_wide or inverts) and all(each.joins_lengths for each in self.read(contract))
 
     def settled(self, contract: Contract) -> Contract:
         """The contract for the dtypes of the operands."""
@@ -274,16 +318,17 @@ class FormulaProblem:
         structured: bool,
         tensors: Mapping[str, NDArray[Any]],
         exact: Exact | None = None,
-        each: Sequence[tuple[Contract, int]] = (),
+        joined: Joined = ALONE,
     ) -> Union:
-        """What outputs may be under a settled contract, for canonical tensors; under `each` see `Setting`."""
+        """What outputs may be under a settled contract, for canonical tensors."""
         outputs = self.problem.outputs
         dims = {name: self.of_op.operand(name).axes for name in outputs}
-        ways = (Inputs(reading.trace, tensors, self.parameters) for reading in self.read(contract))
+        parameters = {**self.parameters, **joined.parameters}
+        ways = (Inputs(reading.trace, tensors, parameters, joined.lengths) for reading in self.read(contract))
         absent = [each.name for each in self.of_op.inputs if each.name not in self.problem.inputs]
         complete = not any(is_addend(self.of_op, name) for name in absent)
         return Union(
-            [Conformance(inputs, contract, outputs, structured, dims, complete, each, exact) for inputs in ways]
+            [Conformance(inputs, contract, outputs, structured, dims, complete, joined.parts, exact) for inputs in ways]
         )
 
     def _role(self, name: str) -> str:
