@@ -7,6 +7,7 @@ that what is said of them is what would be said of each problem alone.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, Worst, compare, worst_of
 from oracles.formula.contract import Contract
-from oracles.formula.lengths import Lengths
+from oracles.formula.lengths import Lengths, rows_of
 from oracles.formula.problem import FormulaProblem, Joined
 from oracles.formula.setting import Part
 from oracles.lazy import lazy
@@ -44,6 +45,12 @@ Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 """A problem, whether it is structured, and what is asked about it."""
 
 
+_Ask = tuple[FormulaProblem, bool, Query, int, int]
+"""A problem, whether it is structured, and what is asked about it; where the answer goes."""
+_FILLED = 1 << 12
+"""So many elements may be added to rows of a group: they cost what its calls of NumPy do."""
+
+
 @dataclass(eq=False)
 class _Group:
     """Problems that are enclosed together, under contracts that differ in the orders of sums alone."""
@@ -55,6 +62,9 @@ class _Group:
     rows: int = 0
     asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
     """The place of a problem, and what is asked about it; where the answer goes."""
+    longest: int = 0
+    elements: int = 0
+    """Those of its rows, before these are filled up."""
     _places: dict[tuple[int, Contract], int] = field(default_factory=dict)
 
     def place(self, problem: FormulaProblem, contract: Contract, structured: bool) -> int:
@@ -66,14 +76,27 @@ class _Group:
             self.parts.append(Part(problem.settled(contract), problem.rows, problem.length, structured))
             self.starts.append(self.rows)
             self.rows += problem.rows
+            self.elements += problem.rows * problem.length
+            self.longest = max(self.longest, problem.length)
         return self._places[key]
+
+    def takes(self, problem: FormulaProblem) -> bool:
+        """Whether it is not too large for another problem, nor its rows too short."""
+        longest, rows = max(self.longest, problem.length), self.rows + problem.rows
+        filled = rows * longest - self.elements - problem.rows * problem.length
+        return self.rows * self.longest <= JOINED_ELEMENTS and filled <= _FILLED
+
+    @lazy
+    def outputs(self) -> Mapping[str, str]:
+        """Those that a problem has, and their dtypes."""
+        return {name: dtype for problem in self.problems for name, dtype in problem.problem.outputs.items()}
 
     @lazy
     def lengths(self) -> Lengths | None:
         """Of rows that are filled up."""
         if len({part.length for part in self.parts}) == 1:
             return None
-        return Lengths([(part.rows, part.length) for part in self.parts])
+        return Lengths([(part.rows, part.length) for part in self.parts], self.longest)
 
     @lazy
     def joined(self) -> Joined:
@@ -83,7 +106,7 @@ class _Group:
             values = [problem.parameters[name] for problem in self.problems]
             if len({*values}) > 1:
                 columns[name] = np.repeat(values, [part.rows for part in self.parts])[:, None]
-        return Joined(self.parts, self.lengths, columns)
+        return Joined(self.parts, self.lengths, columns, self.outputs)
 
     @property
     def tensors(self) -> Mapping[str, NDArray[Any]]:
@@ -91,16 +114,7 @@ class _Group:
         first = self.problems[0].tensors
         if len(self.problems) == 1:
             return first
-        return {
-            name: self.rows_of([problem.tensors[name] for problem in self.problems], self.lengths) for name in first
-        }
-
-    @staticmethod
-    def rows_of(arrays: Sequence[NDArray[Any]], lengths: Lengths | None) -> NDArray[Any]:
-        """Arrays one after the other, whose rows are filled up where these are of several lengths."""
-        if lengths is None or arrays[0].ndim == 1:
-            return np.concatenate(arrays)
-        return lengths.filled(arrays)
+        return {name: rows_of([problem.tensors[name] for problem in self.problems], self.lengths) for name in first}
 
 
 def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
@@ -115,24 +129,32 @@ def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
 
 
 def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
-    """Groups of at most so many elements."""
-    groups: dict[Hashable, _Group] = {}
+    """Groups of about so many elements at most, of rows that are nearly as long."""
+    known: dict[Hashable, list[_Ask]] = {}
     for at, (problem, structured, queries) in enumerate(asked):
-        alike = problem.alike if problem.rows and problem.length else None
-        if alike is None:
+        if problem.alike is None or not (problem.rows and problem.length):
             continue
         for place, query in enumerate(queries):
-            fills = problem.joins_lengths(query[0])
-            joins = fills or problem.joins_orders(query[0])
-            key = alike[fills], fills or structured, _apart_from_sums(query[0]) if joins else query[0]
-            group = groups.get(key)
-            if group is not None and group.rows * problem.length > JOINED_ELEMENTS:
-                yield groups.pop(key)
-                group = None
-            if group is None:
-                group = groups[key] = _Group()
+            with suppress(NumericsError):  # a contract that the problem contradicts: said where it is judged alone
+                key = _key(problem, structured, query[0])
+                known.setdefault(key, []).append((problem, structured, query, at, place))
+    for asks in known.values():
+        group = _Group()
+        for problem, structured, query, at, place in sorted(asks, key=lambda ask: ask[0].length):
+            if group.problems and not group.takes(problem):
+                yield group
+                group = _Group()
             group.asks.append((group.place(problem, query[0], structured), query, at, place))
-    yield from groups.values()
+        yield group
+
+
+def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hashable:
+    """Equal for what is enclosed together."""
+    assert problem.alike is not None
+    settled, (alone, filled) = problem.settled(contract), problem.alike
+    if problem.joins_lengths(contract):
+        return filled, tuple(problem.problem.outputs) if contract.algorithm else (), _apart_from_sums(settled)
+    return alone, structured, _apart_from_sums(settled) if problem.joins_orders(contract) else settled
 
 
 @lru_cache(maxsize=4096)
@@ -143,27 +165,31 @@ def _apart_from_sums(contract: Contract) -> Contract:
 def _decide(group: _Group, found: list[list[Answer]]) -> None:
     first, part = group.problems[0], group.parts[0]
     conformance = first.conformance(part.contract, part.structured, group.tensors, joined=group.joined)
-    lengths = group.lengths
-    spans = [(group.starts[at], group.problems[at].rows) for at, _, _, _ in group.asks]
-    rows = np.concatenate([np.arange(start, start + count) for start, count in spans])
-    ends = np.cumsum([count for _, count in spans])
-    worst: list[list[Worst] | None] = [[] for _ in group.asks]
+    worst: list[dict[str, Worst | None]] = [{} for _ in group.asks]
     with np.errstate(all="ignore"):
-        for name in first.problem.outputs:
-            values = [received.values[name] for _, (_, received), _, _ in group.asks]
-            of_asks = (
-                Lengths([(group.parts[at].rows, group.parts[at].length) for at, *_ in group.asks]) if lengths else None
+        for name in group.outputs:
+            places = [place for place, (_, (_, got), _, _) in enumerate(group.asks) if name in got.values]
+            asks = [group.asks[place] for place in places]
+            parts = [group.parts[at] for at, *_ in asks]
+            runs = [(part.rows, part.length) for part in parts]
+            starts = [group.starts[at] for at, *_ in asks]
+            rows = np.concatenate(
+                [np.arange(start, start + count) for start, (count, _) in zip(starts, runs, strict=True)]
             )
-            got = group.rows_of(values, of_asks)
-            enclosure = _of_rows(conformance.enclosure(name), rows)
-            for place, each in enumerate(_worst(enclosure, got, ends)):
-                known = worst[place]
-                if known is not None:
-                    if each is not None and lengths is not None and got.ndim == 2:
-                        each = replace(each, flat=lengths.place(each.flat, group.parts[group.asks[place][0]].length))
-                    worst[place] = None if each is None else [*known, each]
-    for (_, _, at, place), each_of in zip(group.asks, worst, strict=True):
-        found[at][place] = each_of
+            lengths = None if group.lengths is None else Lengths(runs, group.longest)
+            got = rows_of([received.values[name] for _, (_, received), _, _ in asks], lengths)
+            ends = np.cumsum([count for count, _ in runs])
+            for place, part, one in zip(
+                places, parts, _worst(_of_rows(conformance.enclosure(name), rows), got, ends), strict=True
+            ):
+                if one is not None and lengths is not None and got.ndim == 2:
+                    row, column = divmod(one.flat, group.longest)
+                    one = replace(one, flat=row * part.length + column)
+                worst[place][name] = one
+    for (problem, _, at, place), of_ask in zip(group.asks, worst, strict=True):
+        each = [of_ask[name] for name in group.problems[problem].problem.outputs]
+        known = [one for one in each if one is not None]
+        found[at][place] = known if len(known) == len(each) else None
 
 
 def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:

@@ -25,11 +25,8 @@ class Lengths:
 
     runs: Sequence[tuple[int, int]]
     """The number of rows, and their length."""
-
-    @lazy
-    def longest(self) -> int:
-        """The length of a row that is filled up."""
-        return max(length for _, length in self.runs)
+    longest: int
+    """The length of all rows when they are filled up."""
 
     @lazy
     def column(self) -> F64:
@@ -54,17 +51,14 @@ class Lengths:
 
     def filled(self, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """The rows of these arrays, one for each run, one after the other."""
-        found, start = None, 0
+        found, start = np.empty((sum(count for count, _ in self.runs), self.longest), arrays[0].dtype), 0
         for array, (count, length) in zip(arrays, self.runs, strict=True):
-            if found is None:
-                found = np.empty((sum(count for count, _ in self.runs), self.longest), array.dtype)
             found[start : start + count, :length] = array
             found[start : start + count, length:] = array[:, -1:]
             start += count
-        assert found is not None, "there is a row"
         return found
 
-    def place(self, place: int, length: int) -> int:
-        """The place of an element among rows of that length, from that among rows that are filled up."""
-        row, column = divmod(place, self.longest)
-        return row * length + column
+
+def rows_of(arrays: Sequence[NDArray[Any]], lengths: Lengths | None) -> NDArray[Any]:
+    """Arrays one after the other, whose rows are filled up where these are of several lengths."""
+    return np.concatenate(arrays) if lengths is None or arrays[0].ndim == 1 else lengths.filled(arrays)

@@ -45,8 +45,6 @@ _CHUNK = 1 << 15
 """So many elements of the grid are enclosed at once, so that what is made of them fits into a processor's caches."""
 _NAMES = {OUTER: "batch"}
 """What extents are called where they are told."""
-_SHORT = 6
-"""Rows of fewer bits of elements are filled up to one length; others to less than twice their own."""
 _ROWS_KEPT = 64
 """So many single rows are kept ready for the precise tier."""
 
@@ -70,6 +68,14 @@ class Reading:
         fit = self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2
         kinds = {node.kind for node in self.trace.nodes}
         return fit and self.separate and self.joins_orders and kinds.isdisjoint(("position", "take", "where"))
+
+    @lazy
+    def multiplies_length(self) -> bool:
+        """Whether it matters of how many bits the length of rows is."""
+        uses = (
+            (node, place) for node in self.trace.nodes for place, arg in enumerate(node.args) if arg.kind == "extent"
+        )
+        return any((node.kind, place) != ("divide", 1) for node, place in uses)
 
     @lazy
     def joins_orders(self) -> bool:
@@ -113,6 +119,8 @@ class Joined:
     lengths: Lengths | None = None
     parameters: Mapping[str, F64] = field(default_factory=dict)
     """Those that differ, as columns."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """Those that a problem has, and their dtypes."""
 
 
 ALONE = Joined()
@@ -148,25 +156,24 @@ class FormulaProblem:
         if not self.plain.separate:
             return None
         dtypes = tuple((name, NAMES[array.dtype]) for name, array in self.problem.inputs.items())
-        own = self.of_op.name, dtypes, tuple(self.problem.outputs.items())
+        outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
+        own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
         numbers = tuple((value == 0, bits_of(value)) for value in self.parameters.values())
-        about = max(self.length.bit_length(), _SHORT)
-        return (
-            (own, self.length, tuple(self.parameters.items()), self.problem.structured),
-            (own, self.length == 1, bits_of(self.length), about, numbers),
-        )
+        bits = bits_of(self.length) if self.plain.multiplies_length else 0
+        return (own, self.length, tuple(self.parameters.items())), (own, self.length == 1, bits, numbers)
 
     @lazy
     def plain(self) -> Reading:
         """The op's own formula."""
         return reading(self.of_op, self._present, self._stacked, ())
 
-    def read(self, contract: Contract) -> list[Reading]:
-        """The formula by each of the algorithms that a contract allows."""
-        if not contract.algorithm:
+    def read(self, contract: Contract, outputs: Mapping[str, str] | None = None) -> list[Reading]:
+        """The formula by each of the algorithms that a contract allows; for these outputs besides its own."""
+        present = self._present.union(outputs or ())
+        if not contract.algorithm and present == self._present:
             return [self.plain]
         each = (tuple(sorted(algorithm.items())) for algorithm in contract.algorithms)
-        return [reading(self.of_op, self._present, self._stacked, algorithm) for algorithm in each]
+        return [reading(self.of_op, present, self._stacked, algorithm) for algorithm in each]
 
     def plan(self, contract: Contract, structured: bool) -> Plan | None:
         """How a screen judges it; None where it cannot."""
@@ -321,10 +328,10 @@ class FormulaProblem:
         joined: Joined = ALONE,
     ) -> Union:
         """What outputs may be under a settled contract, for canonical tensors."""
-        outputs = self.problem.outputs
+        outputs = joined.outputs or self.problem.outputs
         dims = {name: self.of_op.operand(name).axes for name in outputs}
-        parameters = {**self.parameters, **joined.parameters}
-        ways = (Inputs(reading.trace, tensors, parameters, joined.lengths) for reading in self.read(contract))
+        parameters: Mapping[str, float | F64] = {**self.parameters, **joined.parameters}
+        ways = (Inputs(reading.trace, tensors, parameters, joined.lengths) for reading in self.read(contract, outputs))
         absent = [each.name for each in self.of_op.inputs if each.name not in self.problem.inputs]
         complete = not any(is_addend(self.of_op, name) for name in absent)
         return Union(
