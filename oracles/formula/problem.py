@@ -146,7 +146,6 @@ class FormulaProblem:
         self.tensors = {name: self._canonical(name, array) for name, array in problem.inputs.items()}
         self._rows: dict[tuple[Contract, bool, int], Union] = {}
         self._nearest: dict[object, Nearest] = {}
-        self._plans: dict[tuple[Contract, bool], Plan | None] = {}
         self._whole: dict[tuple[Contract, bool], Union] = {}
 
     @lazy
@@ -179,19 +178,13 @@ class FormulaProblem:
         """How a screen judges it; None where it cannot."""
         if not (self.rows and self.length and all(self.arrangement.extents.values())):
             return None
-        if (contract, structured) not in self._plans:
-            self._plans[contract, structured] = self._planned(contract, structured)
-        return self._plans[contract, structured]
-
-    def _planned(self, contract: Contract, structured: bool) -> Plan | None:
         reading, *others = self.read(contract)
         if others:
             return None
-        contract = self.settled(contract)
         key = contract, structured, self._screened
         if key not in reading.plans:
-            (tensors, outputs, zeros) = self._screened
-            plan = Plan(reading.trace, contract, structured, dict(tensors), dict(outputs), frozenset(zeros))
+            (tensors, outputs, zeros), settled = self._screened, self.settled(contract)
+            plan = Plan(reading.trace, settled, structured, dict(tensors), dict(outputs), frozenset(zeros))
             reading.plans[key] = planned(plan)
         return reading.plans[key]
 
