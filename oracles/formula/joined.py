@@ -104,7 +104,7 @@ class _Group:
         columns = dict[str, F64]()
         for name in self.problems[0].parameters:
             values = [problem.parameters[name] for problem in self.problems]
-            if len({*values}) > 1:
+            if len({value.hex() for value in values}) > 1:  # zeros of both signs are two
                 columns[name] = np.repeat(values, [part.rows for part in self.parts])[:, None]
         return Joined(self.parts, self.lengths, columns, self.outputs)
 
