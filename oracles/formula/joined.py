@@ -19,8 +19,8 @@ from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, Worst, compare, worst_of
 from oracles.formula.contract import Contract
 from oracles.formula.lengths import Lengths, rows_of
-from oracles.formula.problem import FormulaProblem, Joined
-from oracles.formula.setting import Part
+from oracles.formula.problem import FormulaProblem
+from oracles.formula.setting import Joined, Part
 from oracles.lazy import lazy
 from oracles.summation import NumericsError
 
@@ -152,9 +152,11 @@ def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hasha
     """Equal for what is enclosed together."""
     assert problem.alike is not None
     settled, (alone, filled) = problem.settled(contract), problem.alike
-    if problem.joins_lengths(contract):
-        return filled, tuple(problem.problem.outputs) if contract.algorithm else (), _apart_from_sums(settled)
-    return alone, structured, _apart_from_sums(settled) if problem.joins_orders(contract) else settled
+    joins = problem.joins_lengths(contract)
+    about = filled if joins else (alone, structured)
+    # The formula of an algorithm is made anew for each set of outputs.
+    outputs = tuple(problem.problem.outputs) if contract.algorithm else ()
+    return about, outputs, _apart_from_sums(settled) if problem.joins_orders(contract) else settled
 
 
 @lru_cache(maxsize=4096)
@@ -169,27 +171,31 @@ def _decide(group: _Group, found: list[list[Answer]]) -> None:
     with np.errstate(all="ignore"):
         for name in group.outputs:
             places = [place for place, (_, (_, got), _, _) in enumerate(group.asks) if name in got.values]
-            asks = [group.asks[place] for place in places]
-            parts = [group.parts[at] for at, *_ in asks]
-            runs = [(part.rows, part.length) for part in parts]
-            starts = [group.starts[at] for at, *_ in asks]
-            rows = np.concatenate(
-                [np.arange(start, start + count) for start, (count, _) in zip(starts, runs, strict=True)]
-            )
-            lengths = None if group.lengths is None else Lengths(runs, group.longest)
-            got = rows_of([received.values[name] for _, (_, received), _, _ in asks], lengths)
-            ends = np.cumsum([count for count, _ in runs])
-            for place, part, one in zip(
-                places, parts, _worst(_of_rows(conformance.enclosure(name), rows), got, ends), strict=True
-            ):
-                if one is not None and lengths is not None and got.ndim == 2:
-                    row, column = divmod(one.flat, group.longest)
-                    one = replace(one, flat=row * part.length + column)
+            each = _of_output(group, name, conformance.enclosure(name), [group.asks[place] for place in places])
+            for place, one in zip(places, each, strict=True):
                 worst[place][name] = one
     for (problem, _, at, place), of_ask in zip(group.asks, worst, strict=True):
-        each = [of_ask[name] for name in group.problems[problem].problem.outputs]
-        known = [one for one in each if one is not None]
-        found[at][place] = known if len(known) == len(each) else None
+        known = [one for name in group.problems[problem].problem.outputs if (one := of_ask[name]) is not None]
+        found[at][place] = known if len(known) == len(of_ask) else None
+
+
+def _of_output(
+    group: _Group, name: str, enclosure: Enclosure, asks: Sequence[tuple[int, Query, int, int]]
+) -> Iterator[Worst | None]:
+    """Of each of these asks what `_worst` says of an output."""
+    parts = [group.parts[at] for at, *_ in asks]
+    runs = [(part.rows, part.length) for part in parts]
+    firsts = [(group.starts[at], group.parts[at].rows) for at, *_ in asks]
+    rows = np.concatenate([np.arange(start, start + count) for start, count in firsts])
+    lengths = None if group.lengths is None else Lengths(runs, group.longest)
+    got = rows_of([received.values[name] for _, (_, received), _, _ in asks], lengths)
+    ends = np.cumsum([count for count, _ in runs])
+    for part, one in zip(parts, _worst(_of_rows(enclosure, rows), got, ends), strict=True):
+        if one is None or lengths is None or got.ndim == 1:
+            yield one
+        else:  # its place among the row's own elements
+            row, column = divmod(one.flat, group.longest)
+            yield replace(one, flat=row * part.length + column)
 
 
 def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:

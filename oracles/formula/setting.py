@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from oracles.elementary import doubledouble, float64
 from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
 from oracles.formula.forms import DUST, Form, Mask
+from oracles.formula.lengths import Lengths
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
 from oracles.lazy import lazy
 from oracles.op import OUTER
@@ -35,6 +36,22 @@ class Part:
     rows: int
     length: int
     structured: bool
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What tells the rows of joined problems apart."""
+
+    parts: Sequence[Part] = ()
+    """One for each problem."""
+    lengths: Lengths | None = None
+    parameters: Mapping[str, F64] = field(default_factory=dict)
+    """Those that differ, as columns."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """Those that a problem has, and their dtypes."""
+
+
+ALONE = Joined()
 
 
 @dataclass(frozen=True)

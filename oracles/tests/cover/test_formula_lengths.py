@@ -75,7 +75,12 @@ def said(answers: Sequence[Answer]) -> list[object]:
 @pytest.mark.parametrize("op", NAMES)
 def test_rows_say_the_same_beside_rows_of_other_lengths(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, groups, decide = asked_of(op, 25), list[object](), joined._decide
-    monkeypatch.setattr(joined, "_decide", lambda group, found: (groups.append(group), decide(group, found)))
+
+    def counted(group: joined._Group, found: list[list[Answer]]) -> None:
+        groups.append(group)
+        decide(group, found)
+
+    monkeypatch.setattr(joined, "_decide", counted)
     together = [said(each) for each in joined.certain(asked)]
     assert len(groups) <= 4, "problems of all lengths are enclosed together"
     assert together == [said(joined.certain([each])[0]) for each in asked]
