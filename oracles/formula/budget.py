@@ -307,9 +307,8 @@ class Budget(Setting):
             return taken(Form(values, dtype, dtype.precision, may=may), self.contract)
         if values.size == 1:
             return _number(values.item(), node.low, values.ndim)
-        return Form(
-            values, form("f64"), bits=bits_of(float(values.flat[0])) if not node.dims else form("f64").precision
-        )
+        bits = form("f64").precision if node.dims else max(map(bits_of, {*values.flat}))
+        return Form(values, form("f64"), bits=bits)
 
     def _step(self, node: Node, args: Sequence[Form], *, last: bool = False) -> Form:
         if node.kind in REDUCED:
