@@ -88,6 +88,8 @@ class Truth:
         self.op = FormulaProblem(problem)
         self._enclosures: dict[tuple[Contract, bool], Mapping[str, Enclosure]] = {}
         self._bounds: dict[tuple[Contract, str, tuple[int, ...], bool], Bounds | None] = {}
+        self._screened: set[tuple[Contract, Received]] = set()
+        """Of which screens and joined enclosures decided nothing."""
 
     @property
     def keeps(self) -> bool:
@@ -109,7 +111,8 @@ class Truth:
         """
         received = outputs if isinstance(outputs, Received) else self.receive(outputs)
         about = [(self.op, self.problem.structured, [(contract, received)])]
-        ((known,),) = screen.certain(about) if self.keeps else [[None]]
+        asks = self.keeps and (contract, received) not in self._screened
+        ((known,),) = screen.certain(about) if asks else [[None]]
         each = [None] * len(self.problem.outputs) if known is None else known
         return tuple(
             self._check(name, contract, received, worst) for name, worst in zip(self.problem.outputs, each, strict=True)
@@ -200,6 +203,7 @@ class Truth:
     def settled(self, query: Query, worst: Answer) -> OutputCheck | OracleDisagreement | None:
         """See `settle`; `worst` are the worst elements of all outputs, which certainly conform."""
         if worst is None:
+            self._screened.add(query)
             return None
         contract, received = query
         decisive, of_decisive = "", worst[0]

@@ -48,9 +48,13 @@ LOST = 2.0**-1000
 
 @lru_cache(maxsize=4096)
 def _number(value: float, low: float, rank: int) -> Form:
-    power = abs(math.frexp(value)[0]) in (0.0, 0.5)
     rest = np.full((1,) * rank, abs(low)) if low else None
-    return Form(np.full((1,) * rank, value), form("f64"), bits=1 if power else form("f64").precision, rest=rest)
+    return Form(np.full((1,) * rank, value), form("f64"), bits=bits_of(value), rest=rest)
+
+
+def bits_of(value: float) -> int:
+    """So many bits are enough for a number: products with one of a single bit are exact."""
+    return 1 if abs(math.frexp(value)[0]) in (0.0, 0.5) else form("f64").precision
 
 
 @dataclass(frozen=True)
@@ -259,12 +263,14 @@ class Budget(Setting):
     def half_width(self, form: Form) -> F64:
         """How far values may lie from the centre, rounded up: a half-width is made of sums and products of float64
         numbers that are not negative, of which none was rounded more often than this allows for."""
-        return noise.half_width(form) * self._slack
+        return noise.half_width(form, self.inputs) * self._slack
 
     @lazy
-    def _slack(self) -> float:
+    def _slack(self) -> float | F64:
         reduced = {node.label for node in self.inputs.trace.nodes if node.kind in REDUCTIONS}
-        longest = max((self.inputs.extents[dim] for dim in reduced), default=1)
+        longest: int | F64 = max((self.inputs.extents[dim] for dim in reduced), default=1)
+        if reduced and self.inputs.lengths is not None:
+            longest = self.inputs.lengths.column
         return 1.0 + 2.0**-52 * (longest + 16) * len(self.inputs.trace.nodes)
 
     def _taken(self, read: Read, node: Node) -> list[Form]:
@@ -301,7 +307,8 @@ class Budget(Setting):
             return taken(Form(values, dtype, dtype.precision, may=may), self.contract)
         if values.size == 1:
             return _number(values.item(), node.low, values.ndim)
-        return Form(values, form("f64"), bits=form("f64").precision)
+        bits = form("f64").precision if node.dims else max(map(bits_of, {*values.flat}))
+        return Form(values, form("f64"), bits=bits)
 
     def _step(self, node: Node, args: Sequence[Form], *, last: bool = False) -> Form:
         if node.kind in REDUCED:

@@ -11,7 +11,7 @@ from itertools import combinations, product
 from typing import Any
 
 from oracles.formula.contract import INPUT, Contract
-from oracles.formula.problem import reading
+from oracles.formula.reading import reading
 from oracles.formula.trace import Trace
 from oracles.op import Op
 from oracles.summation import Any as AnyOrder

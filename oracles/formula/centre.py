@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.formula.arithmetic import Arithmetic, Precise, Values
+from oracles.formula.lengths import Lengths
 from oracles.formula.trace import FUNCTIONS, FormulaError, Node, Trace
 from oracles.lazy import lazy
 
@@ -43,7 +44,10 @@ class Inputs:
     trace: Trace
     tensors: Mapping[str, NDArray[Any]]
     """An axis for each of the tensor's dimensions, in its own order."""
-    parameters: Mapping[str, float]
+    parameters: Mapping[str, float | F64]
+    """Of one problem numbers; of joined ones they may be columns, with one element for each row."""
+    lengths: Lengths | None = None
+    """Of rows that were filled up to one length; None: they have it."""
 
     @lazy
     def extents(self) -> Mapping[str, int]:
@@ -62,6 +66,17 @@ class Inputs:
         """The axis of a dimension."""
         return self.trace.dims.index(dim)
 
+    def count(self, axis: int) -> int | F64:
+        """The number of elements along an axis; of rows that were filled up, one for each."""
+        return self.extents[self.trace.dims[axis]] if self.lengths is None else self.lengths.column
+
+    def total(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
+        """The sum along an axis."""
+        if self.lengths is not None:
+            return self.lengths.total(values)
+        found: NDArray[Any] = values.sum(axis=axis, keepdims=True)
+        return found
+
     def leaf(self, node: Node, fixed: Fixed = frozenset()) -> F64:
         """The values of a node that has no arguments, exactly, of the places that are looked at."""
         if node.kind == "tensor":
@@ -74,11 +89,13 @@ class Inputs:
         if node.kind == "position":
             places = np.arange(self.extents[node.label], dtype=np.float64)
             return self._placed(node, places[_looked_at(node.label, fixed)])
-        value = {"constant": node.value, "parameter": 0.0, "extent": 0.0}[node.kind]
+        value: float | F64 = node.value
         if node.kind == "parameter":
             value = self.parameters[node.label]
         if node.kind == "extent":
-            value = float(self.extents[node.label])
+            value = float(self.extents[node.label]) if self.lengths is None else self.lengths.column
+        if isinstance(value, np.ndarray):
+            return value
         return np.full((1,) * len(self.trace.dims), value)
 
     def _placed(self, node: Node, values: NDArray[Any]) -> NDArray[Any]:

@@ -26,6 +26,7 @@ from oracles.formula.centre import Exact, Inputs, evaluate
 from oracles.formula.contract import Contract
 from oracles.formula.edges import Ends
 from oracles.formula.forms import Form
+from oracles.formula.setting import Part
 from oracles.formula.signs import Signs
 from oracles.formula.trace import FormulaError, Node, ordered
 from oracles.lazy import lazy
@@ -49,7 +50,7 @@ class Conformance:
     """The dimensions of outputs, where they have more than their values."""
     complete: bool = True
     """Whether no operand is absent in whose place a kernel may add a zero: that decides the sign of others."""
-    each: Sequence[tuple[Contract, int]] = ()
+    each: Sequence[Part] = ()
     """See `Setting`."""
     exact: Exact | None = None
     """For the precise tier: the same problem by the op's own formula. None: by this one."""

@@ -116,6 +116,11 @@ class Contract:
         return [dict(zip(self.algorithm, each, strict=True)) for each in product(*known)]
 
     @lazy
+    def is_wide(self) -> bool:
+        """Whether something is calculated in float64, of a settled contract."""
+        return "f64" in (self.compute, *self.dtypes.values())
+
+    @lazy
     def flushes_operands(self) -> bool:
         """Whether an operation may take a subnormal number for zero."""
         return self.denormals in ("flush", "flush operands")

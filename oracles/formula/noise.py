@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oracles.doubledouble import F64
+from oracles.formula.centre import Inputs
 from oracles.formula.forms import Form, Symbol
 
 
-def half_width(form: Form) -> F64:
+def half_width(form: Form, inputs: Inputs) -> F64:
     """How far a kernel's value may lie from the centre, with the errors of one symbol taken together."""
     groups: dict[tuple[Symbol, int], list[Symbol]] = {}
     for symbol in form.parts:
@@ -28,15 +29,22 @@ def half_width(form: Form) -> F64:
             with np.errstate(all="ignore"):
                 apart = sum(np.abs(form.parts[each]) * each.radius for each in sums)
                 own = np.abs(direct) * errors.radius if direct is not None else 0.0
-                together = _joined(errors, axis, sums, form.parts, direct)
+                together = _joined(errors, axis, sums, form.parts, direct, inputs)
                 # Sums of n numbers, and few operations more, of which none errs by more than 2^-53 of all there is.
-                slack = (errors.radius.shape[axis] + 16) * (2.0**-52 * (apart + own) + 2.0**-1074)
+                slack = (inputs.count(axis) + 16) * (2.0**-52 * (apart + own) + 2.0**-1074)
                 less = apart + own - (together + slack)
                 found = found - np.where(less > 0, less, 0.0) * (1 - 2.0**-40)
     return np.maximum(found, 0.0)
 
 
-def _joined(errors: Symbol, axis: int, sums: Sequence[Symbol], parts: Mapping[Symbol, F64], direct: F64 | None) -> F64:
+def _joined(
+    errors: Symbol,
+    axis: int,
+    sums: Sequence[Symbol],
+    parts: Mapping[Symbol, F64],
+    direct: F64 | None,
+    inputs: Inputs,
+) -> F64:
     """A bound of |direct e_m + sum_i a_i sum_k w_ik e_k| for an element m."""
     # Radii and coefficients may each be so small that float64 has no product of the two squares: what is formed is each
     # sum's own part of it, a_i w_ik r_k, or what share of that an error has.
@@ -49,9 +57,9 @@ def _joined(errors: Symbol, axis: int, sums: Sequence[Symbol], parts: Mapping[Sy
     own: F64 | float = 0.0 if direct is None else np.abs(direct) * radius
     if all(each.shape[axis] == 1 for each in coefficients):
         weight = sum(a * w for a, w in zip(coefficients, weights, strict=True))
-        return np.asarray(np.abs(weight).sum(axis, keepdims=True) + own)
+        return np.asarray(inputs.total(np.abs(weight), axis) + own)
     # Cauchy and Schwarz, of sqrt(r_k) and sqrt(r_k) sum_i a_i w_ik; both over the sum of |a_i| sum_k |w_ik| r_k
-    shares = np.sqrt(radius / radius.sum(axis, keepdims=True))
+    shares = np.sqrt(radius / inputs.total(radius, axis))
     each_share = [_over(_over(w, each.radius), shares) for w, each in zip(weights, sums, strict=True)]
     terms = [a * each.radius for a, each in zip(coefficients, sums, strict=True)]
     whole = sum(np.abs(each) for each in terms)
@@ -59,9 +67,9 @@ def _joined(errors: Symbol, axis: int, sums: Sequence[Symbol], parts: Mapping[Sy
     size: F64 | float = 0.0
     for a, w in zip(terms, each_share, strict=True):
         for b, v in zip(terms, each_share, strict=True):
-            term = _over(a, whole) * _over(b, whole) * (w * v).sum(axis, keepdims=True)
+            term = _over(a, whole) * _over(b, whole) * inputs.total(w * v, axis)
             square, size = square + term, size + np.abs(term)
-    square = np.maximum(square, 0.0) + 2.0**-52 * (radius.shape[axis] + 16) * size
+    square = np.maximum(square, 0.0) + 2.0**-52 * (inputs.count(axis) + 16) * size
     return np.asarray(whole * np.sqrt(square) + own)
 
 

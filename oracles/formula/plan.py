@@ -146,7 +146,7 @@ class Plan:
     @lazy
     def is_wide(self) -> bool:
         """Whether something is calculated in float64."""
-        return "f64" in (self.contract.compute, *self.contract.dtypes.values())
+        return self.contract.is_wide
 
     def overflows(self, site: Site) -> bool:
         """Whether what overflows there is infinite in every kernel."""

@@ -9,29 +9,31 @@ row says the same by itself, in its problem, and joined with those of other prob
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracles.budget import Term
+from oracles.doubledouble import F64
+from oracles.dtypes import form
 from oracles.enclosure import Enclosure, Worst, concatenated
-from oracles.formula.algorithm import is_addend, traced
+from oracles.formula.algorithm import is_addend
 from oracles.formula.arrangement import Arrangement
+from oracles.formula.budget import bits_of
 from oracles.formula.centre import Exact, Inputs
 from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
 from oracles.formula.near import Nearest
 from oracles.formula.plan import Plan
 from oracles.formula.planning import planned
+from oracles.formula.reading import Reading, reading
+from oracles.formula.setting import ALONE, Joined
 from oracles.formula.terms import facts_of, given_of, terms_of
-from oracles.formula.trace import FormulaError, Trace
 from oracles.formula.union import Union
 from oracles.lazy import lazy
-from oracles.op import OUTER, Op
+from oracles.op import OUTER
 from oracles.precise import Bounds
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import NAMES
@@ -42,53 +44,6 @@ _NAMES = {OUTER: "batch"}
 """What extents are called where they are told."""
 _ROWS_KEPT = 64
 """So many single rows are kept ready for the precise tier."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """An op's formula, as it is read for all problems that have the same operands."""
-
-    trace: Trace
-    separate: bool
-    """Whether no value depends on another row."""
-
-    @lazy
-    def plans(self) -> dict[object, Plan | None]:
-        """The plans of its screens, by all that they depend on."""
-        return {}
-
-    @lazy
-    def joins_orders(self) -> bool:
-        """Whether an order matters by its longest chain alone, so that rows of other orders may stand beside."""
-        return all(node.kind not in ("welford_mean", "welford_squares", "online") for node in self.trace.nodes)
-
-
-@lru_cache(maxsize=1024)
-def reading(
-    op: Op, present: frozenset[str], stacked: frozenset[str], algorithm: tuple[tuple[str, str], ...]
-) -> Reading:
-    """The formula for these operands and parameters. Raises ProblemError where it does not fit the op."""
-    columns = frozenset(each.name for each in op.inputs if op.role(each.name) == "columns" and each.name in present)
-    try:
-        found = traced(op, present, dict(algorithm), stacked)
-        if algorithm and _is_separate(op, found) != _is_separate(op, traced(op, present, None, stacked)):
-            raise FormulaError(f"{op.name}: an algorithm cannot take other rows where the formula does not")
-        separate = _is_separate(op, found)
-        if separate and columns - stacked:
-            found = traced(op, present, dict(algorithm), columns)
-    except FormulaError as error:
-        raise ProblemError(f"op: {error}") from error
-    for name, node in found.outputs.items():
-        if more := node.dims - {*op.operand(name).axes}:
-            raise ProblemError(f"op: {op.name}: its formula gives {name} the dimensions {', '.join(sorted(more))} too")
-    return Reading(found, separate)
-
-
-def _is_separate(op: Op, graph: Trace) -> bool:
-    if not op.by_rows:
-        return False
-    along = any(node.label == OUTER for node in graph.nodes)
-    return not along and all(op.role(name) != "columns" for name in graph.outputs)
 
 
 class FormulaProblem:
@@ -114,23 +69,30 @@ class FormulaProblem:
         self._whole: dict[tuple[Contract, bool], Union] = {}
 
     @lazy
-    def alike(self) -> object | None:
-        """Equal for problems whose rows may be joined; None where rows depend on each other."""
+    def alike(self) -> tuple[Hashable, Hashable] | None:
+        """Each equal for problems whose rows may be joined: the first of rows of one length and of one set of
+        parameters, the second where rows are filled up. None where rows depend on each other."""
         if not self.plain.separate:
             return None
         dtypes = tuple((name, NAMES[array.dtype]) for name, array in self.problem.inputs.items())
-        outputs = tuple(self.problem.outputs.items())
-        return self.of_op.name, self.length, dtypes, outputs, tuple(self.parameters.items())
+        outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
+        own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
+        numbers = tuple((value == 0, bits_of(value)) for value in self.parameters.values())
+        bits = bits_of(self.length) if self.plain.multiplies_length else 0
+        return (own, self.length, tuple(self.parameters.items())), (own, self.length == 1, bits, numbers)
 
     @lazy
     def plain(self) -> Reading:
         """The op's own formula."""
         return reading(self.of_op, self._present, self._stacked, ())
 
-    def read(self, contract: Contract) -> list[Reading]:
-        """The formula by each of the algorithms that a contract allows."""
+    def read(self, contract: Contract, outputs: Mapping[str, str] | None = None) -> list[Reading]:
+        """The formula by each of the algorithms that a contract allows; for these outputs besides its own."""
+        present = self._present.union(outputs or ())
+        if not contract.algorithm and present == self._present:
+            return [self.plain]
         each = (tuple(sorted(algorithm.items())) for algorithm in contract.algorithms)
-        return [reading(self.of_op, self._present, self._stacked, algorithm) for algorithm in each]
+        return [reading(self.of_op, present, self._stacked, algorithm) for algorithm in each]
 
     def plan(self, contract: Contract, structured: bool) -> Plan | None:
         """How a screen judges it; None where it cannot."""
@@ -139,11 +101,10 @@ class FormulaProblem:
         reading, *others = self.read(contract)
         if others:
             return None
-        contract = self.settled(contract)
         key = contract, structured, self._screened
         if key not in reading.plans:
-            (tensors, outputs, zeros) = self._screened
-            plan = Plan(reading.trace, contract, structured, dict(tensors), dict(outputs), frozenset(zeros))
+            (tensors, outputs, zeros), settled = self._screened, self.settled(contract)
+            plan = Plan(reading.trace, settled, structured, dict(tensors), dict(outputs), frozenset(zeros))
             reading.plans[key] = planned(plan)
         return reading.plans[key]
 
@@ -169,6 +130,17 @@ class FormulaProblem:
     def joins_orders(self, contract: Contract) -> bool:
         """Whether contracts that differ in the orders of sums alone may be read together."""
         return all(each.joins_orders for each in self.read(contract))
+
+    def joins_lengths(self, contract: Contract) -> bool:
+        """The same of rows of other lengths, and of other parameters and structures. In double-double, and where a
+        number of few bits is inverted, an array has one length."""
+        contract = self.settled(contract)
+        inverts = (
+            contract.mean == "reciprocal"
+            and min(form(each).precision for each in (contract.compute, *contract.dtypes.values()))
+            < form("f32").precision
+        )
+        return not (contract.is_wide or inverts) and all(each.joins_lengths for each in self.read(contract))
 
     def settled(self, contract: Contract) -> Contract:
         """The contract for the dtypes of the operands."""
@@ -266,16 +238,17 @@ class FormulaProblem:
         structured: bool,
         tensors: Mapping[str, NDArray[Any]],
         exact: Exact | None = None,
-        each: Sequence[tuple[Contract, int]] = (),
+        joined: Joined = ALONE,
     ) -> Union:
-        """What outputs may be under a settled contract, for canonical tensors; under `each` see `Setting`."""
-        outputs = self.problem.outputs
+        """What outputs may be under a settled contract, for canonical tensors."""
+        outputs = joined.outputs or self.problem.outputs
         dims = {name: self.of_op.operand(name).axes for name in outputs}
-        ways = (Inputs(reading.trace, tensors, self.parameters) for reading in self.read(contract))
+        parameters: Mapping[str, float | F64] = {**self.parameters, **joined.parameters}
+        ways = (Inputs(reading.trace, tensors, parameters, joined.lengths) for reading in self.read(contract, outputs))
         absent = [each.name for each in self.of_op.inputs if each.name not in self.problem.inputs]
         complete = not any(is_addend(self.of_op, name) for name in absent)
         return Union(
-            [Conformance(inputs, contract, outputs, structured, dims, complete, each, exact) for inputs in ways]
+            [Conformance(inputs, contract, outputs, structured, dims, complete, joined.parts, exact) for inputs in ways]
         )
 
     def _role(self, name: str) -> str:

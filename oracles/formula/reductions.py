@@ -11,6 +11,7 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.formula.arithmetic import Float64
+from oracles.formula.centre import Inputs
 from oracles.formula.errors import Rounding, either, marked, more, rounded, taken
 from oracles.formula.forms import DUST, Form, Mask, Summed, Symbol, dust, replace, shared, upwards
 from oracles.formula.operations import FAR, added, function, product
@@ -65,29 +66,36 @@ def online(here: Setting, node: Node, args: Sequence[Form]) -> Form:
 def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     """The sum of a."""
     (terms,) = args
-    axis, n, dtype = here.inputs.axis(node.label), here.inputs.extents[node.label], here.dtype(node)
-    sizes = _summed(terms.size, axis, n)
-    reach = sizes if np.isfinite(sizes).all() else _summed(np.where(np.isinf(terms.centre), 0.0, terms.size), axis, n)
+    axis, dtype, inputs = here.inputs.axis(node.label), here.dtype(node), here.inputs
+    n = inputs.count(axis)
+    sizes = _summed(inputs, terms.size, axis)
+    reach = sizes
+    if not np.isfinite(sizes).all():
+        reach = _summed(inputs, np.where(np.isinf(terms.centre), 0.0, terms.size), axis)
     # Terms of fewer bits are whole numbers of a coarse unit, see `sum_budget`.
-    theta, worst, statistical = here.sum_errors(node, here.structured or terms.bits < dtype.precision)
-    allowed = np.where(are_alike(terms.centre, axis, dtype), worst, theta) if statistical else theta
-    parts, rest = dict[Symbol, F64](), None if terms.rest is None else _summed(terms.rest, axis, n)
+    few = terms.bits < dtype.precision or here.structures is True
+    theta, worst, statistical = here.sum_errors(node, few)
+    if statistical:
+        theta = np.where(here.structures, worst, theta) if here.structures is not False else theta
+    allowed = np.where(are_alike(terms.centre, axis, dtype, inputs), worst, theta) if statistical else theta
+    parts, rest = dict[Symbol, F64](), None if terms.rest is None else _summed(inputs, terms.rest, axis)
     for symbol, coefficient in terms.parts.items():
         if symbol.radius.shape[axis] == 1:
-            parts[symbol] = _summed(coefficient, axis, n)
+            parts[symbol] = _summed(inputs, coefficient, axis)
         else:
             radius = np.abs(coefficient) * symbol.radius
-            radius = _summed(upwards(radius, dtype, coefficient, symbol.radius), axis, n)
+            radius = _summed(inputs, upwards(radius, dtype, coefficient, symbol.radius), axis)
             parts[Symbol(radius, Summed(symbol, coefficient, axis))] = np.ones((1,) * radius.ndim)
     least = None if terms.least is None else _least(here, node, terms)
     found = Form(
-        _summed(terms.centre, axis, n), dtype, dtype.precision, parts, rest, _any(terms.may, axis), least=least
+        _summed(inputs, terms.centre, axis), dtype, dtype.precision, parts, rest, _any(terms.may, axis), least=least
     )
-    if n > 1:
+    if np.all(n > 1):
         allowed = allowed + dust(dtype)
         errors = upwards(sizes * allowed, dtype, sizes)
         if reach is not sizes:  # magnitudes may add up to more than float64 has where their sum does not
-            errors = np.where(np.isinf(sizes), _summed(terms.size * _LESS, axis, n) * allowed / _LESS, errors)
+            less = _summed(inputs, terms.size * _LESS, axis)
+            errors = np.where(np.isinf(sizes), less * allowed / _LESS, errors)
         if here.contract.denormals != "preserve":  # every partial sum may be lost where it is subnormal
             errors = errors + np.minimum(sizes, n * dtype.tiny)
         found = more(found, errors)
@@ -104,13 +112,14 @@ def _least(here: Setting, node: Node, terms: Form) -> F64:
     """What the sum of terms that are never negative is not below: no addition takes more off it than one rounding, as
     often as the longest chain says. NaN for others."""
     assert terms.least is not None
-    axis, n = here.inputs.axis(node.label), here.inputs.extents[node.label]
+    axis = here.inputs.axis(node.label)
     known, (_, worst, _) = (terms.least >= 0).all(axis, keepdims=True), here.sum_errors(node, True)
     if here.contract.flushes_results or not np.any(worst > FAR):
         return np.where(known, 0.0, np.nan)
-    lowest = _summed(np.maximum(here.lowest(terms), 0.0), axis, n)
+    lowest = _summed(here.inputs, np.maximum(here.lowest(terms), 0.0), axis)
     kept = (1 - 2 * here.dtype(node).u * np.log1p(worst)) / (1 + worst)  # (1 - u)^h, of worst = (1 + u)^h - 1
-    return np.where(known, np.where(np.isfinite(lowest), lowest * kept * (1 - 2.0**-40), 0.0), np.nan)
+    kept = np.where(np.isfinite(lowest) & (worst > FAR), lowest * kept * (1 - 2.0**-40), 0.0)
+    return np.where(known, kept, np.nan)
 
 
 def greatest(here: Setting, node: Node, args: Sequence[Form]) -> Form:
@@ -156,9 +165,8 @@ def took(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     )  # fmt: skip
 
 
-def _summed(values: F64, axis: int, n: int) -> F64:
-    found: F64 = values * n if values.shape[axis] == 1 else values.sum(axis=axis, keepdims=True)
-    return found
+def _summed(inputs: Inputs, values: F64, axis: int) -> F64:
+    return values * inputs.count(axis) if values.shape[axis] == 1 else inputs.total(values, axis)
 
 
 def _largest(values: F64, axis: int) -> F64:
@@ -171,12 +179,14 @@ def _any(mask: Mask | None, axis: int) -> Mask | None:
     return found
 
 
-def are_alike(terms: F64, axis: int, dtype: Format) -> Mask:
+def are_alike(terms: F64, axis: int, dtype: Format, inputs: Inputs | None = None) -> Mask:
     """Where too few of a sum's terms have a magnitude of their own, as kernels see it: what is small beside a mean that
     is taken from it leaves all the same."""
-    sizes = np.sort(round_to(np.abs(terms), dtype), axis=axis)
+    rounded = round_to(np.abs(terms), dtype)
+    sizes, others = np.sort(rounded, axis=axis), rounded > 0
     own = (np.diff(sizes, axis=axis) > 0).sum(axis=axis, keepdims=True) + 1
-    return np.asarray(own < _ALIKE * (sizes > 0).sum(axis=axis, keepdims=True))
+    count = others.sum(axis=axis, keepdims=True) if inputs is None else inputs.total(others, axis)
+    return np.asarray(own < _ALIKE * count)
 
 
 REDUCED: Mapping[Kind, Callable[[Setting, Node, Sequence[Form]], Form]] = {

@@ -170,7 +170,7 @@ class _Decided:
     @lazy
     def fits(self) -> Mask:
         """Rows where nothing under- or overflows, no share is too large, and what must not be negative is not."""
-        low, high = (each[:, self.at] for each in self.centres.magnitudes)
+        low, high = (each.take(self.at, axis=1) for each in self.centres.magnitudes)
         enough = low >= self.numbers[TINY]
         for node, sink in {pair: None for plan in self.plans for pair in plan.sinks.items()}:
             place = self.nodes.index(node)

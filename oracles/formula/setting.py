@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracles.budget import sum_budget
 from oracles.doubledouble import F64, ULP
@@ -13,7 +15,8 @@ from oracles.dtypes import Format, form
 from oracles.elementary import doubledouble, float64
 from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
-from oracles.formula.forms import DUST, Form
+from oracles.formula.forms import DUST, Form, Mask
+from oracles.formula.lengths import Lengths
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
 from oracles.lazy import lazy
 from oracles.op import OUTER
@@ -25,6 +28,33 @@ _SUNK = 2.0**-1060
 
 
 @dataclass(frozen=True)
+class Part:
+    """Rows that are joined with others."""
+
+    contract: Contract
+    """It differs from those of the others in the orders of sums alone."""
+    rows: int
+    length: int
+    structured: bool
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What tells the rows of joined problems apart."""
+
+    parts: Sequence[Part] = ()
+    """One for each problem."""
+    lengths: Lengths | None = None
+    parameters: Mapping[str, F64] = field(default_factory=dict)
+    """Those that differ, as columns."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """Those that a problem has, and their dtypes."""
+
+
+ALONE = Joined()
+
+
+@dataclass(frozen=True)
 class Setting:
     """A problem of a formula, and a contract that is settled."""
 
@@ -32,9 +62,8 @@ class Setting:
     contract: Contract
     structured: bool = False
     """Whether rounding errors are not random, so that only the worst case is sound."""
-    each: Sequence[tuple[Contract, int]] = ()
-    """Contracts that differ in the orders of sums alone, each with the number of rows that it is about; none: all rows
-    are about the one."""
+    each: Sequence[Part] = ()
+    """What is joined, in its order; none: it is one problem."""
 
     def name(self, node: Node) -> str:
         """What a contract calls a node; "" of one without a name."""
@@ -57,18 +86,29 @@ class Setting:
     def sum_errors(self, node: Node, worst_case: bool) -> tuple[F64 | float, F64 | float, bool]:
         """The relative error of a sum, in the worst case where it must be so; that of the worst case; and whether the
         two differ. One for each row where rows have contracts of their own."""
-        dtype, n = self.dtype(node), self.inputs.extents[node.label]
-        contracts = [contract for contract, _ in self.each] or [self.contract]
-        chains = [contract.order(self.name(node), node.label).chain(n) for contract in contracts]
+        dtype, name, label = self.dtype(node), self.name(node), node.label
+        if not self.each:
+            chain = self.contract.order(name, label).chain(self.inputs.extents[label])
+            _, up, differ = sum_budget(dtype, chain, worst_case)
+            return up, sum_budget(dtype, chain, True)[1], differ
+        chains = [part.contract.order(name, label).chain(part.length) for part in self.each]
         likely = [sum_budget(dtype, chain, worst_case) for chain in chains]
         worst = [sum_budget(dtype, chain, True)[1] for chain in chains]
         differ = any(statistical for _, _, statistical in likely)
-        if not self.each:
-            return likely[0][1], worst[0], differ
-        rows = [count for _, count in self.each]
+        return self._by_row([up for _, up, _ in likely]), self._by_row(worst), differ
+
+    def _by_row(self, values: Sequence[float | bool]) -> NDArray[Any]:
+        """One for each row, of those of all parts."""
         shape = [-1 if dim == OUTER else 1 for dim in self.inputs.trace.dims]
-        by_row = (np.repeat(values, rows).reshape(shape) for values in ([up for _, up, _ in likely], worst))
-        return next(by_row), next(by_row), differ
+        return np.repeat(values, [part.rows for part in self.each]).reshape(shape)
+
+    @lazy
+    def structures(self) -> Mask | bool:
+        """Where rounding errors are not random."""
+        if not self.each:
+            return self.structured
+        first, *others = {part.structured for part in self.each}
+        return self._by_row([part.structured for part in self.each]) if others else first
 
     def is_fused(self, node: Node) -> bool:
         """Whether a product may go into a sum without being rounded."""
@@ -97,8 +137,8 @@ class Setting:
             kind = "exp" if node.kind == "online" else node.kind
             share = bounds[kind].relative / (2 * u * self.contract.ulp(kind))
         if node.kind in REDUCTIONS and node.kind != "max":
-            n = self.inputs.extents[node.label]
-            if n > 1:
+            n = self.inputs.count(self.inputs.axis(node.label))
+            if np.all(n > 1):
                 return np.maximum(n * own / np.minimum(*self.sum_errors(node, False)[:2]), share)
             return share if node.kind == "online" else 0.0
         return share
@@ -106,7 +146,7 @@ class Setting:
     @lazy
     def wide(self) -> bool:
         """Whether something is calculated in float64, so that a centre in float64 errs as much as kernels do."""
-        return "f64" in (self.contract.compute, *self.contract.dtypes.values())
+        return self.contract.is_wide
 
     @lazy
     def mixed(self) -> bool:

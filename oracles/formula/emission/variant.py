@@ -21,7 +21,7 @@ from oracles.formula.emission.places import (
     number,
 )
 from oracles.formula.emission.reductions import FUSED, rounded
-from oracles.formula.problem import reading
+from oracles.formula.reading import reading
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, FormulaError, Kind, Node, Trace
 from oracles.lazy import lazy
 from oracles.op import OUTER, Op
