@@ -4,6 +4,7 @@ A huge number swamps what was left out, a NaN hides any difference, and so does 
 exactly depends on everything: a rule about the values of probes that happen to pass would be an accident of these
 probes. So of each probe that passes against the rule it is asked whether it fails with ordinary values and parameters,
 in the finest dtype where the failure is known to show in its own too. What these do not show is caused by values.
+Only values are hidden so: a stray access, a crash or a broken law shows whatever the values are.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ROUNDS, _ASKED = 3, 40
 def unmask(trials: Trials, evidence: Evidence) -> None:
     """Find out which of the probes that pass against the rule are hidden by their values."""
     known = evidence.masking
-    if trials.family.law is not None or known.cause:
+    if trials.family.name != "values" or known.cause:
         return
     if not known.only_hide:
         if not _is_due(evidence.induced().learned):
@@ -59,10 +60,17 @@ def shown_in(evidence: Evidence) -> frozenset[str]:
 
 
 def _is_due(learned: Learned) -> bool:
-    """Whether what is stated is about values, or does not fit, or has a condition that may be one of what hides it."""
+    """Whether what is stated does not fit, or has a condition that may be one of what hides it. One such condition
+    that fits alone is the cause: where others cause the failure, it would stand beside them."""
     rules = (learned.rule, *learned.others)
     atoms = [atom for rule in rules for atom in rule.atoms]
-    return not learned.exact or any(is_of_values(atom.trait) or _may_hide(atom) for atom in atoms)
+    if len(atoms) == 1 and _is_hiding(atoms[0]):
+        return not learned.sound
+    return not learned.exact or any(map(_is_hiding, atoms))
+
+
+def _is_hiding(atom: Atom) -> bool:
+    return is_of_values(atom.trait) or _may_hide(atom)
 
 
 def _may_hide(atom: Atom) -> bool:

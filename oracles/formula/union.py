@@ -45,9 +45,9 @@ class Union:
             return ""
         with np.errstate(all="ignore"):
             # What was rounded once from its exact value has a centre in float64, and no half-width.
-            own = max(
-                float(each.error(output, each.wide and worst.width is not None)[tuple(index)]) for each in self.members
-            )
+            doubled = worst.width is not None
+            errors = (each.own(output) if each.wide and doubled else each.error(output, False) for each in self.members)
+            own = max(float(each[tuple(index)]) for each in errors)
             # Not from the bounds: what is rounded on the way is the centre of each algorithm.
             width = float(np.fmax.reduce([each.width(output)[tuple(index)] for each in self.members]))
         if abs(bounds.centre - worst.centre) <= own + _REPRESENTED * abs(worst.centre) and (
