@@ -45,9 +45,6 @@ _PUT = 6
 _HARDLY_ANY = 0.9
 """Where more than this share of row lengths fail, no further ones are probed: a probe that fails takes ten times as
 long as one that passes, since the oracle confirms each failure. Chosen, not measured."""
-_FEW_HIDDEN = 0.1
-"""Where values hide more than this share of the probes, the rule does not tell which ones they hide: it says 'about'.
-Chosen, not measured."""
 _CLEARLY = 100.0
 """A failure with at least this err/budget is not hidden by a row a few times as long."""
 _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
@@ -122,8 +119,7 @@ class Explanation:
             counted = f"{learned.agreeing} of {learned.probes} probes fail"
             fixed = [what for what in self.could_vary if what not in self.varied]
             stated = f"always, as far as is known: not varied were {', '.join(fixed)}" if fixed else stated or "always"
-        sure = learned.exact and self.stands and self.hidden <= _FEW_HIDDEN * learned.probes
-        return f"{fails} {'' if sure else 'about '}when: {stated} ({counted})"
+        return f"{fails} {'' if learned.exact and self.stands else 'about '}when: {stated} ({counted})"
 
 
 def rule_text(rule: Rule, core: Rule) -> str:
