@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from fuzz.base.kernel import Mutant
     from fuzz.uses.check.check import CheckError, CheckFailed, check
     from oracles.formula.contract import Contract
-    from oracles.op import Flip, Op, Operand, Parameter
+    from oracles.op import Op
+    from oracles.operand import Flip, Operand, Parameter
     from oracles.ops import register
     from oracles.summation import Any, Lanes, Pairwise, Sequential, Tiles, VectorLanes
 
@@ -52,7 +53,8 @@ _HOME = {
     "Contract": "oracles.formula.contract",
     "Mutant": "fuzz.base.kernel",
     "PythonKernel": "fuzz.adapters.python_kernel",
-    **dict.fromkeys(("Flip", "Op", "Operand", "Parameter"), "oracles.op"),
+    **dict.fromkeys(("Flip", "Operand", "Parameter"), "oracles.operand"),
+    "Op": "oracles.op",
     "register": "oracles.ops",
 }
 """The module of each name. A name that is not here is the order of a sum."""

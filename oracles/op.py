@@ -1,4 +1,4 @@
-"""An op as one object: its tensors with named dimensions, its parameters, its formula, and what is known of it beside.
+"""An op as one object: its operands, its parameters, its formula, and what is known of it beside.
 
 Everything that generation, acceptance, laws, shrinking, reports and the oracle need to know of an op is asked of this
 object; none of them knows an operand or a parameter by name. `oracles.ops` has the built-in ones, packs bring others.
@@ -9,13 +9,13 @@ This module imports neither NumPy nor mpmath, so that ops can be listed without 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
 from oracles.lazy import lazy
+from oracles.operand import OUTER, Flip, Operand, Parameter
 
 Role = Literal["grid", "columns", "rows", "other"]
 """How a tensor hangs on the grid of the first input: 'grid' has its shape; of a row op, whose grid is (..., n),
@@ -27,8 +27,6 @@ RESERVED = (AXIS, "threads")
 """What a case may have beside what its op declares."""
 MOST = 48
 """A case has no more tensors, nor parameters: each tensor's surroundings hold another quiet NaN, and there are 56."""
-OUTER = "..."
-"""Any number of dimensions, in the order in which the first input has them. They are the first ones of a tensor."""
 MOST_DIMS = 6
 """A tensor has no more named dimensions: kernels are given none of a higher rank."""
 _TAKEN = ("rows", "rank", "axis", "batch", "lanes")
@@ -41,69 +39,6 @@ NO_EXTENTS: Extents = MappingProxyType({})
 
 class OpError(ValueError):
     """An op that contradicts itself. The message starts with the op's name."""
-
-
-@dataclass(frozen=True)
-class Operand:
-    """One tensor of an op."""
-
-    name: str
-    dims: str
-    """Its dimensions, such as "... n", "n" or "... m k". All tensors that have a name have the same extent there, and
-    all that have "..." the same dimensions."""
-    optional: bool = False
-    """A case may leave it out. The formula's own default stands in its place then."""
-    values: str = "any"
-    """What an input's values are drawn from: the name of a menu, and names of the op's own recipes where it has any for
-    this input; see `fuzz.generate.menus`."""
-    dtype: str = ""
-    """The usual dtype: a dtype's name, or a tensor's, whose dtype it is; "" is that of the first input."""
-    only_with: str = ""
-    """Another operand, without which this one makes no sense."""
-    stackable: bool = False
-    """Kernels may take such 'columns' of rank 2, with one row for all rows of the grid or one for each position along
-    the axis next to n, which is the innermost of the others. One that is not stackable has rank 1, and rank 2 is
-    invalid input."""
-
-    @lazy
-    def axes(self) -> tuple[str, ...]:
-        """The names of its dimensions."""
-        return tuple(self.dims.split())
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A number that is given with every call."""
-
-    name: str
-    values: tuple[float, ...]
-    """What is drawn, the plainest first, each rounded to float32, as kernels take it."""
-    neutral: float | None = None
-    """What a case that does not have it means. A kernel may do without such a parameter: then it is given no other
-    value. None: every case has it."""
-    least: float = float("-inf")
-    """The smallest value that makes sense."""
-    only_with: str = ""
-    """An operand without which it means nothing."""
-    formerly: str = ""
-    """Its name in older kernels and case files. They are read for ever, and cases keep the digests that they had."""
-    power: int = 0
-    """Where the inputs are scaled by s as the op says, this is scaled by s to that power."""
-
-    def __post_init__(self) -> None:
-        floats = f"{len(self.values)}f"
-        rounded: tuple[float, ...] = struct.unpack(floats, struct.pack(floats, *self.values))
-        object.__setattr__(self, "values", rounded)
-
-
-@dataclass(frozen=True)
-class Flip:
-    """A change of sign that holds bit for bit: with these inputs negated these outputs are, and no others change."""
-
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    zeros: bool = False
-    """A zero may have either sign after it: a sum that cancels is +0 whatever the signs of its terms."""
 
 
 @dataclass(frozen=True)

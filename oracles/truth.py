@@ -23,10 +23,10 @@ from oracles.enclosure import (
     worst_of,
     worst_pass,
 )
-from oracles.formula import joined, screen
 from oracles.formula.contract import Contract
-from oracles.formula.joined import Answer, Asked, Query, Received
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.tiers import joined, screen
+from oracles.formula.tiers.joined import Answer, Asked, Query, Received
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.lazy import lazy
 from oracles.precise import MOST, START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError, index_of, lots

@@ -20,14 +20,15 @@ from fuzz.adapters.build import (
     included_files,
     plain_path,
 )
+from fuzz.adapters.c_attestation import CAttestation
 from fuzz.adapters.export import Script, c_script
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
-from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId
+from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool
-from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, SizeLimit, one_of
+from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, one_of
+from fuzz.base.dispatch import SizeLimit
 from fuzz.base.kernel import PLAIN, Kernel
 from fuzz.transport.child import CompiledWorker
-from fuzz.transport.frames import MISREADS
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import Process
 from oracles.formula.contract import Contract
@@ -260,21 +261,7 @@ class CProgram:
         return Process(start, limit, start_limit=_START_LIMIT_S, journal=journal)
 
     def attested(self, hello: str) -> CAttestation:
-        lines = dict(line.split("=", 1) for line in hello.splitlines())
-        found = CAttestation(
-            arch=lines["arch"],
-            processor=lines["processor"],
-            features=frozenset(lines["features"].split()),
-            needs=frozenset(lines["needs"].split()),
-            vector_bits=int(lines["vector_bits"]),
-            emulator=lines["emulator"],
-            compiler=lines["compiler"],
-            flags=lines["flags"],
-            digest=lines["digest"],
-            page=int(lines["page"]),
-            flushes=lines["flushes"] == "yes",
-            misreads=lines["masked_loads"] == "misread",
-        )
+        found = CAttestation.said(hello)
         wrong = list(self._wrong(found))
         if wrong:
             raise AttestationError(f"{self.target.id}: {'; '.join(wrong)}")
@@ -294,47 +281,3 @@ class CProgram:
             yield "an emulator was requested, the worker runs on hardware"
         if found.digest != self.digest:
             yield f"code {self.digest[:16]} was requested, the worker runs {found.digest[:16]}"
-
-
-@dataclass(frozen=True)
-class CAttestation(Attestation):
-    """What a worker observed about its processor, and what its compiler wrote into it."""
-
-    arch: str
-    processor: str
-    """Its maker and model."""
-    features: frozenset[str]
-    """The instruction sets that the processor has and the operating system enables."""
-    needs: frozenset[str]
-    """The instruction sets that the compiler was free to use in the kernel."""
-    vector_bits: int
-    """The width of its vector registers, read back from the hardware."""
-    emulator: str
-    """This is 'tcg' under QEMU's translator, 'none', or 'unknown'."""
-    compiler: str
-    """The compiler of the kernel's own object."""
-    flags: str
-    page: int
-    """The size of a page in bytes."""
-    flushes: bool
-    """Whether subnormals were flushed to zero when the worker started."""
-    misreads: bool
-    """Whether a masked load was seen to read the lanes that it leaves out."""
-
-    @property
-    def words(self) -> str:
-        where = "on hardware" if self.emulator == "none" else "emulated"
-        uses = " ".join(sorted(self.needs)) or "baseline instructions"
-        scalable = any(row.vector_lengths and row.features & self.needs for row in ISAS.values())
-        width = f", vectors of {self.vector_bits} bits" if scalable else ""
-        return f"{self.arch} {where}, {uses}{width}, {self.compiler}"
-
-    @property
-    def surroundings(self) -> str:
-        emulated = "" if self.emulator == "none" else "emulated "
-        features = " ".join(sorted(self.features)) or "no vectors"
-        return f"{emulated}{self.arch} {self.processor} ({features}, {self.vector_bits} bits), {self.compiler}"
-
-    @property
-    def undecidable(self) -> str:
-        return MISREADS if self.misreads else ""

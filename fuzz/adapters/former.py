@@ -16,7 +16,8 @@ from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.base.capability import Capabilities
 from fuzz.base.kernel import Mutant
 from oracles.formula.contract import Contract
-from oracles.op import Op, Operand, Parameter
+from oracles.op import Op
+from oracles.operand import Operand, Parameter
 
 TABLE = "fuzz/docs/adding-a-kernel.md"
 """What each former word is now, with examples."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, misfits, signature_in
-from fuzz.base.capability import CONTIGUOUS_F32, SMALL, Capabilities, DeclarationError, SizeLimit, one_of
+from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
+from fuzz.base.dispatch import SMALL, SizeLimit
 from fuzz.base.kernel import PLAIN, Kernel
 from oracles.formula.contract import Contract
 from oracles.ops import OPS

@@ -13,7 +13,7 @@ from fuzz.adapters.build import Builder, BuildError
 from fuzz.adapters.export import Script
 from fuzz.adapters.isa import Emulator
 from fuzz.adapters.toolchain import Host, Tool
-from fuzz.base.capability import SizeLimit
+from fuzz.base.dispatch import SizeLimit
 from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Kernel
 from fuzz.base.text import printable

@@ -9,7 +9,8 @@ from functools import lru_cache
 
 from fuzz.base.case import ITEMSIZE, Case, Guard, Origin
 from oracles.lazy import lazy
-from oracles.op import AXIS, OUTER, Extents
+from oracles.op import AXIS, Extents
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 GIVEN = "given"

@@ -17,7 +17,8 @@ from fuzz.base.text import printable
 from oracles.dtypes import FORMATS
 from oracles.formula.contract import INPUT, Contract
 from oracles.formula.trace import Trace, ordered, run, trace
-from oracles.op import Op, Operand
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.ops import OPS
 from oracles.summation import Summation
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from fuzz.base.case import FLOATS, ITEMSIZE, THREADS, Case, CaseError
 from fuzz.base.memory import contradicts_itself, overlaps_itself
-from oracles.op import AXIS, Op, Operand
+from oracles.op import AXIS, Op
+from oracles.operand import Operand
 from oracles.ops import OPS
 
 _MOST_THREADS = 64

@@ -13,8 +13,8 @@ from typing import Protocol, TypeVar
 
 from fuzz.adapters.build import Builder
 from fuzz.adapters.target import Attestation, NotRun, Target
-from fuzz.base.capability import Dispatch
 from fuzz.base.case import Case
+from fuzz.base.dispatch import Dispatch
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.lane import Lane, Part, Wait
 from fuzz.execute.loop import Loop

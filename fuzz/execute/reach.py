@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import Attestation, NotRun, Target
-from fuzz.base.capability import Capability, Dispatch, SizeLimit
+from fuzz.base.capability import Capability
 from fuzz.base.case import Case
+from fuzz.base.dispatch import Dispatch, SizeLimit
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.space import Space, space_of
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import FLOATS
-from oracles.op import Operand
+from oracles.operand import Operand
 from oracles.ops import OPS
 
 

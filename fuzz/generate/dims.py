@@ -12,7 +12,8 @@ from fuzz.base.capability import MAX_RANK
 from fuzz.base.draw import spread_over
 from fuzz.base.stream import Dice
 from fuzz.generate.sketch import EXTENT, Sketch, fitting_n
-from oracles.op import OUTER, Op
+from oracles.op import Op
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 WORK = 1 << 15

@@ -15,7 +15,8 @@ from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
 from fuzz.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
 from fuzz.generate.scene import LOCAL, Scene, graph_of, is_local
 from oracles.lazy import lazy
-from oracles.op import Op, Operand, OpError
+from oracles.op import Op, OpError
+from oracles.operand import Operand
 
 FACTORS: dict[str, Recipe] = {}
 """The recipes by name for what others are multiplied by, from the plainest to the oddest."""

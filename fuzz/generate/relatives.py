@@ -23,7 +23,7 @@ from fuzz.generate.menus import menus_of
 from fuzz.generate.plan import layouts_of
 from fuzz.generate.realise import Laid, cases_of, laid
 from fuzz.generate.sketch import LARGEST_CASE, fitting_n, free_parameters
-from oracles.op import Parameter
+from oracles.operand import Parameter
 from oracles.ops import OPS
 
 RELATIVES = 2

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.base.stream import Reals
-from oracles.formula.arithmetic import Float64
-from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import REDUCTIONS, FormulaError, Trace, trace
 from oracles.lazy import lazy
-from oracles.op import OUTER, Extents, Op, Operand, OpError
+from oracles.op import Extents, Op, OpError
+from oracles.operand import OUTER, Operand
 
 LOCAL = "local"
 """The menu of an input that is also a local of its op's formula: the formula finds it where it is not given."""

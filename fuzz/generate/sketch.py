@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from fuzz.base.capability import Capability
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.menus import menus_of
-from oracles.op import Extents, Parameter
+from oracles.op import Extents
+from oracles.operand import Parameter
 from oracles.ops import OPS
 
 Below = Callable[[int], int]

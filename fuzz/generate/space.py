@@ -14,7 +14,7 @@ from fuzz.generate.dims import ranks_of
 from fuzz.generate.menus import PLACED, menus_of
 from fuzz.generate.plan import STACKS, layouts_of
 from fuzz.generate.sketch import BLOCKS, EXTENT, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS, free_parameters
-from oracles.op import Operand, Parameter
+from oracles.operand import Operand, Parameter
 from oracles.ops import OPS
 
 _ROWS = (0, 1, 2, 17, *MANY_ROWS)

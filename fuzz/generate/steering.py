@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import repeat
 
-from fuzz.base.capability import SMALL, Capability
+from fuzz.base.capability import Capability
+from fuzz.base.dispatch import SMALL
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import dtype_pairs, typings
@@ -27,7 +28,8 @@ from fuzz.generate.sketch import (
     first_recipes,
     fitting_n,
 )
-from oracles.op import Op, Operand
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.ops import OPS
 
 Wish = dict[str, str]

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fuzz.base.capability import SMALL, Capability
+from fuzz.base.capability import Capability
 from fuzz.base.case import Case, Shard
+from fuzz.base.dispatch import SMALL
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice, Stream, dice_of
 from fuzz.generate.aliasing import ONE_IN, aliased, aliased_as

@@ -19,7 +19,8 @@ from fuzz.generate.menus import Menu, Related, menus_of
 from fuzz.generate.recipes import Recipe, RowSpec
 from fuzz.generate.scene import Scene
 from oracles.lazy import lazy
-from oracles.op import OUTER, Op
+from oracles.op import Op
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 Values = NDArray[np.generic]

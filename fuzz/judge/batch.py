@@ -8,7 +8,7 @@ from fuzz.adapters.target import Target
 from fuzz.judge.judge import EntryJudge
 from fuzz.judge.values import CaseOracle, Query
 from oracles import truth
-from oracles.formula import joined
+from oracles.formula.tiers import joined
 from oracles.problem import ProblemError
 
 

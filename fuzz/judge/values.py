@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fuzz.base.case import Case
 from fuzz.base.dtypes import from_bits
 from oracles.formula.contract import Contract
-from oracles.formula.joined import Received
+from oracles.formula.tiers.joined import Received
 from oracles.lazy import lazy
 from oracles.problem import Problem
 from oracles.truth import OracleDisagreement, OutputCheck, Result, Truth

@@ -26,12 +26,13 @@ from fuzz.base.stream import Reals, Stream
 from fuzz.laws.law import Law, Leeway, Outputs, has_elements
 from fuzz.laws.reach import KnowsTheScaleError, Reach, Reaches, leaf, reaches
 from oracles.enclosure import Mask
-from oracles.formula.arithmetic import Float64
 from oracles.formula.arrangement import Arrangement
-from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import Node, Trace, trace
 from oracles.lazy import lazy
-from oracles.op import AXIS, OUTER, Op
+from oracles.op import AXIS, Op
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 _TRIED = (1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 9, -9, 13, -13, 18, -18, 24, -24)

@@ -6,7 +6,8 @@ from typing import Literal
 
 from fuzz.laws.reach import KnowsTheScaleError, leaf, reaches
 from oracles.formula.trace import Node, Trace, ordered, trace
-from oracles.op import OUTER, Flip, Op, OpError
+from oracles.op import Op, OpError
+from oracles.operand import OUTER, Flip
 
 Parity = Literal["even", "odd", "neither", "zero"]
 """Whether a value keeps or changes its sign with that of the inputs; zero does both."""

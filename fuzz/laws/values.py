@@ -16,7 +16,7 @@ from fuzz.base.case import THREADS, Case
 from fuzz.base.dtypes import NUMPY_DTYPE, from_bits
 from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, Leeway, Outputs, has_elements
-from oracles.op import Flip
+from oracles.operand import Flip
 from oracles.ops import OPS
 
 

@@ -26,7 +26,7 @@ from oracles.doubledouble import head
 from oracles.enclosure import FORBIDDEN, REQUIRED, Enclosure, Worst
 from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import INPUT, Contract
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.precise import Bounds, stable

@@ -10,7 +10,7 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.formula.contract import Contract
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import FUNCTIONS, Node, Trace, ordered
 from oracles.rounding import round_to
 

@@ -23,7 +23,7 @@ from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.op import Op
 from oracles.precise import conforms
 from oracles.problem import Problem

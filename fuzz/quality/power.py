@@ -23,7 +23,7 @@ from fuzz.report.records import write_record
 from oracles.doubledouble import F64, head
 from oracles.enclosure import Enclosure, Mask, compare
 from oracles.formula.contract import Contract
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.rounding import STORAGE, round_to

@@ -15,12 +15,13 @@ from fuzz.generate.menus import LIKE_FIRST, MENUS, menus_of
 from fuzz.generate.realise import realise
 from fuzz.judge.values import problem_of
 from oracles.doubledouble import F64
-from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
-from oracles.formula.problem import FormulaProblem
-from oracles.formula.simulation import Simulated
+from oracles.formula.exact.centre import Inputs
+from oracles.formula.simulated.simulation import Simulated
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Trace
-from oracles.op import OUTER, Op, Operand
+from oracles.op import Op
+from oracles.operand import OUTER, Operand
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.summation import Lanes

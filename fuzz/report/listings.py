@@ -14,7 +14,8 @@ from fuzz.base.kernel import Kernel
 from fuzz.generate.menus import recipes
 from fuzz.laws.registry import LAWS
 from fuzz.report.console import PlainTable
-from oracles.op import Op, Operand, Parameter
+from oracles.op import Op
+from oracles.operand import Operand, Parameter
 from oracles.ops import OPS
 
 

@@ -15,7 +15,7 @@ from fuzz.judge.judge import Judgement
 from fuzz.triage.inducer import learn
 from fuzz.triage.rule import Learned, Traits
 from oracles.enclosure import Mask
-from oracles.op import OUTER
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 _BLOCKS = (4, 8, 16, 32, 64, 128)

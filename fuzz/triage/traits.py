@@ -16,7 +16,8 @@ from fuzz.base.memory import meets, shift
 from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule import Trait, Traits
 from fuzz.triage.values import THERE, change_of, value_traits
-from oracles.op import AXIS, OUTER, Op
+from oracles.op import AXIS, Op
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256, 512, 1024)

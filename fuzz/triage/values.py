@@ -15,11 +15,11 @@ from fuzz.base.dtypes import SMALLEST_NORMAL, from_bits, quantise
 from fuzz.base.stream import Reals
 from fuzz.judge.values import problem_of
 from fuzz.triage.rule import Trait
-from oracles.formula.arithmetic import Float64
-from oracles.formula.centre import Inputs, evaluate
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs, evaluate
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Trace
-from oracles.op import Parameter
+from oracles.operand import Parameter
 from oracles.ops import OPS
 from oracles.problem import ProblemError
 

@@ -16,7 +16,8 @@ from fuzz.generate.given import given_rows, rows_of, stored
 from fuzz.generate.layouts import OVERLAPPING, layout_class
 from fuzz.generate.menus import usual
 from fuzz.generate.realise import draw_of, layout_of, realise
-from oracles.op import AXIS, OUTER, Parameter
+from oracles.op import AXIS
+from oracles.operand import OUTER, Parameter
 from oracles.ops import OPS
 
 Memory = Mapping[str, tuple[str, Shift | None]]

@@ -1,5 +1,6 @@
 """Formulas: an op's meaning, written once in Python over symbolic tensors, and the readings of it.
 
-`trace` makes a graph of the formula. Everything else reads that graph: its exact value, how far a correct kernel may
-stray from it, what such kernels return, and its gradient.
+`trace` makes a graph of the formula, and `contract` says what a kernel promises about it. Everything else reads that
+graph: `exact` for its value, `affine` for how far a correct kernel may stray, `tiers` for what outputs may be, and
+`simulated` for kernels that are correct. `algorithm` and `gradient` make other graphs of it.
 """

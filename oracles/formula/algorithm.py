@@ -16,8 +16,8 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.formula.arithmetic import Float64, Precise
-from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.exact.arithmetic import Float64, Precise
+from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import FormulaError, Node, Trace, ordered, run, trace
 from oracles.op import Op
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.lazy import lazy
-from oracles.op import OUTER, Extents, Op
+from oracles.op import Extents, Op
+from oracles.operand import OUTER
 from oracles.problem import ProblemError, index_of
 
 Shape = tuple[int, ...]

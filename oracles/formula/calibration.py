@@ -1,7 +1,7 @@
 """A covering array of contracts: any two values of two fields meet in one of them.
 
 Correct kernels under these contracts calibrate the budgets: none of them may be accused. Kernels are simulated
-(`oracles.formula.simulation`) or written in C (`oracles.formula.emission`).
+(`oracles.formula.simulated.simulation`) or written in C (`oracles.formula.simulated.emission`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import combinations, product
 from typing import Any
 
 from oracles.formula.contract import INPUT, Contract
-from oracles.formula.reading import reading
+from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import Trace
 from oracles.op import Op
 from oracles.summation import Any as AnyOrder

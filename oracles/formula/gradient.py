@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 import mpmath
 import numpy as np
 
-from oracles.formula.arithmetic import Precise
-from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.exact.arithmetic import Precise
+from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import (
     REDUCTIONS,
     FormulaError,

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from oracles.formula.contract import CORRECT, INPUT, Contract
-from oracles.formula.reading import reading
+from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import FUNCTIONS, Trace
 from oracles.op import Op
 from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles, VectorLanes

@@ -205,7 +205,7 @@ class Trace:
     @lazy
     def joined(self) -> frozenset[Node]:
         """What goes into a sum over one of its dimensions, by itself or times something else, and elsewhere too: its
-        errors are in both, see `oracles.formula.noise`. Those of a square weigh little beside it."""
+        errors are in both, see `oracles.formula.affine.noise`. Those of a square weigh little beside it."""
         found = set[Node]()
         for node in self.nodes:
             if node.kind in ("sum", "dot"):

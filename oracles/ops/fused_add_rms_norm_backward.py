@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from oracles.formula.trace import Node, Outputs, point
-from oracles.op import Flip, Op, Operand
+from oracles.op import Op
+from oracles.operand import Flip, Operand
 from oracles.ops.rms_norm import EPS, WEIGHT_OFFSET, X, root
 from oracles.ops.rms_norm_backward import ALGORITHMS, ALONG, DW, DX, DY_ALONG, GIVEN_RSTD, WEIGHT, gradients
 

@@ -1,7 +1,8 @@
 """Op `layer_norm`: rows less their mean, divided by their standard deviation."""
 
 from oracles.formula.trace import Node, Outputs, avg, extent, rsqrt, welford_mean, welford_squares
-from oracles.op import Flip, Op, Operand
+from oracles.op import Op
+from oracles.operand import Flip, Operand
 from oracles.ops.rms_norm import EPS, RSTD, X
 
 WEIGHT, BIAS = (Operand(name, "n", optional=True, values="factor") for name in ("weight", "bias"))

@@ -1,7 +1,8 @@
 """Op `layer_norm_backward`: gradients of `layer_norm`. mean and rstd are taken as given, or formed from x and eps."""
 
 from oracles.formula.trace import Node, Outputs, avg, extent, rsqrt, total
-from oracles.op import Flip, Op, Operand
+from oracles.op import Op
+from oracles.operand import Flip, Operand
 from oracles.ops.layer_norm import APART, GIVEN_MEAN, WEIGHT
 from oracles.ops.rms_norm import EPS, X
 from oracles.ops.rms_norm_backward import DW, DX, DY_ALONG, GIVEN_RSTD, along

@@ -1,7 +1,8 @@
 """Op `log_softmax_backward`: the gradient of `log_softmax`, formed from its output."""
 
 from oracles.formula.trace import Node, Outputs, exp, total
-from oracles.op import Flip, Op, Operand
+from oracles.op import Op
+from oracles.operand import Flip, Operand
 from oracles.ops.rms_norm_backward import DX, DY
 
 LOGARITHMS = Operand("y", "... n", values="log_probabilities")

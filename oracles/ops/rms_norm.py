@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from oracles.formula.trace import Node, Outputs, avg, point, rsqrt
-from oracles.op import Flip, Op, Operand, Parameter
+from oracles.op import Op
+from oracles.operand import Flip, Operand, Parameter
 
 EPS = Parameter(
     "eps", (1e-5, 0.0, 1.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 10.0, 100.0), least=0.0, power=2

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from oracles.formula.trace import Node, Outputs, avg, extent, point, total
-from oracles.op import Flip, Op, Operand
+from oracles.op import Op
+from oracles.operand import Flip, Operand
 from oracles.ops.rms_norm import EPS, RSTD, WEIGHT_OFFSET, WEIGHTS, X, root
 
 DY = Operand("dy", "... n", values="gradient")

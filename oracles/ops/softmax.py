@@ -1,7 +1,8 @@
 """Op `softmax`: exponentials of the elements of each row, divided by their sum."""
 
 from oracles.formula.trace import Node, Outputs, exp, greatest, online_total, total
-from oracles.op import Op, Operand
+from oracles.op import Op
+from oracles.operand import Operand
 
 LOGITS = Operand("x", "... n", values="logits")
 Y = Operand("y", "... n")

@@ -1,7 +1,8 @@
 """Op `softmax_backward`: the gradient of `softmax`, formed from its output."""
 
 from oracles.formula.trace import Node, Outputs, total
-from oracles.op import Flip, Op, Operand
+from oracles.op import Op
+from oracles.operand import Flip, Operand
 from oracles.ops.rms_norm_backward import DX, DY
 
 PROBABILITIES = Operand("y", "... n", values="probabilities")

@@ -13,7 +13,7 @@ from fuzz.quality.planted.bugs import BUGS
 from fuzz.quality.planted.kernels import FORMULAS
 from oracles import ops
 from oracles.formula.contract import Contract
-from oracles.op import OUTER
+from oracles.operand import OUTER
 from oracles.summation import Any
 
 _SOURCE = Path(__file__).resolve().parent / "kernels.py"

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fuzz.base.case import Case
 from fuzz.base.dtypes import NUMPY_DTYPE, from_bits
 from oracles.formula.algorithm import traced
-from oracles.formula.arithmetic import Float64
-from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import Kind
 from oracles.ops import OPS
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
 from fuzz.base.dtypes import quantise
-from oracles.op import Operand
+from oracles.operand import Operand
 from oracles.ops import OPS
 
 LayOut = Callable[[tuple[int, ...]], Layout]

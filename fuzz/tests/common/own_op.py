@@ -9,7 +9,8 @@ import numpy as np
 
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from oracles.formula.trace import Node, Outputs
-from oracles.op import Op, Operand, Parameter
+from oracles.op import Op
+from oracles.operand import Operand, Parameter
 from oracles.ops import OPS, register
 
 

@@ -11,7 +11,8 @@ from oracles.ops import OPS
 PACK = """
 from pathlib import Path
 from fuzz import Capabilities, CKernel, PythonKernel
-from oracles.op import Flip, Op, Operand, Parameter
+from oracles.op import Op
+from oracles.operand import Flip, Operand, Parameter
 
 def leaky_gate(signal, offset, gate=None, *, slope, floor=0.0):
     bent = signal + offset * slope

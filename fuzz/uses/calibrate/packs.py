@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fuzz.base.capability import Capabilities
 from oracles.formula.contract import Contract
-from oracles.formula.emission.source import source
-from oracles.formula.emission.variant import Emission
+from oracles.formula.simulated.emission.source import source
+from oracles.formula.simulated.emission.variant import Emission
 from oracles.formula.trace import FormulaError
 from oracles.op import Op
 from oracles.problem import ProblemError
@@ -52,7 +52,7 @@ from pathlib import Path
 import numpy as np
 
 from oracles.formula.contract import Contract
-from oracles.formula.simulation import simulate
+from oracles.formula.simulated.simulation import simulate
 from oracles.problem import Problem
 from oracles.rounding import NAMES
 from oracles.summation import Any, Lanes, Pairwise, Sequential, Tiles{load}

@@ -19,8 +19,9 @@ from typing import Any, Literal
 from fuzz.adapters.python_kernel import Device, PythonKernel
 from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, misfits, signature_of
 from fuzz.adapters.target import Attestation, NotRun, Target
-from fuzz.base.capability import Capabilities, DeclarationError, Dispatch
+from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.case import Case
+from fuzz.base.dispatch import Dispatch
 from fuzz.base.outcome import Outcome
 from fuzz.execute.lane import Part
 from fuzz.execute.pool import Batch, Watch, patient

@@ -25,10 +25,11 @@ from fuzz.findings.document import told
 from fuzz.generate.given import given_rows, rows_of
 from fuzz.generate.realise import realise
 from fuzz.uses.corpus.folder import SUITE
-from oracles.formula.arithmetic import Double
-from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.exact.arithmetic import Double
+from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import FormulaError, trace
-from oracles.op import AXIS, Op, Operand
+from oracles.op import AXIS, Op
+from oracles.operand import Operand
 from oracles.ops import OPS
 
 VERSION = 1

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from oracles.formula.contract import Contract
-from oracles.formula.simulation import simulate
+from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import Node, Outputs, dot, exp, greatest, point, position, take, total, where
-from oracles.op import OUTER, Op, Operand, Parameter
+from oracles.op import Op
+from oracles.operand import OUTER, Operand, Parameter
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.summation import Any as AnyOrder

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.dtypes import Format, form
-from oracles.formula.centre import Inputs
+from oracles.formula.exact.centre import Inputs
 from oracles.formula.trace import (
     Formula,
     Node,

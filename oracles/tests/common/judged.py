@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.dtypes import form
-from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
-from oracles.formula.problem import FormulaProblem
-from oracles.formula.simulation import Order, Simulated
+from oracles.formula.exact.centre import Inputs
+from oracles.formula.simulated.simulation import Order, Simulated
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Outputs, erf, exp, greatest, point, total
-from oracles.op import Op, Operand, Parameter
+from oracles.op import Op
+from oracles.operand import Operand, Parameter
 from oracles.ops import OPS, register
 from oracles.problem import Problem
 from oracles.rounding import STORAGE

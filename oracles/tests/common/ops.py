@@ -15,7 +15,8 @@ from oracles.formula.trace import (
     welford_mean,
     welford_squares,
 )
-from oracles.op import Op, Operand
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.ops.rms_norm import EPS
 
 X = Operand("x", "... n")

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from oracles.doubledouble import head
 from oracles.dtypes import form
 from oracles.enclosure import Enclosure
-from oracles.formula.centre import Inputs
-from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.exact.centre import Inputs
+from oracles.formula.tiers.conformance import Conformance
+from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.tiers.union import Union
 from oracles.formula.trace import Formula, trace
-from oracles.formula.union import Union
 from oracles.op import Op
 from oracles.problem import Problem
 from oracles.summation import Lanes, Pairwise, Sequential

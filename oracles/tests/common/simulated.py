@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.dtypes import form
-from oracles.formula.budget import Budget
-from oracles.formula.centre import Inputs
+from oracles.formula.affine.budget import Budget
+from oracles.formula.affine.edges import ends
 from oracles.formula.contract import Contract
-from oracles.formula.edges import ends
-from oracles.formula.simulation import ORDERS, Simulated
+from oracles.formula.exact.centre import Inputs
+from oracles.formula.simulated.simulation import ORDERS, Simulated
 from oracles.formula.trace import Trace
 from oracles.rounding import NAMES, round_to
 from oracles.tests.common.formulas import problems

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.budget import sum_budget
-from oracles.formula.arithmetic import Float64
-from oracles.formula.budget import Budget
-from oracles.formula.centre import Inputs, step
+from oracles.formula.affine.budget import Budget
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs, step
 from oracles.formula.trace import FUNCTIONS, Node
 
 _STEP = 1e-7

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from oracles.formula.contract import Contract
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.problem import Problem
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Pairwise

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from oracles import Contract, Lanes
-from oracles.formula.joined import Query, Received
+from oracles.formula.tiers.joined import Query, Received
 from oracles.precise import conforms
 from oracles.problem import Problem
 from oracles.tests.common.adversary import RECIPES, probes, store
@@ -82,7 +82,7 @@ def test_what_a_problem_is_joined_with_makes_no_difference(monkeypatch: pytest.M
     together = [list(map(said, each)) for each in settle(problems)]
     assert together == [list(map(said, settle([each])[0])) for each in problems]
     assert together == [list(map(said, each)) for each in settle(problems[::-1])[::-1]]
-    monkeypatch.setattr("oracles.formula.joined.JOINED_ELEMENTS", 1)
+    monkeypatch.setattr("oracles.formula.tiers.joined.JOINED_ELEMENTS", 1)
     assert together == [list(map(said, each)) for each in settle(problems)]
 
 

@@ -13,7 +13,7 @@ import pytest
 from oracles import Any, Contract, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
 from oracles.budget import CONFIDENCE, RANDOM_LIMIT, sum_budget
 from oracles.dtypes import form
-from oracles.formula.orders import total
+from oracles.formula.simulated.orders import total
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.tests.common.judged import kernel, results, returned
@@ -163,7 +163,7 @@ def test_a_halved_or_inflated_sum_is_noticed(factor: float, monkeypatch: pytest.
         down, up, statistical = sum_budget(*arguments)
         return down * factor, up * factor, statistical
 
-    monkeypatch.setattr("oracles.formula.setting.sum_budget", planted)
+    monkeypatch.setattr("oracles.formula.affine.setting.sum_budget", planted)
     assert deviation(Contract(), EPS, 40, True, Contract()) > 1e-2
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from oracles import Any, Contract, Lanes, Pairwise, Sequential, Summation, Tiles
 from oracles.dtypes import DtypeError, form
-from oracles.formula.simulation import ORDERS
+from oracles.formula.simulated.simulation import ORDERS
 from oracles.ops import OPS
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import STORAGE, round_to

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs
-from oracles.op import Op, Operand, OpError
+from oracles.op import Op, OpError
+from oracles.operand import Operand
 from oracles.problem import ProblemError
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Lanes, Sequential

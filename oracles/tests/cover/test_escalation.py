@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oracles import Contract, Lanes
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
 from oracles.precise import Bounds
 from oracles.problem import Problem

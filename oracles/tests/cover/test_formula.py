@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from oracles.doubledouble import DoubleDouble
-from oracles.formula.arithmetic import Double, Float64, Precise
-from oracles.formula.centre import Exact, Inputs, evaluate
+from oracles.formula.exact.arithmetic import Double, Float64, Precise
+from oracles.formula.exact.centre import Exact, Inputs, evaluate
 from oracles.formula.trace import FormulaError, Node, Outputs, avg, exp, greatest, take, total, trace, where
 from oracles.tests.common.formulas import FORMULAS, problems, traced
 

@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from oracles.dtypes import form
-from oracles.formula import reductions
+from oracles.formula.affine import reductions
+from oracles.formula.affine.budget import Budget
 from oracles.formula.algorithm import traced as op_traced
-from oracles.formula.budget import Budget
-from oracles.formula.centre import Inputs
 from oracles.formula.contract import Contract
-from oracles.formula.simulation import Simulated
+from oracles.formula.exact.centre import Inputs
+from oracles.formula.simulated.simulation import Simulated
 from oracles.formula.trace import Node, Outputs, avg, rsqrt, total, trace, where
 from oracles.summation import Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
 from oracles.tests.common.formulas import EPS, FORMULAS, HARD, traced

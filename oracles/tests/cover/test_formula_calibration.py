@@ -8,8 +8,8 @@ import pytest
 
 from oracles.formula.calibration import contracts, fields
 from oracles.formula.contract import Contract
-from oracles.formula.emission.source import source
-from oracles.formula.emission.variant import Emission
+from oracles.formula.simulated.emission.source import source
+from oracles.formula.simulated.emission.variant import Emission
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.summation import Any, Lanes, Pairwise

@@ -7,7 +7,7 @@ import pytest
 
 from oracles.dtypes import form
 from oracles.formula.contract import Contract
-from oracles.formula.simulation import simulate
+from oracles.formula.simulated.simulation import simulate
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.truth import Truth

@@ -10,10 +10,10 @@ from oracles.doubledouble import DoubleDouble
 from oracles.dtypes import form
 from oracles.enclosure import compare, passes
 from oracles.formula.algorithm import traced as op_traced
-from oracles.formula.centre import Exact, Inputs
-from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
-from oracles.formula.simulation import ORDERS, Simulated
+from oracles.formula.exact.centre import Exact, Inputs
+from oracles.formula.simulated.simulation import ORDERS, Simulated
+from oracles.formula.tiers.conformance import Conformance
 from oracles.formula.trace import FormulaError
 from oracles.precise import conforms, stable
 from oracles.rounding import round_to

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.formula.contract import Contract
-from oracles.formula.simulation import simulate
+from oracles.formula.simulated.simulation import simulate
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.rounding import STORAGE

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from oracles.formula import gradient as gradients
-from oracles.formula.arithmetic import Float64
-from oracles.formula.budget import Budget
-from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.affine.budget import Budget
 from oracles.formula.contract import Contract
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.gradient import gradient
 from oracles.formula.trace import (
     FormulaError,

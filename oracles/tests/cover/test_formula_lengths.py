@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from oracles import Contract, Lanes
-from oracles.formula import joined
-from oracles.formula.joined import Answer, Asked, Received
-from oracles.formula.lengths import Lengths, rows_of
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.exact.lengths import Lengths, rows_of
+from oracles.formula.tiers import joined
+from oracles.formula.tiers.joined import Answer, Asked, Received
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.tests.common.judged import simulated

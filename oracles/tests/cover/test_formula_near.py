@@ -13,14 +13,14 @@ import pytest
 
 from oracles.doubledouble import F64
 from oracles.elementary import float64
-from oracles.formula import rigorous
-from oracles.formula.arithmetic import Precise
-from oracles.formula.budget import Budget
-from oracles.formula.centre import elements
+from oracles.formula.affine.budget import Budget
 from oracles.formula.contract import Contract
-from oracles.formula.derivatives import Tangent, tangent
-from oracles.formula.problem import FormulaProblem
-from oracles.formula.rigorous import Near, Rigorous
+from oracles.formula.exact import rigorous
+from oracles.formula.exact.arithmetic import Precise
+from oracles.formula.exact.centre import elements
+from oracles.formula.exact.derivatives import Tangent, tangent
+from oracles.formula.exact.rigorous import Near, Rigorous
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Kind
 from oracles.ops import OPS
 from oracles.tests.common.judged import problem
@@ -131,7 +131,7 @@ def _half_a_slope(patch: pytest.MonkeyPatch) -> None:
         found = tangent(*given)
         return Tangent(found.slope / 2, found.remainder)
 
-    patch.setattr("oracles.formula.rigorous.tangent", half)
+    patch.setattr("oracles.formula.exact.rigorous.tangent", half)
 
 
 def _no_error_of_the_second(patch: pytest.MonkeyPatch) -> None:

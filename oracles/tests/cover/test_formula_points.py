@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.enclosure import compare, passes
-from oracles.formula import budget as budgets
-from oracles.formula import narrowing
-from oracles.formula.budget import Budget
-from oracles.formula.centre import Inputs
-from oracles.formula.conformance import Conformance
+from oracles.formula.affine import budget as budgets
+from oracles.formula.affine import narrowing
+from oracles.formula.affine.budget import Budget
+from oracles.formula.affine.errors import either
+from oracles.formula.affine.narrowing import Narrowed, Reach, narrowed
 from oracles.formula.contract import Contract
-from oracles.formula.errors import either
-from oracles.formula.narrowing import Narrowed, Reach, narrowed
-from oracles.formula.problem import FormulaProblem
-from oracles.formula.simulation import Simulated
+from oracles.formula.exact.centre import Inputs
+from oracles.formula.simulated.simulation import Simulated
+from oracles.formula.tiers.conformance import Conformance
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Outputs, point, total, trace
 from oracles.op import Op
 from oracles.ops import fused_add_rms_norm, rms_norm

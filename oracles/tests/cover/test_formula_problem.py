@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from oracles.breakdown import Breakdown
 from oracles.formula.contract import Contract
-from oracles.formula.simulation import ORDERS
+from oracles.formula.simulated.simulation import ORDERS
 from oracles.op import Op
 from oracles.problem import Problem, ProblemError
 from oracles.summation import Lanes, Summation, Tiles

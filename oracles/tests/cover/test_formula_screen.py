@@ -11,9 +11,10 @@ import pytest
 
 from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, compare
-from oracles.formula import centres, relative, rigorous, screen
 from oracles.formula.contract import Contract
-from oracles.formula.joined import Received
+from oracles.formula.exact import rigorous
+from oracles.formula.tiers import centres, relative, screen
+from oracles.formula.tiers.joined import Received
 from oracles.ops import OPS
 from oracles.precise import conforms
 from oracles.problem import Problem, index_of

@@ -9,10 +9,10 @@ import pytest
 
 from oracles.doubledouble import F64
 from oracles.enclosure import compare
-from oracles.formula.budget import Budget
+from oracles.formula.affine.budget import Budget
+from oracles.formula.affine.forms import Form
 from oracles.formula.contract import Contract
-from oracles.formula.forms import Form
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.problem import Problem
 from oracles.summation import Lanes
 from oracles.tests.common.judged import kernel, returned

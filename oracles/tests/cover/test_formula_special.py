@@ -10,7 +10,8 @@ import pytest
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs, total
-from oracles.op import Op, Operand
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.precise import conforms
 from oracles.problem import Problem
 from oracles.tests.common.judged import X, known

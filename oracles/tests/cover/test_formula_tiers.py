@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from oracles.enclosure import Enclosure
-from oracles.formula import joined
-from oracles.formula.arithmetic import Float64
-from oracles.formula.centre import Exact
-from oracles.formula.conformance import Conformance
 from oracles.formula.contract import Contract
-from oracles.formula.joined import Received
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Exact
+from oracles.formula.tiers import joined
+from oracles.formula.tiers.conformance import Conformance
+from oracles.formula.tiers.joined import Received
 from oracles.summation import Lanes
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import GELU, SOFTMAX, TOYS, kernel, known, problem, returned

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oracles.formula.arithmetic import Precise
-from oracles.formula.centre import Inputs, evaluate
+from oracles.formula.exact.arithmetic import Precise
+from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.gradient import gradient
 from oracles.formula.trace import Trace, trace
 from oracles.op import Op

@@ -7,7 +7,7 @@ import pytest
 from ml_dtypes import bfloat16
 
 from oracles import Contract
-from oracles.formula.simulation import Order
+from oracles.formula.simulated.simulation import Order
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.tests.common.judged import kernel, results, returned, simulated

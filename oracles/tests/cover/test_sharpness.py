@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from oracles import Contract, Lanes
-from oracles.formula.orders import total
+from oracles.formula.simulated.orders import total
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.tests.common.adversary import store

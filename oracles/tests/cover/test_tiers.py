@@ -10,7 +10,7 @@ import pytest
 
 from oracles import Contract
 from oracles.dtypes import form
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.precise import Bounds, stable
 from oracles.problem import Problem
 from oracles.rounding import STORAGE

@@ -20,7 +20,8 @@ SOURCE = Path(__file__).parent / "k.c"
 
 OWN = """
 from oracles.formula.trace import exp
-from oracles.op import Flip, Op, Operand
+from oracles.op import Op
+from oracles.operand import Flip, Operand
 X, Y = (Operand("x", "... n"),), (Operand("y", "... n"),)
 def own(x): return {{"y": exp(x)}}
 OPS = ({},)

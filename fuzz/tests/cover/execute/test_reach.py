@@ -9,7 +9,7 @@ from fuzz.adapters.python import PythonAttestation
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import Dispatch
+from fuzz.base.dispatch import Dispatch
 from fuzz.execute.reach import Reserved, reach_of
 from fuzz.tests.common.examples import first_cases, searched
 

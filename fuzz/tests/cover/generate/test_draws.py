@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import SMALL, Capability
+from fuzz.base.capability import Capability
 from fuzz.base.case import Case, Layout
+from fuzz.base.dispatch import SMALL
 from fuzz.base.kernel import capabilities_of
 from fuzz.generate.aliasing import aliased_as
 from fuzz.generate.gaps import corners_of

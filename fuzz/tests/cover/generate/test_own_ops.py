@@ -35,7 +35,8 @@ from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
 from oracles import ops
 from oracles.formula.trace import Node, Outputs, avg, erf, rsqrt
-from oracles.op import Op, Operand, Parameter
+from oracles.op import Op
+from oracles.operand import Operand, Parameter
 
 
 def fused_gelu(a: Node, bias: Node, residual: Node) -> Outputs:

@@ -16,7 +16,8 @@ from fuzz.base.dtypes import from_bits, quantise
 from fuzz.generate.search import Search, batches
 from fuzz.laws.law import LawCheck, first_difference
 from fuzz.laws.registry import LAWS
-from oracles.op import Flip, Op
+from oracles.op import Op
+from oracles.operand import Flip
 from oracles.tests.common.dims import PRODUCT
 from oracles.tests.common.judged import known
 

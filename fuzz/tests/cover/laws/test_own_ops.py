@@ -12,7 +12,8 @@ from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.laws.law import LawCheck, first_difference
 from fuzz.laws.registry import LAWS
 from oracles.formula.trace import Node, Outputs, avg, exp, rsqrt
-from oracles.op import Flip, Op, Operand, Parameter
+from oracles.op import Op
+from oracles.operand import Flip, Operand, Parameter
 from oracles.ops import OPS, register
 
 F32 = NDArray[np.float32]

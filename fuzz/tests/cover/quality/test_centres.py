@@ -8,8 +8,8 @@ from fuzz.quality import centres
 from fuzz.quality.__main__ import app
 from fuzz.quality.centres import compared
 from fuzz.tests.conftest import Cli
-from oracles.formula.arithmetic import Float64
-from oracles.formula.centre import Exact
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Exact
 from oracles.ops import OPS
 
 OFF = 1.0 + 2.0**-22

@@ -15,7 +15,7 @@ from fuzz.quality.__main__ import app
 from fuzz.quality.oracle import afresh, precisely, stored
 from fuzz.quality.subjects import plain, simulated, usual
 from fuzz.tests.conftest import Cli
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
 from oracles.truth import Truth
 

@@ -18,9 +18,9 @@ from fuzz.quality.tolerances import SUITES, Tolerance
 from fuzz.tests.conftest import Cli
 from oracles.doubledouble import F64
 from oracles.enclosure import compare
-from oracles.formula.budget import Budget
-from oracles.formula.forms import Form
-from oracles.formula.problem import FormulaProblem
+from oracles.formula.affine.budget import Budget
+from oracles.formula.affine.forms import Form
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
 
 _N = 64

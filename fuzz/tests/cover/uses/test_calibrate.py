@@ -18,11 +18,11 @@ from fuzz.uses.calibrate.calibration import BUILDS, begun, calibrated, planned
 from fuzz.uses.calibrate.measure import Measured, Work, measured
 from fuzz.uses.calibrate.packs import Pair
 from oracles.doubledouble import F64
-from oracles.formula.budget import Budget
+from oracles.formula.affine.budget import Budget
+from oracles.formula.affine.forms import Form
 from oracles.formula.contract import Contract
-from oracles.formula.emission.source import source
-from oracles.formula.emission.variant import Emission
-from oracles.formula.forms import Form
+from oracles.formula.simulated.emission.source import source
+from oracles.formula.simulated.emission.variant import Emission
 from oracles.ops import OPS
 from oracles.summation import Tiles
 

@@ -12,7 +12,8 @@ import fuzz
 from fuzz.tests.common.own_pack import ARGUMENTS, PACK, RIGHT, WRONG, unknown_afterwards, write_pack
 from fuzz.tests.conftest import Cli
 from oracles.formula.trace import Node, Outputs
-from oracles.op import Flip, Op, Operand, Parameter
+from oracles.op import Op
+from oracles.operand import Flip, Operand, Parameter
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,72 @@
+"""What a compiled worker is, in its own words: no target is taken for what it was asked to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuzz.adapters.isa import ISAS
+from fuzz.adapters.target import Attestation
+from fuzz.transport.frames import MISREADS
+
+
+@dataclass(frozen=True)
+class CAttestation(Attestation):
+    """What a worker observed about its processor, and what its compiler wrote into it."""
+
+    arch: str
+    processor: str
+    """Its maker and model."""
+    features: frozenset[str]
+    """The instruction sets that the processor has and the operating system enables."""
+    needs: frozenset[str]
+    """The instruction sets that the compiler was free to use in the kernel."""
+    vector_bits: int
+    """The width of its vector registers, read back from the hardware."""
+    emulator: str
+    """This is 'tcg' under QEMU's translator, 'none', or 'unknown'."""
+    compiler: str
+    """The compiler of the kernel's own object."""
+    flags: str
+    page: int
+    """The size of a page in bytes."""
+    flushes: bool
+    """Whether subnormals were flushed to zero when the worker started."""
+    misreads: bool
+    """Whether a masked load was seen to read the lanes that it leaves out."""
+
+    @classmethod
+    def said(cls, hello: str) -> CAttestation:
+        """What a worker says of itself when it starts: a line for each field, as `worker.c` writes it."""
+        lines = dict(line.split("=", 1) for line in hello.splitlines())
+        return cls(
+            arch=lines["arch"],
+            processor=lines["processor"],
+            features=frozenset(lines["features"].split()),
+            needs=frozenset(lines["needs"].split()),
+            vector_bits=int(lines["vector_bits"]),
+            emulator=lines["emulator"],
+            compiler=lines["compiler"],
+            flags=lines["flags"],
+            digest=lines["digest"],
+            page=int(lines["page"]),
+            flushes=lines["flushes"] == "yes",
+            misreads=lines["masked_loads"] == "misread",
+        )
+
+    @property
+    def words(self) -> str:
+        where = "on hardware" if self.emulator == "none" else "emulated"
+        uses = " ".join(sorted(self.needs)) or "baseline instructions"
+        scalable = any(row.vector_lengths and row.features & self.needs for row in ISAS.values())
+        width = f", vectors of {self.vector_bits} bits" if scalable else ""
+        return f"{self.arch} {where}, {uses}{width}, {self.compiler}"
+
+    @property
+    def surroundings(self) -> str:
+        emulated = "" if self.emulator == "none" else "emulated "
+        features = " ".join(sorted(self.features)) or "no vectors"
+        return f"{emulated}{self.arch} {self.processor} ({features}, {self.vector_bits} bits), {self.compiler}"
+
+    @property
+    def undecidable(self) -> str:
+        return MISREADS if self.misreads else ""

@@ -1,0 +1,336 @@
+"""How far a correct kernel may stray from a formula's exact value: the formula, read over affine forms.
+
+The half-width that comes out is the tolerance by definition: the precise tier uses the same one around its own centre,
+and simulated kernels check it (`oracles.formula.simulated.simulation`). It is never less than the supremum of the
+errors that the contract allows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from oracles.doubledouble import F64, two_sum
+from oracles.dtypes import Format, form
+from oracles.formula.affine import noise
+from oracles.formula.affine.edges import carried, lowered
+from oracles.formula.affine.errors import again, either, marked, taken, zeroed
+from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
+from oracles.formula.affine.narrowing import ALIKE, Narrowed, Reach, holds, narrowed
+from oracles.formula.affine.operations import OPERATIONS
+from oracles.formula.affine.reductions import REDUCED
+from oracles.formula.affine.setting import Setting
+from oracles.formula.contract import CORRECT
+from oracles.formula.exact.centre import Replaced, step
+from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
+from oracles.formula.trace import REDUCTIONS, Kind, Node
+from oracles.lazy import lazy
+from oracles.rounding import NAMES
+from oracles.summation import NumericsError
+
+_KEEPING: tuple[Kind, ...] = ("where", "point", "negate", "max", "absolute", "at_most", "less", "take")
+"""These change no bits, and so take values of any dtype."""
+_MOVING: tuple[Kind, ...] = ("where", "point", "take")
+"""These calculate nothing, and so do not flush what they take."""
+ROUNDED_ONCE: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide", "sqrt")
+"""Where one of these is rounded correctly to the dtype of an output, its rounding is that of the output."""
+SAME = 2.0**-40
+"""Half-widths of a row are the same to this share whatever it was joined with: sums may be formed in another order."""
+_LARGE = 1 << 20
+"""Of values of more elements, 8 MiB an array, only what cannot be formed again is held."""
+LOST = 2.0**-1000
+"""What values that underflow in float64 may come to; no other dtype tells it from zero."""
+
+
+@lru_cache(maxsize=4096)
+def _number(value: float, low: float, rank: int) -> Form:
+    rest = np.full((1,) * rank, abs(low)) if low else None
+    return Form(np.full((1,) * rank, value), form("f64"), bits=bits_of(value), rest=rest)
+
+
+def bits_of(value: float) -> int:
+    """So many bits are enough for a number: products with one of a single bit are exact."""
+    return 1 if abs(math.frexp(value)[0]) in (0.0, 0.5) else form("f64").precision
+
+
+@dataclass(frozen=True)
+class Read:
+    """A formula's values, as kernels have them."""
+
+    forms: dict[Node, Form] = field(default_factory=dict)
+    held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
+    """See `Budget.replaced`."""
+    doubts: dict[Node, Mask] = field(default_factory=dict)
+    """Where it is by chance what a node takes, see `oracles.formula.affine.narrowing`."""
+    errors: dict[Node, F64] = field(default_factory=dict)
+    """How far float64's values may be from the formula's, before kernels round them; NaN: nobody knows."""
+
+    def keep(self, node: Node, place: int | None, narrow: Narrowed) -> Form:
+        """The form that the node has, or takes at that place."""
+        if narrow.held is not None:
+            self.held[node, place] = narrow.held
+        if narrow.doubt is not None:
+            self.doubts[node] = narrow.doubt | self.doubts.get(node, np.zeros_like(narrow.doubt))
+        return narrow.form
+
+
+@dataclass(frozen=True)
+class Budget(Setting):
+    """The forms of all values of a formula, for one contract and one problem."""
+
+    @lazy
+    def read(self) -> Read:
+        """All of it. Raises FormulaError for a formula that has no budget."""
+        found = Read()
+        with np.errstate(all="ignore"):
+            for node in self.inputs.trace.nodes:
+                form = self._form(found, node) if node.args else self._leaf(node)
+                found.forms[node] = shared(form) if node in self.inputs.trace.joined else form
+        for form in found.forms.values():
+            if form.centre.size > _LARGE:
+                form.forget()
+        return found
+
+    @property
+    def forms(self) -> Mapping[Node, Form]:
+        """What kernels have for each node."""
+        return self.read.forms
+
+    @lazy
+    def replaced(self) -> Replaced:
+        """The centres that are not the formula's values: what overflows in every kernel, and what all of them round.
+        Of a node's argument at some place, or of its own result."""
+        infinite = {n: form.centre for n, form in self.forms.items() if n.args and np.isinf(form.centre).any()}
+        found: dict[tuple[Node, int | None], F64] = {}
+        found.update({(n, None): np.where(np.isinf(each), each, np.nan) for n, each in infinite.items()})
+        return {**found, **self.read.held}
+
+    def made(self, name: str, dtype: str) -> Node:
+        """What an output is the rounding of, to its dtype."""
+        return self._made(name, dtype)[0]
+
+    def _made(self, name: str, dtype: str) -> tuple[Node, bool]:
+        """The same, and whether that is a declared rounding point."""
+        node, pointed = self.inputs.trace.outputs[name], False
+        while node.kind == "point" and (point := self._pointed(node)) in (None, form(dtype)):
+            pointed |= point is not None
+            (node,) = node.args
+        return node, pointed
+
+    def output(self, name: str, dtype: str) -> Form:
+        """What kernels have for an output before they round it to its dtype."""
+        node, pointed = self._made(name, dtype)
+        found = self.forms[node]
+        with np.errstate(all="ignore"):
+            if self._is_rounded_once(node) and self.dtype(node).name == dtype:
+                held = self.read.held.get((node, None))
+                own = None if held is None else np.isnan(held) & (found.spread > 0)
+                if own is None:
+                    found = self._unrounded(self.read, node)
+                elif own.any():
+                    found = blended(own, self._unrounded(self.read, node), found)
+            return self._cast(found, form(dtype), pointed)
+
+    def _cast(self, found: Form, dtype: Format, pointed: bool) -> Form:
+        """What is cast to an output's dtype: that is an operation, which may take its operand for zero, and where the
+        dtype has fewer small numbers, it may flush them by itself."""
+        if self.contract.nonfinite != "ieee":
+            # A point leaves anything of what overflows in it, however a cast treats what it is given.
+            beyond = np.isfinite(found.centre) & ~(found.size < dtype.limit)
+            may = marked(either([found]), beyond if pointed and beyond.any() else None)
+            found = replace(found, may=may, overflows=None)
+        if dtype is not found.dtype:
+            found = taken(found, self.contract)
+        if dtype.tiny <= found.dtype.tiny:
+            return found
+        return replace(zeroed(replace(found, dtype=dtype), self.contract.flushes_results), dtype=found.dtype)
+
+    def _form(self, read: Read, node: Node) -> Form:
+        if node.kind == "point":
+            return self._rounded_at(read, node)
+        args = self._taken(read, node)
+        if node.kind in ("add", "subtract") and not any(arg.args for arg in node.args):
+            return self._added(read, node, args)
+        return self._step(node, args)
+
+    def _added(self, read: Read, node: Node, args: Sequence[Form]) -> Form:
+        """The sum of two operands, which every kernel rounds alike: to float64 as it was here, or to a dtype of so many
+        bits fewer that this changes nothing. Where float64 did not lose what it rounded off, it is the formula's."""
+        if not self.contract.flushes_results:
+            nothing = [
+                arg.kind != "tensor" and not form.centre.any() for arg, form in zip(node.args, args, strict=True)
+            ]
+            if nothing[1] or (nothing[0] and node.kind == "add"):
+                return args[0 if nothing[1] else 1]
+        exact, dtype = self._step(node, args, last=True), self.dtype(node)
+        alike = exact.spread == 0
+        if dtype.name == "f64":
+            found = exact if exact.is_exact else blended(alike, exact, self._step(node, args))
+            narrow = Narrowed(replace(found, bits=dtype.precision))
+        else:
+            narrow = narrowed(exact, dtype, self.contract, self._reach(read, node, exact))
+        sign = 1.0 if node.kind == "add" else -1.0
+        lost = alike & (two_sum(args[0].centre, sign * args[1].centre).low != 0)
+        if lost.any():
+            held = np.full(lost.shape, np.nan) if narrow.held is None else narrow.held
+            narrow = Narrowed(narrow.form, np.where(lost, narrow.form.centre, held), narrow.doubt)
+        return self._keep(read, node, None, exact, narrow)
+
+    def _keep(self, read: Read, node: Node, place: int | None, before: Form, narrow: Narrowed) -> Form:
+        found = read.keep(node, place, narrow)
+        if self.contract.nonfinite == "ieee":
+            return found
+        became = np.isfinite(before.centre) & ~np.isfinite(found.centre)
+        return replace(found, may=marked(found.may, became)) if became.any() else found
+
+    def _is_rounded_once(self, node: Node) -> bool:
+        ulp = self.contract.ulp("divide" if node.kind == "divide" else "sqrt")
+        return node.kind in ROUNDED_ONCE and ulp == CORRECT
+
+    def _unrounded(self, read: Read, node: Node) -> Form:
+        """What a node is before its rounding."""
+        return self._step(node, self._taken(read, node), last=True)
+
+    def _pointed(self, node: Node) -> Format | None:
+        dtype = self.contract.points.get(self.name(node.args[0]))
+        return None if dtype is None else form(dtype)
+
+    def _rounded_at(self, read: Read, node: Node) -> Form:
+        """The value at a point, rounded where the contract says so."""
+        (arg,), dtype = node.args, self._pointed(node)
+        before = read.forms[arg]
+        if dtype is None or (before.is_exact and holds(before, dtype)):
+            return before
+        if self.dtype(arg) is dtype and self._is_rounded_once(arg) and dtype.name != "f64":
+            before = self._unrounded(read, arg)  # one rounding is both
+        elif holds(before, dtype):
+            return before
+        narrow = narrowed(before, dtype, self.contract, self._reach(read, arg, before), point=True)
+        return lowered(self._keep(read, node, 0, before, narrow), dtype, self.contract.flushes_results)
+
+    def _reach(self, read: Read, node: Node, form: Form) -> Reach:
+        """Of a node's form, before it is rounded."""
+        if form.is_exact:
+            return ALIKE
+        width = self.half_width(form)
+        own = width * self.own_share(False) + np.abs(form.centre) * 2.0**-52 + LOST
+        if self.mixed:  # what is calculated in fewer bits is most of the half-width, and float64's part in it is small
+            own = np.fmin(own, self._error(read, node) * (1 + 2.0**-20) + LOST)
+        own = np.where(width > 0, own, 0.0)  # where kernels do not err at all, neither does float64
+        return Reach(width + own, width * SAME + 2 * own)
+
+    def error(self, node: Node) -> F64:
+        """How far the node's centre in float64 may be from the formula's value; NaN: nobody knows."""
+        with np.errstate(all="ignore"):
+            return self._error(self.read, node)
+
+    def _error(self, read: Read, node: Node) -> F64:
+        if node not in read.errors:
+            read.errors[node] = self._calculated(read, node)
+        return read.errors[node]
+
+    def _calculated(self, read: Read, node: Node) -> F64:
+        error = np.full((1,) * len(self.inputs.trace.dims), abs(node.low))
+        if not node.args:
+            return error
+        args: list[Near | Mask] = [self._near(read, node, place) for place in range(len(node.args))]
+        mask = read.forms[node.args[0]]
+        if node.kind == "where":
+            args[0] = mask.centre != 0
+        try:
+            found = step(node, args, Rigorous(), self.inputs)
+        except UncertainError:
+            return np.full_like(error, np.nan)
+        if isinstance(found, Near):
+            error = np.broadcast_to(found.error, found.value.shape)
+        return error if node.kind != "where" or mask.rest is None else np.where(mask.rest > 0, np.nan, error)
+
+    def _near(self, read: Read, node: Node, place: int) -> Near:
+        """The argument that a node has at some place, as float64 takes it."""
+        arg = node.args[place]
+        form, error = read.forms[arg], self._error(read, arg)
+        value = form.centre
+        for site in ((arg, None), (node, place)):
+            held = read.held.get(site)
+            if held is not None:
+                value, error = np.where(np.isnan(held), value, held), np.where(np.isnan(held), error, 0.0)
+        return Near(value, error if error.any() and not form.is_exact else 0.0)
+
+    def half_width(self, form: Form) -> F64:
+        """How far values may lie from the centre, rounded up: a half-width is made of sums and products of float64
+        numbers that are not negative, of which none was rounded more often than this allows for."""
+        return noise.half_width(form, self.inputs) * self._slack
+
+    @lazy
+    def _slack(self) -> float | F64:
+        reduced = {node.label for node in self.inputs.trace.nodes if node.kind in REDUCTIONS}
+        longest: int | F64 = max((self.inputs.extents[dim] for dim in reduced), default=1)
+        if reduced and self.inputs.lengths is not None:
+            longest = self.inputs.lengths.column
+        return 1.0 + 2.0**-52 * (longest + 16) * len(self.inputs.trace.nodes)
+
+    def _taken(self, read: Read, node: Node) -> list[Form]:
+        """The arguments as the node takes them: errors that several elements take are symbols from here on, and what
+        has more bits than the node's dtype is rounded to it."""
+        wide = node.dims | {node.label} if node.kind in REDUCTIONS else node.dims
+        dtype, args = self.dtype(node), list[Form]()
+        for place, arg in enumerate(node.args):
+            if wide - arg.dims:
+                read.forms[arg] = shared(read.forms[arg])
+            each = read.forms[arg]
+            if node.kind not in _KEEPING and not holds(each, dtype):
+                narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))
+                each = self._keep(read, node, place, each, narrow)
+                if arg.kind == "extent" and np.isinf(each.centre).any():
+                    n = self.inputs.extents[arg.label]
+                    raise NumericsError(f"compute: {dtype.name} cannot hold the row length {n}")
+            if self.contract.flushes_operands and node.kind in ("add", "subtract") and self._is_formed_anew(arg):
+                each = again(each, [read.forms[operand] for operand in arg.args])
+            args.append(each if node.kind in _MOVING else taken(each, self.contract))
+        return args
+
+    def _is_formed_anew(self, node: Node) -> bool:
+        return node.kind == "multiply" and self.is_fused(node) and len(self.inputs.trace.uses[node]) > 1
+
+    def _leaf(self, node: Node) -> Form:
+        values = self.inputs.leaf(node)
+        if values.dtype == bool:
+            return Form(values.astype(np.float64), form("f64"), bits=1)
+        if node.kind == "tensor":
+            dtype = form(NAMES.get(self.inputs.tensors[node.label].dtype, "f64"))
+            wild = ~np.isfinite(values) if self.contract.nonfinite == "unspecified" else None
+            may = wild if wild is not None and wild.any() else None
+            return taken(Form(values, dtype, dtype.precision, may=may), self.contract)
+        if values.size == 1:
+            return _number(values.item(), node.low, values.ndim)
+        bits = form("f64").precision if node.dims else max(map(bits_of, {*values.flat}))
+        return Form(values, form("f64"), bits=bits)
+
+    def _step(self, node: Node, args: Sequence[Form], *, last: bool = False) -> Form:
+        if node.kind in REDUCED:
+            found = REDUCED[node.kind](self, node, args)
+        else:
+            found = OPERATIONS[node.kind](self, node, args, last)
+        if self.contract.nonfinite == "ieee":
+            return carried(self, node, args, found)
+        return self._marked(node, args, found)
+
+    def _marked(self, node: Node, args: Sequence[Form], form: Form) -> Form:
+        """The form with a mark on what became infinite or NaN here: of the formula's own infinities nothing does. What
+        an argument overflowed to may be no infinity either, beside one of the formula's own as well."""
+        wild, over = marked(*(~np.isfinite(each.centre) for each in args)), marked(*(each.overflows for each in args))
+        if node.kind in REDUCED:
+            axis = self.inputs.axis(node.label)
+            wild, over = (
+                each if each is None else np.logical_or.reduce(each, axis, keepdims=True) for each in (wild, over)
+            )
+        form = form if over is None else replace(form, may=marked(form.may, over))
+        became = ~np.isfinite(form.centre)
+        if wild is not None:
+            nan = np.isnan(form.centre) if self.contract.nonfinite == "unspecified" else False
+            became = became & ~wild | nan
+        return replace(form, may=marked(form.may, became)) if became.any() else form

@@ -1,0 +1,197 @@
+"""What is still known of a value where the form of its errors says nothing: beside overflow, and beside a pole.
+
+A sum of squares that some kernels carry beyond the largest number, and others do not, leaves an infinity or the number.
+From there on a kernel has one of two values: after the root its reciprocal, or zero. A mean of squares that some
+kernels round to zero leaves a reciprocal root of at least so much, up to infinity. Both stay judged through roots,
+products and quotients by numbers; elsewhere they are marked as what may be anything. A sum that kernels may lose much
+of leaves a reciprocal root between two magnitudes, one of them far closer to the exact one than a half-width says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format
+from oracles.formula.affine.errors import marked, unfloored
+from oracles.formula.affine.forms import Edge, Form, Mask, blended, replace
+from oracles.formula.affine.operations import FAR
+from oracles.formula.affine.reductions import REDUCED
+from oracles.formula.affine.setting import Setting
+from oracles.formula.trace import Node
+
+_CLEAR = 1 - 2.0**-10
+"""What is left of a number that is less than so much of it away is known to nearly as many bits."""
+_OWN = 2.0**-38
+"""The least magnitude is a float64 number, of sums that may be formed in another order."""
+
+
+def carried(here: Setting, node: Node, args: Sequence[Form], found: Form) -> Form:
+    """The form of a node with what is known of it beside overflow and poles."""
+    if node.kind == "rsqrt" and args[0].edge is None:
+        return _root(here, node, args[0], found)
+    if node.kind == "sum":
+        found = _summed(here, node, args[0], found)
+    if node.kind in ("add", "divide"):
+        found = _overflowing(node, args, found)
+    edges = [each.edge for each in args if each.edge is not None]
+    if not edges:
+        return found
+    if node.kind == "multiply":
+        return _multiplied(here.dtype(node), here.contract.flushes_results, args, found)
+    lost = marked(*(each.lost for each in edges))
+    if lost is not None and node.kind in REDUCED:
+        lost = np.logical_or.reduce(lost, here.inputs.axis(node.label), keepdims=True)
+    return replace(found, may=marked(found.may, lost), edge=None)
+
+
+def lowered(form: Form, dtype: Format, flushes: bool) -> Form:
+    """The form after a rounding to a dtype, which may flush what is subnormal there."""
+    if form.edge is None:
+        return form
+    floor, ceiling = _less(form.edge.floor, dtype), _more(form.edge.ceiling, dtype)
+    return unfloored(replace(form, edge=Edge(form.edge.zero, form.edge.nan, floor, ceiling)), dtype, flushes)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The ends of what an output may be, where these are not its centre and half-width; NaN: they are."""
+
+    low: F64
+    high: F64
+    nan: Mask
+    """Where it may also be NaN."""
+    zero: Mask
+    """Where it may also be zero."""
+
+    def outwards(self) -> Iterator[F64]:
+        """All that they may be, from the lowest to the highest: float64 may have got them wrong in either direction."""
+        for end, side in ((self.low, -1), (self.low, 1), (self.high, -1), (self.high, 1)):
+            moved = np.abs(end)  # in place: a row may have millions of elements
+            moved[np.isinf(moved)] = 0.0
+            moved *= side * _OWN
+            moved += end
+            yield moved
+
+
+def ends(form: Form) -> Ends | None:
+    """Those of an output; None where it has none."""
+    if form.edge is None and form.overflows is None:
+        return None
+    shape = form.centre.shape
+    no = np.zeros(shape, bool)
+    unknown = np.full(shape, np.nan)
+    edge = Edge(no, no, unknown, unknown) if form.edge is None else form.edge
+    over = no if form.overflows is None else form.overflows
+    positive, floored = ~np.signbit(form.centre), ~np.isnan(edge.floor)  # it may have underflowed
+    size, spread, closed = np.abs(form.centre), form.spread * (1 + _OWN), ~edge.open
+    near = np.fmax(edge.floor, np.where(closed & (spread < size * _CLEAR), size - spread, np.nan))
+    far = np.fmin(edge.ceiling, np.where(closed, size + spread, np.nan))
+    del size, spread  # a row may have millions of elements
+    near, far = np.where(floored, near, np.nan), np.where(floored & ~over, far, np.where(over, np.inf, np.nan))
+    low, high = np.where(positive, near, -far), np.where(positive, far, -near)
+    return Ends(low, high, edge.nan | no, edge.zero | no)
+
+
+def _root(here: Setting, node: Node, arg: Form, found: Form) -> Form:
+    """The reciprocal of what may be infinite may be 0; of what may be 0 it has no end; of others it is never 0."""
+    if arg.least is None:
+        return found
+    infinite = np.zeros(arg.centre.shape, bool) if arg.overflows is None else arg.overflows & np.isfinite(arg.centre)
+    pole = (arg.spread > 0) & (arg.lowest <= 0) & (arg.least >= 0) & np.isfinite(arg.size) & ~infinite
+    if arg.may is not None:
+        infinite, pole = infinite & ~arg.may, pole & ~arg.may
+    wide = (arg.spread > FAR * arg.centre) & (arg.lowest > 0) & np.isfinite(arg.size) & np.isfinite(found.size)
+    if not (infinite.any() or pole.any() or wide.any()):
+        return found
+    dtype = here.dtype(node)
+    error = 2 * dtype.u * here.contract.ulp(node.kind) / (1 - dtype.u) + _OWN
+    floor, ceiling = (arg.centre + arg.spread) ** -0.5 * (1 - error), arg.lowest**-0.5 * (1 + error)
+    may = None if found.may is None else found.may & ~(infinite | pole)
+    centre = np.where(pole & ~np.isfinite(found.centre), 1.0, found.centre)
+    parts = {symbol: np.where(pole, 0.0, each) for symbol, each in found.parts.items()}
+    rest = None if found.rest is None else np.where(pole, 0.0, found.rest)
+    floor = np.where(pole | wide, np.maximum(floor - 2 * dtype.eta, 0.0), np.nan)
+    ceiling = np.where(pole, np.inf, np.where(wide, ceiling + 2 * dtype.eta, np.nan))
+    edge = Edge(infinite, np.zeros_like(pole), floor, ceiling)
+    return replace(found, centre=centre, parts=parts, rest=rest, may=may, edge=edge)
+
+
+def _multiplied(dtype: Format, flushes: bool, args: Sequence[Form], found: Form) -> Form:
+    """A product, a factor of which has an edge. Where both have one nothing is known beside the form."""
+    first, second = args
+    if second.edge is None:
+        return _product(dtype, flushes, first, second, found)
+    of_second = _product(dtype, flushes, second, first, found)
+    if first.edge is None:
+        return of_second
+    either = blended(first.edge.known, _product(dtype, flushes, first, second, found), of_second)
+    neither = replace(found, may=marked(found.may, first.edge.lost, second.edge.lost), edge=None)
+    return blended(first.edge.known & second.edge.known, neither, either)
+
+
+def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form) -> Form:
+    edge = edged.edge
+    assert edge is not None
+    least, zero = np.abs(other.centre) - other.spread, (other.centre == 0) & (other.spread == 0)
+    floored = ~np.isnan(edge.floor) & (edge.open | (least > 0))  # else the form says it
+    opened = floored & edge.open
+    wild = np.zeros(found.centre.shape, bool) if (any_may := marked(other.may, other.overflows)) is None else any_may
+    wild = wild | (floored & (least < 0)) | (edge.zero & ~np.isfinite(other.centre))
+    floor = _less(edge.floor * np.maximum(least, 0.0), dtype)
+    wild = wild | (floored & np.isnan(floor))
+    floor = np.where(zero | wild | ~floored, np.nan, floor)
+    nan = (edge.nan | (floored & (least <= 0))) & ~wild
+    ceiling = np.where(np.isnan(floor), np.nan, _more(edge.ceiling * other.size, dtype))
+    handled = (opened | edge.zero | edge.nan) & ~wild
+    before = marked(edged.may, other.may)
+    before = np.zeros_like(handled) if before is None else before
+    may = None if found.may is None else (found.may & ~handled) | before
+    wild = wild & (opened | edge.zero | edge.nan)
+    found = replace(found, may=marked(may, wild), edge=Edge(edge.zero & ~wild, nan, floor, ceiling))
+    return unfloored(found, dtype, flushes)
+
+
+def _summed(here: Setting, node: Node, terms: Form, found: Form) -> Form:
+    """Of terms that are not negative no partial sum is larger than the sum: it is infinite, or as its form says."""
+    if found.may is None or terms.least is None:
+        return found
+    axis = here.inputs.axis(node.label)
+    known = (terms.least >= 0).all(axis, keepdims=True) & np.isfinite(found.centre)
+    known = known & ((found.spread < found.centre) | (found.lowest > 0))
+    if terms.may is not None:
+        known = known & ~terms.may.any(axis, keepdims=True)
+    over = found.may & known
+    return replace(found, may=found.may & ~over, overflows=marked(found.overflows, over)) if over.any() else found
+
+
+def _overflowing(node: Node, args: Sequence[Form], found: Form) -> Form:
+    """What is an infinity or a number is so too with a number added to it, and divided by one."""
+    for each, other in (args, args[::-1]) if node.kind == "add" else (args,):
+        if each.overflows is None or found.may is None:
+            continue
+        number = np.isfinite(other.size) & ((found.spread < np.abs(found.centre)) | (found.lowest > 0))
+        wild = marked(other.may, other.overflows, None if other.edge is None else other.edge.known)
+        if wild is not None:
+            number = number & ~wild
+        if node.kind == "divide":
+            number = number & (other.centre - other.spread > 0)
+        over = each.overflows & number & (np.sign(found.centre) == np.sign(each.centre)) & np.isfinite(found.centre)
+        if each.may is not None:
+            over = over & ~each.may
+        found = replace(found, may=found.may & ~over, overflows=marked(found.overflows, over))
+    return found
+
+
+def _less(floor: F64, dtype: Format) -> F64:
+    """A least magnitude after two roundings, of an argument to the dtype and of the result."""
+    return np.maximum(floor * (1 - 2 * dtype.u - _OWN) - 2 * dtype.eta, 0.0)
+
+
+def _more(ceiling: F64, dtype: Format) -> F64:
+    """A largest one."""
+    found: F64 = ceiling * (1 + 2 * dtype.u + dtype.u**2 + _OWN) + 2 * dtype.eta
+    return np.where(found >= dtype.limit, np.inf, found)

@@ -1,0 +1,142 @@
+"""What is left of a value that is rounded to a narrower dtype: one of its numbers, or a few.
+
+A rounding of one result knows nothing of it but its own error. What every kernel rounds at the same place is more:
+values in [c - R, c + R] round to numbers between those that both ends round to. Mostly that is a single one: then every
+kernel has it, whatever its errors were, and it is exact from there on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format
+from oracles.formula.affine.errors import Rounding, rounded, zeroed
+from oracles.formula.affine.forms import Form, Mask, blended, replace
+from oracles.formula.contract import Contract
+from oracles.rounding import round_to
+
+_ALIKE = 2.0**-38
+"""Two errors of a row may be the one or the other way round beside other rows, where they differ by less than this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """How far kernels' values may lie from the centre that float64 has, which itself may be wrong."""
+
+    most: F64 | float
+    chance: F64 | float
+    """How much that may differ where the same is calculated beside other rows."""
+
+
+ALIKE = Reach(0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Narrowed:
+    """A form that an operation or a rounding point takes in a dtype which does not hold all its values."""
+
+    form: Form
+    held: F64 | None = None
+    """The centres, where every kernel's values are those of the dtype around it: from here on they take the place of
+    the formula's own. NaN: the formula's own remain."""
+    doubt: Mask | None = None
+    """Where float64 decides by chance between one value of the dtype and two."""
+
+
+def holds(form: Form, dtype: Format) -> bool:
+    """Whether a dtype holds all values of a form."""
+    return form.bits <= dtype.precision and form.dtype.emin >= dtype.emin and form.dtype.max <= dtype.max
+
+
+def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE, *, point: bool = False) -> Narrowed:
+    """The form rounded to a dtype.
+
+    Where there are more than two numbers that values may round to, errors are much larger than the rounding, which adds
+    to them: they may cancel later on, as what lies between two numbers does not. A declared `point` is always sharp.
+    """
+    narrow = replace(form, dtype=dtype, bits=min(form.bits, dtype.precision))
+    flush = contract.flushes_results
+    least = None if form.least is None else np.minimum(_in_dtype(form.least, dtype), 0.0 if flush else np.inf)
+    if form.is_exact:
+        middle = _in_dtype(form.centre, dtype)
+        return Narrowed(zeroed(replace(narrow, centre=middle, least=least), flush), _held(form, middle, True))
+    alike = np.equal(reach.most, 0)
+    low, high, doubt = _candidates(form.centre, reach, dtype, flush)
+    if flush:  # what every kernel has lies at the middle of what it may be flushed to, as after an operation
+        low, high = np.where(alike & (low == 0), high, low), np.where(alike & (high == 0), low, high)
+    one = low == high
+    radius = np.where(one, 0.0, (high - low) / 2)
+    middle = np.where(one, low, low + radius)
+    sharp = one | np.isfinite(radius)
+    if not middle.all():  # zeros have the sign of what they were, where that is known
+        middle, known = _signed(form, middle, reach)
+        sharp &= known
+    if not (point or one.all()):
+        own = dtype.u * np.maximum(form.size, dtype.tiny)
+        sharp &= radius <= own
+        close = ~one & (np.abs(radius - own) <= own * _ALIKE)
+        by_chance = close if doubt is None else close | doubt & ~_is_wide(form, reach, dtype, flush)
+        doubt = by_chance if by_chance.any() else None
+    if flush:
+        radius = np.where(alike & (np.abs(middle) < dtype.tiny), np.abs(middle), radius)
+    found = replace(narrow, centre=middle, parts={}, rest=radius if radius.any() else None, least=least)
+    if sharp.all():
+        return Narrowed(found, _held(form, middle, alike), doubt)
+    loose = rounded(narrow, Rounding(dtype.u if form.bits > dtype.precision else 0.0), contract)
+    return Narrowed(blended(sharp, found, loose), _held(form, np.where(sharp, middle, np.nan), alike), doubt)
+
+
+def _held(form: Form, middle: F64, alike: Mask | bool) -> F64 | None:
+    """What takes the place of the formula's own values: not what is the same, of those that every kernel has alike."""
+    same = alike & (middle == form.centre)
+    return None if same.all() else np.where(same, np.nan, middle)
+
+
+def _is_wide(form: Form, reach: Reach, dtype: Format, flush: bool) -> Mask:
+    """Where values lie further apart than any rounding is large, whatever float64 has wrong: it is no more than `most`.
+
+    The ends lie 2 `most` apart, and each is moved by u of its size at most, or to zero."""
+    moved = 8 * dtype.u * (form.size + reach.most + dtype.tiny)
+    return np.asarray(reach.most > (moved + 2 * dtype.tiny if flush else moved))
+
+
+def _signed(form: Form, middle: F64, reach: Reach) -> tuple[F64, Mask]:
+    """The values, zeros among them with a sign; where it is known, or there is no zero."""
+    positive = np.zeros(middle.shape, bool) if form.least is None else form.least >= 0
+    sign = np.where(positive, 1.0, form.centre)
+    known = (np.abs(form.centre) > reach.most) | np.equal(reach.most, 0) | positive
+    return np.where(middle == 0, np.copysign(0.0, sign), middle), known | (middle != 0)
+
+
+def _candidates(centre: F64, reach: Reach, dtype: Format, flush: bool) -> tuple[F64, F64, Mask | None]:
+    """The least and the largest number that values may round to; where that is so by chance."""
+    low, high = _ends(centre, reach.most + reach.chance, dtype, flush)
+    apart = low != high
+    if not apart.any():
+        return low, high, None
+    middle, most, chance = (np.broadcast_to(each, apart.shape)[apart] for each in (centre, reach.most, reach.chance))
+    outer = low[apart], high[apart]
+    inner = _ends(middle, np.maximum(most - chance, 0.0), dtype, flush)
+    low[apart], high[apart] = _ends(middle, most, dtype, flush)
+    doubt = np.zeros(apart.shape, bool)
+    doubt[apart] = (outer[0] != inner[0]) | (outer[1] != inner[1])
+    doubt &= np.isfinite(low) & np.isfinite(high)
+    return low, high, doubt if doubt.any() else None
+
+
+def _ends(centre: F64, reach: F64 | float, dtype: Format, flush: bool) -> tuple[F64, F64]:
+    """What the ends round to; what may be flushed may be zero."""
+    low, high = (_in_dtype(np.asarray(centre + side * reach), dtype) for side in (-1.0, 1.0))
+    if flush:
+        low = np.where((low > 0) & (low < dtype.tiny), 0.0, low)
+        high = np.where((high < 0) & (high > -dtype.tiny), 0.0, high)
+    return low, high
+
+
+def _in_dtype(values: F64, dtype: Format) -> F64:
+    """Rounded; what overflows in a format without infinity is NaN."""
+    found = round_to(values, dtype)
+    return found if dtype.infinities else np.where(np.isinf(found), np.nan, found)

@@ -1,0 +1,265 @@
+"""Forms of what elementwise operations make: each adds its own rounding, and the remainder of what is not linear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format, form
+from oracles.formula.affine.errors import Rounding, either, marked, more, rounded
+from oracles.formula.affine.forms import ANY, DUST, Form, Mask, combined, dust, replace, upwards
+from oracles.formula.affine.setting import Setting
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.derivatives import STEEPNESS, Tangent, hull, tangent
+from oracles.formula.trace import FUNCTIONS, Kind, Node
+from oracles.rounding import round_to
+
+_STEEP = 2.0**300
+"""Products of three slopes that are no larger, and of their reciprocals, are numbers of float64."""
+FAR = 0.05
+"""From a relative radius of an argument on, what a function makes of its ends may be less than its tangent says."""
+
+
+def added(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """a + b or a - b."""
+    a, b = args
+    sign = 1.0 if node.kind == "add" else -1.0
+    parts, rest = combined([(a, None), (b, None if sign > 0 else np.full((1,) * b.centre.ndim, sign))])
+    dtype = here.dtype(node)
+    centre = a.centre + sign * b.centre
+    least = a.least + _exactly(b) if a.least is not None and sign > 0 else None
+    if b.least is not None and sign > 0:
+        least = b.least + _exactly(a) if least is None else np.fmax(least, b.least + _exactly(a))
+    found = Form(centre, dtype, ANY if last else dtype.precision, parts, rest, marked(a.may, b.may), least=least)
+    if not last:
+        least = None if least is None else least - np.abs(least) * dtype.u * (1 + 2.0**-20)
+        found = replace(found, least=least)
+        exact = ((a.centre == 0) & (a.spread == 0)) | ((b.centre == 0) & (b.spread == 0))
+        errors = upwards(found.size * (dtype.u + dust(dtype)), dtype, found.size)
+        found = more(found, np.where(exact, 0.0, errors) if exact.any() else errors)
+    found = rounded(found, Rounding(underflow=0.0), here.contract)
+    for each, other, side in ((a, b, 1.0), (b, a, sign)):  # where the sum is infinite with the product rounded or not
+        if each.overflows is not None:
+            sure = np.isinf(found.centre) & (np.sign(found.centre) == side * np.sign(each.centre))
+            # Of a product that float64 has no number for, nobody knows what a finite term leaves of it.
+            sure = sure & ~(np.isinf(each.centre) & (sign * each.centre * other.centre < 0) & np.isfinite(other.centre))
+            found = replace(found, may=marked(found.may, each.overflows & ~sure))
+    return found
+
+
+def _exactly(form: Form) -> F64:
+    return np.where(np.isfinite(form.centre) & (form.spread == 0), form.centre, np.nan)
+
+
+def multiplied(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """a * b."""
+    return product(here, node, args, last, here.is_fused(node))
+
+
+def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: bool) -> Form:
+    """a * b for the arguments of a node, in its dtype."""
+    a, b = args
+    remainder = None
+    if not (a.is_exact or b.is_exact):
+        remainder = upwards(here.far(a) * here.far(b), here.dtype(node), a.spread, b.spread)
+    parts, rest = combined([(a, b.centre), (b, a.centre)], remainder)
+    bits = a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
+    dtype, least = here.dtype(node), None
+    if node.args[0] is node.args[1]:
+        least = np.zeros((1,) * a.centre.ndim)
+    elif a.least is not None and b.least is not None:
+        least = np.where((a.least >= 0) & (b.least >= 0), 0.0, np.nan)
+    may = marked(either(args), _of_either_sign(a.centre, b), _of_either_sign(b.centre, a))
+    found = Form(
+        a.centre * b.centre, dtype, bits if last else min(bits, dtype.precision), parts, rest, may, least=least
+    )
+    added = all(use.kind == "sum" for use in here.inputs.trace.uses.get(node, (node,)))
+    found = _vanished(found, args, added)
+    relative = 0.0 if last or bits <= dtype.precision else dtype.u
+    found = rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
+    if fused and np.isinf(found.centre).any():  # it is infinite in float64; unrounded it is a number
+        finite = np.isinf(found.centre) & np.isfinite(a.centre) & np.isfinite(b.centre)
+        found = replace(found, overflows=marked(found.overflows, finite)) if finite.any() else found
+    return found
+
+
+def _vanished(found: Form, args: Sequence[Form], added: bool) -> Form:
+    """The form of what is a zero in float64, but not exactly: no narrower dtype tells the two apart. One of exact
+    factors that is only `added` to something is a zero to every kernel."""
+    if found.dtype.name != "f64":
+        return found
+    lost = found.centre == 0
+    for each in args:
+        lost = lost & np.isfinite(each.centre) & (each.centre != 0)
+    if added and lost.any():
+        lost = lost & ((args[0].spread > 0) | (args[1].spread > 0))
+    return more(found, np.where(lost, found.dtype.eta, 0.0)) if lost.any() else found
+
+
+def _of_either_sign(factor: F64, other: Form) -> Mask | None:
+    """Where an infinite factor meets a number whose sign kernels disagree about."""
+    if other.is_exact or np.isfinite(factor).all():
+        return None
+    return np.isinf(factor) & (other.spread >= np.abs(other.centre)) & (other.spread > 0)
+
+
+def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """a / b."""
+    a, b = args
+    dtype, centre, remainder = here.dtype(node), a.centre / b.centre, None
+    share = np.zeros((1,) * centre.ndim)
+    if not b.is_exact:
+        share = np.where(b.spread == 0, 0.0, here.far(b) / np.abs(b.centre))
+        growth = np.where(share < 1, share / (1 - share), np.inf)
+        remainder = np.abs(centre) * share * growth + here.far(a) / np.abs(b.centre) * growth
+        remainder = np.where(b.spread == 0, 0.0, upwards(remainder, dtype, b.spread))
+    parts, rest = combined([(a, 1 / b.centre), (b, -centre / b.centre)], remainder)
+    ulp = here.contract.ulp("divide")
+    relative = 2 * dtype.u * ulp
+    if node.args[1].kind == "extent" and here.contract.mean == "reciprocal":
+        n = here.inputs.extents[node.args[1].label]
+        relative, last = 2 * dtype.u + dtype.u**2, False
+        if dtype.precision < 24:  # n may be rounded before it is inverted, or not
+            relative += 2 * float(np.max(np.abs(b.centre - n))) / max(n, 1)
+    least = None
+    if a.least is not None:
+        most = b.centre + b.spread
+        least = np.where((a.least >= 0) & (b.lowest > 0), a.least / most * (1 - DUST), np.nan)
+    may = marked(either(args), _of_either_sign(1 / b.centre, a))
+    found = Form(centre, dtype, ANY if last else dtype.precision, parts, rest, may, least=least)
+    if (share > FAR).any():
+        low = here.lowest(b)
+        high = np.where(low > 0, b.centre + here.far(b), np.inf)
+        ends = [(a.centre + side * here.far(a)) / end for side in (-1, 1) for end in (low, high)]
+        away = np.maximum.reduce([np.abs(end - centre) for end in np.broadcast_arrays(*ends)]) * here.ends
+        found = _bounded(found, np.where(low > 0, away, np.inf), share)
+        found = _unbounded(found, (share >= 1) & ~(low > 0))
+    found = _vanished(found, args, False)
+    return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else ulp), here.contract)
+
+
+def function(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """An elementwise function."""
+    (arg,) = args
+    dtype, centre = here.dtype(node), Float64().apply(node.kind, arg.centre)
+    positive = np.zeros((1,) * centre.ndim) if node.kind in ("exp", "sigmoid", "sqrt", "rsqrt") else None
+    found = Form(centre, dtype, ANY if last else dtype.precision, may=either(args), least=positive)
+    if not arg.is_exact:
+        far, low = here.far(arg), here.lowest(arg)
+        bend = tangent(node.kind, arg.centre, centre, far)
+        if here.wide:
+            bend = _in_range(node.kind, arg, centre, bend)
+        parts, rest = combined([(arg, bend.slope)], upwards(bend.remainder, dtype, arg.spread))
+        found = replace(found, parts=parts, rest=rest)
+        share = far / np.abs(arg.centre) if node.kind in ("log", "sqrt", "rsqrt") else far
+        if (share > FAR).any():
+            found = _bounded(found, hull(node.kind, low, arg.centre + far, centre) * here.ends, share)
+            if node.kind in ("log", "sqrt", "rsqrt"):
+                found = _unbounded(found, (far > 0) & (low <= 0))
+            if node.kind == "exp":  # beyond float64, of some kernels alone
+                found = _unbounded(found, np.isfinite(arg.centre) & ~(Float64().apply("exp", low) > dtype.limit))
+    ulp = here.contract.ulp(node.kind)
+    # A rsqrt of 1 ulp is two correct roundings, one after the other.
+    relative = 2 * dtype.u / (1 - dtype.u) if (node.kind, ulp) == ("rsqrt", 1.0) else 2 * dtype.u * ulp
+    return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else max(0.5, ulp)), here.contract)
+
+
+def _in_range(kind: Kind, arg: Form, value: F64, bend: Tangent) -> Tangent:
+    """The tangent, with what it makes of errors in the remainder where the slope is so large or so small that float64
+    might not hold its products with others: there they lose their sign."""
+    if kind not in STEEPNESS:
+        return bend
+    extreme = ~((np.abs(bend.slope) > 1 / _STEEP) & (np.abs(bend.slope) < _STEEP)) & (arg.spread > 0)
+    if not extreme.any():
+        return bend
+    factor = STEEPNESS[kind] if kind == "log" else STEEPNESS[kind] * value
+    first = arg.spread / np.abs(arg.centre) * np.abs(factor) * (1 + DUST)
+    slope = np.where(extreme, 0.0, bend.slope)
+    return Tangent(slope, bend.remainder + np.where(extreme, first, 0.0))
+
+
+def _bounded(found: Form, far: F64, share: F64) -> Form:
+    """The form, without its symbols where another bound of its errors is smaller."""
+    errors = far + np.abs(found.centre) * DUST
+    less = (share > FAR) & ~(errors >= found.spread)
+    if not less.any():
+        return found
+    rest = np.zeros((1,) * less.ndim) if found.rest is None else found.rest
+    parts = {symbol: np.where(less, 0.0, each) for symbol, each in found.parts.items()}
+    return replace(found, parts=parts, rest=np.where(less, errors, rest))
+
+
+def _unbounded(found: Form, pole: Mask) -> Form:
+    """The form with no bound where a kernel may meet a pole or leave the domain: not what float64 meets there."""
+    pole = pole & ~np.isfinite(found.centre)
+    if not pole.any():
+        return found
+    rest = np.zeros((1,) * pole.ndim) if found.rest is None else found.rest
+    parts = {symbol: np.where(pole, 0.0, each) for symbol, each in found.parts.items()}
+    centre = np.where(pole, 1.0, found.centre)
+    return replace(found, centre=centre, parts=parts, rest=np.where(pole, np.inf, rest), may=marked(found.may, pole))
+
+
+def chosen(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """a where the mask is set, else b: either of them where kernels disagree about the mask."""
+    mask, (a, b) = args[0].centre != 0, args[1:]
+    zero, no = np.zeros((1,) * mask.ndim), np.zeros((1,) * mask.ndim, bool)
+    parts = {s: np.where(mask, a.parts.get(s, zero), b.parts.get(s, zero)) for s in {**a.parts, **b.parts}}
+    rest = np.where(mask, zero if a.rest is None else a.rest, zero if b.rest is None else b.rest)
+    wild = [no if (found := either([each])) is None else found for each in (a, b)]
+    may = np.where(mask, *wild)
+    if args[0].rest is not None:
+        unsure, other = args[0].rest > 0, np.where(mask, b.spread, a.spread)
+        apart = np.where(a.centre == b.centre, 0.0, np.abs(a.centre - b.centre)) + other
+        rest = np.where(unsure, rest + np.where(np.isnan(apart), np.inf, apart), rest)
+        may = np.where(unsure, wild[0] | wild[1], may)
+    dtype = b.dtype if _is_number_of(node.args[1], a, b.dtype) else None
+    dtype = a.dtype if dtype is None and _is_number_of(node.args[2], b, a.dtype) else dtype
+    dtype = max(a.dtype, b.dtype, key=lambda each: each.precision) if dtype is None else dtype
+    bits = min(max(a.bits, b.bits), dtype.precision)
+    centre = np.where(mask, a.centre, b.centre)
+    least = None if a.least is None or b.least is None else np.minimum(a.least, b.least)
+    return Form(centre, dtype, bits, parts, rest if rest.any() else None, may if may.any() else None, least=least)
+
+
+def _is_number_of(node: Node, form: Form, dtype: Format) -> bool:
+    """Whether it is one number, such as -inf, that the dtype holds."""
+    return not node.dims and form.is_exact and bool(round_to(form.centre, dtype) == form.centre)
+
+
+def compared(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """a <= b or a < b. The rest is 1 where kernels may find it otherwise."""
+    a, b = args
+    mask = Float64().compare(node.kind, a.centre, b.centre).astype(np.float64)
+    may = either(args)
+    if a.is_exact and b.is_exact and may is None:
+        return Form(mask, form("f64"), bits=1)
+    parts, rest = combined([(a, None), (b, np.full((1,) * mask.ndim, -1.0))])
+    between = Form(a.centre - b.centre, form("f64"), 53, parts, rest)
+    unsure = (np.abs(between.centre) <= here.far(between)) & (between.spread > 0)
+    unsure = unsure if may is None else unsure | may
+    return Form(mask, form("f64"), bits=1, rest=np.where(unsure, 1.0, 0.0) if unsure.any() else None)
+
+
+def negated(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """-a."""
+    parts, rest = combined([(args[0], np.full((1,) * args[0].centre.ndim, -1.0))])
+    return replace(args[0], centre=-args[0].centre, parts=parts, rest=rest, least=None)
+
+
+def absolute(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+    """|a|."""
+    (arg,) = args
+    bend = tangent("absolute", arg.centre, np.abs(arg.centre), here.far(arg))
+    parts, rest = combined([(arg, bend.slope)], None if arg.is_exact else bend.remainder)
+    return replace(arg, centre=np.abs(arg.centre), parts=parts, rest=rest, least=np.zeros((1,) * arg.centre.ndim))
+
+
+Operation = Callable[[Setting, Node, Sequence[Form], bool], Form]
+OPERATIONS: Mapping[Kind, Operation] = {
+    "add": added, "subtract": added, "multiply": multiplied, "divide": quotient, "where": chosen, "at_most": compared,
+    "less": compared, "negate": negated, "absolute": absolute, **dict.fromkeys(FUNCTIONS, function),
+}  # fmt: skip
+"""What makes the form of each kind of node."""

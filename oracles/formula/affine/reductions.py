@@ -1,0 +1,196 @@
+"""Forms of sums, maxima and what is taken by an index: what moves errors between the elements of a dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace as fields_replaced
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format, form
+from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, taken
+from oracles.formula.affine.forms import DUST, Form, Mask, Summed, Symbol, dust, replace, shared, upwards
+from oracles.formula.affine.operations import FAR, added, function, product
+from oracles.formula.affine.setting import Setting
+from oracles.formula.affine.welford import updated
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs
+from oracles.formula.trace import FormulaError, Kind, Node
+from oracles.rounding import round_to
+
+_LESS = 2.0**-64
+"""So many times less do magnitudes add up to no infinity; there are not so many of them."""
+_ALIKE = 0.9
+"""A sum of random rounding errors needs terms that differ: where fewer than this share of those that are not zero have
+a magnitude of their own, only the worst case is sound. Constant rows and rows of ties violated the statistical budget.
+"""
+
+
+def dot(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+    """The sum of a * b."""
+    terms = product(here, node, args, False, here.contract.fused)
+    return total(here, node, [taken(terms, here.contract)])
+
+
+def online(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+    """The sum of e^(a - maximum), multiplied by e^(old - new) where the maximum grows, as often as a term is added to.
+
+    The differences of a term and its maxima add up to that of the last one, and so do their errors. A contract does not
+    say whether a kernel has those and the exponentials in the dtype of the sum or in that of everything else: here they
+    are in the coarser one."""
+    (value,) = args
+    dtype, n, other = here.dtype(node), here.inputs.extents[node.label], form(here.contract.compute)
+    coarser = max(dtype, other, key=lambda each: each.u)
+    inner = (
+        here
+        if coarser is other
+        else fields_replaced(here, contract=fields_replaced(here.contract, compute=coarser.name))
+    )
+    shifted = Node("subtract", (node.args[0], Node("max", node.args, node.dims, node.label)), node.args[0].dims)
+    apart = added(inner, shifted, [value, shared(greatest(here, node, args))], False)
+    terms = taken(
+        function(inner, Node("exp", (shifted,), shifted.dims), [taken(apart, here.contract)], False), here.contract
+    )
+    ulp = here.contract.ulp("exp")
+    each = math.log1p(2 * coarser.u * ulp) + math.log1p(dtype.u)
+    found = total(here, node, [terms])
+    errors = found.size * math.expm1(min(here.order(node).chain(n) * each, 700.0))
+    # What underflows, a factor or its product, takes so much off each of at most n terms of a sum.
+    eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
+    unit = eta * (1 + ulp) if here.contract.denormals == "preserve" else (3 + ulp) * tiny
+    return more(found, np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0))
+
+
+def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+    """The sum of a."""
+    (terms,) = args
+    axis, dtype, inputs = here.inputs.axis(node.label), here.dtype(node), here.inputs
+    n = inputs.count(axis)
+    sizes = _summed(inputs, terms.size, axis)
+    reach = sizes
+    if not np.isfinite(sizes).all():
+        reach = _summed(inputs, np.where(np.isinf(terms.centre), 0.0, terms.size), axis)
+    # Terms of fewer bits are whole numbers of a coarse unit, see `sum_budget`.
+    few = terms.bits < dtype.precision or here.structures is True
+    theta, worst, statistical = here.sum_errors(node, few)
+    if statistical:
+        theta = np.where(here.structures, worst, theta) if here.structures is not False else theta
+    allowed = np.where(are_alike(terms.centre, axis, dtype, inputs), worst, theta) if statistical else theta
+    parts, rest = dict[Symbol, F64](), None if terms.rest is None else _summed(inputs, terms.rest, axis)
+    for symbol, coefficient in terms.parts.items():
+        if symbol.radius.shape[axis] == 1:
+            parts[symbol] = _summed(inputs, coefficient, axis)
+        else:
+            radius = np.abs(coefficient) * symbol.radius
+            radius = _summed(inputs, upwards(radius, dtype, coefficient, symbol.radius), axis)
+            parts[Symbol(radius, Summed(symbol, coefficient, axis))] = np.ones((1,) * radius.ndim)
+    least = None if terms.least is None else _least(here, node, terms)
+    found = Form(
+        _summed(inputs, terms.centre, axis), dtype, dtype.precision, parts, rest, _any(terms.may, axis), least=least
+    )
+    if np.all(n > 1):
+        allowed = allowed + dust(dtype)
+        errors = upwards(sizes * allowed, dtype, sizes)
+        if reach is not sizes:  # magnitudes may add up to more than float64 has where their sum does not
+            less = _summed(inputs, terms.size * _LESS, axis)
+            errors = np.where(np.isinf(sizes), less * allowed / _LESS, errors)
+        if here.contract.denormals != "preserve":  # every partial sum may be lost where it is subnormal
+            errors = errors + np.minimum(sizes, n * dtype.tiny)
+        found = more(found, errors)
+    mixed = (terms.centre > 0).any(axis, keepdims=True) & (terms.centre < 0).any(axis, keepdims=True)
+    rounding = Rounding(underflow=0.0, reach=reach * (1 + theta), certain=np.logical_not(mixed))
+    found = rounded(found, rounding, here.contract)
+    if terms.overflows is not None:  # where it is infinite with such terms rounded or not, it is so for certain
+        unsure = np.logical_or.reduce(terms.overflows, axis, keepdims=True)
+        found = replace(found, may=marked(found.may, unsure & ~(np.isinf(found.centre) & ~mixed)))
+    return found
+
+
+def _least(here: Setting, node: Node, terms: Form) -> F64:
+    """What the sum of terms that are never negative is not below: no addition takes more off it than one rounding, as
+    often as the longest chain says. NaN for others."""
+    assert terms.least is not None
+    axis = here.inputs.axis(node.label)
+    known, (_, worst, _) = (terms.least >= 0).all(axis, keepdims=True), here.sum_errors(node, True)
+    if here.contract.flushes_results or not np.any(worst > FAR):
+        return np.where(known, 0.0, np.nan)
+    lowest = _summed(here.inputs, np.maximum(here.lowest(terms), 0.0), axis)
+    kept = (1 - 2 * here.dtype(node).u * np.log1p(worst)) / (1 + worst)  # (1 - u)^h, of worst = (1 + u)^h - 1
+    kept = np.where(np.isfinite(lowest) & (worst > FAR), lowest * kept * (1 - 2.0**-40), 0.0)
+    return np.where(known, kept, np.nan)
+
+
+def greatest(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+    """The maximum has the errors that all elements share, and at most the largest of the others."""
+    (arg,) = args
+    axis = here.inputs.axis(node.label)
+    parts, rest = dict[Symbol, F64](), None if arg.rest is None else _largest(arg.rest, axis)
+    for symbol, coefficient in arg.parts.items():
+        if symbol.radius.shape[axis] == coefficient.shape[axis] == 1:
+            parts[symbol] = coefficient
+        else:
+            errors = _largest(np.abs(coefficient) * symbol.radius, axis)
+            rest = errors if rest is None else rest + errors
+    may, centre = _any(either(args), axis), Float64().greatest(arg.centre, axis)
+    least = None if arg.least is None else np.maximum.reduce(arg.least, axis, keepdims=True)
+    return replace(arg, centre=centre, parts=parts, rest=rest, may=may, overflows=None, least=least)
+
+
+def took(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+    """Elements of a table, by an index that every kernel knows."""
+    table, index = args
+    if not index.is_exact or index.may is not None:
+        raise FormulaError("an index that kernels calculate in different ways takes different elements")
+    axis = here.inputs.axis(node.label)
+
+    def at(values: F64) -> F64:
+        if values.shape[axis] == 1 and here.inputs.extents[node.label] != 1:
+            return values
+        return Float64().take(values, index.centre, axis)
+
+    parts, rest = dict[Symbol, F64](), None if table.rest is None else at(table.rest)
+    for symbol, coefficient in table.parts.items():
+        if symbol.radius.shape[axis] == 1:
+            parts[symbol] = at(coefficient)
+        else:  # several elements may be the same one
+            errors = at(np.abs(coefficient) * symbol.radius)
+            rest = errors if rest is None else rest + errors
+    may = either([table])
+    return Form(
+        at(table.centre), table.dtype, table.bits, parts, rest,
+        None if may is None else at(may.astype(np.float64)) != 0,
+        least=None if table.least is None else at(table.least),
+    )  # fmt: skip
+
+
+def _summed(inputs: Inputs, values: F64, axis: int) -> F64:
+    return values * inputs.count(axis) if values.shape[axis] == 1 else inputs.total(values, axis)
+
+
+def _largest(values: F64, axis: int) -> F64:
+    found: F64 = np.maximum.reduce(values, axis, keepdims=True, initial=0.0)
+    return found
+
+
+def _any(mask: Mask | None, axis: int) -> Mask | None:
+    found: Mask | None = None if mask is None else np.logical_or.reduce(mask, axis=axis, keepdims=True)
+    return found
+
+
+def are_alike(terms: F64, axis: int, dtype: Format, inputs: Inputs | None = None) -> Mask:
+    """Where too few of a sum's terms have a magnitude of their own, as kernels see it: what is small beside a mean that
+    is taken from it leaves all the same."""
+    rounded = round_to(np.abs(terms), dtype)
+    sizes, others = np.sort(rounded, axis=axis), rounded > 0
+    own = (np.diff(sizes, axis=axis) > 0).sum(axis=axis, keepdims=True) + 1
+    count = others.sum(axis=axis, keepdims=True) if inputs is None else inputs.total(others, axis)
+    return np.asarray(own < _ALIKE * count)
+
+
+REDUCED: Mapping[Kind, Callable[[Setting, Node, Sequence[Form]], Form]] = {
+    "sum": total, "dot": dot, "max": greatest, "take": took, "welford_mean": updated, "welford_squares": updated,
+    "online": online,
+}  # fmt: skip
+"""What makes the form of each kind of reduction."""

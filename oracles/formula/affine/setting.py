@@ -1,0 +1,174 @@
+"""One problem under one contract: what every operation of a budget asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.budget import sum_budget
+from oracles.doubledouble import F64, ULP
+from oracles.dtypes import Format, form
+from oracles.elementary import doubledouble, float64
+from oracles.formula.affine.forms import DUST, Form, Mask
+from oracles.formula.contract import Contract
+from oracles.formula.exact.centre import Inputs
+from oracles.formula.exact.lengths import Lengths
+from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
+from oracles.lazy import lazy
+from oracles.operand import OUTER
+from oracles.summation import Summation
+
+_U64 = 2.0**-53
+_SUNK = 2.0**-1060
+"""Errors that are not larger come from underflow in float64: they were rounded up to twice what they are."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows that are joined with others."""
+
+    contract: Contract
+    """It differs from those of the others in the orders of sums alone."""
+    rows: int
+    length: int
+    structured: bool
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What tells the rows of joined problems apart."""
+
+    parts: Sequence[Part] = ()
+    """One for each problem."""
+    lengths: Lengths | None = None
+    parameters: Mapping[str, F64] = field(default_factory=dict)
+    """Those that differ, as columns."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """Those that a problem has, and their dtypes."""
+
+
+ALONE = Joined()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A problem of a formula, and a contract that is settled."""
+
+    inputs: Inputs
+    contract: Contract
+    structured: bool = False
+    """Whether rounding errors are not random, so that only the worst case is sound."""
+    each: Sequence[Part] = ()
+    """What is joined, in its order; none: it is one problem."""
+
+    def name(self, node: Node) -> str:
+        """What a contract calls a node; "" of one without a name."""
+        return self.inputs.trace.names.get(node, "")
+
+    def dtype(self, node: Node) -> Format:
+        """The dtype in which a value is calculated."""
+        if node not in self._dtypes:
+            self._dtypes[node] = form(self.contract.dtypes.get(self.name(node), self.contract.compute))
+        return self._dtypes[node]
+
+    @lazy
+    def _dtypes(self) -> dict[Node, Format]:
+        return {}
+
+    def order(self, node: Node) -> Summation:
+        """The order of a sum."""
+        return self.contract.order(self.name(node), node.label)
+
+    def sum_errors(self, node: Node, worst_case: bool) -> tuple[F64 | float, F64 | float, bool]:
+        """The relative error of a sum, in the worst case where it must be so; that of the worst case; and whether the
+        two differ. One for each row where rows have contracts of their own."""
+        dtype, name, label = self.dtype(node), self.name(node), node.label
+        if not self.each:
+            chain = self.contract.order(name, label).chain(self.inputs.extents[label])
+            _, up, differ = sum_budget(dtype, chain, worst_case)
+            return up, sum_budget(dtype, chain, True)[1], differ
+        chains = [part.contract.order(name, label).chain(part.length) for part in self.each]
+        likely = [sum_budget(dtype, chain, worst_case) for chain in chains]
+        worst = [sum_budget(dtype, chain, True)[1] for chain in chains]
+        differ = any(statistical for _, _, statistical in likely)
+        return self._by_row([up for _, up, _ in likely]), self._by_row(worst), differ
+
+    def _by_row(self, values: Sequence[float | bool]) -> NDArray[Any]:
+        """One for each row, of those of all parts."""
+        shape = [-1 if dim == OUTER else 1 for dim in self.inputs.trace.dims]
+        return np.repeat(values, [part.rows for part in self.each]).reshape(shape)
+
+    @lazy
+    def structures(self) -> Mask | bool:
+        """Where rounding errors are not random."""
+        if not self.each:
+            return self.structured
+        first, *others = {part.structured for part in self.each}
+        return self._by_row([part.structured for part in self.each]) if others else first
+
+    def is_fused(self, node: Node) -> bool:
+        """Whether a product may go into a sum without being rounded."""
+        return self.contract.fused and node in self.inputs.trace.added
+
+    @lazy
+    def _shares(self) -> dict[bool, F64 | float]:
+        return {}
+
+    def own_share(self, wide: bool) -> F64 | float:
+        """The error of a centre in float64 (`wide`: in double-double) as a share of the half-width, the last operation
+        apart: half-widths grow at least in proportion to the error of each operation, and the centre's is smaller by
+        this factor at most. One for each row where rows have contracts of their own."""
+        if wide not in self._shares:
+            share: F64 | float = 0.0
+            for node in self.inputs.trace.nodes:
+                share = np.maximum(share, self._share(node, wide)) if node.args else share
+            self._shares[wide] = share
+        return self._shares[wide]
+
+    def _share(self, node: Node, wide: bool) -> F64 | float:
+        u, own = self.dtype(node).u, ULP if wide else _U64
+        share: F64 | float = own / u
+        if node.kind in FUNCTIONS or node.kind == "online":
+            bounds = doubledouble.BOUNDS if wide else float64.BOUNDS
+            kind = "exp" if node.kind == "online" else node.kind
+            share = bounds[kind].relative / (2 * u * self.contract.ulp(kind))
+        if node.kind in REDUCTIONS and node.kind != "max":
+            n = self.inputs.count(self.inputs.axis(node.label))
+            if np.all(n > 1):
+                return np.maximum(n * own / np.minimum(*self.sum_errors(node, False)[:2]), share)
+            return share if node.kind == "online" else 0.0
+        return share
+
+    @lazy
+    def wide(self) -> bool:
+        """Whether something is calculated in float64, so that a centre in float64 errs as much as kernels do."""
+        return self.contract.is_wide
+
+    @lazy
+    def mixed(self) -> bool:
+        """Whether something is calculated in float64, and something is rounded to fewer bits."""
+        used = (self.contract.compute, *self.contract.dtypes.values(), *self.contract.points.values())
+        return self.wide and any(dtype != "f64" for dtype in used)
+
+    def far(self, form: Form) -> F64:
+        """How far a kernel's value and the exact one may lie from the form's centre, for what a tangent there leaves
+        out: of both, so that the square of this is no less than what the squares of the two add up to."""
+        if not self.wide or form.is_exact:
+            return form.spread
+        return np.where(form.spread > _SUNK, form.spread * (1 + 2 * self.own_share(False)), form.spread)
+
+    def lowest(self, form: Form) -> F64:
+        """The smallest value that a kernel may have, and the exact one too."""
+        if not self.wide:
+            return form.lowest
+        found: F64 = form.centre - self.far(form) * (1 + DUST)
+        return found if form.least is None else np.fmax(found, form.least)
+
+    @lazy
+    def ends(self) -> float:
+        """How many times as far as from a function of the centre at hand its values at two places may lie apart."""
+        return 2.0 if self.wide else 1.0

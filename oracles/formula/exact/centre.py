@@ -1,0 +1,238 @@
+"""The exact value of a formula: one interpreter, over any of the arithmetics.
+
+Arrays have one axis for each dimension of the trace, in its order; where a value lacks a dimension its axis has one
+element, so that values broadcast as NumPy's arrays do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64
+from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values
+from oracles.formula.exact.lengths import Lengths
+from oracles.formula.trace import FUNCTIONS, FormulaError, Node, Trace
+from oracles.lazy import lazy
+
+Fixed = frozenset[tuple[str, int]]
+"""Dimensions of which one place alone is looked at."""
+Replaced = Mapping[tuple[Node, int | None], F64]
+"""What takes the place of the argument that a node has at some place, or (None) of the node's own value; NaN: nothing
+does."""
+NOTHING: Replaced = MappingProxyType({})
+
+_REMEMBERED = 1 << 16
+"""So many values of the precise tier are kept for other elements of the same problem."""
+_WHOLE: Fixed = frozenset()
+_AT_ONCE = 16
+"""All elements take so many times less in one array than each by itself, in which the calls of NumPy count."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a formula is evaluated for."""
+
+    trace: Trace
+    tensors: Mapping[str, NDArray[Any]]
+    """An axis for each of the tensor's dimensions, in its own order."""
+    parameters: Mapping[str, float | F64]
+    """Of one problem numbers; of joined ones they may be columns, with one element for each row."""
+    lengths: Lengths | None = None
+    """Of rows that were filled up to one length; None: they have it."""
+
+    @lazy
+    def extents(self) -> Mapping[str, int]:
+        """The number of elements along each dimension. Raises FormulaError where tensors differ in it."""
+        found: dict[str, int] = {}
+        for name, dims in self.trace.tensors.items():
+            shape = self.tensors[name].shape
+            if len(shape) != len(dims):
+                raise FormulaError(f"{name}: it has {len(shape)} axes for the dimensions {', '.join(dims)}")
+            for dim, size in zip(dims, shape, strict=True):
+                if found.setdefault(dim, size) != size:
+                    raise FormulaError(f"{name}: {size} along {dim!r}, where another tensor has {found[dim]}")
+        return found
+
+    def axis(self, dim: str) -> int:
+        """The axis of a dimension."""
+        return self.trace.dims.index(dim)
+
+    def count(self, axis: int) -> int | F64:
+        """The number of elements along an axis; of rows that were filled up, one for each."""
+        return self.extents[self.trace.dims[axis]] if self.lengths is None else self.lengths.column
+
+    def total(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
+        """The sum along an axis."""
+        if self.lengths is not None:
+            return self.lengths.total(values)
+        found: NDArray[Any] = values.sum(axis=axis, keepdims=True)
+        return found
+
+    def leaf(self, node: Node, fixed: Fixed = frozenset()) -> F64:
+        """The values of a node that has no arguments, exactly, of the places that are looked at."""
+        if node.kind == "tensor":
+            dims, order = self.trace.tensors[node.label], self.trace.orders[node.label]
+            values = self.tensors[node.label].transpose(order)
+            if fixed:
+                looked_at: tuple[Any, ...] = (*(_looked_at(dims[place], fixed) for place in order), ...)
+                values = values[looked_at]
+            return self._placed(node, values if values.dtype in (bool, object) else values.astype(np.float64))
+        if node.kind == "position":
+            places = np.arange(self.extents[node.label], dtype=np.float64)
+            return self._placed(node, places[_looked_at(node.label, fixed)])
+        value: float | F64 = node.value
+        if node.kind == "parameter":
+            value = self.parameters[node.label]
+        if node.kind == "extent":
+            value = float(self.extents[node.label]) if self.lengths is None else self.lengths.column
+        if isinstance(value, np.ndarray):
+            return value
+        return np.full((1,) * len(self.trace.dims), value)
+
+    def _placed(self, node: Node, values: NDArray[Any]) -> NDArray[Any]:
+        if values.ndim == len(self.trace.dims):
+            return values
+        sizes = iter(values.shape)
+        return values.reshape([next(sizes) if dim in node.dims else 1 for dim in self.trace.dims])
+
+
+def _looked_at(dim: str, fixed: Fixed) -> slice:
+    at = dict(fixed).get(dim)
+    return slice(None) if at is None else slice(at, at + 1)
+
+
+def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs) -> Values:
+    """The value of a node that has arguments, from theirs."""
+    kind = node.kind
+    if kind in ("add", "subtract", "multiply", "divide"):
+        return arithmetic.operate(kind, args[0], args[1])
+    if kind == "negate":
+        return -args[0]
+    if kind == "point":
+        return args[0]
+    if kind in FUNCTIONS or kind == "absolute":
+        return arithmetic.apply(kind, args[0])
+    if kind == "sum":
+        return arithmetic.total(args[0], inputs.axis(node.label))
+    if kind == "max":
+        return arithmetic.greatest(args[0], inputs.axis(node.label))
+    if kind == "dot":
+        return arithmetic.total(arithmetic.operate("multiply", args[0], args[1]), inputs.axis(node.label))
+    if kind == "online":
+        axis = inputs.axis(node.label)
+        shifted = arithmetic.operate("subtract", args[0], arithmetic.greatest(args[0], axis))
+        return arithmetic.total(arithmetic.apply("exp", shifted), axis)
+    if kind in ("welford_mean", "welford_squares"):
+        axis, (terms,) = inputs.axis(node.label), args
+        count = arithmetic.lift(np.full((1,) * len(inputs.trace.dims), float(inputs.extents[node.label])))
+        mean = arithmetic.operate("divide", arithmetic.total(terms, axis), count)
+        away = arithmetic.operate("subtract", terms, mean)
+        return mean if kind == "welford_mean" else arithmetic.total(arithmetic.operate("multiply", away, away), axis)
+    if kind == "where":
+        return arithmetic.where(*args)
+    if kind == "take":
+        return arithmetic.take(args[0], args[1], inputs.axis(node.label))
+    if kind in ("at_most", "less"):
+        return arithmetic.compare(kind, args[0], args[1])
+    raise FormulaError(f"{kind}: no arithmetic knows it")
+
+
+def _lifted(node: Node, values: NDArray[Any], arithmetic: Arithmetic) -> Values:
+    lifted = values if values.dtype == bool else arithmetic.lift(values)
+    return lifted + arithmetic.lift(np.full(values.shape, node.low)) if node.low else lifted
+
+
+def evaluate(inputs: Inputs, arithmetic: Arithmetic, replaced: Replaced = NOTHING) -> Mapping[Node, Values]:
+    """The values of all nodes."""
+    found: dict[Node, Values] = {}
+    changed = {node for node, _ in replaced}
+
+    def value(node: Node, place: int | None, values: Values) -> Values:
+        new = replaced.get((node, place))
+        return values if new is None else arithmetic.where(np.isnan(new), values, arithmetic.lift(new))
+
+    with np.errstate(all="ignore"):
+        for node in inputs.trace.nodes:
+            if not node.args:
+                found[node] = _lifted(node, inputs.leaf(node), arithmetic)
+            else:
+                args = [found[arg] for arg in node.args]
+                if node in changed:
+                    args = [value(node, place, arg) for place, arg in enumerate(args)]
+                    found[node] = value(node, None, step(node, args, arithmetic, inputs))
+                else:
+                    found[node] = step(node, args, arithmetic, inputs)
+    return found
+
+
+def elements(
+    inputs: Inputs, output: Node, place: Mapping[str, int], replaced: Replaced, known: dict[tuple[Node, Fixed], Values]
+) -> Values:
+    """All elements that have this place in some dimensions, or in none, in mpmath.
+
+    Only what they depend on is evaluated. `known` keeps that, for other elements at the same precision.
+    """
+    arithmetic = Precise()
+
+    def value(node: Node, fixed: Fixed) -> Values:
+        fixed = frozenset((dim, at) for dim, at in fixed if dim in node.dims)
+        if (node, fixed) not in known:
+            known[node, fixed] = other(node, None, fixed, lambda: calculated(node, fixed))
+        return known[node, fixed]
+
+    def calculated(node: Node, fixed: Fixed) -> Values:
+        if not node.args:
+            return _lifted(node, inputs.leaf(node, fixed), arithmetic)
+        # What is reduced here is no dimension of the node, and so is fixed in no argument.
+        args = [other(node, place, fixed, partial(value, arg, fixed)) for place, arg in enumerate(node.args)]
+        return step(node, args, arithmetic, inputs)
+
+    def other(node: Node, place: int | None, fixed: Fixed, own: Callable[[], Values]) -> Values:
+        new = replaced.get((node, place))
+        if new is None:
+            return own()
+        looked_at = (_looked_at(dim, fixed) if new.shape[at] > 1 else slice(None) for at, dim in enumerate(dims))
+        new = new[tuple(looked_at)]
+        missing = np.isnan(new)
+        if not missing.any():
+            return arithmetic.lift(new)
+        return arithmetic.where(missing, own(), arithmetic.lift(np.where(missing, 0.0, new)))
+
+    dims = inputs.trace.dims
+    return value(output, frozenset(place.items()))
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """Exact values of single elements in mpmath; what several have in common is calculated once."""
+
+    inputs: Inputs
+    replaced: Replaced = field(default_factory=dict)
+    _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
+    _asked: dict[tuple[Node, int], int] = field(default_factory=dict)
+    """Of how many elements of a node."""
+
+    def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
+        """One element of a node, at the current working precision."""
+        key = node, mpmath.mp.prec
+        known = self._known.setdefault(mpmath.mp.prec, {})
+        if (whole := known.get((node, _WHOLE))) is not None:
+            return whole[tuple(place.get(dim, 0) if dim in node.dims else 0 for dim in self.inputs.trace.dims)]
+        if len(known) > _REMEMBERED:
+            known.clear()
+        at = {dim: at for dim, at in place.items() if dim in node.dims}
+        self._asked[key] = self._asked.get(key, 0) + 1
+        extents = {dim: self.inputs.extents[dim] for dim in at}
+        if self._asked[key] * _AT_ONCE > math.prod(extents.values()) <= _REMEMBERED:
+            values = elements(self.inputs, node, {}, self.replaced, known)
+            return values[tuple(at.get(dim, 0) for dim in self.inputs.trace.dims)]
+        return elements(self.inputs, node, at, self.replaced, known).item()

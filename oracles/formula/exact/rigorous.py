@@ -1,0 +1,132 @@
+"""Float64 with a bound of its own error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.elementary import float64
+from oracles.formula.exact.arithmetic import Float64, Mask
+from oracles.formula.exact.derivatives import STEEPNESS, tangent
+from oracles.formula.trace import Kind
+
+_U = 2.0**-53 * (1 + 2.0**-20)
+"""The relative error of one operation, and of what its bound is calculated with."""
+_SMALL = 2.0**-960
+"""Errors of what is smaller may be subnormal, and off themselves."""
+_LOST = 2.0**-1072
+"""What a product or quotient that underflows, and its error, are off by at most."""
+
+
+class UncertainError(Exception):
+    """Float64 cannot tell what a formula chooses."""
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """Values, and how far from them exact ones may be."""
+
+    value: F64
+    error: F64 | float = 0.0
+    largest: float | None = None
+    """The largest magnitude, where it is known already; it is finite."""
+
+    def __neg__(self) -> Near:
+        return Near(-self.value, self.error)
+
+    def __add__(self, other: Near) -> Near:
+        return Rigorous().operate("add", self, other)
+
+
+class Rigorous:
+    """The arithmetic of these, see `oracles.formula.exact.arithmetic`."""
+
+    def __init__(self) -> None:
+        self._plain = Float64()
+
+    def lift(self, values: F64) -> Near:
+        return Near(values)
+
+    def apply(self, kind: Kind, values: Near) -> Near:
+        found = self._plain.apply(kind, values.value)
+        if kind == "absolute":
+            return Near(found, values.error)
+        bound, size = float64.BOUNDS[kind], np.abs(found)
+        error = size * (bound.relative + _U * 2.0**-10) + bound.absolute
+        if not isinstance(values.error, float):
+            slope, remainder = tangent(kind, values.value, found, values.error)
+            if kind in STEEPNESS:  # slopes of roots leave float64 long before values do
+                scale = 1.0 if kind == "log" else size
+                moved = scale * abs(STEEPNESS[kind]) * (values.error / np.abs(values.value))
+                moved = np.where(np.equal(values.error, 0), 0.0, moved)
+            else:
+                moved = np.abs(slope) * values.error
+            error = error + moved * (1 + 2.0**-20) + remainder
+        return _special(found, size, error, values)
+
+    def operate(self, kind: Kind, a: Near, b: Near) -> Near:
+        found = self._plain.operate(kind, a.value, b.value)
+        size = np.abs(found)
+        error: F64 = size * _U
+        if kind in ("add", "subtract"):
+            return _special(found, size, error + a.error + b.error, a, b)
+        if kind == "multiply":
+            if not isinstance(a.error, float):
+                error += a.error * (np.abs(b.value) + b.error)
+            if not isinstance(b.error, float):
+                error += np.abs(a.value) * b.error
+        elif not (isinstance(a.error, float) and isinstance(b.error, float)):
+            least = np.maximum(np.abs(b.value) - b.error, 0.0)
+            error += (a.error + size * b.error) / least * (1 + 2.0**-20)
+        if not size.min(initial=1.0) >= _SMALL:  # zeros of which a factor is one are exact
+            inexact = (size < _SMALL) & (a.value != 0) & ((b.value != 0) | (kind == "divide"))
+            error = np.where(inexact, error + _LOST, error)
+        return _special(found, size, error, a, b)
+
+    def total(self, values: Near, axis: int) -> Near:
+        found = self._plain.total(values.value, axis)
+        error = self._plain.total(np.abs(values.value), axis) * (values.value.shape[axis] * _U)
+        if not isinstance(values.error, float):
+            error = error + self._plain.total(np.broadcast_to(values.error, values.value.shape), axis)
+        if np.isfinite(found).all():
+            return Near(found, error)
+        return Near(
+            found, np.where(np.isfinite(found), error, np.where(np.isnan(error) & ~np.isnan(found), np.nan, 0.0))
+        )
+
+    def greatest(self, values: Near, axis: int) -> Near:
+        error = values.error
+        if not isinstance(error, float):
+            error = self._plain.greatest(np.broadcast_to(error, values.value.shape), axis)
+        return Near(self._plain.greatest(values.value, axis), error)
+
+    def where(self, mask: Mask, a: Near, b: Near) -> Near:
+        exact = isinstance(a.error, float) and isinstance(b.error, float)
+        return Near(np.where(mask, a.value, b.value), 0.0 if exact else np.where(mask, a.error, b.error))
+
+    def compare(self, kind: Kind, a: Near, b: Near) -> Mask:
+        error = a.error + b.error
+        if not isinstance(error, float) and not (np.abs(a.value - b.value) > error).all():
+            raise UncertainError
+        return self._plain.compare(kind, a.value, b.value)
+
+    def take(self, table: Near, index: Near, axis: int) -> Near:
+        value = self._plain.take(table.value, index.value, axis)
+        if isinstance(table.error, float):
+            return Near(value)
+        error = np.broadcast_to(table.error, table.value.shape)
+        return Near(value, self._plain.take(np.ascontiguousarray(error), index.value, axis))
+
+
+def _special(found: F64, size: F64, error: F64, *args: Near) -> Near:
+    """A result: what is infinite or NaN because an argument is, is so exactly; of the others so nothing is known."""
+    largest = float(np.maximum.reduce(size, axis=None, initial=0.0))
+    if largest < np.inf:
+        return Near(found, error, largest)
+    finite = np.isfinite(found)
+    became = np.isfinite(args[0].value) & np.isfinite(args[-1].value)
+    for each in args:
+        became = became | np.isnan(each.error)
+    return Near(found, np.where(finite, error, np.where(became, np.nan, 0.0)))

@@ -1,0 +1,301 @@
+"""One function of an emitted kernel: for the cases that have just these optional inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from oracles.formula.contract import Contract
+from oracles.formula.simulated.emission import reductions
+from oracles.formula.simulated.emission.places import (
+    EXTENTS,
+    VARIABLES,
+    along,
+    converted,
+    count,
+    function,
+    index,
+    looped,
+    loops,
+    number,
+)
+from oracles.formula.simulated.emission.reductions import FUSED, rounded
+from oracles.formula.tiers.reading import reading
+from oracles.formula.trace import FUNCTIONS, REDUCTIONS, FormulaError, Kind, Node, Trace
+from oracles.lazy import lazy
+from oracles.op import Op
+from oracles.operand import OUTER
+from oracles.summation import Summation
+
+_KEEPING: tuple[Kind, ...] = ("where", "point", "negate", "absolute", "at_most", "less", "max")
+"""These change no bits: what they are given is rounded to no dtype."""
+_OPERATORS: Mapping[Kind, str] = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+
+
+@dataclass(frozen=True)
+class Emission:
+    """One kernel of an op, under a contract whose dtypes are all known."""
+
+    op: Op
+    contract: Contract
+    way: int = 0
+    """Which of the algorithms that the contract allows."""
+    fused: bool = False
+    """Whether products go into sums unrounded where the contract allows it; else only where a compiler sees to it."""
+    turn: int = 0
+    """Which order a sum has whose order is left open."""
+    wide: bool = False
+    """Whether inputs may be in f64."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Some values that one loop makes, or a reduction by itself."""
+
+    dims: frozenset[str]
+    nodes: list[Node]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The function for cases that have just these optional inputs."""
+
+    of: Emission
+    given: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """That of the function."""
+        return "_".join(("given", *sorted(self.given))) if self.given else "plain"
+
+    @lazy
+    def trace(self) -> Trace:
+        """The formula for these inputs."""
+        op, ways = self.of.op, self.of.contract.algorithms
+        inputs = {each.name for each in op.inputs if not each.optional or each.name in self.given}
+        outputs = {each.name for each in op.outputs if not each.only_with or each.only_with in inputs}
+        present = frozenset((*inputs, *outputs, *(each.name for each in op.parameters)))
+        return reading(op, present, frozenset(), tuple(sorted(ways[self.of.way % len(ways)].items()))).trace
+
+    @lazy
+    def text(self) -> str:
+        """The function."""
+        op, main = self.of.op, f"call->{self.of.op.main}"
+        held = [(self.dtype(node), array, count(node.dims)) for node, array in self._arrays.items()]
+        held += [(dtype, f"{what}_{dtype}", "(rows > n ? rows : n)") for what, dtype in self._scratch]
+        lines = [
+            f"static __attribute__((noinline)) int {self.name}(const kf_{op.name}_call *call) {{",
+            f"    const int64_t n = {main}.shape[{main}.rank - 1];",
+            "    int64_t rows = 1;",
+            f"    for (int axis = 0; axis < {main}.rank - 1; axis++)",
+            f"        rows *= {main}.shape[axis];",
+            *(f"    {dtype} *{name} = malloc((size_t)({count} + 1) * sizeof({dtype}));" for dtype, name, count in held),
+            *(line for stage in self._stages for line in self._made(stage)),
+            *(line for output in self.trace.outputs for line in self._stored(output)),
+            *(f"    free({name});" for _, name, _ in held),
+        ]
+        return "\n".join([*lines, "    return KF_OK;", "}", ""])
+
+    @lazy
+    def functions(self) -> tuple[str, ...]:
+        """The texts of the functions that it calls."""
+        found = dict[str, None]()
+        for node in self._made_nodes:
+            if node.kind in REDUCTIONS:
+                dtype = self.dtype(node)
+                found[reductions.tree(dtype)] = None
+                found[
+                    reductions.reduction(
+                        "sum" if node.kind == "dot" else node.kind, self._called(node), dtype, self._order(node),
+                        fused=node in self._fused, turn=self.of.turn,
+                    )
+                ] = None  # fmt: skip
+        return tuple(found)
+
+    def dtype(self, node: Node) -> str:
+        """What a node's values fit into, which is also the name of their type."""
+        if node.kind == "point" and self._called_by(node.args[0]) in self.of.contract.points:
+            return self.of.contract.points[self._called_by(node.args[0])]
+        if node.kind == "tensor":
+            return "f64" if self.of.wide else "f32"
+        if not node.args or node.kind in ("at_most", "less"):
+            return "f64"
+        if node.kind in _KEEPING:
+            own = {self.dtype(arg) for arg in (node.args[1:] if node.kind == "where" else node.args)}
+            return own.pop() if len(own) == 1 else "f64" if "f64" in own else "f32"
+        return self._computed(node)
+
+    def _computed(self, node: Node) -> str:
+        """The dtype that a node is calculated in."""
+        return self.of.contract.dtypes.get(self._called_by(node), self.of.contract.compute)
+
+    def _called_by(self, node: Node) -> str:
+        return self.trace.names.get(node, "")
+
+    @lazy
+    def _fused(self) -> Mapping[Node, Node]:
+        """The product that goes into a sum unrounded, by that sum."""
+        found = dict[Node, Node]()
+        for node in self.trace.nodes if self.of.fused and self.of.contract.fused else ():
+            if node.kind in ("add", "subtract", "sum", "dot") and self._computed(node) in FUSED:
+                products = [node] if node.kind == "dot" else [arg for arg in node.args if arg.kind == "multiply"]
+                alike = [each for each in products if self._computed(each) == self._computed(node)]
+                if alike:
+                    found[node] = alike[0]
+        return found
+
+    def _taken(self, node: Node) -> tuple[Node, ...]:
+        """What is read to make a node."""
+        product = self._fused.get(node)
+        return node.args if product is None else (*product.args, *(arg for arg in node.args if arg is not product))
+
+    @lazy
+    def _made_nodes(self) -> Sequence[Node]:
+        """The nodes that are calculated, each after what it is made of."""
+        needed, waiting = set[Node](), list(self.trace.outputs.values())
+        while waiting:
+            node = waiting.pop()
+            if node not in needed:
+                needed.add(node)
+                waiting += self._taken(node)
+        return [node for node in self.trace.nodes if node in needed and node.args]
+
+    @lazy
+    def _stages(self) -> Sequence[Stage]:
+        found = list[Stage]()
+        for node in self._made_nodes:
+            if node.kind == "take":
+                raise FormulaError(f"{self.of.op.name}: take is not written in C")
+            last = found[-1] if found else None
+            if node.kind in REDUCTIONS or last is None or last.dims != node.dims or last.nodes[0].kind in REDUCTIONS:
+                found.append(Stage(node.dims, [node]))
+            else:
+                last.nodes.append(node)
+        return found
+
+    @lazy
+    def _stage_of(self) -> Mapping[Node, int]:
+        return {node: number for number, stage in enumerate(self._stages) for node in stage.nodes}
+
+    @lazy
+    def _names(self) -> Mapping[Node, str]:
+        return {node: f"{self._called_by(node) or node.kind}_{at}" for at, node in enumerate(self._made_nodes)}
+
+    @lazy
+    def _arrays(self) -> Mapping[Node, str]:
+        """The arrays of what is used outside of the loop that makes it."""
+        kept = {node for node in self.trace.outputs.values() if node.args}
+        for node in self._made_nodes:
+            kept.update(arg for arg in self._taken(node) if arg.args and self._stage_of[arg] != self._stage_of[node])
+        return {node: f"{self._names[node]}s" for node in self._made_nodes if node in kept or node.kind in REDUCTIONS}
+
+    @lazy
+    def _scratch(self) -> Sequence[tuple[str, str]]:
+        """Arrays for the terms of one reduction at a time, by name and dtype."""
+        reduced = [node for node in self._made_nodes if node.kind in REDUCTIONS]
+        known = [("terms", self.dtype(node)) for node in reduced]
+        return tuple(
+            dict.fromkeys([*known, *(("others", self.dtype(node)) for node in reduced if node in self._fused)])
+        )
+
+    def _made(self, stage: Stage) -> Iterator[str]:
+        """The loop that makes the values of a stage."""
+        if stage.nodes[0].kind in REDUCTIONS:
+            yield from looped(stage.dims, self._reduced(stage.nodes[0]))
+            return
+        lines = list[str]()
+        for node in stage.nodes:
+            lines.append(f"const {self.dtype(node)} {self._names[node]} = {self._expression(node)};")
+            if node in self._arrays:
+                lines.append(f"{self._arrays[node]}[{index(node.dims)}] = {self._names[node]};")
+        yield from looped(stage.dims, lines)
+
+    def _reduced(self, node: Node) -> list[str]:
+        dtype, product = self.dtype(node), self._fused.get(node)
+        if product is not None:
+            parts = [self._as_taken(product, arg, node) for arg in product.args]
+        elif node.kind == "dot":
+            parts = [rounded(dtype, " * ".join(self._as_taken(node, arg, node) for arg in node.args))]
+        else:
+            parts = [self._as_taken(node, node.args[0], node)]
+        scratch = [f"{what}_{dtype}" for what in ("terms", "others")[: len(parts)]]
+        at, extent = VARIABLES[along(node.label)], EXTENTS[along(node.label)]
+        terms = [f"{name}[{at}] = {part};" for name, part in zip(scratch, parts, strict=True)]
+        made = f"{self._arrays[node]}[{index(node.dims)}] = {self._called(node)}({', '.join(scratch)}, {extent});"
+        return [*loops({node.label}, terms), made]
+
+    def _stored(self, output: str) -> Iterator[str]:
+        operand, node = self.of.op.operand(output), self.trace.outputs[output]
+        wide = self.dtype(node) == "f64"
+        value = self._value(node, None, "f64" if wide else "f32")
+        line = f"store_{'f64' if wide else 'f32'}(&call->{output}, {index(frozenset(operand.axes))}, {value});"
+        lines = looped(frozenset(operand.axes), [line])
+        yield from [f"    if (call->{output}.data)", *(f"    {line}" for line in lines)] if operand.optional else lines
+
+    def _expression(self, node: Node) -> str:
+        """The value of an elementwise node."""
+        kind, dtype = node.kind, self.dtype(node)
+        args = [self._as_taken(node, arg, node) for arg in node.args if node not in self._fused]
+        if node in self._fused:
+            return self._fused_sum(node)
+        if kind == "divide" and node.args[1].kind == "extent" and self.of.contract.mean == "reciprocal":
+            return rounded(dtype, f"{args[0]} * {rounded(dtype, f'(1 / {args[1]})')}")
+        if kind in _OPERATORS:
+            return rounded(dtype, f"{args[0]} {_OPERATORS[kind]} {args[1]}")
+        if kind == "rsqrt":
+            root = rounded(dtype, f"{function('sqrt', dtype)}({args[0]})")
+            return rounded(dtype, f"1 / {root}")
+        if kind in FUNCTIONS:
+            return rounded(dtype, f"{function(kind, dtype)}({args[0]})")
+        if kind == "where":
+            return f"{args[0]} != 0 ? {args[1]} : {args[2]}"
+        if kind in ("at_most", "less"):
+            return f"{args[0]} {'<=' if kind == 'at_most' else '<'} {args[1]}"
+        if kind == "point":
+            return self._value(node.args[0], node, dtype)
+        if kind not in ("negate", "absolute"):
+            raise FormulaError(f"{self.of.op.name}: {kind} is not written in C")
+        return f"-{args[0]}" if kind == "negate" else f"{function('fabs', dtype)}({args[0]})"
+
+    def _fused_sum(self, node: Node) -> str:
+        product, dtype = self._fused[node], self.dtype(node)
+        a, b = (self._as_taken(product, arg, node) for arg in product.args)
+        place = node.args.index(product)
+        other = self._as_taken(node, node.args[1 - place], node)
+        if node.kind == "subtract":
+            a, other = (f"-({a})", other) if place else (a, f"-({other})")
+        return f"{FUSED[dtype]}({a}, {b}, {other})"
+
+    def _as_taken(self, node: Node, arg: Node, place: Node) -> str:
+        """An argument in the dtype of the operation that takes it, where `place` is made."""
+        return self._value(arg, place, self.dtype(arg) if node.kind in _KEEPING else self._computed(node))
+
+    def _value(self, node: Node, place: Node | None, dtype: str) -> str:
+        """A value in a dtype; None in place of a node is the loop that stores outputs."""
+        if node.kind == "tensor":
+            return f"load_{dtype}(&call->{node.label}, {self._element(node)})"
+        if not node.args:
+            return converted(number(node), "f64", dtype)
+        here = place is not None and self._stage_of[place] == self._stage_of[node]
+        return converted(
+            self._names[node] if here else f"{self._arrays[node]}[{index(node.dims)}]", self.dtype(node), dtype
+        )
+
+    def _element(self, tensor: Node) -> str:
+        """The place of a tensor's element in memory."""
+        if self.of.op.role(tensor.label) == "columns" and OUTER in tensor.dims:
+            return f"column(&call->{tensor.label}, r, i, n)"
+        return index(tensor.dims)
+
+    def _order(self, node: Node) -> Summation:
+        return self.of.contract.order(self._called_by(node), node.label)
+
+    def _called(self, node: Node) -> str:
+        """The name of the function that reduces its terms."""
+        words = re.sub(r"[a-z]+=|\W+", " ", repr(self._order(node))).lower().split()
+        order = (
+            [f"{words[0]}{self.of.turn % 3}" if words[0] == "any" else "_".join(words)] if node.kind != "max" else []
+        )
+        kind = "sum" if node.kind == "dot" else node.kind
+        return "_".join([kind, *order, self.dtype(node), *(["fused"] if node in self._fused else [])])

@@ -1,0 +1,72 @@
+"""Roundings of one simulated kernel: real ones, and where a contract leaves something open, drawn ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format
+from oracles.formula.contract import Contract
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.trace import Kind
+from oracles.lazy import lazy
+from oracles.rounding import add_rounded, round_to
+
+
+@dataclass(frozen=True)
+class Roundings:
+    """What a kernel of a contract makes of exact results, and of operands."""
+
+    contract: Contract
+    random: np.random.Generator
+
+    def result(self, values: F64, dtype: Format) -> F64:
+        """Results of operations."""
+        return self._kept(round_to(values, dtype), dtype)
+
+    def sum(self, a: F64, b: F64, dtype: Format) -> F64:
+        """a + b, which float64 alone would round twice: a product that is not rounded has up to 48 bits."""
+        return self._kept(add_rounded(a, b, dtype), dtype)
+
+    def point(self, values: F64, dtype: Format) -> F64:
+        """Rounded at a point: a format without infinity has NaN for what overflows."""
+        found = round_to(values, dtype)
+        return self._kept(found if dtype.infinities else np.where(np.isinf(found), np.nan, found), dtype)
+
+    def taken(self, values: F64, dtype: Format) -> F64:
+        """Operands of that dtype as an operation takes them."""
+        return self.flushed(values, dtype) if self.contract.flushes_operands else values
+
+    def flushed(self, values: F64, dtype: Format) -> F64:
+        """Of what is subnormal one half, by chance, is zero."""
+        low = (np.abs(values) < dtype.tiny) & (self.random.random(values.shape) < 0.5)
+        return np.where(low, np.copysign(0.0, values), values)
+
+    def function(self, kind: Kind, arg: F64, dtype: Format) -> F64:
+        """A function of a value."""
+        if kind == "rsqrt" and self.contract.ulp("rsqrt") == 1.0:
+            return self.result(1.0 / self.result(np.sqrt(arg), dtype), dtype)
+        exact = Float64().apply(kind, arg)
+        return np.where(np.isfinite(arg), self.erring(exact, kind, dtype), exact)
+
+    def erring(self, exact: F64, kind: Kind, dtype: Format) -> F64:
+        """The value rounded, and off by as many units more as the contract allows."""
+        rounded = self.result(exact, dtype)
+        most = int(self.contract.ulp(kind) - 0.5)
+        if most <= 0:
+            return rounded
+        exponent = np.maximum(np.frexp(exact)[1] - dtype.precision, dtype.emin - dtype.precision + 1)
+        steps = self._bias * most if self._bias else self.random.integers(-most, most + 1, exact.shape)
+        moved = round_to(rounded + steps * np.ldexp(1.0, exponent), dtype)
+        moved = np.where(np.sign(moved) == np.sign(rounded), moved, np.copysign(0.0, rounded))
+        return np.where(np.isfinite(rounded) & (rounded != 0), moved, rounded)
+
+    @lazy
+    def _bias(self) -> int:
+        """Errors of functions are random, or all of one sign."""
+        return int(self.random.choice([-1, 0, 1]))
+
+    def _kept(self, rounded: F64, dtype: Format) -> F64:
+        return self.flushed(rounded, dtype) if self.contract.flushes_results else rounded

@@ -1,0 +1,287 @@
+"""Correct kernels of a formula: real roundings after each operation, everything that a contract leaves open drawn.
+
+For calibration and tests alone: what a budget must never reject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any as Anything
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format, form
+from oracles.formula.contract import Contract
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs, step
+from oracles.formula.simulated.orders import total
+from oracles.formula.simulated.roundings import Roundings
+from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
+from oracles.lazy import lazy
+from oracles.problem import Problem
+from oracles.rounding import NAMES, STORAGE, round_to
+from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
+
+Order = Literal["declared", "reversed", "permuted", "lanes", "tree"]
+ORDERS: tuple[Order, ...] = ("declared", "reversed", "permuted", "lanes", "tree")
+_FUSED = 0.7
+"""The share of products that go into a sum without being rounded, where the contract allows it."""
+_LONGEST = 300
+"""The longest sum of products that are not rounded: each addition is a step by itself, and takes its time."""
+
+
+def _as_it_is(values: F64) -> F64:
+    return values
+
+
+_Part = tuple[F64, F64, int]
+"""Of some terms the mean and the sum of squared deviations, or the maximum and the sum of exponentials, and how many
+they are."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """One kernel, on one problem. The same generator state gives the same kernel."""
+
+    inputs: Inputs
+    contract: Contract
+    random: np.random.Generator
+    order: Order = "declared"
+    """Of sums whose contract allows any order; others have the order that they declare."""
+    fused: bool = False
+    changed: Mapping[Node, Callable[[F64], F64]] = field(default_factory=dict)
+    """What is wrong with it: of these nodes it has other values than it calculated."""
+    _known: dict[Node, F64] = field(default_factory=dict)
+
+    @lazy
+    def values(self) -> Mapping[Node, F64]:
+        """What it has for each node."""
+        with np.errstate(all="ignore"):
+            for node in self.inputs.trace.nodes:
+                found = self.changed.get(node, _as_it_is)(self._step(node))
+                self._known[node] = self._unspecified(node, found) if self.contract.nonfinite != "ieee" else found
+        return self._known
+
+    def output(self, name: str, dtype: str) -> F64:
+        """An output in its dtype, as float64."""
+        node = self.inputs.trace.outputs[name]
+        values = self.values[node]
+        if self.contract.flushes_operands and form(dtype) is not self._held(node):
+            values = self._rounding.flushed(values, self._held(node))
+        values = round_to(values, form(dtype))
+        if self.contract.saturate:
+            values = np.where(np.isinf(values), np.copysign(form(dtype).max, values), values)
+        if self.contract.zeros == "any":
+            values = np.where(values == 0, self.random.choice([-0.0, 0.0], values.shape), values)
+        return values
+
+    def _held(self, node: Node) -> Format:
+        """The dtype in which a value lies, which an output is cast from."""
+        if node.kind != "point":
+            return self._dtype(node)
+        dtype = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
+        return self._held(node.args[0]) if dtype is None else form(dtype)
+
+    @lazy
+    def _is_whole(self) -> bool:
+        """Whether an online sum has its exponentials in its own dtype too, and not in that of everything else."""
+        return bool(self.random.integers(2))
+
+    @lazy
+    def _rounding(self) -> Roundings:
+        return Roundings(self.contract, self.random)
+
+    def _round(self, values: F64, node: Node) -> F64:
+        return self._rounding.result(values, self._dtype(node))
+
+    def _dtype(self, node: Node) -> Format:
+        return form(self.contract.dtypes.get(self.inputs.trace.names.get(node, ""), self.contract.compute))
+
+    def _unspecified(self, node: Node, values: F64) -> F64:
+        """What is left of values that became infinite or NaN here: anything."""
+        wild = np.zeros((1,) * values.ndim, bool)
+        for arg in node.args:
+            wild = wild | ~np.isfinite(self._known[arg])
+        if node.kind in REDUCTIONS:
+            wild = np.logical_or.reduce(wild, self.inputs.axis(node.label), keepdims=True)
+        became = ~np.isfinite(values) & ~wild
+        if self.contract.nonfinite == "unspecified":
+            became = became | np.isnan(values) if node.args else ~np.isfinite(values)
+        elif not node.args:
+            return values
+        if node.kind in ("constant", "parameter") or not became.any():
+            return values
+        return np.where(became, self.random.choice([0.0, 1.0, np.inf, np.nan], values.shape), values)
+
+    def _step(self, node: Node) -> F64:
+        if not node.args:
+            return self._operand(node)
+        args = [self._known[arg] for arg in node.args]
+        if node.kind in ("where", "take"):
+            if node.kind == "where":
+                args[0] = args[0] != 0
+            return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
+        if node.kind == "point":
+            declared = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
+            return args[0] if declared is None else self._rounding.point(args[0], form(declared))
+        kept = node.kind in ("negate", "max", "absolute", "at_most", "less")
+        dtype = self._dtype(node)
+        args = [self._rounding.taken(arg if kept else round_to(arg, dtype), dtype) for arg in args]
+        if kept:
+            return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
+        if node.kind in ("add", "subtract"):
+            return self._added(node, args)
+        if node.kind == "divide":
+            return self._quotient(node, args)
+        if node.kind in FUNCTIONS:
+            return self._rounding.function(node.kind, args[0], dtype)
+        if node.kind in ("welford_mean", "welford_squares", "online"):
+            return self._updated(node, args[0])
+        if node.kind in REDUCTIONS:
+            return self._summed(node, args)
+        return self._round(args[0] * args[1], node)
+
+    def _operand(self, node: Node) -> F64:
+        values = self.inputs.leaf(node)
+        if node.kind != "tensor" or values.dtype == bool:
+            return np.asarray(values, dtype=np.float64)
+        dtype = NAMES.get(self.inputs.tensors[node.label].dtype)
+        if not self.contract.flushes_operands or dtype is None or self.random.random() < 0.5:
+            return values
+        return self._rounding.flushed(values, form(dtype))
+
+    def _added(self, node: Node, args: list[F64]) -> F64:
+        sign = 1.0 if node.kind == "add" else -1.0
+        for place in (0, 1):
+            product = node.args[place]
+            is_fused = self.fused and product.kind == "multiply" and self._may_fuse(product, node)
+            if is_fused and self.random.random() < _FUSED:
+                # A product of two numbers of at most 24 bits is exact in float64.
+                a, b = (round_to(self._known[arg], self._dtype(product)) for arg in product.args)
+                args = [a * b if at == place else arg for at, arg in enumerate(args)]
+                break
+        return self._rounding.sum(args[0], sign * args[1], self._dtype(node))
+
+    def _may_fuse(self, product: Node, node: Node) -> bool:
+        """Whether a sum may take a product as it is: of one that is declared in another dtype it takes what that
+        rounds. In f64 such a product is no number of float64."""
+        dtype = self._dtype(node)
+        return self.contract.fused and dtype is self._dtype(product) and dtype.name != "f64"
+
+    def _quotient(self, node: Node, args: list[F64]) -> F64:
+        if node.args[1].kind == "extent" and self.contract.mean == "reciprocal":
+            return self._round(args[0] * self._round(1.0 / args[1], node), node)
+        return self._rounding.erring(args[0] / args[1], node.kind, self._dtype(node))
+
+    def _summed(self, node: Node, args: list[F64]) -> F64:
+        axis, n, dtype = self.inputs.axis(node.label), self.inputs.extents[node.label], self._dtype(node)
+        fused = self.fused and n <= _LONGEST
+        factors = self._factors(node) if fused else None
+        if factors is not None:
+            terms = factors[0] * factors[1]
+        else:
+            terms = args[0] if node.kind == "sum" else self._round(args[0] * args[1], node)
+        if terms.shape[axis] != n:
+            terms = np.repeat(terms, n, axis)
+        declared = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
+        lined = np.moveaxis(terms, axis, -1)
+        if not lined.size:
+            return np.moveaxis(np.zeros((*lined.shape[:-1], 1)), -1, axis)
+        order: Summation = declared
+        if isinstance(declared, Sequential | Any):
+            structures: Mapping[str, Summation] = {"lanes": Lanes(8, 1, "predicated"), "tree": Pairwise()}
+            order = structures.get(self.order, declared)
+            lined = lined[..., ::-1] if self.order == "reversed" else lined
+            lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
+        if isinstance(order, Sequential | Any) and (factors is not None or self.contract.denormals != "preserve"):
+            return np.expand_dims(self._chained(lined, node), axis)
+        lined = round_to(lined, dtype).astype(STORAGE[dtype.name])
+        return np.expand_dims(np.asarray(total(lined, order), dtype=np.float64), axis)
+
+    def _factors(self, node: Node) -> list[F64] | None:
+        """What is multiplied under a sum: a product of two numbers of at most 24 bits is exact in float64."""
+        product = node if node.kind == "dot" else node.args[0]
+        if product.kind not in ("dot", "multiply") or not self._may_fuse(product, node):
+            return None
+        return [round_to(self._known[arg], self._dtype(product)) for arg in product.args]
+
+    def _chained(self, terms: F64, node: Node) -> F64:
+        """One term after the other, which may be a product that is not rounded by itself."""
+        found, dtype = np.zeros(terms.shape[:-1]), self._dtype(node)
+        for place in range(terms.shape[-1]):
+            found = self._rounding.sum(self._rounding.taken(found, dtype), terms[..., place], dtype)
+        return found
+
+    def _updated(self, node: Node, terms: F64) -> F64:
+        """What is kept up to date, term by term in each of some lanes, which are joined as a tree."""
+        axis, n = self.inputs.axis(node.label), self.inputs.extents[node.label]
+        declared = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
+        lined = np.moveaxis(np.repeat(terms, n, axis) if terms.shape[axis] != n else terms, axis, -1)
+        lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
+        if not n:
+            nothing = np.nan if node.kind == "welford_mean" else 0.0
+            return np.moveaxis(np.full((*lined.shape[:-1], 1), nothing), -1, axis)
+        lanes = min(n, 1 if isinstance(declared, Sequential) else max(n // declared.chain(n), 1))
+        second = 1.0 if node.kind == "online" else 0.0
+        single = [(lined[..., [at]], np.full_like(lined[..., [at]], second), 1) for at in range(n)]
+        parts = [self._joined(single[lane::lanes], node) for lane in range(lanes)]
+        while len(parts) > 1:
+            parts = [self._joined(parts[at : at + 2], node) for at in range(0, len(parts), 2)]
+        first, other, _ = parts[0]
+        return np.moveaxis(first if node.kind == "welford_mean" else other, -1, axis)
+
+    def _joined(self, parts: list[_Part], node: Node) -> _Part:
+        found = parts[0]
+        for part in parts[1:]:
+            found = self._rescaled(found, part, node) if node.kind == "online" else self._moments(found, part, node)
+        return found
+
+    def _moments(self, a: _Part, b: _Part, node: Node) -> _Part:
+        """Mean and squares of both, and how many terms they are of."""
+        mean, squares, count = a[0], a[1], a[2] + b[2]
+        apart = self._round(b[0] - mean, node)
+        weight = self._round(np.full((1,) * mean.ndim, b[2] / count), node)
+        mean = self._round(mean + self._round(apart * weight, node), node)
+        if b[2] == 1:
+            added = self._round(apart * self._round(b[0] - mean, node), node)
+        else:
+            weight = self._round(weight * a[2], node)
+            added = self._round(self._round(apart * apart, node) * weight, node)
+        return mean, self._round(self._round(squares + b[1], node) + added, node), count
+
+    def _rescaled(self, a: _Part, b: _Part, node: Node) -> _Part:
+        """Maximum and sum of both."""
+        most, sums = np.maximum(a[0], b[0]), []
+        own, other = self._dtype(node), form(self.contract.compute)
+        dtype = own if own is other or self._is_whole else other
+        for each in (a, b):
+            step = np.where(np.isneginf(most), 0.0, self._rounding.result(each[0] - most, dtype))  # masked so far
+            factor = np.where(step == 0, 1.0, self._rounding.function("exp", step, dtype))
+            sums.append(self._round(each[1] * factor, node))
+        return most, self._round(sums[0] + sums[1], node), a[2] + b[2]
+
+
+def simulate(of: Problem, contract: Contract, random: np.random.Generator) -> Mapping[str, NDArray[Anything]]:
+    """What one kernel of that contract returns: by any of the algorithms that it allows, in any order that it leaves
+    open, fused or not."""
+    op = FormulaProblem(of)
+    settled = op.settled(contract)
+    ways = op.read(settled)
+    inputs = Inputs(ways[int(random.integers(len(ways)))].trace, op.tensors, op.parameters)
+    order = ORDERS[int(random.integers(len(ORDERS)))]
+    return returned(of, Simulated(inputs, settled, random, order, bool(random.integers(2))))
+
+
+def returned(of: Problem, simulated: Simulated) -> Mapping[str, NDArray[Anything]]:
+    """The outputs of a simulated kernel, as a kernel returns them."""
+    op, found = FormulaProblem(of), dict[str, NDArray[Anything]]()
+    for name, dtype in of.outputs.items():
+        values = op.returned(name, simulated.output(name, dtype))
+        with np.errstate(over="ignore"):
+            found[name] = values.astype(STORAGE[dtype], order="C")
+    return found

@@ -1,0 +1,211 @@
+"""Centres: exact values of one formula for many problems at once, as float64 has them.
+
+Rows of all lengths lie one after the other in flat arrays, so that many problems cost as many calls of NumPy as one.
+Each row is calculated by itself, so that its values are the same bits whatever it is joined with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format
+from oracles.enclosure import Mask
+from oracles.formula.affine.reductions import are_alike
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.ragged import Ragged, joined
+from oracles.formula.tiers.plan import ROOM, Plan, Site
+from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.trace import FormulaError, Node
+from oracles.lazy import lazy
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+class Centres:
+    """Of a formula whose values have one element, one for each row, or one for each element of a row."""
+
+    def __init__(self, units: Sequence[tuple[FormulaProblem, Plan]]) -> None:
+        """Problems, and what is rounded of them. Their outputs are made of the same nodes."""
+        self.units, self.nodes, self._dims = units, units[0][1].nodes, units[0][1].trace.dims
+        self.rows = Ragged.of(problem.rows for problem, _ in units)
+        """The rows of each problem."""
+        self.lengths = np.array([problem.length for problem, _ in units])
+        self.elements = Ragged(self.rows.spread(self.lengths))
+        """The elements of each row."""
+        self.lost = np.zeros(len(self.elements.lengths), bool)
+        """Rows in which a rounding overflows and may not."""
+        self.values: dict[Node, F64] = {}
+        """Flat: of rows, or of elements."""
+        self._taken: dict[tuple[Node, int], F64] = {}
+        self._spread: dict[Node, F64] = {}
+        self._alike: dict[tuple[Node, int, Format], Mask] = {}
+        for node in self.nodes:
+            found = self._step(node) if node.args else self._leaf(node)
+            self.values[node] = self._rounded((node, None), found, self.is_of_rows(node))
+
+    def taken(self, node: Node, place: int) -> F64:
+        """An argument as the node takes it."""
+        arg = node.args[place]
+        if (node, place) not in self._dtypes:
+            return self.values[arg]
+        if (node, place) not in self._taken:
+            self._taken[node, place] = self._rounded((node, place), self.values[arg], True)
+        return self._taken[node, place]
+
+    @lazy
+    def _dtypes(self) -> Mapping[Site, Sequence[Format | None]]:
+        """To what is rounded there, of each problem; None: it is not."""
+        sites = dict.fromkeys(site for _, plan in self.units for site in plan.rounded)
+        return {site: [plan.rounded.get(site) for _, plan in self.units] for site in sites}
+
+    @lazy
+    def _kept(self) -> Mapping[Node, Sequence[int | None]]:
+        """Sums that are one of their operands, which one, of each problem; None: they are none."""
+        nodes = dict.fromkeys(node for _, plan in self.units for node in plan.same)
+        return {
+            node: [node.args.index(plan.same[node]) if node in plan.same else None for _, plan in self.units]
+            for node in nodes
+        }
+
+    def _rounded(self, site: Site, values: F64, of_rows: bool) -> F64:
+        """What is rounded there, to the dtypes of each problem."""
+        dtypes = self._dtypes.get(site)
+        if dtypes is None:
+            return values
+        found = (self.rows if of_rows else self._of_problem).rounded(values, dtypes)
+        over = np.isinf(found) & np.isfinite(values)
+        if over.any():
+            over = over if of_rows else np.logical_or.reduceat(over, self.elements.starts)
+            self.lost |= over & ~self.rows.spread(np.array([plan.overflows(site) for _, plan in self.units]))
+        return found
+
+    def _of_each(self, keys: Sequence[_Key], values: Callable[[_Key], F64], of_rows: bool) -> F64:
+        """The values of each problem by its key."""
+        first, *others = dict.fromkeys(keys)
+        found = values(first)
+        for other in others:
+            chosen = self.rows.spread(np.array([key == other for key in keys]))
+            found = np.where(chosen if of_rows else self.elements.spread(chosen), values(other), found)
+        return found
+
+    def is_of_rows(self, node: Node) -> bool:
+        """Whether a node has one value for each row."""
+        return len(node.dims) < len(self._dims)
+
+    def alike(self, node: Node, problem: int, dtype: Format) -> Mask:
+        """See `oracles.formula.affine.reductions.are_alike`, of each row of a problem."""
+        key = node, problem, dtype
+        if key not in self._alike:
+            n = int(self.lengths[problem])
+            terms = self.values[node.args[0]][self.places[problem]].reshape(-1, n)
+            self._alike[key] = are_alike(terms, 1, dtype)[:, 0]
+        return self._alike[key]
+
+    @lazy
+    def places(self) -> Sequence[slice]:
+        """The elements of each problem."""
+        return self._of_problem.slices
+
+    @lazy
+    def _of_problem(self) -> Ragged:
+        return Ragged(self.rows.lengths * self.lengths)
+
+    @lazy
+    def magnitudes(self) -> tuple[F64, F64]:
+        """(nodes, rows) bounds of the smallest and the largest magnitudes that are neither zero, infinite nor NaN; inf
+        and 0 where there are none."""
+        low: dict[Node, F64] = {}
+        high: dict[Node, F64] = {}
+        for node in self.nodes:
+            low[node], high[node] = self._magnitudes(
+                node, [low[arg] for arg in node.args], [high[a] for a in node.args]
+            )
+        return np.array([low[node] for node in self.nodes]), np.array([high[node] for node in self.nodes])
+
+    @lazy
+    def special(self) -> Mask:
+        """Rows in which a value is infinite or NaN that all of their elements take."""
+        of_rows = (self.values[node] for node in self.nodes if node.args and self.is_of_rows(node))
+        return ~np.isfinite(sum(np.abs(values) for values in of_rows) + np.zeros(len(self.elements.lengths)))
+
+    def _leaf(self, node: Node) -> F64:
+        if node.kind == "tensor":
+            return joined([problem.tensors[node.label].astype(np.float64) for problem, _ in self.units])
+        if node.kind == "constant":
+            return np.full(len(self.elements.lengths), node.value)
+        if node.kind == "extent":
+            return self.rows.spread(self.lengths.astype(np.float64))
+        if node.kind == "parameter":
+            return self.rows.spread(np.array([problem.parameters[node.label] for problem, _ in self.units]))
+        raise FormulaError(f"{node.kind}: not in flat arrays")
+
+    def _step(self, node: Node) -> F64:
+        if node not in self._kept:
+            return self._operated(node)
+        return self._of_each(
+            self._kept[node],
+            lambda place: self._operated(node) if place is None else self._argument(node, place),
+            self.is_of_rows(node),
+        )
+
+    def _operated(self, node: Node) -> F64:
+        kind, arithmetic = node.kind, Float64()
+        if kind == "sum":
+            found: F64 = np.add.reduceat(self.values[node.args[0]], self.elements.starts)
+            limit = self.rows.spread(np.array([plan.sums[node].limit * ROOM for _, plan in self.units]))
+            return np.where(found < limit, found, np.where(np.isnan(found), found, np.inf))
+        args = [self._argument(node, place) for place in range(len(node.args))]
+        if kind == "point":
+            return args[0]
+        if kind in ("add", "multiply", "divide"):
+            return arithmetic.operate(kind, *args)
+        return arithmetic.apply(kind, args[0])
+
+    def _argument(self, node: Node, place: int) -> F64:
+        arg = node.args[place]
+        if self.is_of_rows(node) or not self.is_of_rows(arg):
+            return self.taken(node, place)
+        if (node, place) in self._dtypes:
+            return self.elements.spread(self.taken(node, place))
+        if arg not in self._spread:
+            self._spread[arg] = self.elements.spread(self.values[arg])
+        return self._spread[arg]
+
+    def _magnitudes(self, node: Node, low: Sequence[F64], high: Sequence[F64]) -> tuple[F64, F64]:
+        kind, dtypes = node.kind, self._dtypes.get((node, None))
+        if dtypes is None and kind == "point":
+            return low[0], high[0]
+        if dtypes is None and not self.is_of_rows(node):
+            if kind == "multiply":
+                return low[0] * low[1], high[0] * high[1]
+            if kind == "divide":
+                return low[0] / high[1], high[0] / low[1]
+            if kind == "sqrt":
+                return np.sqrt(low[0]), np.sqrt(high[0])
+            if kind == "rsqrt":
+                return 1 / np.sqrt(high[0]), 1 / np.sqrt(low[0])
+        least, most = self._measured(node)
+        if dtypes is None or kind != "point":
+            return least, most
+        passed = [dtype is None for dtype in dtypes]
+        return (
+            self._of_each(passed, lambda of_arg: low[0] if of_arg else least, True),
+            self._of_each(passed, lambda of_arg: high[0] if of_arg else most, True),
+        )
+
+    def _measured(self, node: Node) -> tuple[F64, F64]:
+        size = np.abs(self.values[node])
+        least, most = self._ends(node, size, size)
+        if (least > 0).all() and (most < np.inf).all():  # as nearly always; then nothing needs to be left out
+            return least, most
+        ordinary = (size > 0) & (size < np.inf)
+        return self._ends(node, np.where(ordinary, size, np.inf), np.where(ordinary, size, 0.0))
+
+    def _ends(self, node: Node, low: F64, high: F64) -> tuple[F64, F64]:
+        if self.is_of_rows(node):
+            return low, high
+        return np.minimum.reduceat(low, self.elements.starts), np.maximum.reduceat(high, self.elements.starts)

@@ -1,0 +1,331 @@
+"""What the outputs of a formula may be: enclosures of all elements in float64, and bounds of single ones in mpmath.
+
+The two tiers differ in the centre. The half-width around it is the same number by definition, that of
+`oracles.formula.affine.budget`; the fast tier takes off, or adds, what its own centre may be wrong by. Where a kernel
+calculates in float64 that centre is double-double; elements that this does not reach are left to the precise tier.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64, ULP, DoubleDouble, Real, head
+from oracles.dtypes import Format, form
+from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Mask
+from oracles.formula.affine import edges
+from oracles.formula.affine.budget import LOST, SAME, Budget
+from oracles.formula.affine.edges import Ends
+from oracles.formula.affine.forms import Form
+from oracles.formula.affine.setting import Part
+from oracles.formula.contract import Contract
+from oracles.formula.exact.arithmetic import Double
+from oracles.formula.exact.centre import Exact, Inputs, evaluate
+from oracles.formula.tiers import doubts
+from oracles.formula.tiers.signs import Signs
+from oracles.formula.trace import FormulaError, Node, ordered
+from oracles.lazy import lazy
+from oracles.precise import Bounds
+from oracles.rounding import round_to
+
+_SMALL = 2.0**-20
+"""An error of the centre that is a smaller share of the half-width leaves few elements to the precise tier."""
+
+
+@dataclass(frozen=True, eq=False)
+class Conformance:
+    """What outputs may be under one contract."""
+
+    inputs: Inputs
+    contract: Contract
+    outputs: Mapping[str, str]
+    """The dtype of each output."""
+    structured: bool = False
+    dims: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    """The dimensions of outputs, where they have more than their values."""
+    complete: bool = True
+    """Whether no operand is absent in whose place a kernel may add a zero: that decides the sign of others."""
+    each: Sequence[Part] = ()
+    """See `Setting`."""
+    exact: Exact | None = None
+    """For the precise tier: the same problem by the op's own formula. None: by this one."""
+
+    def __post_init__(self) -> None:
+        unknown = {*self.outputs} - {*self.inputs.trace.outputs}
+        if unknown:
+            raise FormulaError(
+                f"no output {', '.join(sorted(unknown))}; there are {', '.join(self.inputs.trace.outputs)}"
+            )
+        if self.exact is None:
+            object.__setattr__(self, "exact", Exact(self.inputs))
+
+    @lazy
+    def budget(self) -> Budget:
+        """The forms of all values."""
+        return Budget(self.inputs, self.contract, self.structured, self.each)
+
+    @property
+    def wide(self) -> bool:
+        """Whether a centre in float64 could not enclose it, but one in double-double must."""
+        return self.budget.wide
+
+    def shape(self, output: str) -> tuple[int, ...]:
+        """The extents of an output, in the order of the trace's dimensions."""
+        dims = self._dims(output)
+        return tuple(self.inputs.extents[dim] for dim in self.inputs.trace.dims if dim in dims)
+
+    def enclosure(self, output: str) -> Enclosure:
+        """The conformance sets of all elements of an output, in its shape."""
+        key = self.inputs.trace.outputs[output], self.outputs[output], self._dims(output)
+        if key not in self._enclosures:
+            with np.errstate(all="ignore"):
+                self._enclosures[key] = self._enclosure(output, form(self.outputs[output]))
+        return self._enclosures[key]
+
+    @lazy
+    def _enclosures(self) -> dict[tuple[Node, str, frozenset[str]], Enclosure]:
+        """By what they are of: two outputs may be the same."""
+        return {}
+
+    def _enclosure(self, output: str, dtype: Format) -> Enclosure:
+        # A row may have millions of elements: one array at a time is held besides those that are kept.
+        other = edges.ends(self._kept(output))
+        centre, width, own = self.centre(output), self.width(output), self.own(output)
+        ends = [
+            self._rounded(centre + side * np.maximum(width + sign * own, 0.0), centre, dtype)
+            for side, sign in ((-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0))
+        ]
+        may = zero = None
+        if other is not None:
+            self._replace(output, ends, other, dtype)
+            may, zero = (self.shaped(output, each) if each.any() else None for each in (other.nan, other.zero))
+        del own, other
+        nan = self._nan(centre, ends, dtype)
+        if may is not None:
+            nan = np.where(may, ALLOWED, FORBIDDEN if nan is None else nan).astype(np.int8)
+        unsure = self._unsure(output, ends, dtype)
+        if unsure is not None:
+            ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
+        may_be_zero = zero is not None or ((ends[0] <= 0) & (ends[3] >= 0)).any()
+        zeros = self._zeros(output) if may_be_zero else None
+        return Enclosure(
+            dtype, centre, width, width, (ends[1], ends[2]), (ends[0], ends[3]), nan=nan, unsure=unsure,
+            unjudged=self._unjudged(output), zero=zero, zeros=zeros,
+        )  # fmt: skip
+
+    def _replace(self, output: str, ends: list[F64], other: Ends, dtype: Format) -> None:
+        """Put others in place of the ends, the lowest first, that are not those of centre and half-width."""
+        for place, end in enumerate(other.outwards()):
+            new = self._rounded(self.shaped(output, end), end, dtype)
+            ends[place] = np.where(np.isnan(new), ends[place], new)
+
+    def bounds(self, output: str, index: Sequence[int]) -> Bounds:
+        """What one element may be, at mpmath's current working precision."""
+        with np.errstate(all="ignore"):
+            return self._bounds(output, tuple(index), form(self.outputs[output]))
+
+    def _bounds(self, output: str, at: tuple[int, ...], dtype: Format) -> Bounds:
+        quick, width = float(self.shaped(output, self._kept(output).centre)[at]), float(self.width(output)[at])
+        marked, zeros = self._unjudged(output), self._zeros(output)
+        if marked is not None and marked[at]:
+            return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)
+        if not math.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
+            nan = REQUIRED if math.isnan(quick) else FORBIDDEN
+            return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate)
+        dims = [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
+        centre, width = self._exactly(output, dict(zip(dims, at, strict=True))), mpmath.mpf(width)
+        if mpmath.isnan(centre):  # a number at hand that every kernel has is a pole: what is left of it is zero
+            centre = mpmath.mpf(quick)
+        sign = 0 if zeros is None else int(zeros[at])
+        found = Bounds(dtype, centre, centre - width, centre + width, saturate=self.contract.saturate, sign=sign)
+        if self.contract.nonfinite == "overflow" and math.inf in map(abs, found.ends):
+            found = replace(found, nan=ALLOWED)
+        other = self._ends[output]
+        if other is None:
+            return found
+        low, high, nan, zero = (
+            self.shaped(output, each)[at] for each in (other.low, other.high, other.nan, other.zero)
+        )
+        return replace(
+            found, low=found.low if np.isnan(low) else mpmath.mpf(float(low)),
+            high=found.high if np.isnan(high) else mpmath.mpf(float(high)),
+            nan=ALLOWED if nan else found.nan, zero=bool(zero),
+        )  # fmt: skip
+
+    def _exactly(self, output: str, place: Mapping[str, int]) -> mpmath.mpf:
+        assert self.exact is not None
+        if not self._replaces[output]:
+            return self.exact.element(self.exact.inputs.trace.outputs[output], place)
+        # What every kernel rounds, or what overflows in all, depends on the algorithm that they have.
+        return self._rounding.element(self._node(output), place)
+
+    @lazy
+    def _replaces(self) -> Mapping[str, bool]:
+        """Whether an output is made of what every kernel rounds, or of what overflows."""
+        nodes = {node for node, _ in self.budget.replaced}
+        return {output: not nodes.isdisjoint(ordered([self._node(output)])) for output in self.outputs}
+
+    def _node(self, output: str) -> Node:
+        return self.budget.made(output, self.outputs[output])
+
+    @lazy
+    def _rounding(self) -> Exact:
+        return Exact(self.inputs, self.budget.replaced)
+
+    def centre(self, output: str) -> Real:
+        """The fast tier's values, in the output's shape."""
+        quick = self.shaped(output, self._kept(output).centre)
+        if not self.wide:
+            return quick
+        found = self._double[self._node(output)]
+        high, low = self.shaped(output, found.high), self.shaped(output, found.low)
+        held, near = np.isfinite(quick), self._near(output)
+        if near is not None:
+            held = held & np.isnan(near)
+        return DoubleDouble(np.where(held, high, quick), np.where(held, low, 0.0))
+
+    def width(self, output: str) -> F64:
+        """How far values may lie from the centre, in the output's shape."""
+        return self._widths[output]
+
+    def own(self, output: str) -> F64:
+        """How far the fast tier's centre may lie from the exact value."""
+        error, near = self.error(output, self.wide), self._near(output) if self.wide else None
+        return error if near is None else error + np.where(np.isnan(near), 0.0, near)
+
+    def _near(self, output: str) -> F64 | None:
+        """How far float64's values may be from the formula's where they stand in for what double-double lost: beside
+        half-widths that are so much larger it does not matter what underflowed. NaN: they do not."""
+        node = self._node(output)
+        lost = self._lost[node]
+        if not lost.any():
+            return None
+        error, width = self.shaped(output, self.budget.error(node)), self.width(output)
+        near = np.where(self.shaped(output, lost) & (error <= width * _SMALL), error, np.nan)
+        return None if np.isnan(near).all() else near
+
+    def error(self, output: str, wide: bool) -> F64:
+        """The same of a centre in float64 (`wide`: in double-double)."""
+        quick, width = self.shaped(output, self._kept(output).centre), self.width(output)
+        relative, lost = (ULP, 2.0**-1073) if wide else (2.0**-53, LOST)
+        share = self.budget.own_share(wide)
+        share = share if np.ndim(share) == 0 else self.shaped(output, np.asarray(share))
+        own = width * (share + SAME) + np.abs(quick) * 2 * relative + lost
+        known = np.isfinite(quick)
+        if not self.wide and self._kept(output).bits <= form("f64").precision:
+            known = known & ((width != 0) | (quick == 0))  # else every kernel has it, and float64 too
+        return np.where(known, own, 0.0)
+
+    @lazy
+    def _double(self) -> Mapping[Node, Any]:
+        """The values of all nodes in double-double."""
+        with np.errstate(all="ignore"):
+            return evaluate(self.inputs, Double(), self.budget.replaced)
+
+    @lazy
+    def _lost(self) -> Mapping[Node, Mask]:
+        return doubts.lost(self.inputs, self._double, self.budget.replaced)
+
+    def _rounded(self, values: Real, centre: Real, dtype: Format) -> F64:
+        """Rounded to an output's dtype; where the centre is no finite number, what becomes of that."""
+        found = round_to(values, dtype)
+        if isinstance(values, DoubleDouble):
+            found = np.where(np.isfinite(head(centre)), found, head(centre))
+        return np.clip(found, -dtype.max, dtype.max) if self.contract.saturate else found
+
+    @lazy
+    def _widths(self) -> Mapping[str, F64]:
+        return {each: self.shaped(each, self.budget.half_width(kept)) for each, kept in self._forms.items()}
+
+    def _kept(self, output: str) -> Form:
+        return self._forms[output]
+
+    @lazy
+    def _forms(self) -> Mapping[str, Form]:
+        return {name: self.budget.output(name, dtype) for name, dtype in self.outputs.items()}
+
+    @lazy
+    def _ends(self) -> Mapping[str, Ends | None]:
+        with np.errstate(all="ignore"):
+            return {name: edges.ends(kept) for name, kept in self._forms.items()}
+
+    def _dims(self, output: str) -> frozenset[str]:
+        return self._axes[output]
+
+    @lazy
+    def _axes(self) -> Mapping[str, frozenset[str]]:
+        outputs = self.inputs.trace.outputs.items()
+        return {output: node.dims | frozenset(self.dims.get(output, ())) for output, node in outputs}
+
+    def shaped(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
+        """Values that broadcast to an output, in its shape."""
+        if output not in self._shapes:
+            dims, extents = self._dims(output), self.inputs.extents
+            full = tuple(extents[dim] if dim in dims else 1 for dim in self.inputs.trace.dims)
+            self._shapes[output] = full, self.shape(output)
+        full, shape = self._shapes[output]
+        return (values if values.shape == full else np.broadcast_to(values, full)).reshape(shape)
+
+    @lazy
+    def _shapes(self) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+        """With an axis for each dimension of the trace, and without those that an output does not have."""
+        return {}
+
+    def _nan(self, centre: Real, ends: Sequence[F64], dtype: Format) -> Flags | None:
+        wrong, beyond = np.isnan(head(centre)), self._beyond(ends[0], ends[3], dtype)
+        if not (wrong.any() or beyond.any()):
+            return None
+        return np.where(wrong, REQUIRED, np.where(beyond, ALLOWED, FORBIDDEN)).astype(np.int8)
+
+    def _unsure(self, output: str, ends: Sequence[F64], dtype: Format) -> Mask | None:
+        """What only the precise tier can tell: whether an overflow leaves NaN, and what double-double lost."""
+        found = self._beyond(ends[0], ends[3], dtype) != self._beyond(ends[1], ends[2], dtype)
+        if self.wide:
+            lost, near = self.shaped(output, self._lost[self._node(output)]), self._near(output)
+            lost = lost if near is None else lost & np.isnan(near)
+            found = found | lost & np.isfinite(self.shaped(output, self._kept(output).centre))
+        if self.budget.read.doubts:
+            found = found | self.shaped(output, self._doubts[self._node(output)])
+        return found if found.any() else None
+
+    @lazy
+    def _doubts(self) -> Mapping[Node, Mask]:
+        return doubts.dependent(self.inputs, self.budget.read.doubts)
+
+    def _beyond(self, low: F64, high: F64, dtype: Format) -> Mask:
+        """Where an end overflows and may leave NaN: in a format without infinity, or where the contract says so."""
+        if dtype.infinities and self.contract.nonfinite != "overflow":
+            return np.zeros(low.shape, bool)
+        return np.asarray(np.isinf(low) | np.isinf(high))
+
+    def _unjudged(self, output: str) -> Mask | None:
+        if output not in self._marks:
+            self._marks[output] = self._marked(output)
+        return self._marks[output]
+
+    @lazy
+    def _marks(self) -> dict[str, Mask | None]:
+        return {}
+
+    def _marked(self, output: str) -> Mask | None:
+        """What may overflow on the way, and where the errors have no bound: of these the contract says nothing."""
+        kept, width = self._kept(output), self.width(output)
+        marked = np.isnan(width) | np.isinf(width)
+        if kept.may is not None:
+            marked = marked | self.shaped(output, kept.may)
+        return marked if marked.any() else None
+
+    def _zeros(self, output: str) -> Flags | None:
+        if self.contract.zeros == "any":
+            return None
+        return self.shaped(output, self._signs[self.inputs.trace.outputs[output]])
+
+    @lazy
+    def _signs(self) -> Signs:
+        return Signs(self.budget, self.complete)

@@ -1,0 +1,212 @@
+"""Plans: what a formula under a contract says of each of its values beforehand, whatever numbers it is given.
+
+Which values every kernel has alike and to what they are rounded, by how much each operation errs in proportion to its
+result, and between which magnitudes that holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oracles.budget import sum_budget
+from oracles.doubledouble import F64
+from oracles.dtypes import Format, form
+from oracles.formula.affine.budget import ROUNDED_ONCE
+from oracles.formula.affine.forms import DUST
+from oracles.formula.contract import CORRECT, Contract
+from oracles.formula.trace import Kind, Node, Trace, ordered
+from oracles.lazy import lazy
+
+ERROR, WORST, TINY, LIMIT, LAST, SINK = range(6)
+"""The numbers of a node: the error of its rounding, or of its sum; that of the sum in the worst case; the smallest and
+the largest magnitudes for which they hold; the error of its rounding where that is the output's own; how large its sink
+(`Plan.sinks`) must be where it is smaller than that."""
+KEEPING: tuple[Kind, ...] = ("where", "negate", "max", "absolute", "at_most", "less", "take")
+"""These change no bits, and so take values of any dtype."""
+ROOM = 4.0
+"""Magnitudes keep this factor from where they overflow, and half of it from where they underflow: no value strays so
+far."""
+
+_NOTHING = 2.0**56
+"""What is smaller than another by this factor is nothing beside it."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What is known of a node beforehand."""
+
+    dtype: Format
+    bits: int
+    exact: bool
+    positive: bool
+    """Whether it is never negative, if parameters are not."""
+
+
+Site = tuple[Node, int | None]
+"""The place of an argument of a node; None: the node's own value."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A formula under a settled contract, for operands of certain dtypes, where its errors are in proportion."""
+
+    trace: Trace
+    contract: Contract
+    structured: bool
+    tensors: Mapping[str, str]
+    """Their dtypes."""
+    outputs: Mapping[str, str]
+    zeros: frozenset[str]
+    """Parameters that are zero."""
+    values: dict[Node, Value] = field(default_factory=dict)
+    rounded: dict[Site, Format] = field(default_factory=dict)
+    """What every kernel rounds alike, or as a point says."""
+    same: dict[Node, Node] = field(default_factory=dict)
+    """Sums of which one operand is a zero that nobody adds, and the other one."""
+    apart: list[Node | None] = field(default_factory=list)
+    """Whose errors are in no proportion to its values, or not for certain."""
+    sums: dict[Node, Format] = field(default_factory=dict)
+    """What is infinite where it overflows this for certain."""
+    _known: dict[int, F64] = field(default_factory=dict)
+
+    @lazy
+    def key(self) -> object:
+        """Equal for plans of one formula whose centres are the same for a problem."""
+        dtypes = (*self.rounded.values(), *self.sums.values())
+        return tuple(self.rounded), tuple(dtype.name for dtype in dtypes)
+
+    @lazy
+    def nodes(self) -> tuple[Node, ...]:
+        """What the outputs are made of, in an order that is the same for all outputs of a formula."""
+        made = {*ordered(self.made(output) for output in self.outputs)}
+        return tuple(node for node in ordered((*self.trace.locals.values(), *made)) if node in made)
+
+    @lazy
+    def sinks(self) -> Mapping[Node, Node]:
+        """What is only squared, summed and divided, and then added to a number: what it loses where it underflows is
+        nothing beside that mostly."""
+        found: dict[Node, Node] = {}
+        for node in reversed(self.nodes):
+            (user,) = uses if len(uses := [*dict.fromkeys(self.trace.uses[node])]) == 1 else (node,)
+            if node.kind in ("multiply", "sum", "divide"):
+                if user.kind == "add" and len(user.dims) < len(self.trace.dims):
+                    found[node] = user
+                elif user in found and (user.kind == "sum" or (user.kind == "divide" and user.args[0] is node)):
+                    found[node] = found[user]
+        return found
+
+    @lazy
+    def exact(self) -> frozenset[Node]:
+        """What is calculated that every kernel has alike."""
+        return frozenset((*self.same, *(node for node, place in self.rounded if place is None)))
+
+    @lazy
+    def _of_no_sum(self) -> F64:
+        """The numbers of all nodes but sums, which alone depend on the length of rows."""
+        return np.array([self._numbers(node, 1) for node in self.nodes]).T
+
+    def numbers(self, n: int) -> F64:
+        """(5, nodes) for rows of n elements."""
+        if n not in self._known:
+            self._known[n] = found = self._of_no_sum.copy()
+            for node in self.sums:
+                found[:, self.nodes.index(node)] = self._numbers(node, n)
+        return self._known[n]
+
+    @lazy
+    def guesses(self) -> bool:
+        """Whether a point rounds what kernels do not have alike: then their values may be those of other numbers too,
+        which are not looked at."""
+        return any(node.kind == "point" and not self.values[node.args[0]].exact for node, _ in self.rounded)
+
+    def made(self, output: str) -> Node:
+        """What an output is the rounding of, see `Budget.made`."""
+        return self._made[output]
+
+    @lazy
+    def _made(self) -> Mapping[str, Node]:
+        found = dict[str, Node]()
+        for output, dtype in self.outputs.items():
+            node = self.trace.outputs[output]
+            while node.kind == "point" and self.pointed(node) in (None, dtype):
+                (node,) = node.args
+            found[output] = node
+        return found
+
+    @lazy
+    def narrows(self) -> bool:
+        """Whether each output has fewer bits than it is calculated with: then most correct ones are their exact values,
+        rounded (71% of 940 gradients; of others 12%, and to find it out takes longer than it saves)."""
+        return all(form(dtype).u > self.dtype(self.made(name)).u for name, dtype in self.outputs.items())
+
+    @lazy
+    def is_wide(self) -> bool:
+        """Whether something is calculated in float64."""
+        return self.contract.is_wide
+
+    def overflows(self, site: Site) -> bool:
+        """Whether what overflows there is infinite in every kernel."""
+        if site not in self.rounded:
+            return False
+        node, place = site
+        exact = node.kind != "point" or self.values[node.args[0]].exact
+        return place is None and exact and self.rounded[site].infinities
+
+    def pointed(self, node: Node) -> str | None:
+        """The dtype that a point rounds to."""
+        return self.contract.points.get(self.trace.names.get(node.args[0], ""))
+
+    @lazy
+    def lasts(self) -> frozenset[str]:
+        """Outputs whose last rounding is their own, to their dtype."""
+        return frozenset(output for output in self.outputs if self._is_last(self.made(output), self.outputs[output]))
+
+    def _is_last(self, node: Node, dtype: str) -> bool:
+        exact = self.contract.ulp("divide" if node.kind == "divide" else "sqrt") == CORRECT
+        return node.kind in ROUNDED_ONCE and exact and self.dtype(node).name == dtype
+
+    def dtype(self, node: Node) -> Format:
+        """The dtype in which a value is calculated."""
+        return form(self.contract.dtypes.get(self.trace.names.get(node, ""), self.contract.compute))
+
+    def _numbers(self, node: Node, n: int) -> tuple[float, ...]:
+        value, flushes = self.values[node], self.contract.denormals != "preserve"
+        if node.kind in ("constant", "parameter", "extent"):
+            return 0.0, 0.0, self.dtype(node).tiny * ROOM / 2 if flushes else 0.0, math.inf, 0.0, 0.0
+        dtype = value.dtype
+        loses = flushes or node.kind in ("multiply", "divide", "sqrt", "rsqrt")
+        tiny = dtype.tiny * ROOM / 2 if loses else 0.0
+        terms = all(user.kind == "sum" for user in self.trace.uses[node])  # never more than their sum
+        limit = math.inf if value.exact or (terms and self.trace.uses[node]) else dtype.limit / ROOM
+        sink = (dtype.tiny if flushes else dtype.eta) * _NOTHING if node in self.sinks else math.inf
+        if node.kind == "sum":
+            chain = self.contract.order(self.trace.names.get(node, ""), node.label).chain(n)
+            few = self.structured or self.values[node.args[0]].bits < dtype.precision
+            likely, worst = sum_budget(dtype, chain, few)[1], sum_budget(dtype, chain, True)[1]
+            errors = [each + DUST if n > 1 else 0.0 for each in (likely, worst)]
+            return *errors, tiny * (n if flushes else 1), limit, 0.0, sink
+        error, last = self._errors(node, dtype)
+        return error, 0.0, tiny, limit, last, sink
+
+    def _errors(self, node: Node, dtype: Format) -> tuple[float, float]:
+        """Of a rounding, and of one that is the output's own."""
+        kind, u = node.kind, dtype.u
+        if kind in ("tensor", "point"):
+            return 0.0, 0.0
+        relative, last = u, 0.0
+        if kind == "add" and self.values[node].exact:
+            return 0.0, 0.0
+        if kind == "multiply":
+            a, b = (self.values[arg].bits for arg in node.args)
+            relative = u if (a + b if min(a, b) > 1 else max(a, b)) > dtype.precision else 0.0
+        elif kind != "add":
+            ulp = self.contract.ulp(kind)
+            relative = 2 * u / (1 - u) if (kind, ulp) == ("rsqrt", 1.0) else 2 * u * ulp
+            last = relative if ulp != CORRECT else 0.0
+            if kind == "divide" and node.args[1].kind == "extent" and self.contract.mean == "reciprocal":
+                relative = last = 2 * u + u**2
+        return (each + DUST if each else 0.0 for each in (relative, last))  # type: ignore[return-value]

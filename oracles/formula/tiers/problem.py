@@ -1,0 +1,312 @@
+"""One problem of an op that is judged from its formula.
+
+To the formula all dimensions but that of the rows are one, "...": canonical arrays are (rows, n) for the grid, (n,) for
+columns, (rows,) for rows, and for what is none of these an axis for each of its dimensions (`.arrangement`). Where no
+value depends on another row, each row is read by itself: then columns are given to the formula row by row, so that a
+row says the same by itself, in its problem, and joined with those of other problems. Other ops are read as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.budget import Term
+from oracles.doubledouble import F64
+from oracles.dtypes import form
+from oracles.enclosure import Enclosure, Worst, concatenated
+from oracles.formula.affine.budget import bits_of
+from oracles.formula.affine.setting import ALONE, Joined
+from oracles.formula.algorithm import is_addend
+from oracles.formula.arrangement import Arrangement
+from oracles.formula.contract import Contract
+from oracles.formula.exact.centre import Exact, Inputs
+from oracles.formula.tiers.conformance import Conformance
+from oracles.formula.tiers.near import Nearest
+from oracles.formula.tiers.plan import Plan
+from oracles.formula.tiers.planning import planned
+from oracles.formula.tiers.reading import Reading, reading
+from oracles.formula.tiers.terms import facts_of, given_of, terms_of
+from oracles.formula.tiers.union import Union
+from oracles.lazy import lazy
+from oracles.operand import OUTER
+from oracles.precise import Bounds
+from oracles.problem import Problem, ProblemError
+from oracles.rounding import NAMES
+
+_CHUNK = 1 << 15
+"""So many elements of the grid are enclosed at once, so that what is made of them fits into a processor's caches."""
+_NAMES = {OUTER: "batch"}
+"""What extents are called where they are told."""
+_ROWS_KEPT = 64
+"""So many single rows are kept ready for the precise tier."""
+
+
+class FormulaProblem:
+    """One problem of an op. What does not depend on a contract is computed once and shared by all kernels."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.of_op, self.axis = problem, problem.of_op, problem.axis
+        shapes = {name: array.shape for name, array in problem.inputs.items()}
+        self.arrangement = Arrangement(self.of_op, shapes, self.axis)
+        self.length, self.rows = self.arrangement.length, self.arrangement.rows
+        known = [each.name for each in self.of_op.outputs]
+        for output in problem.outputs:
+            if output not in known:
+                raise ProblemError(f"outputs.{output}: {problem.op} has no such output")
+        self.parameters = self._given_parameters()
+        self._stacked = frozenset(
+            name for name, array in problem.inputs.items() if self._role(name) == "columns" and array.ndim == 2
+        )
+        self._present = frozenset((*problem.inputs, *problem.outputs, *self.parameters))
+        self.tensors = {name: self._canonical(name, array) for name, array in problem.inputs.items()}
+        self._rows: dict[tuple[Contract, bool, int], Union] = {}
+        self._nearest: dict[object, Nearest] = {}
+        self._whole: dict[tuple[Contract, bool], Union] = {}
+
+    @lazy
+    def alike(self) -> tuple[Hashable, Hashable] | None:
+        """Each equal for problems whose rows may be joined: the first of rows of one length and of one set of
+        parameters, the second where rows are filled up. None where rows depend on each other."""
+        if not self.plain.separate:
+            return None
+        dtypes = tuple((name, NAMES[array.dtype]) for name, array in self.problem.inputs.items())
+        outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
+        own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
+        numbers = tuple((value == 0, bits_of(value)) for value in self.parameters.values())
+        bits = bits_of(self.length) if self.plain.multiplies_length else 0
+        return (own, self.length, tuple(self.parameters.items())), (own, self.length == 1, bits, numbers)
+
+    @lazy
+    def plain(self) -> Reading:
+        """The op's own formula."""
+        return reading(self.of_op, self._present, self._stacked, ())
+
+    def read(self, contract: Contract, outputs: Mapping[str, str] | None = None) -> list[Reading]:
+        """The formula by each of the algorithms that a contract allows; for these outputs besides its own."""
+        present = self._present.union(outputs or ())
+        if not contract.algorithm and present == self._present:
+            return [self.plain]
+        each = (tuple(sorted(algorithm.items())) for algorithm in contract.algorithms)
+        return [reading(self.of_op, present, self._stacked, algorithm) for algorithm in each]
+
+    def plan(self, contract: Contract, structured: bool) -> Plan | None:
+        """How a screen judges it; None where it cannot."""
+        if not (self.rows and self.length and all(self.arrangement.extents.values())):
+            return None
+        reading, *others = self.read(contract)
+        if others:
+            return None
+        key = contract, structured, self._screened
+        if key not in reading.plans:
+            (tensors, outputs, zeros), settled = self._screened, self.settled(contract)
+            plan = Plan(reading.trace, settled, structured, dict(tensors), dict(outputs), frozenset(zeros))
+            reading.plans[key] = planned(plan)
+        return reading.plans[key]
+
+    def nearest(self, plan: Plan) -> Nearest:
+        """Its outputs, rounded once from their exact values."""
+        key = id(plan.trace), plan.key
+        if key not in self._nearest:
+            inputs = Inputs(plan.trace, self.tensors, self.parameters)
+            shapes = {}
+            for name in plan.outputs:
+                dims = self.of_op.operand(name).axes
+                shapes[name] = tuple(inputs.extents[dim] if dim in dims else 1 for dim in plan.trace.dims)
+            self._nearest[key] = Nearest(inputs, plan, shapes)
+        return self._nearest[key]
+
+    @lazy
+    def _screened(self) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...], tuple[str, ...]]:
+        """All of the problem that plans depend on."""
+        inputs = ((name, NAMES[array.dtype]) for name, array in self.problem.inputs.items())
+        zeros = (name for name, value in self.parameters.items() if not value)
+        return tuple(inputs), tuple(self.problem.outputs.items()), tuple(zeros)
+
+    def joins_orders(self, contract: Contract) -> bool:
+        """Whether contracts that differ in the orders of sums alone may be read together."""
+        return all(each.joins_orders for each in self.read(contract))
+
+    def joins_lengths(self, contract: Contract) -> bool:
+        """The same of rows of other lengths, and of other parameters and structures. In double-double, and where a
+        number of few bits is inverted, an array has one length."""
+        contract = self.settled(contract)
+        inverts = (
+            contract.mean == "reciprocal"
+            and min(form(each).precision for each in (contract.compute, *contract.dtypes.values()))
+            < form("f32").precision
+        )
+        return not (contract.is_wide or inverts) and all(each.joins_lengths for each in self.read(contract))
+
+    def settled(self, contract: Contract) -> Contract:
+        """The contract for the dtypes of the operands."""
+        return contract.settled(self._dtypes) if contract.words else contract
+
+    @lazy
+    def _dtypes(self) -> Mapping[str, str]:
+        """Those of all operands, the first input first; what is absent has its usual one."""
+        known = {name: NAMES[array.dtype] for name, array in self.problem.inputs.items()} | {**self.problem.outputs}
+        main, found = NAMES[self.problem.main.dtype], dict[str, str]()
+        for each in self.of_op.operands:
+            usual = found.get(each.dtype, each.dtype) or main
+            found[each.name] = known.get(each.name, usual)
+        return found
+
+    def shape(self, output: str) -> tuple[int, ...]:
+        """Shape of an output as the kernel returns it."""
+        return self.arrangement.shape(output)
+
+    def arranged(self, output: str, array: NDArray[Any]) -> NDArray[Any]:
+        """An output in the order in which it is enclosed."""
+        return self.arrangement.arranged(output, array, self.plain.trace.dims)
+
+    def returned(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
+        """An output as a kernel returns it, from values that have an axis for each dimension of the formula."""
+        return self.arrangement.returned(output, values, {dim: self._sizes[dim] for dim in self.plain.trace.dims})
+
+    def place(self, output: str, flat: int) -> tuple[int, ...]:
+        """Index into the output as returned, of an element of what is arranged."""
+        return self.arrangement.place(output, flat, self.plain.trace.dims)
+
+    def cost(self, output: str) -> int:
+        """Elements that the precise tier reads to judge one element of `output`."""
+        if not self.of_op.by_rows:
+            return math.prod(size for dim, size in self._sizes.items() if dim not in self.of_op.operand(output).axes)
+        return self.length * (1 if self.plain.separate else self.rows)
+
+    @lazy
+    def _sizes(self) -> Mapping[str, int]:
+        """The extents of all dimensions."""
+        return Inputs(self.plain.trace, self.tensors, self.parameters).extents
+
+    def enclose(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
+        """Fast tier: enclosures of all outputs."""
+        contract = self.settled(contract)
+        if not self.plain.separate or not self.rows:
+            return self._enclosed(contract, structured, self.tensors)
+        at_once = max(1, _CHUNK // max(1, self.length))
+        chunks = [slice(start, start + at_once) for start in range(0, self.rows, at_once)]
+        parts = [self._enclosed(contract, structured, self._slices(rows)) for rows in chunks]
+        return {name: concatenated([part[name] for part in parts]) for name in self.problem.outputs}
+
+    def bounds(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> Bounds:
+        """Precise tier: what one element (canonical index) may be, at mpmath's current working precision."""
+        conformance, index = self._of_element(output, index, self.settled(contract), structured)
+        return conformance.bounds(output, index)
+
+    def contradiction(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, worst: Worst, bounds: Bounds
+    ) -> str:
+        """How the fast tier's numbers for an element contradict those of the precise one; "" where they do not."""
+        conformance, index = self._of_element(output, index, self.settled(contract), structured)
+        return conformance.contradiction(output, index, worst, bounds)
+
+    def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
+        """The budget of one element to first order, in units of the output, by the names of the formula."""
+        conformance, index = self._of_element(output, index, self.settled(contract), structured)
+        return terms_of(conformance.widest(output, index), output, index)
+
+    def facts(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """Facts about the row of one element: name and text."""
+        conformance, at = self._of_element(output, index, self.settled(contract), structured)
+        if not self.of_op.by_rows:
+            dims = {*self.of_op.operand(output).axes}
+            place = dict(zip((dim for dim in self.plain.trace.dims if dim in dims), at, strict=True))
+            sizes = ((_NAMES.get(dim, dim), str(size)) for dim, size in self._sizes.items())
+            return *sizes, *facts_of(conformance.members[0], place, dims)
+        known = (("row length n", str(self.length)), ("rows", str(self.rows)))
+        if self._role(output) == "columns":
+            return known
+        return *known, *facts_of(conformance.members[0], {OUTER: at[0]}, {*self.of_op.inputs[0].axes})
+
+    def given(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """What one element was calculated from: the name of each operand and a text."""
+        conformance, at = self._of_element(output, index, self.settled(contract), structured)
+        return given_of(conformance.members[0], output, at)
+
+    def conformance(
+        self,
+        contract: Contract,
+        structured: bool,
+        tensors: Mapping[str, NDArray[Any]],
+        exact: Exact | None = None,
+        joined: Joined = ALONE,
+    ) -> Union:
+        """What outputs may be under a settled contract, for canonical tensors."""
+        outputs = joined.outputs or self.problem.outputs
+        dims = {name: self.of_op.operand(name).axes for name in outputs}
+        parameters: Mapping[str, float | F64] = {**self.parameters, **joined.parameters}
+        ways = (Inputs(reading.trace, tensors, parameters, joined.lengths) for reading in self.read(contract, outputs))
+        absent = [each.name for each in self.of_op.inputs if each.name not in self.problem.inputs]
+        complete = not any(is_addend(self.of_op, name) for name in absent)
+        return Union(
+            [Conformance(inputs, contract, outputs, structured, dims, complete, joined.parts, exact) for inputs in ways]
+        )
+
+    def _role(self, name: str) -> str:
+        return self.of_op.role(name)
+
+    def _enclosed(
+        self, contract: Contract, structured: bool, tensors: Mapping[str, NDArray[Any]]
+    ) -> Mapping[str, Enclosure]:
+        found = self.conformance(contract, structured, tensors)
+        return {name: found.enclosure(name) for name in self.problem.outputs}
+
+    def _of_element(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
+    ) -> tuple[Union, tuple[int, ...]]:
+        """What is known of an element, from as little of the problem as decides about it; its index there."""
+        if self.plain.separate:
+            key = contract, structured, index[0]
+            if key not in self._rows:
+                if len(self._rows) >= _ROWS_KEPT:
+                    self._rows.clear()
+                row, exact = self._slices(slice(index[0], index[0] + 1)), self._exact_row(index[0])
+                self._rows[key] = self.conformance(contract, structured, row, exact)
+            return self._rows[key], (0, *index[1:])
+        if (contract, structured) not in self._whole:
+            self._whole.clear()
+            self._whole[contract, structured] = self.conformance(contract, structured, self.tensors, self._exact)
+        return self._whole[contract, structured], index
+
+    @lazy
+    def _exact(self) -> Exact:
+        return Exact(Inputs(self.plain.trace, self.tensors, self.parameters))
+
+    def _exact_row(self, row: int) -> Exact:
+        for (_, _, known), conformance in self._rows.items():
+            if known == row and conformance.members[0].exact is not None:
+                return conformance.members[0].exact
+        return Exact(Inputs(self.plain.trace, self._slices(slice(row, row + 1)), self.parameters))
+
+    def _slices(self, rows: slice) -> Mapping[str, NDArray[Any]]:
+        """The tensors of some rows."""
+        return {name: array[rows] for name, array in self.tensors.items()}
+
+    def _canonical(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        """An input as the formula takes it. Raises ProblemError where its shape does not fit."""
+        if self._role(name) != "columns":
+            return np.ascontiguousarray(self.arrangement.collapsed(name, self.arrangement.checked(name, array)))
+        self.arrangement.checked(name, array)
+        if array.ndim == 2:  # row r takes row r mod so many
+            return array[np.arange(self.rows) % max(len(array), 1)]
+        separate = self.plain.separate
+        return np.ascontiguousarray(np.broadcast_to(array, (self.rows, self.length))) if separate else array
+
+    def _given_parameters(self) -> Mapping[str, float]:
+        """Each parameter's value; that of one that the case does not have is neutral."""
+        found = dict[str, float]()
+        for each in self.of_op.parameters:
+            value = self.problem.params.get(each.name, each.neutral)
+            if value is None:
+                raise ProblemError(f"params.{each.name}: {self.problem.op} needs it")
+            found[each.name] = float(value)
+        return found

@@ -1,0 +1,76 @@
+"""Readings: an op's formula, as it is read for all problems that have the same operands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from oracles.formula.algorithm import traced
+from oracles.formula.tiers.plan import Plan
+from oracles.formula.trace import FormulaError, Trace
+from oracles.lazy import lazy
+from oracles.op import Op
+from oracles.operand import OUTER
+from oracles.problem import ProblemError
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An op's formula, as it is read for all problems that have the same operands."""
+
+    trace: Trace
+    separate: bool
+    """Whether no value depends on another row."""
+
+    @lazy
+    def plans(self) -> dict[object, Plan | None]:
+        """The plans of its screens, by all that they depend on."""
+        return {}
+
+    @lazy
+    def joins_lengths(self) -> bool:
+        """Whether rows may be filled up, so that rows of other lengths may stand beside; parameters may be columns."""
+        fit = self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2
+        kinds = {node.kind for node in self.trace.nodes}
+        return fit and self.separate and self.joins_orders and kinds.isdisjoint(("position", "take", "where"))
+
+    @lazy
+    def multiplies_length(self) -> bool:
+        """Whether it matters of how many bits the length of rows is."""
+        uses = (
+            (node, place) for node in self.trace.nodes for place, arg in enumerate(node.args) if arg.kind == "extent"
+        )
+        return any((node.kind, place) != ("divide", 1) for node, place in uses)
+
+    @lazy
+    def joins_orders(self) -> bool:
+        """Whether an order matters by its longest chain alone, so that rows of other orders may stand beside."""
+        return all(node.kind not in ("welford_mean", "welford_squares", "online") for node in self.trace.nodes)
+
+
+@lru_cache(maxsize=1024)
+def reading(
+    op: Op, present: frozenset[str], stacked: frozenset[str], algorithm: tuple[tuple[str, str], ...]
+) -> Reading:
+    """The formula for these operands and parameters. Raises ProblemError where it does not fit the op."""
+    columns = frozenset(each.name for each in op.inputs if op.role(each.name) == "columns" and each.name in present)
+    try:
+        found = traced(op, present, dict(algorithm), stacked)
+        if algorithm and _is_separate(op, found) != _is_separate(op, traced(op, present, None, stacked)):
+            raise FormulaError(f"{op.name}: an algorithm cannot take other rows where the formula does not")
+        separate = _is_separate(op, found)
+        if separate and columns - stacked:
+            found = traced(op, present, dict(algorithm), columns)
+    except FormulaError as error:
+        raise ProblemError(f"op: {error}") from error
+    for name, node in found.outputs.items():
+        if more := node.dims - {*op.operand(name).axes}:
+            raise ProblemError(f"op: {op.name}: its formula gives {name} the dimensions {', '.join(sorted(more))} too")
+    return Reading(found, separate)
+
+
+def _is_separate(op: Op, graph: Trace) -> bool:
+    if not op.by_rows:
+        return False
+    along = any(node.label == OUTER for node in graph.nodes)
+    return not along and all(op.role(name) != "columns" for name in graph.outputs)

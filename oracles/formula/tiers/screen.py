@@ -1,0 +1,288 @@
+"""Screen: what passes for certain, of many problems at once, by relative forms (`oracles.formula.tiers.relative`).
+
+The exact values of a problem are formed once for all contracts and kernels, and the distance of an output from them
+once for all contracts: what a contract allows is one number for each row. What is said here of a query is the same
+whatever it is joined with, and never that it fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format, form
+from oracles.enclosure import Mask, Worst
+from oracles.formula.contract import Contract
+from oracles.formula.exact.ragged import Ragged, joined
+from oracles.formula.tiers.centres import Centres
+from oracles.formula.tiers.joined import JOINED_ELEMENTS, Answer, Asked, Received
+from oracles.formula.tiers.plan import ERROR, LIMIT, SINK, TINY, WORST, Plan
+from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.tiers.relative import Relative
+from oracles.formula.trace import Node
+from oracles.lazy import lazy
+from oracles.rounding import half_gap_of, half_gaps
+from oracles.summation import NumericsError
+
+_U64 = 2.0**-53
+_SAME = 2.0**-36
+"""Widths are those of the forms to this share, and by so much less a value must stray to pass."""
+
+
+@dataclass(eq=False)
+class _Ask:
+    """Outputs of a kernel beside what its contract allows."""
+
+    problem: int
+    plan: Plan
+    pair: int
+    answer: tuple[int, int]
+    """Where the answer goes."""
+
+
+@dataclass(eq=False)
+class _Group:
+    """What is asked about problems of one formula, whose outputs are made of the same values."""
+
+    problems: list[tuple[FormulaProblem, Plan]] = field(default_factory=list)
+    pairs: list[tuple[int, Received]] = field(default_factory=list)
+    """What was got, and of which problem."""
+    asks: list[_Ask] = field(default_factory=list)
+    elements: int = 0
+    _places: dict[Hashable, int] = field(default_factory=dict)
+    _pairs: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def ask(self, problem: FormulaProblem, plan: Plan, received: Received, answer: tuple[int, int]) -> None:
+        """Take in what is asked. Equal problems and outputs are told from others by their identity."""
+        place = self._places.setdefault((id(problem), plan.key), len(self.problems))
+        if place == len(self.problems):
+            self.problems.append((problem, plan))
+            self.elements += problem.rows * problem.length
+        pair = self._pairs.setdefault((place, id(received)), len(self.pairs))
+        if pair == len(self.pairs):
+            self.pairs.append((place, received))
+            self.elements += problem.rows * problem.length
+        self.asks.append(_Ask(place, plan, pair, answer))
+
+
+def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
+    """An answer to each query; None decides nothing."""
+    found: list[list[Answer]] = [[None] * len(queries) for _, _, queries in asked]
+    with np.errstate(all="ignore"):
+        for group in _groups(asked):
+            for ask, answer in zip(group.asks, _Decided(group).answers(), strict=True):
+                found[ask.answer[0]][ask.answer[1]] = answer
+        for (problem, structured, queries), answers in zip(asked, found, strict=True):
+            for at, (contract, received) in enumerate(queries):
+                if answers[at] is None:
+                    answers[at] = _rounded(problem, structured, contract, received)
+    return found
+
+
+def _rounded(problem: FormulaProblem, structured: bool, contract: Contract, received: Received) -> Answer:
+    """What is said of outputs that are their exact values, rounded."""
+    plan = _plan(problem, contract, structured)
+    if plan is None or not (plan.narrows or plan.is_wide):  # what is wide takes longest to judge otherwise
+        return None
+    if not problem.nearest(plan).conforms(plan, received.values):
+        return None
+    return [Worst(0, 0.0, True, problem.nearest(plan).centre(plan, name)) for name in plan.outputs]
+
+
+def _plan(problem: FormulaProblem, contract: Contract, structured: bool) -> Plan | None:
+    try:
+        return problem.plan(contract, structured)
+    except NumericsError:  # a contract that the problem contradicts: said where it is judged alone
+        return None
+
+
+def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
+    """Groups of about so many elements at most."""
+    groups: dict[Hashable, _Group] = {}
+    for at, (problem, structured, queries) in enumerate(asked):
+        for place, (contract, received) in enumerate(queries):
+            plan = _plan(problem, contract, structured)
+            if plan is None or plan.apart:
+                continue
+            key = plan.nodes
+            group = groups.get(key)
+            if group is not None and group.elements > JOINED_ELEMENTS:
+                yield groups.pop(key)
+                group = None
+            if group is None:
+                group = groups[key] = _Group()
+            group.ask(problem, plan, received, (at, place))
+    yield from groups.values()
+
+
+class _Decided:
+    """The answers to all asks of a group."""
+
+    def __init__(self, group: _Group) -> None:
+        self.asks, self.pairs = group.asks, group.pairs
+        self.centres = centres = Centres(group.problems)
+        self.nodes = centres.nodes
+        counts = centres.rows.lengths
+        problems = [ask.problem for ask in self.asks]
+        self.of_ask = Ragged(counts[problems])
+        """The rows of each ask, of which the arrays below have one element each."""
+        self.at = self.of_ask.places_from(centres.rows.starts[problems])
+        """The places of these rows in the centres."""
+        numbers = np.array(
+            [ask.plan.numbers(int(n)) for ask, n in zip(self.asks, centres.lengths[problems], strict=True)]
+        )
+        self.numbers: F64 = np.moveaxis(numbers, 0, -1).repeat(self.of_ask.lengths, axis=-1)
+        self.relative = Relative(self, self.numbers, self.nodes)
+
+    # What `Relative` asks.
+
+    def taken(self, node: Node, place: int) -> F64:
+        """An argument of a node, where it has one value a row."""
+        return self.centres.taken(node, place)[self.at]
+
+    def alike(self, node: Node) -> Mask:
+        """Whether the terms of a sum are."""
+        place = self.nodes.index(node)
+        found = np.zeros(len(self.at), bool)
+        if (self.numbers[ERROR, place] == self.numbers[WORST, place]).all():
+            return found
+        for ask, span in zip(self.asks, self.of_ask.slices, strict=True):
+            errors = ask.plan.numbers(int(self.centres.lengths[ask.problem]))[:, place]
+            if errors[ERROR] != errors[WORST]:
+                found[span] = self.centres.alike(node, ask.problem, ask.plan.dtype(node))
+        return found
+
+    def exact(self, node: Node) -> Mask | None:
+        """Whether every kernel has its values alike; None: in no row."""
+        if not any(node in plan.exact for plan in self.plans):
+            return None
+        return self.of_ask.spread(np.array([node in ask.plan.exact for ask in self.asks]))
+
+    @lazy
+    def plans(self) -> Sequence[Plan]:
+        """Each once."""
+        return [*{id(ask.plan): ask.plan for ask in self.asks}.values()]
+
+    @lazy
+    def fits(self) -> Mask:
+        """Rows where nothing under- or overflows, no share is too large, and what must not be negative is not."""
+        low, high = (each.take(self.at, axis=1) for each in self.centres.magnitudes)
+        enough = low >= self.numbers[TINY]
+        for node, sink in {pair: None for plan in self.plans for pair in plan.sinks.items()}:
+            place = self.nodes.index(node)
+            enough[place] |= self.centres.values[sink][self.at] >= self.numbers[SINK, place]
+        within: Mask = (enough & (high <= self.numbers[LIMIT])).all(axis=0) & ~self.centres.lost[self.at]
+        for node in self.nodes:
+            if node.kind == "add" and self.centres.is_of_rows(node):
+                within &= ~((self.taken(node, 0) < 0) | (self.taken(node, 1) < 0))
+        return within
+
+    def answers(self) -> list[Answer]:
+        """Of each ask."""
+        found = [dict[str, Worst | None]() for _ in self.asks]
+        chosen: dict[tuple[str, Node], list[int]] = {}
+        for at, ask in enumerate(self.asks):
+            for name in ask.plan.outputs:
+                chosen.setdefault((name, ask.plan.made(name)), []).append(at)
+        for (name, node), places in chosen.items():
+            for at, worst in zip(places, self._of_output(name, node, places), strict=True):
+                found[at][name] = worst
+        return [
+            None
+            if any(each is None for each in of_ask.values())
+            else [worst for name in ask.plan.outputs if (worst := of_ask[name]) is not None]
+            for ask, of_ask in zip(self.asks, found, strict=True)
+        ]
+
+    def _of_output(self, name: str, node: Node, chosen: Sequence[int]) -> list[Worst | None]:
+        """Of the asks that have such an output, made so."""
+        centres, asks = self.centres, [self.asks[at] for at in chosen]
+        whole = len(asks) == len(self.asks)
+        of_ask = self.of_ask if whole else Ragged(self.of_ask.lengths[chosen])
+        places = slice(None) if whole else of_ask.places_from(self.of_ask.starts[chosen])
+        """Those of their rows among the rows of all asks."""
+        pairs = {pair: place for place, pair in enumerate(dict.fromkeys(ask.pair for ask in asks))}
+        problems = [self.pairs[pair][0] for pair in pairs]
+        rows_of_pair = Ragged(centres.rows.lengths[problems])
+        in_pair = of_ask.places_from(rows_of_pair.starts[[pairs[ask.pair] for ask in asks]])
+        at = self.at[places]
+        columns = np.ones(len(pairs), np.int64) if centres.is_of_rows(node) else centres.lengths[problems]
+        rows = Ragged(rows_of_pair.spread(columns))
+        of_pair = Ragged(rows_of_pair.lengths * columns)
+        spans = centres.rows.slices if centres.is_of_rows(node) else centres.places
+        exact = centres.values[node]
+        if problems != list(range(len(spans))):
+            exact = joined([exact[spans[problem]] for problem in problems])
+        got = joined([self.pairs[pair][1].values[name] for pair in pairs])
+        formats = [form(centres.units[problem][1].outputs[name]) for problem in problems]
+        strayed, special = self._strayed(got, exact, of_pair, np.array([[f.tiny, f.u] for f in formats]).T)
+        largest = np.maximum.reduceat(strayed, rows.starts)[in_pair]
+        width = (np.zeros(len(self.at)) + self.relative.spread(node, False))[places]
+        last = np.array([name in ask.plan.lasts for ask in asks])
+        if last.any():
+            own_last = np.zeros(len(self.at)) + self.relative.spread(node, True)
+            width = np.where(of_ask.spread(last), own_last[places], width)
+        n = centres.elements.lengths[at]
+        steps = of_ask.spread(np.array([len(ask.plan.trace.nodes) for ask in asks]))
+        width = width * (1.0 + 2.0**-52 * (n + 16) * steps)
+        own = 4 * (n + 4 * steps) * _U64 + width * _SAME
+        fits = self.fits[places]
+        inside = fits & self.relative.near[places] & (largest <= width - own)
+        ratio = largest / width
+        odd = centres.special[at]
+        if odd.any():
+            all_special = np.logical_and.reduceat(special, rows.starts)[in_pair]
+            inside = np.where(odd, fits & all_special & (largest == 0), inside)
+            ratio = np.where(odd, 0.0, ratio)
+        if not width.all():  # what every kernel has is rounded to one number
+            equal = self._equal(got, exact, of_pair, formats)
+            alike = np.logical_and.reduceat(equal, rows.starts)[in_pair]
+            inside, ratio = np.where(width == 0, fits & alike, inside), np.where(width == 0, 0.0, ratio)
+        passed = of_ask.every(inside).tolist()
+        largest = of_ask.largest(np.where(inside, ratio, 0.0))
+        first = of_ask.first(ratio == of_ask.spread(largest)).tolist()
+        found = list[Worst | None]()
+        for place, (ask, worst) in enumerate(zip(asks, largest.tolist(), strict=True)):
+            if not passed[place]:
+                found.append(None)
+                continue
+            pair = pairs[ask.pair]
+            start = flat = int(of_pair.starts[pair])
+            row = first[place] if worst else 0
+            if worst:
+                of_row = rows.slice_of(int(rows_of_pair.starts[pair]) + row)
+                flat = of_row.start + int(strayed[of_row].argmax())
+            centre = float(exact[flat])
+            wide = float(width[of_ask.starts[place] + row]) * abs(centre)
+            blunt = not half_gap_of(float(got[flat]), formats[pair]) < wide
+            known = (None, None) if ask.plan.guesses or not math.isfinite(wide) else (centre, wide)
+            found.append(Worst(flat - start, worst, blunt, *known))
+        return found
+
+    def _strayed(self, got: F64, exact: F64, of_pair: Ragged, formats: F64) -> tuple[F64, Mask]:
+        """How far elements stray from exact values beyond their own rounding, in proportion to these; and where these
+        are zero, infinite or NaN, from which nothing may stray."""
+        tiny, u = formats
+        size, centre = np.abs(got), np.abs(exact)
+        error = size - centre
+        strayed = np.abs(error)
+        strayed -= half_gaps(size, of_pair.spread(tiny), of_pair.spread(u), error < 0)
+        np.maximum(strayed, 0.0, out=strayed)
+        agree = np.signbit(got) == np.signbit(exact)
+        special = ~((centre > 0) & (centre < np.inf))
+        strayed /= centre
+        if special.any():
+            same = np.where(np.isnan(exact), np.isnan(got), (got == exact) & agree)
+            strayed = np.where(special, np.where(same, 0.0, np.inf), np.where(agree, strayed, np.inf))
+        elif not agree.all():
+            strayed = np.where(agree, strayed, np.inf)
+        return strayed, special
+
+    def _equal(self, got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format]) -> Mask:
+        right = of_pair.rounded(exact, formats)
+        found: Mask = ((got == right) & (np.signbit(got) == np.signbit(right))) | (np.isnan(got) & np.isnan(right))
+        return found

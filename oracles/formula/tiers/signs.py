@@ -1,0 +1,73 @@
+"""The signs of values, zeros included, where every correct kernel has the same.
+
+IEEE arithmetic gives each zero a sign, but a sum's depends on how it is formed: x + 0.0 is +0 for x = -0.0, and a
+kernel that knows the 0.0 and does not add it has -0. Products, quotients and odd functions leave no choice; but a
+kernel may add a zero in the place of an addend that is absent, and then only what rounds to zero has a sign for sure.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oracles.enclosure import Flags
+from oracles.formula.affine.budget import Budget
+from oracles.formula.trace import Kind, Node
+
+_POSITIVE: tuple[Kind, ...] = ("exp", "sigmoid", "absolute", "extent", "position", "at_most", "less")
+_ODD: tuple[Kind, ...] = ("tanh", "erf", "sin", "sqrt", "rsqrt", "point")
+"""These keep the sign of a zero."""
+_CERTAIN = 1.0 + 2.0**-20
+"""A value has the sign of its centre where the centre is larger by this than all that it may err by, which is known to
+many more bits."""
+
+_MINUS, _FREE, _PLUS = np.int8(-1), np.int8(0), np.int8(1)
+"""A row may have millions of elements, of which each takes one byte here."""
+
+
+class Signs:
+    """Of each node 1 or -1 where all kernels have that sign, zeros included, and 0 where they need not."""
+
+    def __init__(self, budget: Budget, complete: bool) -> None:
+        """`complete` says that no operand is absent that would be added."""
+        self.budget, self.complete = budget, complete
+        self._found: dict[Node, Flags] = {}
+
+    def __getitem__(self, node: Node) -> Flags:
+        if node not in self._found:
+            with np.errstate(all="ignore"):
+                self._found[node] = self._signs(node)
+        return self._found[node]
+
+    def _signs(self, node: Node) -> Flags:
+        form = self.budget.forms[node]
+        sign = (form.centre > 0).astype(np.int8) - (form.centre < 0)
+        if not node.args:
+            known = np.where(np.signbit(form.centre), _MINUS, _PLUS) if self.complete else sign
+        else:
+            known = np.where(np.abs(form.centre) > form.spread * _CERTAIN, sign, _FREE)
+            if self.complete and not known.all():  # what it is made of says more only of these
+                known = np.where(known != 0, known, _of_zero(self.budget, node, [self[arg] for arg in node.args]))
+        return np.where(np.isnan(form.centre), _FREE, known).astype(np.int8, copy=False)
+
+
+def _of_zero(budget: Budget, node: Node, args: list[Flags]) -> Flags:
+    """The sign that the operation gives, as far as it follows from those of its arguments."""
+    kind = node.kind
+    if kind in ("multiply", "divide"):
+        return args[0] * args[1]
+    if kind in ("add", "subtract"):
+        second = args[1] if kind == "add" else -args[1]
+        return np.where(args[0] == second, args[0], _FREE)
+    if kind == "negate":
+        return -args[0]
+    if kind == "where":
+        mask = budget.forms[node.args[0]].centre != 0
+        return np.where(mask, args[1], args[2])
+    if kind in _ODD:
+        # The sine of what is not zero has another sign than that now and then.
+        return args[0] if kind != "sin" else np.where(budget.forms[node.args[0]].centre == 0, args[0], _FREE)
+    if kind in ("sum", "dot", "max"):
+        terms = args[0] * args[1] if kind == "dot" else args[0]
+        axis = budget.inputs.axis(node.label)
+        return np.where((terms == 1).all(axis=axis, keepdims=True), _PLUS, _FREE)
+    return np.full((1,) * args[0].ndim, kind in _POSITIVE, np.int8)

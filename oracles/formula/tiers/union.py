@@ -1,0 +1,122 @@
+"""What outputs may be of a kernel that has any one of several algorithms: what it may be by one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import mpmath
+import numpy as np
+
+from oracles.doubledouble import DoubleDouble, Real, head
+from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask, Worst
+from oracles.formula.tiers.conformance import Conformance
+from oracles.precise import Bounds
+
+_REPRESENTED = 2.0**-52
+"""What a number of the fast tier says to so many bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Union:
+    """What outputs may be under one contract, by each algorithm that it allows."""
+
+    members: Sequence[Conformance]
+
+    def enclosure(self, output: str) -> Enclosure:
+        """The conformance sets of all elements of an output, in its shape."""
+        found = reduce(_joined, (each.enclosure(output) for each in self.members))
+        if found.zeros is None:
+            return found
+        possible = (found.outer[0] <= 0) & (found.outer[1] >= 0)
+        if found.zero is not None:
+            possible = possible | found.zero
+        return replace(found, zeros=np.where(possible, found.zeros, 0).astype(np.int8))
+
+    def bounds(self, output: str, index: Sequence[int]) -> Bounds:
+        """What one element may be, at mpmath's current working precision."""
+        return reduce(_joined_bounds, (each.bounds(output, index) for each in self.members))
+
+    def contradiction(self, output: str, index: Sequence[int], worst: Worst, bounds: Bounds) -> str:
+        """How the fast tier's centre and half-width of an element contradict the precise tier's; "" where they do
+        not."""
+        if worst.centre is None or not (_is_finite(bounds.centre) and _is_finite(bounds.high)):
+            return ""
+        with np.errstate(all="ignore"):
+            # What was rounded once from its exact value has a centre in float64, and no half-width.
+            doubled = worst.width is not None
+            errors = (each.own(output) if each.wide and doubled else each.error(output, False) for each in self.members)
+            own = max(float(each[tuple(index)]) for each in errors)
+            # Not from the bounds: what is rounded on the way is the centre of each algorithm.
+            width = float(np.fmax.reduce([each.width(output)[tuple(index)] for each in self.members]))
+        if abs(bounds.centre - worst.centre) <= own + _REPRESENTED * abs(worst.centre) and (
+            worst.width is None or abs(width - worst.width) <= own + _REPRESENTED * width
+        ):
+            return ""
+        return (
+            f"exact value and half-width are {worst.centre!r} and {worst.width!r} in the fast tier, "
+            f"{mpmath.nstr(bounds.centre, 20)} and {mpmath.nstr(width, 20)} in the precise one"
+        )
+
+    def widest(self, output: str, index: Sequence[int]) -> Conformance:
+        """That which allows an element most."""
+        return max(self.members, key=lambda each: float(each.width(output)[tuple(index)]))
+
+
+def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
+    width = np.fmax(a.below, b.below)
+    return replace(
+        a,
+        centre=_finite(a.centre, b.centre),
+        below=width,
+        above=width,
+        inner=(np.fmin(a.inner[0], b.inner[0]), np.fmax(a.inner[1], b.inner[1])),
+        outer=(np.fmin(a.outer[0], b.outer[0]), np.fmax(a.outer[1], b.outer[1])),
+        nan=_nan(a.nan, b.nan),
+        unjudged=_any(a.unjudged, b.unjudged),
+        unsure=_any(a.unsure, b.unsure),
+        zero=_any(a.zero, b.zero),
+        zeros=_zeros(a.zeros, b.zeros),
+    )
+
+
+def _finite(a: Real, b: Real) -> Real:
+    """The exact value, where one algorithm does not overflow on the way to it."""
+    first = np.isfinite(head(a))
+    if isinstance(a, DoubleDouble) and isinstance(b, DoubleDouble):
+        return DoubleDouble(np.where(first, a.high, b.high), np.where(first, a.low, b.low))
+    return np.where(first, head(a), head(b))
+
+
+def _nan(a: Flags | None, b: Flags | None) -> Flags | None:
+    if a is None and b is None:
+        return None
+    one, two = (np.zeros(1, np.int8) if each is None else each for each in (a, b))
+    return np.where(one == two, one, ALLOWED).astype(np.int8)
+
+
+def _zeros(a: Flags | None, b: Flags | None) -> Flags | None:
+    """None of both, or of one that has no zero: then the other's count."""
+    if a is None or b is None:
+        return b if a is None else a
+    return np.where(a == b, a, 0).astype(np.int8)
+
+
+def _any(a: Mask | None, b: Mask | None) -> Mask | None:
+    return (b if a is None else a) if a is None or b is None else a | b
+
+
+def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
+    centre = a.centre if mpmath.isfinite(a.centre) else b.centre
+    low, high = (
+        choose([end for end in ends if not mpmath.isnan(end)] or [mpmath.nan])
+        for choose, ends in ((min, (a.low, b.low)), (max, (a.high, b.high)))
+    )
+    nan = a.nan if a.nan == b.nan else ALLOWED
+    sign = a.sign if a.sign == b.sign else 0
+    return replace(a, centre=centre, low=low, high=high, nan=nan, sign=sign, zero=a.zero or b.zero)
+
+
+def _is_finite(value: mpmath.mpf) -> bool:
+    return bool(mpmath.isfinite(value))

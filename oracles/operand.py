@@ -1,0 +1,74 @@
+"""What an op is made of: tensors with named dimensions, parameters, and changes of sign that it bears."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from oracles.lazy import lazy
+
+OUTER = "..."
+"""Any number of dimensions, in the order in which the first input has them. They are the first ones of a tensor."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One tensor of an op."""
+
+    name: str
+    dims: str
+    """Its dimensions, such as "... n", "n" or "... m k". All tensors that have a name have the same extent there, and
+    all that have "..." the same dimensions."""
+    optional: bool = False
+    """A case may leave it out. The formula's own default stands in its place then."""
+    values: str = "any"
+    """What an input's values are drawn from: the name of a menu, and names of the op's own recipes where it has any for
+    this input; see `fuzz.generate.menus`."""
+    dtype: str = ""
+    """The usual dtype: a dtype's name, or a tensor's, whose dtype it is; "" is that of the first input."""
+    only_with: str = ""
+    """Another operand, without which this one makes no sense."""
+    stackable: bool = False
+    """Kernels may take such 'columns' of rank 2, with one row for all rows of the grid or one for each position along
+    the axis next to n, which is the innermost of the others. One that is not stackable has rank 1, and rank 2 is
+    invalid input."""
+
+    @lazy
+    def axes(self) -> tuple[str, ...]:
+        """The names of its dimensions."""
+        return tuple(self.dims.split())
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that is given with every call."""
+
+    name: str
+    values: tuple[float, ...]
+    """What is drawn, the plainest first, each rounded to float32, as kernels take it."""
+    neutral: float | None = None
+    """What a case that does not have it means. A kernel may do without such a parameter: then it is given no other
+    value. None: every case has it."""
+    least: float = float("-inf")
+    """The smallest value that makes sense."""
+    only_with: str = ""
+    """An operand without which it means nothing."""
+    formerly: str = ""
+    """Its name in older kernels and case files. They are read for ever, and cases keep the digests that they had."""
+    power: int = 0
+    """Where the inputs are scaled by s as the op says, this is scaled by s to that power."""
+
+    def __post_init__(self) -> None:
+        floats = f"{len(self.values)}f"
+        rounded: tuple[float, ...] = struct.unpack(floats, struct.pack(floats, *self.values))
+        object.__setattr__(self, "values", rounded)
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A change of sign that holds bit for bit: with these inputs negated these outputs are, and no others change."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    zeros: bool = False
+    """A zero may have either sign after it: a sum that cancels is +0 whatever the signs of its terms."""
