@@ -36,7 +36,7 @@ class CAttestation(Attestation):
 
     @classmethod
     def said(cls, hello: str) -> CAttestation:
-        """What a worker says of itself when it starts: a line for each field, as `worker.c` writes it."""
+        """What a worker says of itself when it starts: a line for each field, as `attest.c` writes it."""
         lines = dict(line.split("=", 1) for line in hello.splitlines())
         return cls(
             arch=lines["arch"],

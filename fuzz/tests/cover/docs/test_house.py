@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import tomllib
 
+import pytest
+
 from fuzz.tests.common.listings import listings
 from fuzz.tests.conftest import CHECKOUT
 
@@ -12,17 +14,22 @@ DOCS = CHECKOUT / "fuzz" / "docs"
 MAP = (DOCS / "README.md").read_text()
 
 
-def _layers() -> list[str]:
+def _layers(inside: str = "fuzz") -> list[str]:
+    """The folders of a package in which the linter orders any, the lowest first."""
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
-    [contract] = settings["tool"]["importlinter"]["contracts"]
-    return [layer.removeprefix("fuzz.") for layer in reversed(contract["layers"]) if layer.startswith("fuzz.")]
+    folders = {path.parent.name for path in (CHECKOUT / inside.replace(".", "/")).glob("*/__init__.py")}
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    layers = [each for contract in contracts for row in reversed(contract["layers"]) for each in row.split(" | ")]
+    inner = [each.removeprefix(f"{inside}.") for each in layers if each.startswith(f"{inside}.")]
+    ordered = [each for each in inner if each in folders]
+    assert {*ordered} == folders, "a folder that no rule orders"
+    return ordered
 
 
-def test_the_folders_of_the_map_are_those_that_the_linter_orders() -> None:
-    table = MAP.partition("<!-- layers -->")[2].partition("<!-- /layers -->")[0]
-    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == _layers()
-    packages = {path.parent.name for path in (CHECKOUT / "fuzz").glob("*/__init__.py")}
-    assert packages == {*_layers()}, "a folder of the engine that no rule orders"
+@pytest.mark.parametrize(("table", "inside"), [("layers", "fuzz"), ("readings", "oracles.formula")])
+def test_the_folders_of_the_map_are_those_that_the_linter_orders(table: str, inside: str) -> None:
+    rows = MAP.partition(f"<!-- {table} -->")[2].partition(f"<!-- /{table} -->")[0]
+    assert re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE) == _layers(inside)
 
 
 def test_the_way_of_a_case_goes_through_folders_in_the_order_of_the_house() -> None:
