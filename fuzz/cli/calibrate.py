@@ -67,12 +67,9 @@ def calibrate(options: CalibrateOptions) -> Exit:
     out, err, started = console.results(), console.progress(), time.monotonic()
     if options.pack is not None:
         loaded(options.pack)
-    known = [op for op in OPS.values() if fnmatchcase(op.name, options.op)]
-    chosen = [op for op in known if op.by_rows]
-    if not known:
-        raise UsageError(f"--op {options.op}: no such op; there are {', '.join(OPS)}")
+    chosen = [op for op in OPS.values() if fnmatchcase(op.name, options.op)]
     if not chosen:
-        raise UsageError(f"--op {options.op}: {known[0].name} is no row op, of which kernels can be written in C")
+        raise UsageError(f"--op {options.op}: no such op; there are {', '.join(OPS)}")
     folder = writable(options.output)
     plan = planned(chosen, options.runs, options.seed, folder, options.pack)
     work = carried_out(plan, options.jobs or os.cpu_count() or 1, options.max_time or math.inf)

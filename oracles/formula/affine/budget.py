@@ -247,7 +247,7 @@ class Budget(Setting):
             return np.full_like(error, np.nan)
         if isinstance(found, Near):
             error = np.broadcast_to(found.error, found.value.shape)
-        return error if node.kind != "where" or mask.rest is None else np.where(mask.rest > 0, np.nan, error)
+        return np.where(mask.spread > 0, np.nan, error) if node.kind == "where" else error
 
     def _near(self, read: Read, node: Node, place: int) -> Near:
         """The argument that a node has at some place, as float64 takes it."""

@@ -210,8 +210,9 @@ def chosen(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
     rest = np.where(mask, zero if a.rest is None else a.rest, zero if b.rest is None else b.rest)
     wild = [no if (found := either([each])) is None else found for each in (a, b)]
     may = np.where(mask, *wild)
-    if args[0].rest is not None:
-        unsure, other = args[0].rest > 0, np.where(mask, b.spread, a.spread)
+    unsure = args[0].spread > 0  # not its rest alone: what several elements take of a mask is a symbol
+    if unsure.any():
+        other = np.where(mask, b.spread, a.spread)
         apart = np.where(a.centre == b.centre, 0.0, np.abs(a.centre - b.centre)) + other
         rest = np.where(unsure, rest + np.where(np.isnan(apart), np.inf, apart), rest)
         may = np.where(unsure, wild[0] | wild[1], may)

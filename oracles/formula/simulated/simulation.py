@@ -105,8 +105,11 @@ class Simulated:
     def _unspecified(self, node: Node, values: F64) -> F64:
         """What is left of values that became infinite or NaN here: anything."""
         wild = np.zeros((1,) * values.ndim, bool)
-        for arg in node.args:
-            wild = wild | ~np.isfinite(self._known[arg])
+        if node.kind in ("where", "take"):  # what it was given is infinite or NaN already
+            wild = ~np.isfinite(values)
+        else:
+            for arg in node.args:
+                wild = wild | ~np.isfinite(self._known[arg])
         if node.kind in REDUCTIONS:
             wild = np.logical_or.reduce(wild, self.inputs.axis(node.label), keepdims=True)
         became = ~np.isfinite(values) & ~wild

@@ -61,8 +61,9 @@ def _of_zero(budget: Budget, node: Node, args: list[Flags]) -> Flags:
     if kind == "negate":
         return -args[0]
     if kind == "where":
-        mask = budget.forms[node.args[0]].centre != 0
-        return np.where(mask, args[1], args[2])
+        mask = budget.forms[node.args[0]]
+        found = np.where(mask.centre != 0, args[1], args[2])
+        return np.where((mask.spread > 0) & (args[1] != args[2]), _FREE, found)
     if kind in _ODD:
         # The sine of what is not zero has another sign than that now and then.
         return args[0] if kind != "sin" else np.where(budget.forms[node.args[0]].centre == 0, args[0], _FREE)

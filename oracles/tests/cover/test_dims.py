@@ -165,3 +165,14 @@ def test_what_a_row_op_is_follows_from_the_dimensions() -> None:
     assert PRODUCT.shape("c", (4, 2, 3, 7), 3, {"n": 5}) == (4, 2, 3, 5)
     assert PRODUCT.extents({"a": (3, 7), "b": (7, 5)}) == {"n": 5}
     assert PRODUCT.shapes("b", (7,), 0, {"n": 5}) == ()
+
+
+def test_what_is_taken_overflows_nowhere() -> None:
+    """A kernel that leaves NaN where numbers overflow takes half of a pair, the other half of which is infinite."""
+    of = problem(TURN, {"t": 2, "half": 2, "p": 4}, (), "f32", 0)
+    x = of.inputs["x"].copy()
+    x[0, 1, 2] = np.inf
+    of, contract = replace(of, inputs={**of.inputs, "x": x}), Contract(nonfinite="overflow")
+    found = [returned(of, kernel_of(of, contract, np.random.default_rng(seed))) for seed in range(8)]
+    assert [check.result for each in found for check in Truth(of).check(contract, each)] == ["pass"] * 8
+    assert len({each["y"].tobytes() for each in found}) == 1, "a correct kernel has infinities where IEEE has them"

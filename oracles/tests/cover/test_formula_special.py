@@ -9,12 +9,13 @@ import pytest
 
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
-from oracles.formula.trace import Node, Outputs, total
+from oracles.formula.trace import Node, Outputs, total, where
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.precise import conforms
 from oracles.problem import Problem
-from oracles.tests.common.judged import X, known
+from oracles.summation import Any as AnyOrder
+from oracles.tests.common.judged import X, known, results
 from oracles.truth import Truth
 
 WEIGHT = Operand("weight", "n", optional=True)
@@ -113,3 +114,21 @@ def test_what_is_not_finite_is_judged_unless_it_is_unspecified() -> None:
     assert _said(of, fast, [7.0, 7.0, 7.0, 7.0]) == [True] * 4
     plain = _problem("toy_scaled", [1.0, 2.0, 1.0, 0.0], [1.0, 1.0, 1.0, 2.0])
     assert _said(plain, fast, [7.0, 0.5, np.nan, np.inf]) == [False, True, False, False]
+
+
+def none_below(x: Node) -> Outputs:
+    """y = x in rows whose sum is positive, else 0."""
+    mass = total(x, "n")
+    return {"y": where(mass <= 0.0, 0.0, x)}
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_row_that_kernels_may_see_either_way_may_be_either(n: int) -> None:
+    """All elements of a row ask one mask, which is in doubt: of a sum that cancels in one order, and not in another."""
+    op = Op(none_below, inputs=(X,), outputs=(Operand("y", "... n"),))
+    x = np.tile(np.array([[1e8, 1.0, -1e8]], np.float32), (1, n))
+    with known(op):
+        of = Problem("none_below", {}, {"x": x}, {"y": "f32"})
+        for y in (x, np.zeros_like(x)):
+            assert results(of, Contract(sums={"n": AnyOrder()}), {"y": y}) == ["pass"]
+        assert results(of, Contract(sums={"n": AnyOrder()}), {"y": x + np.float32(8)}) == ["numeric"]

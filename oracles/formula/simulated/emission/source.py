@@ -11,11 +11,14 @@ from itertools import chain, combinations
 
 from oracles.formula.simulated.emission.prelude import HEAD, PLAIN, SATURATED
 from oracles.formula.simulated.emission.variant import Emission, Variant
+from oracles.formula.trace import FormulaError
 from oracles.op import Op
 
 
 def source(of: Emission) -> str:
-    """The whole file. Raises FormulaError for a formula that has no such kernel."""
+    """The whole file. Raises FormulaError for a formula that has no such kernel, and for what is no row op."""
+    if not of.op.by_rows:
+        raise FormulaError("C is written for row ops only")
     variants = [Variant(of, given) for given in _given(of.op)]
     shared = dict.fromkeys(text for each in variants for text in each.functions)
     bodies = "\n".join(each.text for each in variants)
