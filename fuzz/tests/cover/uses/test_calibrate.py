@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 
 from fuzz.adapters import abi
+from fuzz.adapters.pack import load
+from fuzz.tests.common.own_dims import write_dims_pack
+from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.tests.conftest import Cli
 from fuzz.uses.calibrate.calibration import BUILDS, begun, calibrated, planned
 from fuzz.uses.calibrate.measure import Measured, Work, measured
@@ -127,3 +130,15 @@ def test_the_verb_says_what_was_judged_and_what_was_not(cli_here: Cli) -> None:
     wrong = cli_here("calibrate", "--op", "nothing")
     assert wrong.returncode == 4
     assert "no such op; there are rms_norm," in wrong.stderr
+
+
+def test_an_op_of_any_dimensions_is_calibrated_with_simulated_kernels(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    write_dims_pack(tmp_path / "own")
+    with unknown_afterwards():
+        load(tmp_path / "own")
+        work = Work("attend", 0, tmp_path / "kernels", 3, 60, pack=tmp_path / "own")
+        found = measured(work, Pair(OPS["attend"], Contract(nonfinite="overflow"), 0))
+    assert (found.alarms, found.found) == ([], 0)
+    assert found.runs["simulated"] >= 32
+    assert found.not_run["C"] == "C is written for row ops only"

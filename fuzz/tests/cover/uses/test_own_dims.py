@@ -72,10 +72,3 @@ def test_what_is_for_row_ops_alone_is_refused(declared: str, message: str, tmp_p
     done = cli_here("run", *ARGUMENTS, "--max-cases", "1")
     assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
     assert message in done.stderr
-
-
-def test_calibration_says_that_it_is_about_row_ops(tmp_path: Path, cli_here: Cli) -> None:
-    write_dims_pack(tmp_path)
-    done = cli_here("calibrate", "--pack", ".", "--op", "matmul", "--runs", "1")
-    assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
-    assert "matmul is no row op" in done.stderr
