@@ -103,7 +103,10 @@ def _flushed(form: Form, errors: F64 | None) -> F64:
     own = np.zeros((1,) * form.centre.ndim) if form.rest is None else form.rest
     shared = form.spread - own
     own = own if errors is None else own + errors
-    missing = (np.abs(form.centre) + shared) * (1 + DUST) - own
+    whole = (np.abs(form.centre) + shared) * (1 + DUST)
+    missing = whole - own
+    if form.dtype.name == "f64":  # as far off is what float64 makes of the exact value, which may be the larger one
+        missing = np.where(own < np.abs(form.centre), whole, missing)
     return np.minimum(np.minimum(np.abs(form.centre) + shared + own, form.dtype.tiny), np.maximum(missing, 0.0))
 
 

@@ -132,3 +132,20 @@ def test_a_row_that_kernels_may_see_either_way_may_be_either(n: int) -> None:
         for y in (x, np.zeros_like(x)):
             assert results(of, Contract(sums={"n": AnyOrder()}), {"y": y}) == ["pass"]
         assert results(of, Contract(sums={"n": AnyOrder()}), {"y": x + np.float32(8)}) == ["numeric"]
+
+
+def third_of_product(x: Node, g: Node) -> Outputs:
+    """y = (x / 3) g."""
+    third = x / 3.0
+    return {"y": third * g}
+
+
+def test_a_flushed_subnormal_of_float64_is_as_far_off_as_the_exact_value() -> None:
+    """Float64 rounds x / 3 to a few bits there, now and then downwards: 4096 times what it lost is missing then."""
+    op = Op(third_of_product, inputs=(X, Operand("g", "... n")), outputs=(Operand("y", "... n"),))
+    x = np.arange(1, 41, dtype=np.float64)[None] * 2.0**-1074
+    with known(op):
+        of = Problem("third_of_product", {}, {"x": x, "g": np.full_like(x, 4096.0)}, {"y": "f64"}, structured=True)
+        for denormals in ("flush", "flush results"):
+            assert results(of, Contract("f64", denormals=denormals), {"y": np.zeros_like(x)}) == ["pass"]
+        assert results(of, Contract("f64"), {"y": np.zeros_like(x)}) == ["numeric"]
