@@ -34,8 +34,8 @@ from oracles.summation import NumericsError
 
 _KEEPING: tuple[Kind, ...] = ("where", "point", "negate", "max", "absolute", "at_most", "less", "take")
 """These change no bits, and so take values of any dtype."""
-_MOVING: tuple[Kind, ...] = ("where", "point", "take")
-"""These calculate nothing, and so do not flush what they take."""
+_MOVING: tuple[Kind, ...] = ("point", "take")
+"""These move what they take, and flush none of it; a choice may be made by an instruction that does, such as maxps."""
 ROUNDED_ONCE: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide", "sqrt")
 """Where one of these is rounded correctly to the dtype of an output, its rounding is that of the output."""
 SAME = 2.0**-40
@@ -290,7 +290,8 @@ class Budget(Setting):
                     raise NumericsError(f"compute: {dtype.name} cannot hold the row length {n}")
             if self.contract.flushes_operands and node.kind in ("add", "subtract") and self._is_formed_anew(arg):
                 each = again(each, [read.forms[operand] for operand in arg.args])
-            args.append(each if node.kind in _MOVING else taken(each, self.contract))
+            moves = node.kind in _MOVING or (node.kind == "where" and not place)
+            args.append(each if moves else taken(each, self.contract))
         return args
 
     def _is_formed_anew(self, node: Node) -> bool:

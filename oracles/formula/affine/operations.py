@@ -8,7 +8,7 @@ import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
-from oracles.formula.affine.errors import Rounding, either, marked, more, rounded
+from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, zeroed
 from oracles.formula.affine.forms import ANY, DUST, Form, Mask, combined, dust, replace, upwards
 from oracles.formula.affine.setting import Setting
 from oracles.formula.exact.arithmetic import Float64
@@ -222,7 +222,8 @@ def chosen(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
     bits = min(max(a.bits, b.bits), dtype.precision)
     centre = np.where(mask, a.centre, b.centre)
     least = None if a.least is None or b.least is None else np.minimum(a.least, b.least)
-    return Form(centre, dtype, bits, parts, rest if rest.any() else None, may if may.any() else None, least=least)
+    chosen = Form(centre, dtype, bits, parts, rest if rest.any() else None, may if may.any() else None, least=least)
+    return zeroed(chosen, here.contract.flushes_results)
 
 
 def _is_number_of(node: Node, form: Form, dtype: Format) -> bool:

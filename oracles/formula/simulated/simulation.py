@@ -81,11 +81,17 @@ class Simulated:
         return values
 
     def _held(self, node: Node) -> Format:
-        """The dtype in which a value lies, which an output is cast from."""
-        if node.kind != "point":
-            return self._dtype(node)
-        dtype = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
-        return self._held(node.args[0]) if dtype is None else form(dtype)
+        """The dtype in which a value lies, which an output is cast from: what is chosen or moved keeps its own."""
+        if node.kind == "point":
+            dtype = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
+            return self._held(node.args[0]) if dtype is None else form(dtype)
+        if node.kind in ("where", "take", "max", "negate", "absolute"):
+            among = node.args[1:] if node.kind == "where" else node.args[:1]
+            values = (each for each in among if each.args or each.kind == "tensor")  # a number lies in any dtype
+            return max(map(self._held, values), key=lambda each: each.precision, default=form("f64"))
+        if not node.args:
+            return form(NAMES.get(self.inputs.tensors[node.label].dtype, "f64") if node.kind == "tensor" else "f64")
+        return self._dtype(node)
 
     @lazy
     def _is_whole(self) -> bool:
@@ -132,11 +138,11 @@ class Simulated:
         if node.kind == "point":
             declared = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
             return args[0] if declared is None else self._rounding.point(args[0], form(declared))
-        kept = node.kind in ("negate", "max", "absolute", "at_most", "less")
-        dtype = self._dtype(node)
-        args = [self._rounding.taken(arg if kept else round_to(arg, dtype), dtype) for arg in args]
-        if kept:
+        if node.kind in ("negate", "max", "absolute", "at_most", "less"):  # these take values of any dtype
+            args = [self._rounding.taken(*each) for each in zip(args, map(self._held, node.args), strict=True)]
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
+        dtype = self._dtype(node)
+        args = [self._rounding.taken(round_to(arg, dtype), dtype) for arg in args]
         if node.kind in ("add", "subtract"):
             return self._added(node, args)
         if node.kind == "divide":

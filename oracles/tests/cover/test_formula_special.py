@@ -7,15 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from oracles.dtypes import form
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs, total, where
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import Operand, Parameter
 from oracles.precise import conforms
 from oracles.problem import Problem
+from oracles.rounding import STORAGE
 from oracles.summation import Any as AnyOrder
-from oracles.tests.common.judged import X, known, results
+from oracles.tests.common.judged import X, known, results, simulated
 from oracles.truth import Truth
 
 WEIGHT = Operand("weight", "n", optional=True)
@@ -149,3 +151,43 @@ def test_a_flushed_subnormal_of_float64_is_as_far_off_as_the_exact_value() -> No
         for denormals in ("flush", "flush results"):
             assert results(of, Contract("f64", denormals=denormals), {"y": np.zeros_like(x)}) == ["pass"]
         assert results(of, Contract("f64"), {"y": np.zeros_like(x)}) == ["numeric"]
+
+
+def clipped(x: Node, *, low: Node, high: Node) -> Outputs:
+    """y = x, and no less than low, and no more than high."""
+    least = where(x <= low, low, x)
+    return {"y": where(high <= least, high, least)}
+
+
+def gated(x: Node, g: Node) -> Outputs:
+    """y = x / 8 where g is positive."""
+    return {"y": where(g <= 0.0, 0.0, 0.125 * x)}
+
+
+GATED = Op(gated, (X, Operand("g", "... n")), (Operand("y", "... n"),))
+CLIPPED = Op(clipped, (X,), (Operand("y", "... n"),), (Parameter("low", (0.0,)), Parameter("high", (1.0,))))
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
+def test_what_is_chosen_may_be_flushed_where_the_contract_allows_it(dtype: str) -> None:
+    """Instructions that choose the larger of two take a subnormal for zero then, as maxps does."""
+    x = np.full((1, 4), form(dtype).tiny / 2).astype(STORAGE[dtype])
+    with known(CLIPPED, GATED):
+        for of in (
+            Problem("clipped", {"low": 0.0, "high": 1.0}, {"x": x}, {"y": dtype}),
+            Problem("gated", {}, {"x": 8 * x, "g": np.ones_like(x)}, {"y": dtype}),
+        ):
+            for denormals in ("flush", "flush operands", "flush results"):
+                assert results(of, Contract("input", denormals=denormals), {"y": np.zeros_like(x)}) == ["pass"]
+            assert results(of, Contract("input"), {"y": np.zeros_like(x)}) == ["numeric"]
+
+
+@pytest.mark.parametrize(("dtype", "compute"), [("bf16", "f16"), ("f64", "bf16")])
+def test_what_is_compared_and_chosen_keeps_the_dtype_that_it_has(dtype: str, compute: str) -> None:
+    """A kernel that flushes flushes what is subnormal there, not in the dtype that other operations have."""
+    x = (2.0 ** -np.arange(-2, 60, dtype=np.float64)[None]).astype(STORAGE[dtype])
+    with known(CLIPPED):
+        of = Problem("clipped", {"low": 0.0, "high": 1.0}, {"x": x}, {"y": dtype})
+        contract = Contract(compute, denormals="flush")
+        for seed in range(8):
+            assert results(of, contract, simulated(of, contract, seed)) == ["pass"]
