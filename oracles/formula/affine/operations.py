@@ -115,7 +115,10 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
         growth = np.where(share < 1, share / (1 - share), np.inf)
         remainder = np.abs(centre) * share * growth + here.far(a) / np.abs(b.centre) * growth
         remainder = np.where(b.spread == 0, 0.0, upwards(remainder, dtype, b.spread))
-    parts, rest = combined([(a, 1 / b.centre), (b, -centre / b.centre)], remainder)
+    of_b = (b, -centre / b.centre)
+    if b.dtype.name == "f64" and not b.is_exact:  # one factor after the other: their product may underflow
+        of_b = _over(b), -centre
+    parts, rest = combined([(a, 1 / b.centre), of_b], remainder)
     ulp = here.contract.ulp("divide")
     relative = 2 * dtype.u * ulp
     if node.args[1].kind == "extent" and here.contract.mean == "reciprocal":
@@ -138,6 +141,12 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
         found = _unbounded(found, (share >= 1) & ~(low > 0))
     found = _vanished(found, args, False)
     return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else ulp), here.contract)
+
+
+def _over(b: Form) -> Form:
+    """The errors of b in proportion to it."""
+    parts = {symbol: coefficient / b.centre for symbol, coefficient in b.parts.items()}
+    return replace(b, parts=parts, rest=None if b.rest is None else b.rest / np.abs(b.centre))
 
 
 def function(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:

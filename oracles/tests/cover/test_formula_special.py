@@ -10,7 +10,7 @@ import pytest
 from oracles.dtypes import form
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
-from oracles.formula.trace import Node, Outputs, total, where
+from oracles.formula.trace import Node, Outputs, sqrt, total, where
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.precise import conforms
@@ -191,3 +191,21 @@ def test_what_is_compared_and_chosen_keeps_the_dtype_that_it_has(dtype: str, com
         contract = Contract(compute, denormals="flush")
         for seed in range(8):
             assert results(of, contract, simulated(of, contract, seed)) == ["pass"]
+
+
+def over_length(x: Node) -> Outputs:
+    """y = x / sqrt(sum(x x))."""
+    length = sqrt(total(x * x, "n"))
+    return {"y": x / length}
+
+
+def test_a_tiny_element_of_a_huge_row_in_float64_keeps_the_errors_of_the_length() -> None:
+    """x / length^2 underflows, and times the length's errors it would not: these are many ulp of y."""
+    op = Op(over_length, inputs=(X,), outputs=(Operand("y", "... n"),))
+    x = np.array([[4.4e-98, 1.9e146, 3e145, -1.1e146]])
+    with known(op):
+        of = Problem("over_length", {}, {"x": x}, {"y": "f64"}, structured=True)
+        found = simulated(of, Contract("f64"))
+        for ulps, result in ((0, "pass"), (1, "pass"), (-1, "pass"), (20, "numeric")):
+            moved = found["y"] + ulps * np.spacing(found["y"])
+            assert results(of, Contract("f64"), {"y": moved}) == [result]
