@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.tests.common.other_ops import write_other_ops
+from fuzz.tests.common.own_pack import unknown_afterwards
+from fuzz.tests.conftest import Cli
 from fuzz.uses.calibrate.calibration import carried_out
 from fuzz.uses.calibrate.measure import Work, measured
 from fuzz.uses.calibrate.packs import Pair
@@ -51,3 +55,15 @@ def test_ctrl_c_says_what_was_judged_in_place_of_tracebacks(tmp_path: Path) -> N
     assert "judged runs, " in out.splitlines()[-1]
     assert err.splitlines()[-1] == "kernelfuzz: interrupted"
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "op", ["clipped", "cosine", "dynamic_scale", "l2_normalize", "logsumexp", "silu_gate", "softplus"]
+)
+def test_correct_kernels_of_ops_that_others_write_pass(op: str, tmp_path: Path, cli_here: Cli) -> None:
+    """Their formulas have what no built-in one has: choices, clips, maxima of magnitudes, logarithms."""
+    write_other_ops(tmp_path)
+    with unknown_afterwards():
+        done = cli_here("calibrate", "--pack", ".", "--op", op, "--runs", "1000", "--seed", "9", "-j", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\n[1-9],[0-9]{3} judged runs, .* 0 false alarms, 0 undecided", done.stdout), done.stdout
