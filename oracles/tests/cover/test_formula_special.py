@@ -10,7 +10,7 @@ import pytest
 from oracles.dtypes import form
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
-from oracles.formula.trace import Node, Outputs, sqrt, total, where
+from oracles.formula.trace import Node, Outputs, sqrt, tanh, total, where
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.precise import conforms
@@ -209,3 +209,18 @@ def test_a_tiny_element_of_a_huge_row_in_float64_keeps_the_errors_of_the_length(
         for ulps, result in ((0, "pass"), (1, "pass"), (-1, "pass"), (20, "numeric")):
             moved = found["y"] + ulps * np.spacing(found["y"])
             assert results(of, Contract("f64"), {"y": moved}) == [result]
+
+
+def curved(x: Node) -> Outputs:
+    """y = tanh(x) x."""
+    return {"y": tanh(x) * x}
+
+
+def test_a_simulated_kernel_in_float64_errs_by_no_more_than_a_function_may() -> None:
+    """Float64's own tanh is off by 3 u at most, which is not the kernel's."""
+    op, contract = Op(curved, (X,), (Operand("y", "... n"),)), Contract("f64")
+    of = Problem(
+        "curved", {}, {"x": np.random.default_rng(1).uniform(-1, 1, (1, 20000))}, {"y": "f64"}, structured=True
+    )
+    with known(op):
+        assert [results(of, contract, simulated(of, contract, seed)) for seed in range(4)] == [["pass"]] * 4
