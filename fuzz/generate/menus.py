@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from fuzz.base.case import FLOATS, ITEMSIZE
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
@@ -229,7 +230,10 @@ def usual(operand: Operand) -> str:
 
 
 def check_menus(op: Op) -> None:
-    """Raise OpError where some input's values cannot be drawn, or a parameter has none."""
+    """Raise OpError where some tensor's values cannot be drawn or judged, or a parameter has none."""
+    for operand in op.operands:
+        if operand.dtype in ITEMSIZE and operand.dtype not in FLOATS:
+            raise OpError(f"{op.name}: {operand.name}: dtype {operand.dtype}: only {', '.join(FLOATS)} are drawn yet")
     needed = frozenset(each.name for each in op.inputs if not each.optional)
     menus_of(op)
     for each in op.inputs:

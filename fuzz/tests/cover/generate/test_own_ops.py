@@ -246,6 +246,11 @@ _A, _B = Operand("a", "... n"), Operand("y", "... n")
     [
         ((_A, Operand("b", "... n", values="weights")), (), "broken: b: values 'weights' is not one of any, addend,"),
         ((_A, Operand("b", "... n", values="any huge")), (), "broken: b: the op has no recipe 'huge' of its own"),
+        (
+            (_A, Operand("b", "... n", dtype="int64")),
+            (),
+            "broken: b: dtype int64: only f16, bf16, f32, f64 are drawn yet",
+        ),
         ((_A, Operand("b", "...", values="local")), (), "broken: b: values 'local' are for an optional input"),
         ((_A, Operand("b", "...", True, "local")), (), "broken: b: the formula has no local 'b'"),
         ((_A,), (Parameter("c", ()),), "broken: c: write what it is drawn from"),
