@@ -31,6 +31,8 @@ most by that, would fit much that is wrong."""
 _USED = 1 / 32
 """A contract that is wider where the kernel fails must be made use of: of correct kernels the worst of a dozen runs has
 a larger share of its budget than that, and a bug that happens to fit has less."""
+_MANY = 1e4
+"""Of what is wider by more nobody asks how much it is."""
 _ALIKE = 1.5
 """Contracts whose widths differ by less are as wide as each other, in words."""
 
@@ -75,6 +77,8 @@ class Fitting:
 def _times(width: float) -> str:
     if width == float("inf"):
         return "everything"
+    if width > _MANY:
+        return f"more than {_MANY:,.0f} times as much"
     if width > _ALIKE:
         return f"{width:,.2g} times as much" if width < 100 else f"{width:,.0f} times as much"
     return "as much" if width >= 1 / _ALIKE else "less"

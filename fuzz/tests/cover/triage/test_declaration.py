@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from math import inf
 
 import pytest
 
@@ -54,6 +55,15 @@ def test_what_fits_everything_is_not_said_first(width: float, typical: float, us
     assert found.telling == telling
     assert found.line.endswith("right?") == telling
     assert ("proves little" in found.line) != telling
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [(1.2, "as much"), (2.51, "2.5 times as much"), (4e14, "more than 10,000 times as much"), (inf, "everything")],
+)
+def test_how_much_more_a_neighbour_allows_is_said_in_figures_that_can_be_read(width: float, said: str) -> None:
+    [neighbour, *_] = neighbours(OPS["softmax"], Contract())
+    assert f"which allows {said} there" in Fitting(neighbour, Contract(), width, 1.0, 0.5, 12, 6).line
 
 
 def test_a_neighbour_differs_in_one_field_and_a_pair_in_two() -> None:
