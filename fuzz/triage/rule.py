@@ -12,6 +12,8 @@ Trait = float | int | str
 Traits = Mapping[str, Trait]
 """The traits of one probe: numbers, residues (named 'a mod b') and words."""
 
+OF_NOTHING = -999
+"""What the trait that is a power of two is of a zero: less than of any number."""
 _SOUND = 0.97
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
@@ -69,6 +71,10 @@ class Atom:
 
     def _power(self) -> str:
         """As of a power of two that is not larger than what it stands for."""
+        if (self.relation, *self.values) == ("<=", OF_NOTHING):
+            return "= 0"
+        if (self.relation, *self.values) == (">=", OF_NOTHING + 1):
+            return "> 0"
         if self.relation == "<=" and not isinstance(self.values[0], str):
             return f"< 2^{self.values[0] + 1:.9g}"
         return f"{self._relation} 2^{self._listed()}"

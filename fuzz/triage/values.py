@@ -14,7 +14,7 @@ from fuzz.base.draw import Frame
 from fuzz.base.dtypes import SMALLEST_NORMAL, from_bits, quantise
 from fuzz.base.stream import Reals
 from fuzz.judge.values import problem_of
-from fuzz.triage.rule import Trait
+from fuzz.triage.rule import OF_NOTHING, Trait
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.tiers.problem import FormulaProblem
@@ -25,8 +25,8 @@ from oracles.problem import ProblemError
 
 _PRECISION: Mapping[str, int] = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 """The bits of the mantissa by dtype, the implicit one included."""
-_NEVER, _ALWAYS = -999, 999
-"""The powers of two that stand for 0 and for infinity."""
+_ALWAYS = 999
+"""The power of two that stands for infinity."""
 _LARGEST_SQUARE = float(np.finfo(np.float32).max)
 
 
@@ -202,9 +202,10 @@ def _rounded(case: Case, name: str) -> float:
 
 
 def _log2(part: float, whole: float) -> int:
-    if part == 0:
-        return _NEVER
-    return math.floor(math.log2(part / whole)) if whole > 0 and part / whole < math.inf else _ALWAYS
+    share = part / whole if whole > 0 else math.inf
+    if part == 0 or share == 0:  # it may underflow
+        return OF_NOTHING
+    return math.floor(math.log2(share)) if share < math.inf else _ALWAYS
 
 
 def _rows(case: Case, name: str, frame: Frame) -> Reals:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.menus import menus_of
 from fuzz.tests.common.examples import first_cases, plain
@@ -11,6 +13,7 @@ from fuzz.tests.common.hunting import TAIL_63, target_of, with_edits
 from fuzz.triage.evidence import Evidence, probe
 from fuzz.triage.family import Family
 from fuzz.triage.masking import unmask
+from fuzz.triage.rule import OF_NOTHING
 from fuzz.triage.traits import case_traits
 from fuzz.triage.trial import Trials
 from fuzz.triage.values import is_of_values
@@ -51,3 +54,11 @@ def test_ordinary_values_are_what_a_search_draws_first(op: str) -> None:
         assert {draw.params[each.name] for each in OPS[op].parameters if each.name in draw.params} <= {
             each.values[0] for each in OPS[op].parameters
         }
+
+
+def test_a_parameter_that_is_nothing_beside_a_huge_row_has_traits_too() -> None:
+    """eps over the mean square underflows."""
+    layout, eps = Layout((1, 4), (4, 1)), 2.0**-126
+    x = Tensor("f64", layout, np.full(4, 1e153).tobytes())
+    case = Case("rms_norm", {"eps": eps, "axis": 1}, {"x": x}, {"y": Output("f64", layout)})
+    assert case_traits(case)["log2 of eps in ulp of the mean square"] == OF_NOTHING

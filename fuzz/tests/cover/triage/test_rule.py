@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuzz.triage.inducer import induce, learn
-from fuzz.triage.rule import Traits
+from fuzz.triage.rule import Atom, Traits
 from fuzz.triage.traits import MODULI
 
 _PROBES: list[Traits] = [
@@ -31,6 +31,12 @@ def test_the_laws_that_users_ask_for_are_found_word_by_word() -> None:
     both = [int(p["n"]) % 64 != 0 and int(p["vector length"]) >= 256 for p in _PROBES]
     assert set(_stated(both).split(" and ")) == {"n mod 64 != 0", "vector length >= 256"}
     assert _stated([True] * len(_PROBES)) == ""
+
+
+@pytest.mark.parametrize(("relation", "limit", "said"), [("<=", -999, "= 0"), (">=", -998, "> 0"), ("<=", 3, "< 2^4")])
+def test_a_power_of_two_that_stands_for_nothing_is_said_as_zero(relation: str, limit: int, said: str) -> None:
+    atom = Atom("log2 of eps in ulp of the mean square", relation, (limit,), 1.0)
+    assert str(atom) == f"eps {said} ulp of the mean square"
 
 
 def test_what_no_rule_states_is_not_claimed() -> None:
