@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, get_args
 
 from fuzz.base.case import FLOATS, ITEMSIZE, THREADS, Case, Layout, Output, Tensor
 from oracles.lazy import lazy
 from oracles.op import AXIS, Role
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 
 MAX_RANK = 6
 """A tensor that a kernel is given has no higher rank; it is KF_MAX_RANK in kernelfuzz.h."""
@@ -255,7 +254,7 @@ def _is_empty(case: Case) -> bool:
     return any(tensor.layout.size == 0 for tensor in case.tensors.values())
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _role(op: str, name: str) -> Role:
     return OPS[op].role(name)
 

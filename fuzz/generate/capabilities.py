@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import FLOATS
 from oracles.operand import Operand
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 
 
 def presence(capability: Capability, operand: Operand) -> tuple[str, ...]:
@@ -22,7 +21,7 @@ def presence(capability: Capability, operand: Operand) -> tuple[str, ...]:
     return ("yes", "no")
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def dtype_pairs(capability: Capability, name: str) -> tuple[tuple[str, str], ...]:
     """The dtypes that a tensor may have, each with that of the first input."""
     main, able = OPS[capability.op].main, capability.able
@@ -37,7 +36,7 @@ def dtype_pairs(capability: Capability, name: str) -> tuple[tuple[str, str], ...
     return tuple(pairs)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def typings(capability: Capability, name: str, main: str) -> Sequence[Mapping[str, str]]:
     """What the dtype of a tensor may depend on, by name, where the first input has the dtype `main`: that one, and the
     dtype of the tensor whose dtype it has by default."""

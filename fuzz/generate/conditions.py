@@ -4,12 +4,12 @@ held together."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 
 from fuzz.generate.capabilities import anything
 from fuzz.generate.coverage import RELATIONS, Label
 from fuzz.generate.sketch import EXTENT
 from fuzz.generate.space import space_of
+from oracles.ops import remembered
 
 Condition = tuple[str, str]
 """A kind, such as 'n mod 8', and one of its values, such as '3'."""
@@ -86,7 +86,7 @@ class Conditions:
         return found
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def conditions_of(op: str) -> Conditions:
     """Those of an op."""
     return Conditions(op)

@@ -14,7 +14,7 @@ from fuzz.base.case import ITEMSIZE, Layout
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Reals
 from fuzz.generate.sketch import BLOCKS, EXTENT
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 
 Label = tuple[str, str]
 """A kind, such as 'tail of 48', and one of its values, such as '17'."""
@@ -153,7 +153,7 @@ def said(op: str, kind: str) -> str:
     return f"{kind} of {known.main}" if kind in ("rows", "axis", "rank", "extents") else kind
 
 
-@lru_cache(maxsize=1 << 10)
+@remembered(1 << 10)
 def _of_presence(op: str, names: tuple[str, ...]) -> Labels:
     return tuple((f"{name} presence", "yes" if name in names else "no") for name in OPS[op].optional)
 

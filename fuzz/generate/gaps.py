@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import count
 from math import gcd
 
 from fuzz.base.capability import Capability
 from fuzz.generate.coverage import Label, length_labels
 from fuzz.generate.space import space_of
+from oracles.ops import remembered
 
 PARTS = 64
 """The gaps of every kind are dealt out to so many parts, and each turn begins with the next part: what shards fill side
@@ -156,7 +157,7 @@ class Gaps:
         return (bits & self.part).bit_count(), bits.bit_count()
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def corners_of(capability: Capability) -> Corners:
     """What cases for that capability can visit."""
     return Corners(capability)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import combinations
 
 from fuzz.base.capability import Capability
@@ -25,7 +24,7 @@ from fuzz.generate.shapes import Extents, table_of
 from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer_as_shaped
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 
 
 class Pairing:
@@ -157,7 +156,7 @@ def _weight(condition: Condition) -> int:
     return 0 if condition[0] in SHAPE else 1 if what in ("dtype", "layout", "stack", "address", "alias") else 2
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def pairing_of(capability: Capability) -> Pairing:
     """The pairs of conditions that cases for that capability can meet."""
     return Pairing(capability)

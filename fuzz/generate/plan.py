@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE, FLOATS, ITEMSIZE, Guard
@@ -18,7 +17,7 @@ from fuzz.generate.recipes import Recipe
 from fuzz.generate.sketch import Sketch, fitting_n, free_parameters
 from oracles.op import AXIS, Role
 from oracles.operand import Operand
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 
 Wish = Mapping[str, str]
 """What is not left to the dice: of a tensor NAME "NAME presence", "NAME dtype", "NAME recipe", ..."""
@@ -42,7 +41,7 @@ _RELATED_GAP = 1024
 """Longer rows would take much memory with such gaps, all of which is filled and checked."""
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def layouts_of(capability: Capability, role: Role, is_input: bool) -> tuple[str, ...]:
     """The layout classes in which that kernel takes a tensor of that role."""
     strides = capability.able.strides
@@ -99,7 +98,7 @@ class _Choice:
     there: str
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _choices(capability: Capability) -> tuple[_Choice, ...]:
     op, able = OPS[capability.op], capability.able
     found = []
@@ -124,7 +123,7 @@ def _choices(capability: Capability) -> tuple[_Choice, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def zeroed(capability: Capability, recipe: str) -> tuple[str, ...]:
     """The parameters that are 0 beside a first input of that recipe."""
     op = OPS[capability.op]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain
 
 from fuzz.base.capability import Capability
@@ -24,7 +23,7 @@ from fuzz.generate.plan import layouts_of
 from fuzz.generate.realise import Laid, cases_of, laid
 from fuzz.generate.sketch import LARGEST_CASE, fitting_n, free_parameters
 from oracles.operand import Parameter
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 
 RELATIVES = 2
 """The number of calls between the first call and its repetition."""
@@ -105,7 +104,7 @@ _VARIED: Mapping[str, Vary] = {
 }
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def varied(capability: Capability) -> Mapping[str, Vary]:
     """What the relatives in a sequence vary, in turn: each parameter, then all else."""
     return {**{f"{each.name} value": _parameter(each) for each in free_parameters(capability)}, **_VARIED}

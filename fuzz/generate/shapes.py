@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from fuzz.base.capability import Capability
 from fuzz.base.stream import Dice, Stream, dice_of
 from fuzz.generate.dims import fitted
 from fuzz.generate.models import MODELS, model_shape
 from fuzz.generate.sketch import ENOUGH_ROWS, Sketch, fitting_n, simplest
+from oracles.ops import remembered
 
 RELATED_ONE_IN = 6
 """One case in this many of those that are drawn freely has extents in relation to each other: a kernel that takes one
@@ -116,7 +116,7 @@ _TABLE = 1500
 _FEW = (1, 2, 3, 4, 5, 8, 9, 16)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def table_of(capability: Capability) -> Sequence[Extents]:
     """Shapes of every size and in every relation that the kernel takes, the smallest first."""
     plainest = simplest(capability, Dice(Stream(0)))

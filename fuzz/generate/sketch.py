@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from fuzz.base.stream import Dice, Stream
 from fuzz.generate.menus import menus_of
 from oracles.op import Extents
 from oracles.operand import Parameter
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 
 Below = Callable[[int], int]
 """Draws a number from 0 to below the given one."""
@@ -128,14 +127,14 @@ def sketched(capability: Capability, below: Below) -> Sketch:
     )
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def free_parameters(capability: Capability) -> tuple[Parameter, ...]:
     """Those of which a kernel takes more than the neutral value."""
     taken = capability.able.params or ()
     return tuple(each for each in OPS[capability.op].parameters if each.neutral is None or each.name in taken)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def first_recipes(op: str) -> tuple[str, ...]:
     """The names of the recipes for the first input."""
     return tuple(menus_of(OPS[op])[OPS[op].main].recipes)
@@ -171,7 +170,7 @@ def sketches(capabilities: Sequence[Capability]) -> st.SearchStrategy[Sketch]:
     return drawn()
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
     """What gives Hypothesis's sketch for `capability`, made of the words of a stream alone.
 

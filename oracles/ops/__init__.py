@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+from typing import ParamSpec, TypeVar
+
 from oracles.op import Op, OpError
 from oracles.ops import (
     fused_add_rms_norm,
@@ -19,6 +23,25 @@ from oracles.ops import (
 OPS: dict[str, Op] = {}
 """Every op by name, in the order of listings."""
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_MEANT: dict[str, Op] = {}
+"""What each name meant when it was last registered, also of ops that are no longer known."""
+_FORGET: list[Callable[[], None]] = []
+"""Clears what is remembered of ops by their names."""
+
+
+def remembered(size: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """`lru_cache` for what follows from the name of an op: forgotten once a name comes to mean another op, which
+    happens where a pack is edited and read again in one process."""
+
+    def of(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        cached = lru_cache(size)(function)
+        _FORGET.append(cached.cache_clear)
+        return cached  # type: ignore[return-value]  # lru_cache drops the types of the parameters
+
+    return of
+
 
 def register(op: Op) -> Op:
     """Make an op known. One of that name whose formula stands in the same file gives way to it: that file was read
@@ -26,7 +49,10 @@ def register(op: Op) -> Op:
     known = OPS.get(op.name, op)
     if known != op and _file(known) != _file(op):
         raise OpError(f"{op.name}: there is another op of that name")
-    OPS[op.name] = op
+    if _MEANT.get(op.name, op) != op:
+        for forget in _FORGET:
+            forget()
+    OPS[op.name] = _MEANT[op.name] = op
     return op
 
 

@@ -100,3 +100,13 @@ def test_no_big_case_is_made_of_what_others_multiply() -> None:
     search = Search(PRODUCT.name, 1)
     assert search.big_series == ()
     assert isinstance(search.capabilities[0], Capability)
+
+
+def test_another_op_under_a_name_is_not_taken_for_the_former_one() -> None:
+    """A pack that was edited is read again in one process, so its op means another one under its name."""
+    with known(replace(ATTEND, parameters=tuple(each for each in ATTEND.parameters if each.name != "causal"))):
+        first = next(batches(Search(ATTEND.name, 1)))
+    with known(ATTEND):
+        again = next(batches(Search(ATTEND.name, 1)))
+    assert not any("causal" in each.case.params for each in first)
+    assert any("causal" in each.case.params for each in again)
