@@ -20,7 +20,9 @@ from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import EXTENT
 from fuzz.generate.space import space_of
 from fuzz.generate.turn import Made
+from oracles.formula.trace import Node, Outputs, dot
 from oracles.op import Op
+from oracles.operand import Operand, Parameter
 from oracles.tests.common.dims import ALL, ATTEND, GEMM, PRODUCT, TURN
 from oracles.tests.common.judged import known
 
@@ -102,11 +104,17 @@ def test_no_big_case_is_made_of_what_others_multiply() -> None:
     assert isinstance(search.capabilities[0], Capability)
 
 
+def edited(a: Node, b: Node, *, more: Node | float = 0.0) -> Outputs:
+    """c = a b + more."""
+    return {"c": dot(a, b, "k") + more}
+
+
 def test_another_op_under_a_name_is_not_taken_for_the_former_one() -> None:
     """A pack that was edited is read again in one process, so its op means another one under its name."""
-    with known(replace(ATTEND, parameters=tuple(each for each in ATTEND.parameters if each.name != "causal"))):
-        first = next(batches(Search(ATTEND.name, 1)))
-    with known(ATTEND):
-        again = next(batches(Search(ATTEND.name, 1)))
-    assert not any("causal" in each.case.params for each in first)
-    assert any("causal" in each.case.params for each in again)
+    former = Op(edited, (Operand("a", "m k"), Operand("b", "k n")), (Operand("c", "m n"),))
+    now = replace(former, parameters=(Parameter("more", (0.0, 0.5), neutral=0.0),))
+    params: list[set[str]] = []
+    for op in (former, now):
+        with known(op):
+            params.append({name for each in next(batches(Search(op.name, 1))) for name in each.case.params})
+    assert "more" in params[1] - params[0]
