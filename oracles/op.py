@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from oracles.lazy import lazy
-from oracles.operand import OUTER, Flip, Operand, Parameter
+from oracles.operand import FLAGS, OUTER, Flip, Operand, Parameter
 
 Role = Literal["grid", "columns", "rows", "other"]
 """How a tensor hangs on the grid of the first input: 'grid' has its shape; of a row op, whose grid is (..., n),
@@ -93,9 +93,41 @@ class Op:
         for dim, size in self.fixed.items():
             if self.by_rows or dim not in self.named or size < 1:
                 raise OpError(f"{self.name}: fixed: {dim!r} cannot be {size}: named dimensions can, but of no row op")
+        for each in self.operands:
+            self._check_integers(each)
         for output, source in self.aliases:
             if not self.is_input(source) or self.is_input(output) or output not in names:
                 raise OpError(f"{self.name}: aliases: {(output, source)} is no pair of an output and an input")
+
+    def _check_integers(self, operand: Operand) -> None:
+        """Raise OpError for integers that are neither places nor flags."""
+        if not operand.integers:
+            return
+        about = f"{self.name}: {operand.name}"
+        if operand.name == self.main or not self.is_input(operand.name):
+            raise OpError(f"{about}: dtype {operand.dtype}: only inputs other than the first can be of integers")
+        if operand.dtype not in operand.integers:
+            raise OpError(f"{about}: index {operand.index!r}: places are of dtype int32 or int64")
+        given = {dim for each in self.inputs if not each.optional for dim in each.axes if dim != OUTER}
+        if operand.index and operand.index not in given - {*operand.axes}:
+            raise OpError(f"{about}: index {operand.index!r} is no dimension of an input that is always there")
+        if not operand.index and operand.values != FLAGS:
+            raise OpError(
+                f"{about}: dtype {operand.dtype}: write index='DIMENSION' where it says places along one, or"
+                f" values={FLAGS!r} where it is 0 or 1"
+            )
+        if operand.stackable:
+            raise OpError(f"{about}: integers cannot be stackable")
+
+    @lazy
+    def integers(self) -> Mapping[str, str]:
+        """The dimension along which its values are places, or "" of flags, by the name of each input of integers."""
+        return {each.name: each.index for each in self.inputs if each.integers}
+
+    @lazy
+    def counted(self) -> frozenset[str]:
+        """The dimensions along which an input's values are places: such a place there must be."""
+        return frozenset(dim for dim in self.integers.values() if dim)
 
     def _check_dims(self) -> None:
         """Raise OpError for dimensions that tensors cannot have. Those of a row op leave nothing to be wrong."""

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from oracles.lazy import lazy
 
+INTEGERS = ("int8", "int32", "int64", "bool")
+"""The dtypes of inputs that are places along a dimension, or flags: 0 or 1."""
+FLAGS = "flags"
+"""What the values of an input of integers are drawn from that are no places: 0 and 1."""
 OUTER = "..."
 """Any number of dimensions, in the order in which the first input has them. They are the first ones of a tensor."""
 
@@ -26,12 +30,24 @@ class Operand:
     this input; see `fuzz.generate.menus`."""
     dtype: str = ""
     """The usual dtype: a dtype's name, or a tensor's, whose dtype it is; "" is that of the first input."""
+    index: str = ""
+    """The dimension along which its values are places, counted from 0, of an input whose dtype is one of integers."""
     only_with: str = ""
     """Another operand, without which this one makes no sense."""
     stackable: bool = False
     """Kernels may take such 'columns' of rank 2, with one row for all rows of the grid or one for each position along
     the axis next to n, which is the innermost of the others. One that is not stackable has rank 1, and rank 2 is
     invalid input."""
+
+    @lazy
+    def integers(self) -> tuple[str, ...]:
+        """The dtypes that it may have where they are integers: places need more than 8 bits."""
+        return ("int32", "int64") if self.index else INTEGERS if self.dtype in INTEGERS else ()
+
+    @property
+    def meant(self) -> str:
+        """What its integers are, in words."""
+        return f"{self.dtype} places along {self.index}" if self.index else f"{self.dtype} flags"
 
     @lazy
     def axes(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from oracles.formula.contract import Contract
 from oracles.lazy import lazy
 from oracles.op import AXIS, Op
 from oracles.ops import OPS
-from oracles.rounding import NAMES
+from oracles.rounding import NAMES, is_known
 
 _LOT_ELEMENTS = 256
 """So many elements of each input choose: problems differ in their first ones."""
@@ -42,7 +42,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         for name, array in self.inputs.items():
-            if array.dtype not in NAMES:
+            if not is_known(array.dtype):
                 raise ProblemError(f"inputs.{name}: unknown dtype {array.dtype}; known: {', '.join(NAMES.values())}")
         for name, dtype in self.outputs.items():
             form(dtype, f"outputs.{name}")

@@ -34,6 +34,17 @@ with suppress(ImportError):
 NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in STORAGE.items()}
 """The format name of each NumPy dtype."""
 
+
+def is_known(dtype: np.dtype[Any]) -> bool:
+    """Whether a tensor may have it: one of the formats, or integers, whose values are exact."""
+    return dtype in NAMES or dtype.kind in "bi"
+
+
+def name_of(dtype: np.dtype[Any]) -> str:
+    """The name of a format, or NumPy's of integers. Raises KeyError for a dtype that no tensor has."""
+    return dtype.name if dtype.kind in "bi" else NAMES[dtype]
+
+
 _EXPONENT = np.int64(0x7FF0 << 48)
 """The exponent field of a float64; by itself it is the power of two at or below a normal number."""
 

@@ -95,6 +95,7 @@ def params(op: Op, given: Mapping[str, float | int]) -> dict[str, float | int]:
 
 def _tensor(op: Op, operand: Operand) -> tuple[str, str]:
     said = [f"[{', '.join(operand.axes)}]"]
+    said += [operand.meant] if operand.integers else []
     said += ["output"] if not op.is_input(operand.name) else []
     said += ["optional"] if operand.optional else []
     said += ["stackable"] if operand.stackable else []

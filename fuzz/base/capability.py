@@ -118,6 +118,11 @@ class Capability:
         return frozenset(OPS[self.op].optional) - {*self.able.optional}
 
     @lazy
+    def empty(self) -> bool:
+        """Whether cases without elements are drawn. Of an op with places along a dimension there are none."""
+        return self.able.empty and not OPS[self.op].counted
+
+    @lazy
     def _fixed(self) -> Mapping[str, float]:
         """The parameters that have no other value than the neutral one."""
         return {name: value for name, value in OPS[self.op].neutral.items() if name not in (self.able.params or ())}

@@ -116,6 +116,10 @@ class Draw:
         """The extents of all named dimensions, of an op that is no row op."""
         return {**OPS[self.op].sizes(self.grid), **self.extents}
 
+    def length(self, dim: str) -> int:
+        """The extent of a dimension with a name."""
+        return self.n if OPS[self.op].by_rows else self.sizes[dim]
+
     @lazy
     def places(self) -> int:
         """All extents multiplied: the formula of an op that is no row op forms at most so many products."""
@@ -211,6 +215,10 @@ class Frame:
     def sizes(self) -> Extents:
         """The extents of all named dimensions, of an op that is no row op."""
         return {**OPS[self.case.op].sizes(self.grid), **self.extents}
+
+    def length(self, dim: str) -> int:
+        """The extent of a dimension with a name."""
+        return self.n if OPS[self.case.op].by_rows else self.sizes[dim]
 
     def role(self, name: str) -> str:
         return OPS[self.case.op].role(name)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.dtypes import form
+from oracles.operand import INTEGERS
 from oracles.rounding import round_to
 
 NUMPY_DTYPE: Mapping[str, np.dtype[np.generic]] = {
@@ -31,11 +32,23 @@ LARGEST: Mapping[str, float] = {
     "f32": 2.0**128 - 2.0**104,
     "f64": float(np.finfo(np.float64).max),
 }
+_RANGES: Mapping[str, tuple[int, int]] = {
+    "bool": (0, 1),
+    "int8": (-(2**7), 2**7 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "int64": (-(2**53), 2**53),
+}
+"""The integers of each dtype, as far as float64 has every one of them."""
 SMALLEST_NORMAL: Mapping[str, float] = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32": 2.0**-126, "f64": 2.0**-1022}
 
 
 def quantise(values: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:
-    """Round to nearest even into `dtype`; a finite value beyond its range becomes its largest number."""
+    """Round to nearest even into `dtype`; a finite value beyond its range becomes its largest number. Of integers no
+    larger ones than 2**53 are drawn, and what is no number becomes 0."""
+    if dtype in INTEGERS:
+        least, most = _RANGES[dtype]
+        whole = np.clip(np.rint(np.nan_to_num(values, posinf=0.0, neginf=0.0)), least, most)
+        return whole.astype(NUMPY_DTYPE[dtype])
     if dtype == "f64":
         return values.copy()
     largest = LARGEST[dtype]
@@ -54,6 +67,8 @@ def from_bits(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.gen
 
 def decimal(value: float, dtype: str) -> str:
     """The shortest decimal number that is `value` again where it is rounded to `dtype`."""
+    if dtype in INTEGERS:
+        return str(int(value))
     if dtype == "f64" or not math.isfinite(value):
         return repr(value).removesuffix(".0")
     shown = (f"{value:.{digits}g}" for digits in range(1, _MOST_DIGITS + 1))

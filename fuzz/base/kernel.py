@@ -132,7 +132,7 @@ def _check_contract(contract: Contract, op: Op) -> None:
         for name in getattr(contract, field):
             _known(f"contract.{field}", name, names, op)
     for word in sorted(contract.words):
-        one_of("contract: dtype", word, (*FORMATS, INPUT, *(operand.name for operand in op.operands)))
+        one_of("contract: dtype", word, (*FORMATS, INPUT, *(each.name for each in op.operands if not each.integers)))
     for name, chosen in contract.algorithm.items():
         one_of("contract.algorithm", name, tuple(op.algorithms))
         for each in (chosen,) if isinstance(chosen, str) else chosen:
@@ -193,7 +193,7 @@ def _check_tensors(able: Capabilities, op: Op) -> None:
     for mixed, dtypes in able.mixed:
         _known("capabilities.mixed", mixed, operands, op)
         for dtype in dtypes:
-            one_of(f"capabilities.mixed: {mixed}", dtype, (op.main, *FLOATS))
+            one_of(f"capabilities.mixed: {mixed}", dtype, op.operand(mixed).integers or (op.main, *FLOATS))
     for field, pairs in (("aliases", able.aliases), ("overlap", able.overlap)):
         for pair in pairs:
             if pair not in op.aliases:

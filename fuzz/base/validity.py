@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fuzz.base.case import FLOATS, ITEMSIZE, THREADS, Case, CaseError
+from fuzz.base.draw import Frame
+from fuzz.base.dtypes import NUMPY_DTYPE
 from fuzz.base.memory import contradicts_itself, overlaps_itself
 from oracles.op import AXIS, Op
 from oracles.operand import Operand
@@ -38,19 +40,33 @@ def check_case(case: Case) -> None:
     for name, tensor in case.tensors.items():
         kind = "inputs" if name in case.inputs else "outputs"
         wanted = op.shapes(name, grid, int(case.params[AXIS]), extents)
-        known = (*FLOATS, op.operand(name).dtype)
+        known = op.operand(name).integers or (*FLOATS, op.operand(name).dtype)
         if tensor.dtype not in known:
             raise CaseError(f"{kind}.{name}.dtype: {tensor.dtype}, must be {' or '.join(filter(None, known))}")
         if tensor.layout.shape not in wanted:
             choice = " or ".join(str(shape) for shape in dict.fromkeys(wanted))
             raise CaseError(f"{kind}.{name}: shape {tensor.layout.shape}, must be {choice or op.operand(name).dims}")
     for name, given in case.inputs.items():
+        _check_places(op, name, case)
         if contradicts_itself(given.layout, given.bits, ITEMSIZE[given.dtype]):
             raise CaseError(f"inputs.{name}.bits: two elements at one place differ")
     for name, output in case.outputs.items():
         if overlaps_itself(output.layout):
             raise CaseError(f"outputs.{name}.strides: two elements of an output are at one place")
     _check_aliases(op, case)
+
+
+def _check_places(op: Op, name: str, case: Case) -> None:
+    """Raise CaseError for an input of integers that has others than its op takes: kernels would read elsewhere."""
+    if name not in op.integers:
+        return
+    dim, given = op.integers[name], case.inputs[name]
+    values = np.frombuffer(given.bits, NUMPY_DTYPE[given.dtype])
+    count = 2 if not dim else Frame(case).length(dim)
+    wrong = values[(values < 0) | (values >= count)]
+    if wrong.size:
+        may = f"places along {dim}, which are 0 to {count - 1}" if dim else "flags, which are 0 or 1"
+        raise CaseError(f"inputs.{name}.bits: {wrong[0]} is none of {may if count else f'no places: {dim} is empty'}")
 
 
 def _check_names(op: Op, kind: str, found: Mapping[str, object], operands: Sequence[Operand]) -> None:

@@ -110,7 +110,7 @@ def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, .
     found = [replace(each, able=_boundless(each.op, each.able)) for each in strict]
     flat = [each for each in strict if not {*_flat(each)} <= {*each.able.stacked}]
     found += [replace(each, able=replace(each.able, stacked=_flat(each))) for each in flat]
-    full = [each for each in strict if not each.able.empty]
+    full = [each for each in strict if not each.able.empty and not OPS[each.op].counted]
     found += [replace(each, able=replace(each.able, empty=True, max_n=0)) for each in full]
     return tuple(each for each in dict.fromkeys(found) if each not in capabilities)
 
@@ -125,7 +125,7 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
         axis="any" if spec.by_rows else "last",
         strides="any",
         aliases=spec.aliases,
-        mixed=tuple((operand.name, _DTYPES) for operand in spec.operands if operand.name != spec.main),
+        mixed=tuple((each.name, each.integers or _DTYPES) for each in spec.operands if each.name != spec.main),
         stacked=tuple(each.name for each in spec.inputs if spec.role(each.name) == "columns"),
         empty=True,
         max_n=None,

@@ -120,7 +120,7 @@ def _extended(op: Op, sketch: Sketch, dice: Dice, wish: Mapping[str, str], most:
 
 def _extent(sketch: Sketch, dice: Dice, room: int, others: Sequence[int]) -> int:
     """An extent: now and then in relation to one of the others, or 0."""
-    if sketch.capability.able.empty and dice.one_in(_EMPTY_ONE_IN):
+    if sketch.capability.empty and dice.one_in(_EMPTY_ONE_IN):
         return 0
     if dice.one_in(4):
         other = dice.pick(others)

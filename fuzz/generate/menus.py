@@ -17,7 +17,7 @@ from fuzz.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
 from fuzz.generate.scene import LOCAL, Scene, graph_of, is_local
 from oracles.lazy import lazy
 from oracles.op import Op, OpError
-from oracles.operand import Operand
+from oracles.operand import FLAGS, INTEGERS, Operand
 
 FACTORS: dict[str, Recipe] = {}
 """The recipes by name for what others are multiplied by, from the plainest to the oddest."""
@@ -147,6 +147,56 @@ def _unrelated(scene: Scene, name: str, stream: Stream) -> Reals:
     return np.ldexp(1.0 + stream.child("level").uniform(size), stream.child("power").integers(size, -12, 12))
 
 
+def _places(shape: tuple[int, ...], stream: Stream, count: int) -> Reals:
+    return stream.integers(math.prod(shape), 0, count - 1).reshape(shape).astype(np.float64)
+
+
+@_related("any places, or flags", structured=True)
+def _any_place(scene: Scene, name: str, stream: Stream) -> Reals:
+    return _places(scene.shape(name), stream.child("place"), scene.count(name))
+
+
+@_related("the first and the last place, by chance", structured=True)
+def _end_places(scene: Scene, name: str, stream: Stream) -> Reals:
+    return _places(scene.shape(name), stream.child("end"), 2) * (scene.count(name) - 1)
+
+
+@_related("the first place everywhere", structured=True)
+def _first_place(scene: Scene, name: str, stream: Stream) -> Reals:
+    return np.zeros(scene.shape(name))
+
+
+@_related("the last place everywhere", structured=True)
+def _last_place(scene: Scene, name: str, stream: Stream) -> Reals:
+    return np.full(scene.shape(name), scene.count(name) - 1.0)
+
+
+@_related("one place everywhere", structured=True)
+def _one_place(scene: Scene, name: str, stream: Stream) -> Reals:
+    return np.full(scene.shape(name), _places((1,), stream.child("place"), scene.count(name))[0])
+
+
+@_related("0, 1, 2, ..., and again from 0 after the last place", structured=True)
+def _ascending_places(scene: Scene, name: str, stream: Stream) -> Reals:
+    shape = scene.shape(name)
+    return (np.arange(math.prod(shape)) % scene.count(name)).reshape(shape).astype(np.float64)
+
+
+@_related("down from the last place to 0, and again", structured=True)
+def _descending_places(scene: Scene, name: str, stream: Stream) -> Reals:
+    return scene.count(name) - 1.0 - _ascending_places(scene, name, stream)
+
+
+@_related("1 up to some place, and 0 after it, as where sequences are padded", structured=True)
+def _set_up_to(scene: Scene, name: str, stream: Stream) -> Reals:
+    shape = scene.shape(name)
+    n = shape[-1] if shape else 1
+    ends = _places((*shape[:-1], 1), stream.child("end"), n + 1) if shape else 1.0
+    return (np.arange(n) < ends).astype(np.float64).reshape(shape)
+
+
+PLACES = "places"
+"""The menu of inputs that are places along a dimension."""
 LIKE_FIRST = "like the first"
 """The recipe that the first input has, with values of its own."""
 
@@ -196,6 +246,20 @@ MENUS: Mapping[str, Menu] = {
     "logits": _menu(("normal", *LOGITS), {**RECIPES, **LOGITS}),
     "probabilities": _menu(tuple(PROBABILITIES), {**PROBABILITIES, **_ODD}),
     "log_probabilities": _menu(tuple(LOG_PROBABILITIES), {**LOG_PROBABILITIES, **_ODD}),
+    PLACES: _menu(
+        (
+            "any_place",
+            "any_place",
+            "end_places",
+            "ascending_places",
+            "descending_places",
+            "one_place",
+            "last_place",
+            "first_place",
+        ),
+        {},
+    ),
+    FLAGS: _menu(("any_place", "any_place", "set_up_to", "set_up_to", "last_place", "first_place"), {}),
     LOCAL: _menu(("true", "true", "true", "true", "true", "nearly_true", "unrelated"), {}),
 }
 """What `Operand.values` may name. After the name it may have names of the op's own recipes."""
@@ -208,9 +272,11 @@ def menus_of(op: Op) -> Mapping[str, Menu]:
 
 
 def _menu_of(op: Op, name: str) -> Menu:
-    menu, *own = op.operand(name).values.split() or [""]
+    menu, own = _named(op.operand(name)), op.operand(name).values.split()[1:]
     if menu not in MENUS:
         raise OpError(f"{op.name}: {name}: values {menu!r} is not one of {', '.join(MENUS)}")
+    if (menu == PLACES) != bool(op.operand(name).index) or (menu == FLAGS and name not in op.integers):
+        raise OpError(f"{op.name}: {name}: values {menu!r} do not go with its dtype and index")
     for each in own:
         if each not in op.recipes:
             raise OpError(f"{op.name}: {name}: the op has no recipe {each!r} of its own")
@@ -226,14 +292,21 @@ def _menu_of(op: Op, name: str) -> Menu:
 
 def usual(operand: Operand) -> str:
     """The recipe that an input is drawn from first."""
-    return MENUS[operand.values.split()[0]].often[0]
+    return MENUS[_named(operand)].often[0]
+
+
+def _named(operand: Operand) -> str:
+    """The menu of an input; of one that has places along a dimension there is no need to name it."""
+    menu = next(iter(operand.values.split()), "")
+    return PLACES if operand.index and menu == "any" else menu
 
 
 def check_menus(op: Op) -> None:
     """Raise OpError where some tensor's values cannot be drawn or judged, or a parameter has none."""
+    drawn = (*FLOATS, *INTEGERS)
     for operand in op.operands:
-        if operand.dtype in ITEMSIZE and operand.dtype not in FLOATS:
-            raise OpError(f"{op.name}: {operand.name}: dtype {operand.dtype}: only {', '.join(FLOATS)} are drawn yet")
+        if operand.dtype in ITEMSIZE and operand.dtype not in drawn:
+            raise OpError(f"{op.name}: {operand.name}: dtype {operand.dtype}: only {', '.join(drawn)} are drawn yet")
     needed = frozenset(each.name for each in op.inputs if not each.optional)
     menus_of(op)
     for each in op.inputs:

@@ -45,6 +45,11 @@ class Scene:
             return tuple(self.extents[dim] for dim in self.op.operand(name).axes)
         return {"grid": (self.rows, self.n), "columns": (self.n,), "rows": (self.rows,)}[self.op.role(name)]
 
+    def count(self, name: str) -> int:
+        """How many places an input of integers may mean: those along its dimension, or 0 and 1 of flags."""
+        dim = self.op.integers[name]
+        return 2 if not dim else self.n if self.op.by_rows else self.extents[dim]
+
     def input(self, name: str) -> Reals:
         """What the formula finds for an input, one number for each of its places."""
         found, shape = self.local(name), self.shape(name)

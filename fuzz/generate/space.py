@@ -46,7 +46,7 @@ def _labels(capability: Capability) -> Iterator[Label]:
         yield from ((f"tail of {block}", str(residue)) for residue in _tails(capability, block))
     most = LARGEST_CASE // max(SHORT, able.multiple_of)
     if not {*op.inner[:-1]} & {*op.fixed}:
-        yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or able.empty))
+        yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or capability.empty))
     axes = [(axis, rank) for rank in range(1, 6) for axis in range(rank) if able.axis == "any" or axis == rank - 1]
     if not op.by_rows:
         axes = [(rank - 1, rank) for rank in ranks_of(op)]
@@ -72,7 +72,7 @@ def _of_sizes(capability: Capability) -> Iterator[Label]:
     op = OPS[capability.op]
     free = [dim for dim in op.named if dim not in op.fixed]
     for dim in (dim for dim in free if dim != op.row):
-        yield from ((EXTENT + dim, str(size)) for size in _SIZES if size or capability.able.empty)
+        yield from ((EXTENT + dim, str(size)) for size in _SIZES if size or capability.empty)
         yield from ((f"{EXTENT}{dim} mod {STEP}", str(rest)) for rest in range(STEP))
     yield from ((EQUAL, f"{a} = {b}") for a, b in combinations(free, 2))
 
@@ -120,6 +120,6 @@ def _takes_n(capability: Capability, n: int) -> bool:
     if op.fixed.get(op.row, n) != n:
         return False
     of_rows = {operand.name for operand in op.outputs if op.role(operand.name) == "rows"}
-    if n == 0 and (of_rows & {*capability.able.needs} or not capability.able.empty):
+    if n == 0 and (of_rows & {*capability.able.needs} or not capability.empty):
         return False  # what the mean of nothing is, nobody promises
     return n % capability.able.multiple_of == 0 and (capability.able.max_n is None or n <= capability.able.max_n)

@@ -81,7 +81,11 @@ class Contents:
         values = repeated_or_cut(given, rows, n, columns=self.op.role(part.name) == "columns")
         if self.op.has_rows(part.name):
             values = made_of(part.recipe, values, self.draw.part(self.op.main).dtype, stream)
-        return stored(values, part.dtype)
+        kept = stored(values, part.dtype)
+        # A place of the given values may be beyond the end of a shorter dimension.
+        if part.name in self.op.integers:
+            return np.clip(kept, 0, max(self.scene.count(part.name) - 1, 0)).astype(kept.dtype)
+        return kept
 
     def keep(self, part: Part, values: Values) -> None:
         """Put rounded values, row by row, where the tensor's memory has them."""

@@ -110,7 +110,8 @@ def formula_text(op: Op) -> str:
 
 
 def _shaped(operand: Operand) -> str:
-    return f"{operand.name}[{', '.join(operand.axes)}]{'?' if operand.optional else ''}"
+    meant = f" ({operand.meant})" if operand.integers else ""
+    return f"{operand.name}[{', '.join(operand.axes)}]{'?' if operand.optional else ''}{meant}"
 
 
 def _number(parameter: Parameter) -> str:

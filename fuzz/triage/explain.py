@@ -240,12 +240,14 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
     scale, where it fails by little itself: else a slightly longer row would hide the failure, and the rule would be
     about what hides it.
 
-    Where tensors share memory the values are rather drawn ones: of plain ones many are the same when written over.
+    Where tensors share memory, or places say which element is meant, the values are rather drawn ones: of plain ones
+    many are the same when written over, and wherever they are taken from.
     """
-    own = trials.judge([case])[0]
-    if own is None or own.verdict is not Verdict.FAIL_NUMERIC or (own.ratio >= _CLEARLY and case.apart):
+    own, op = trials.judge([case])[0], OPS[base.op]
+    moved = not case.apart or bool(op.counted)
+    if own is None or own.verdict is not Verdict.FAIL_NUMERIC or (own.ratio >= _CLEARLY and not moved):
         return base
-    op, clear = OPS[base.op], [(own.ratio, base)]
+    clear = [(own.ratio, base)]
     scaled = [base.with_params(**{p.name: v}) for p in op.parameters if p.power for v in values_of(base, p)]
     for values in _PLAINLY:
         variants = [with_values(draw, values, 1) for draw in (base, *scaled)]
@@ -254,7 +256,7 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
         for (variant, each), judgement in zip(tried, judgements, strict=True):
             if judgement is not None and judgement.verdict is own.verdict and trials.holds(each, judgement):
                 clear.append((judgement.ratio, variant))
-    if not case.apart:
+    if moved:
         drawn = [found for found in clear if found[1].part(op.main).recipe == "normal" and found[0] >= _CLEARLY]
         clear = drawn or clear
     return max(clear, key=lambda found: found[0])[1]

@@ -85,6 +85,9 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     yield vary.placed_at(base, "after", 0)
     yield from (vary.placed_at(base, "after", 0, [name]) for name in names if name != op.main)
     yield from (vary.with_values(base, values, seed) for values in VALUES for seed in (1, 2))
+    for name, recipes in vary.integers_of(base).items():
+        integers = [vary.with_integers(base, {name: recipe}) for recipe in recipes]
+        yield from (replace(draw, seed=seed) for draw in integers for seed in (1, 2))
     for parameter in op.parameters:
         for value in vary.values_of(base, parameter):
             other = base.with_params(**{parameter.name: value})
@@ -152,7 +155,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
     steps = _steps(base)
     dtypes = _dtypes(base, target)
     constants = [(part.name, value) for part in base.parts if part.given for value in _CONSTANTS]
-    own_rank, own_rows = vary.rank_of(base), vary.batch_of(base)
+    own_rank, own_rows, integers_of = vary.rank_of(base), vary.batch_of(base), vary.integers_of(base)
     for number in range(count):
         words = iter(stream.child(str(number)).words(_WORDS).tolist())
 
@@ -182,6 +185,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
             each.name: pick(None, (*vary.values_of(base, each), *menu.params.get(each.name, ())))
             for each in op.parameters
         }
+        integers = {name: pick("", recipes) for name, recipes in integers_of.items()}
         sizes = {
             dim: pick(size, (*menu.sizes.get(dim, ()), *SIZES, n))
             for dim, size in (() if op.by_rows else base.sizes.items())
@@ -196,7 +200,9 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         draw = vary.in_memory(vary.sharing(draw, same), memory)
         draw = vary.with_values(draw, values, number)
         draw = draw.with_params(**{name: value for name, value in params.items() if value is not None})
-        draw = (vary.with_constant(draw, *constant) if constant else draw).without(*without)
+        draw = vary.with_constant(draw, *constant) if constant else draw
+        draw = vary.with_integers(draw, {name: recipe for name, recipe in integers.items() if recipe})
+        draw = draw.without(*without)
         yield vary.with_operand(draw, joined) if joined else draw
 
 

@@ -56,6 +56,8 @@ class Atom:
 
     @property
     def _relation(self) -> str:
+        if (self.relation, *self.values) == (">=", math.inf):
+            return "="
         return "in" if self.relation == "within" else self.relation
 
     def _in_words(self) -> str | None:
@@ -118,6 +120,9 @@ _WORDS = tuple(
         ),
         ("a sum of squares beyond f32", "a sum of squares overflows f32", "no sum of squares overflows f32"),
         (r"a row of equal elements in (\w+)", "{0} has a row of equal elements", "no row of {0} has equal elements"),
+        (r"the (first|last) place in (\w+)", "{1} has the {0} place", "{1} has not the {0} place"),
+        (r"an? (un)?set flag in (\w+)", "{1} has a flag that is {0}set", "{1} has no flag that is {0}set"),
+        (r"(\w+) is one (place|flag)", "{0} is the same {1} everywhere", "{0} is not the same {1} everywhere"),
         ("rows > extent 0 of the rows", "rows > the first extent", "rows = the first extent"),
         (r"(\w+) is a power of two", "{0} is a power of two", "{0} is not a power of two"),
         (r"(\w+) = (\w+)", "{0} = {1}", "{0} != {1}"),

@@ -87,12 +87,26 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
             yield from _scale_traits(case, parameter, float(means[whole].min()))
     for name in case.inputs:
         values = rows if name == main else _rows(case, name, frame)
+        if name in OPS[case.op].integers:
+            yield from _integer_traits(name, values, OPS[case.op].integers[name], frame)
+            continue
         if name != main:
             yield f"{name} of ones", _yes((values == 1).all())
         yield from _special_traits(name, values)
         if OPS[case.op].has_rows(name):  # the values of no others are varied enough to tell what their sizes do
             yield from _size_traits(name, values, SMALLEST_NORMAL[case.inputs[name].dtype])
     yield from _formula_traits(case)
+
+
+def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[str, Trait]]:
+    """Which places along a dimension an input has, or which flags."""
+    last = frame.length(dim) - 1 if dim else 1
+    yield f"the first place in {name}" if dim else f"an unset flag in {name}", _yes((values == 0).any())
+    yield f"the last place in {name}" if dim else f"a set flag in {name}", _yes((values == last).any())
+    if values.size:
+        yield f"{name} is one place" if dim else f"{name} is one flag", _yes((values == values.flat[0]).all())
+    if dim:
+        yield f"largest place of {name}", int(values.max(initial=0))
 
 
 def _special_traits(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:

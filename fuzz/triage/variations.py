@@ -14,7 +14,7 @@ from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Stream
 from fuzz.generate.given import given_rows, rows_of, stored
 from fuzz.generate.layouts import OVERLAPPING, layout_class
-from fuzz.generate.menus import usual
+from fuzz.generate.menus import menus_of, usual
 from fuzz.generate.realise import draw_of, layout_of, realise
 from oracles.op import AXIS
 from oracles.operand import OUTER, Parameter
@@ -37,7 +37,33 @@ def base_of(case: Case) -> Draw:
         structured=draw.structured or any(tensor.alias is not None for tensor in case.inputs.values()),
         origin=Origin(GIVEN, "varied"),
     )
-    return sized(draw, batch_of(draw), rank_of(draw))
+    return _meant(sized(draw, batch_of(draw), rank_of(draw)), case)
+
+
+_MEANT = ("last_place", "first_place", "ascending_places", "descending_places", "set_up_to")
+"""What given integers may be meant as, so that they go with other sizes."""
+
+
+def _meant(draw: Draw, case: Case) -> Draw:
+    """Integers drawn as the given ones could have been: the last place of a row is that of a longer one too."""
+    for name in OPS[draw.op].integers:
+        for recipe in menus_of(OPS[draw.op])[name].names if name in case.inputs else ():
+            meant = with_integers(draw, {name: recipe})
+            if recipe in _MEANT and realise(meant).inputs[name].bits == case.inputs[name].bits:
+                draw = meant
+                break
+    return draw
+
+
+def with_integers(draw: Draw, recipes: Mapping[str, str]) -> Draw:
+    """Inputs of integers, by name, with those of a recipe."""
+    return draw.with_parts(*(replace(draw.part(name), recipe=recipe, given=None) for name, recipe in recipes.items()))
+
+
+def integers_of(draw: Draw) -> dict[str, tuple[str, ...]]:
+    """The recipes that each input of integers may have, by name."""
+    op = OPS[draw.op]
+    return {part.name: menus_of(op)[part.name].names for part in draw.parts if part.name in op.integers}
 
 
 def batch_of(draw: Draw) -> int:
@@ -168,7 +194,8 @@ def stepped(draw: Draw, steps: Mapping[str, int]) -> Draw:
 
 def with_values(draw: Draw, recipe: str, seed: int) -> Draw:
     """Tensors of the first input's shape with values of that recipe, one of `fuzz.generate.given`."""
-    parts = [replace(part, recipe=recipe) for part in draw.parts if part.given and part.name in grids(draw)]
+    own = (part for part in draw.parts if part.given and part.name in grids(draw))
+    parts = [replace(part, recipe=recipe) for part in own if part.name not in OPS[draw.op].integers]
     return replace(draw.with_parts(*parts), seed=seed, origin=Origin(recipe, "varied"))
 
 
@@ -189,9 +216,10 @@ def drawn(draw: Draw, recipes: Mapping[str, str], seed: int) -> Draw:
 
 
 def ordinary(draw: Draw, seed: int) -> Draw:
-    """Every input and parameter with the values that a search draws first."""
+    """Every parameter and every input but of integers with the values that a search draws first."""
     op = OPS[draw.op]
-    recipes = {part.name: usual(op.operand(part.name)) for part in draw.parts if op.is_input(part.name)}
+    floats = (part.name for part in draw.parts if op.is_input(part.name) and part.name not in op.integers)
+    recipes = {name: usual(op.operand(name)) for name in floats}
     params = {each.name: each.values[0] for each in op.parameters if each.name in draw.params}
     return drawn(draw, recipes, seed).with_params(**params)
 

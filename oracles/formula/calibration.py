@@ -89,7 +89,8 @@ def _new(row: Mapping[str, int], name: str, value: int, names: Sequence[str], mi
 
 def _dtypes(op: Op, names: Sequence[str]) -> Sequence[Mapping[str, str]]:
     """Some locals in other dtypes: narrower, wider, and those of inputs."""
-    found = (dict.fromkeys(names[::2], "bf16"), dict.fromkeys(names[1::2], "f64"), {names[-1]: op.inputs[-1].name})
+    last = [each.name for each in op.inputs if not each.integers][-1]
+    found = (dict.fromkeys(names[::2], "bf16"), dict.fromkeys(names[1::2], "f64"), {names[-1]: last})
     return [each for each in found if each]
 
 

@@ -123,7 +123,8 @@ def position(dim: str) -> Node:
 
 
 def where(mask: Node, value: Operand, other: Operand) -> Node:
-    """`value` where the mask is set, else `other`."""
+    """`value` where the mask is set, else `other`. The mask is a comparison, or a tensor of flags."""
+    mask = mask if mask.kind in ("less", "at_most") else mask > 0.0
     args = (mask, lifted(value), lifted(other))
     return Node("where", args, frozenset().union(*(each.dims for each in args)))
 

@@ -54,6 +54,21 @@ def cosine(x, g, *, eps):
     return {"s": xy * f.rsqrt(xx * yy + eps)}
 
 
+def cross_entropy(x, label):
+    most = f.greatest(x, "n")
+    mass = f.total(f.exp(x - most), "n")
+    return {"loss": f.log(mass) + most - f.take(x, label, "n")}
+
+
+def masked_mean(x, keep):
+    kept = f.total(keep, "n")
+    return {"y": f.where(kept <= 0.0, 0.0, f.total(f.where(keep, x, 0.0), "n") / f.where(kept <= 0.0, 1.0, kept))}
+
+
+def embedded(table, place):
+    return {"y": f.take(table, place, "v")}
+
+
 EPS = Parameter("eps", (1e-5, 1e-12))
 OPS = (
     Op(silu_gate, (X, G), (Y,)),
@@ -63,6 +78,9 @@ OPS = (
     Op(dynamic_scale, (X,), (Y, Operand("scale", "..."))),
     Op(softplus, (X,), (Y,)),
     Op(cosine, (X, G), (Operand("s", "..."),), (EPS,)),
+    Op(cross_entropy, (X, Operand("label", "...", dtype="int64", index="n")), (Operand("loss", "..."),)),
+    Op(masked_mean, (X, Operand("keep", "... n", dtype="bool", values="flags")), (Operand("y", "..."),)),
+    Op(embedded, (Operand("table", "v d"), Operand("place", "t", dtype="int32", index="v")), (Operand("y", "t d"),)),
 )
 KERNELS = (PythonKernel("numpy", "softplus", Path(__file__).parent / "softplus.py", "numpy"),)
 """

@@ -109,7 +109,7 @@ class Pair:
         """All dtypes and optional tensors; but one dtype alone where the contract speaks of that of an operand."""
         op, words = self.op, bool(self.contract.words)
         free = () if words else ("f32", "f16", "bf16")
-        others = [each for each in op.operands if each.name != op.main]
+        others = [each for each in op.operands if each.name != op.main and not each.integers]
         return Capabilities(
             dtypes=self._main, takes=op.optional, params=tuple(op.neutral),
             mixed=tuple((each.name, tuple(dict.fromkeys((op.main, *free)))) for each in others) if free else (),

@@ -299,8 +299,8 @@ class Budget(Setting):
 
     def _leaf(self, node: Node) -> Form:
         values = self.inputs.leaf(node)
-        if values.dtype == bool:
-            return Form(values.astype(np.float64), form("f64"), bits=1)
+        if node.kind == "tensor" and self.inputs.tensors[node.label].dtype.kind in "bi":
+            return Form(values, form("f64"), bits=max(1, int(np.abs(values).max(initial=0.0)).bit_length()))
         if node.kind == "tensor":
             dtype = form(NAMES.get(self.inputs.tensors[node.label].dtype, "f64"))
             wild = ~np.isfinite(values) if self.contract.nonfinite == "unspecified" else None

@@ -85,7 +85,7 @@ class Inputs:
             if fixed:
                 looked_at: tuple[Any, ...] = (*(_looked_at(dims[place], fixed) for place in order), ...)
                 values = values[looked_at]
-            return self._placed(node, values if values.dtype in (bool, object) else values.astype(np.float64))
+            return self._placed(node, values if values.dtype == object else values.astype(np.float64))
         if node.kind == "position":
             places = np.arange(self.extents[node.label], dtype=np.float64)
             return self._placed(node, places[_looked_at(node.label, fixed)])
@@ -147,7 +147,7 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
 
 
 def _lifted(node: Node, values: NDArray[Any], arithmetic: Arithmetic) -> Values:
-    lifted = values if values.dtype == bool else arithmetic.lift(values)
+    lifted = arithmetic.lift(values)
     return lifted + arithmetic.lift(np.full(values.shape, node.low)) if node.low else lifted
 
 

@@ -157,7 +157,7 @@ class Simulated:
 
     def _operand(self, node: Node) -> F64:
         values = self.inputs.leaf(node)
-        if node.kind != "tensor" or values.dtype == bool:
+        if node.kind != "tensor":
             return np.asarray(values, dtype=np.float64)
         dtype = NAMES.get(self.inputs.tensors[node.label].dtype)
         if not self.contract.flushes_operands or dtype is None or self.random.random() < 0.5:

@@ -36,7 +36,7 @@ from oracles.lazy import lazy
 from oracles.operand import OUTER
 from oracles.precise import Bounds
 from oracles.problem import Problem, ProblemError
-from oracles.rounding import NAMES
+from oracles.rounding import name_of
 
 _CHUNK = 1 << 15
 """So many elements of the grid are enclosed at once, so that what is made of them fits into a processor's caches."""
@@ -74,7 +74,7 @@ class FormulaProblem:
         parameters, the second where rows are filled up. None where rows depend on each other."""
         if not self.plain.separate:
             return None
-        dtypes = tuple((name, NAMES[array.dtype]) for name, array in self.problem.inputs.items())
+        dtypes = tuple((name, name_of(array.dtype)) for name, array in self.problem.inputs.items())
         outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
         own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
         numbers = tuple((value == 0, bits_of(value)) for value in self.parameters.values())
@@ -123,7 +123,7 @@ class FormulaProblem:
     @lazy
     def _screened(self) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...], tuple[str, ...]]:
         """All of the problem that plans depend on."""
-        inputs = ((name, NAMES[array.dtype]) for name, array in self.problem.inputs.items())
+        inputs = ((name, name_of(array.dtype)) for name, array in self.problem.inputs.items())
         zeros = (name for name, value in self.parameters.items() if not value)
         return tuple(inputs), tuple(self.problem.outputs.items()), tuple(zeros)
 
@@ -149,8 +149,8 @@ class FormulaProblem:
     @lazy
     def _dtypes(self) -> Mapping[str, str]:
         """Those of all operands, the first input first; what is absent has its usual one."""
-        known = {name: NAMES[array.dtype] for name, array in self.problem.inputs.items()} | {**self.problem.outputs}
-        main, found = NAMES[self.problem.main.dtype], dict[str, str]()
+        known = {name: name_of(array.dtype) for name, array in self.problem.inputs.items()} | {**self.problem.outputs}
+        main, found = name_of(self.problem.main.dtype), dict[str, str]()
         for each in self.of_op.operands:
             usual = found.get(each.dtype, each.dtype) or main
             found[each.name] = known.get(each.name, usual)

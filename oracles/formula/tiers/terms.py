@@ -211,13 +211,14 @@ class Element:
         inputs = self.whole.inputs
         made_of = {*ordered([inputs.trace.outputs[self.output]])}
         for node in (each for each in inputs.trace.nodes if each in made_of and each.kind == "tensor"):
-            values, dtype = inputs.leaf(node), form(NAMES.get(inputs.tensors[node.label].dtype, "f64"))
+            values, stored = inputs.leaf(node), inputs.tensors[node.label].dtype
             said = []
             if node.dims <= self.conformance._dims(self.output):
                 own = float(
                     values[tuple(self._places.get(dim, 0) if dim in node.dims else 0 for dim in inputs.trace.dims)]
                 )
-                said.append(str(Number(own, bits(own, dtype))))
+                is_whole = stored.kind in "bi"
+                said.append(str(int(own)) if is_whole else str(Number(own, bits(own, form(NAMES.get(stored, "f64"))))))
             if over := self._added(node):
                 said.append(_span(self._of(values, over), " and ".join(over)))
             yield node.label, "; ".join(said)

@@ -44,4 +44,4 @@ def test_a_number_that_is_known_to_pass_is_left_out() -> None:
 
 def test_what_may_lie_far_from_its_probes_is_said_as_it_was_seen() -> None:
     assert _said(7604.0, 5000.0, ">=") == "largest magnitude of x >= 7604"
-    assert _said(math.inf, 5000.0, ">=") == "largest magnitude of x >= inf"
+    assert _said(math.inf, 5000.0, ">=") == "largest magnitude of x = inf"

@@ -58,10 +58,23 @@ def test_ctrl_c_says_what_was_judged_in_place_of_tracebacks(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "op", ["clipped", "cosine", "dynamic_scale", "l2_normalize", "logsumexp", "silu_gate", "softplus"]
+    "op",
+    [
+        "clipped",
+        "cosine",
+        "cross_entropy",
+        "dynamic_scale",
+        "embedded",
+        "l2_normalize",
+        "logsumexp",
+        "masked_mean",
+        "silu_gate",
+        "softplus",
+    ],
 )
 def test_correct_kernels_of_ops_that_others_write_pass(op: str, tmp_path: Path, cli_here: Cli) -> None:
-    """Their formulas have what no built-in one has: choices, clips, maxima of magnitudes, logarithms."""
+    """Their formulas have what no built-in one has: choices, clips, maxima of magnitudes, logarithms,
+    places and flags."""
     write_other_ops(tmp_path)
     with unknown_afterwards():
         done = cli_here("calibrate", "--pack", ".", "--op", op, "--runs", "1000", "--seed", "9", "-j", "1")

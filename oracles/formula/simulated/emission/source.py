@@ -16,9 +16,12 @@ from oracles.op import Op
 
 
 def source(of: Emission) -> str:
-    """The whole file. Raises FormulaError for a formula that has no such kernel, and for what is no row op."""
+    """The whole file. Raises FormulaError for a formula that has no such kernel, for what is no row op, and for
+    inputs of integers."""
     if not of.op.by_rows:
         raise FormulaError("C is written for row ops only")
+    if of.op.integers:
+        raise FormulaError("C is written for inputs of floating-point numbers only")
     variants = [Variant(of, given) for given in _given(of.op)]
     shared = dict.fromkeys(text for each in variants for text in each.functions)
     bodies = "\n".join(each.text for each in variants)

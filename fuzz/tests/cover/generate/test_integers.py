@@ -1,0 +1,102 @@
+"""Inputs of integers: what is drawn of them, and what stays true of them in smaller cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fuzz.base.capability import Capabilities, Capability
+from fuzz.base.case import Case, CaseError
+from fuzz.base.draw import Frame
+from fuzz.base.dtypes import from_bits
+from fuzz.base.validity import check_case
+from fuzz.generate.menus import menus_of
+from fuzz.generate.realise import draw_of, realise
+from fuzz.generate.search import Search, batches
+from fuzz.triage.reduction import Reduction, reduced_case
+from fuzz.triage.variations import base_of
+from oracles.op import Op
+from oracles.operand import INTEGERS
+from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT
+from oracles.tests.common.judged import known
+
+_TURNS = 24
+
+
+@pytest.fixture(autouse=True)
+def _known() -> Iterator[None]:
+    with known(*ALL):
+        yield
+
+
+@cache
+def cases(op: Op) -> list[Case]:
+    return [each.case for batch in islice(batches(Search(op.name, 1)), _TURNS) for each in batch]
+
+
+def integers(case: Case, name: str) -> NDArray[Any]:
+    tensor = case.inputs[name]
+    return from_bits(tensor.bits, tensor.dtype, tensor.layout.shape)
+
+
+@pytest.mark.parametrize("op", ALL, ids=lambda op: op.name)
+def test_every_case_has_places_that_are_there_or_flags(op: Op) -> None:
+    [(name, dim)] = op.integers.items()
+    recipes = set[str]()
+    for case in cases(op):
+        check_case(case)
+        count = Frame(case).length(dim) if dim else 2
+        assert ((integers(case, name) >= 0) & (integers(case, name) < count)).all()
+        assert realise(draw_of(case)).digest == case.digest
+        recipes |= {value for kind, value in case.origin.labels if kind == f"{name} recipe"}
+    assert recipes == {*menus_of(op)[name].names}
+
+
+def test_places_have_the_dtypes_that_their_op_takes() -> None:
+    assert {case.inputs["label"].dtype for case in cases(ENTROPY)} == {"int32", "int64"}
+    assert {case.inputs["place"].dtype for case in cases(GATHERED)} == {"int32", "int64"}
+    assert {case.inputs["keep"].dtype for case in cases(KEPT)} == {*INTEGERS}
+    plain = Capability(ENTROPY.name, Capabilities())
+    assert plain.dtypes_of("label", {"x": "f32"}) == ("int64",)
+
+
+def test_a_shorter_row_has_no_place_beyond_its_end() -> None:
+    case = next(case for case in cases(ENTROPY) if (integers(case, "label") > 8).any() and Frame(case).n > 12)
+    rows = tuple((0, extent) for extent in Frame(case).outer)
+    short = reduced_case(case, Reduction(rows, (0, 8)))
+    check_case(short)
+    assert (integers(short, "label") == np.minimum(integers(case, "label"), 7)).all()
+    with pytest.raises(CaseError, match="there is no place along n"):
+        reduced_case(case, Reduction(rows, (0, 0)))
+
+
+def test_the_last_place_of_a_row_is_that_of_a_longer_one_too() -> None:
+    case = next(
+        case for case in cases(ENTROPY) if Frame(case).n > 3 and (integers(case, "label") == Frame(case).n - 1).all()
+    )
+    longer = realise(replace(base_of(case), n=Frame(case).n + 5))
+    assert (integers(longer, "label") == Frame(case).n + 4).all()
+
+
+@pytest.mark.parametrize("place", [-1, 7])
+def test_a_place_that_is_not_there_is_refused_in_one_line(place: int) -> None:
+    case = next(case for case in cases(ENTROPY) if Frame(case).n == 7 and case.inputs["label"].layout.size)
+    label = case.inputs["label"]
+    bits = np.full(label.layout.shape, place, integers(case, "label").dtype).tobytes()
+    with pytest.raises(CaseError) as caught:
+        check_case(replace(case, inputs={**case.inputs, "label": replace(label, bits=bits)}))
+    assert str(caught.value) == f"inputs.label.bits: {place} is none of places along n, which are 0 to 6"
+
+
+def test_a_dtype_of_other_numbers_is_refused() -> None:
+    case = cases(ENTROPY)[0]
+    label = replace(case.inputs["label"], dtype="f32")
+    with pytest.raises(CaseError, match=r"inputs\.label\.dtype: f32, must be int32 or int64"):
+        check_case(replace(case, inputs={**case.inputs, "label": label}))

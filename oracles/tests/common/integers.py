@@ -1,0 +1,38 @@
+"""Ops with inputs of integers: places along a dimension, and flags."""
+
+from __future__ import annotations
+
+from oracles.formula.trace import Node, Outputs, exp, greatest, log, take, total, where
+from oracles.op import Op
+from oracles.operand import FLAGS, Operand
+
+
+def cross_entropy(x: Node, label: Node) -> Outputs:
+    """loss = log(sum e^x) - x[label]."""
+    most = greatest(x, "n")
+    mass = total(exp(x - most), "n")
+    return {"loss": log(mass) + most - take(x, label, "n")}
+
+
+def gathered(table: Node, place: Node) -> Outputs:
+    """y = table[place]."""
+    return {"y": take(table, place, "v")}
+
+
+def kept(x: Node, keep: Node) -> Outputs:
+    """y = x where keep, else 0; count = how many are kept."""
+    return {"y": where(keep, x, 0.0), "count": total(keep, "n")}
+
+
+ENTROPY = Op(
+    cross_entropy, (Operand("x", "... n"), Operand("label", "...", dtype="int64", index="n")), (Operand("loss", "..."),)
+)
+GATHERED = Op(
+    gathered, (Operand("table", "v d"), Operand("place", "t", dtype="int32", index="v")), (Operand("y", "t d"),)
+)
+KEPT = Op(
+    kept,
+    (Operand("x", "... n"), Operand("keep", "... n", dtype="bool", values=FLAGS)),
+    (Operand("y", "... n"), Operand("count", "...")),
+)
+ALL = (ENTROPY, GATHERED, KEPT)

@@ -1,0 +1,95 @@
+"""Inputs of integers, judged: what a right kernel returns passes in both tiers, and another element does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from oracles.formula.contract import Contract
+from oracles.formula.trace import Node, Outputs, take
+from oracles.op import Op, OpError
+from oracles.operand import FLAGS, Operand
+from oracles.problem import Problem
+from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT
+from oracles.tests.common.judged import known
+from oracles.truth import Truth
+
+
+@pytest.fixture(autouse=True)
+def _known() -> Iterator[None]:
+    with known(*ALL):
+        yield
+
+
+def entropy(x: NDArray[Any], label: NDArray[Any]) -> NDArray[Any]:
+    most = x.max(-1)
+    mass = np.exp(x - most[:, None]).sum(-1)
+    return np.asarray(np.log(mass) + most - x[np.arange(len(x)), label])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_the_loss_of_each_rows_label_passes_and_of_another_label_does_not(dtype: str) -> None:
+    x = np.random.default_rng(1).normal(size=(5, 7)).astype(np.float32)
+    label = np.array([0, 6, 3, 3, 1], dtype)
+    truth = Truth(Problem(ENTROPY.name, {"axis": 1}, {"x": x, "label": label}, {"loss": "f32"}))
+    found = entropy(x, label)
+    assert [check.result for check in truth.check(Contract(), {"loss": found})] == ["pass"]
+    wrong = np.where(np.arange(5) == 1, entropy(x, label * 0), found).astype(np.float32)
+    [check] = truth.check(Contract(), {"loss": wrong})
+    assert (check.result, check.failing, check.worst_index) == ("numeric", 1, (1,))
+    told = truth.explain(Contract(), "loss", (1,), float(wrong[1]))
+    assert ("label", "6") in [(name, text.split(" ")[0]) for name, text in told.given]
+
+
+def test_rows_that_are_gathered_are_those_of_the_table_bit_for_bit() -> None:
+    table = np.random.default_rng(2).normal(size=(6, 3)).astype(np.float16)
+    place = np.array([5, 0, 0, 2], np.int32)
+    truth = Truth(Problem(GATHERED.name, {"axis": 1}, {"table": table, "place": place}, {"y": "f16"}))
+    assert [check.result for check in truth.check(Contract(), {"y": table[place]})] == ["pass"]
+    off = np.nextafter(table[place], np.float16(9))
+    assert [check.failing for check in truth.check(Contract(), {"y": off})] == [12]
+
+
+def test_flags_choose_and_are_counted() -> None:
+    x = np.random.default_rng(3).normal(size=(4, 9)).astype(np.float32)
+    keep = np.random.default_rng(4).random((4, 9)) < 0.5
+    inputs = {"x": x, "keep": keep}
+    truth = Truth(Problem(KEPT.name, {"axis": 1}, inputs, {"y": "f32", "count": "f32"}))
+    right = {"y": np.where(keep, x, np.float32(0)), "count": keep.sum(-1).astype(np.float32)}
+    assert [check.result for check in truth.check(Contract(), right)] == ["pass", "pass"]
+    results = [check.result for check in truth.check(Contract(), {"y": x, "count": right["count"] + 1})]
+    assert results == ["numeric", "numeric"]
+
+
+def own(x: Node, i: Node) -> Outputs:
+    return {"y": take(x, i, "n")}
+
+
+@pytest.mark.parametrize(
+    ("i", "message"),
+    [
+        (Operand("i", "...", dtype="int64"), "write index='DIMENSION'"),
+        (Operand("i", "...", dtype="int8", index="n"), "places are of dtype int32 or int64"),
+        (Operand("i", "...", index="n"), "places are of dtype int32 or int64"),
+        (Operand("i", "...", dtype="int64", index="m"), "index 'm' is no dimension of an input"),
+        (Operand("i", "... n", dtype="int64", index="n"), "index 'n' is no dimension of an input"),
+        (Operand("i", "n", dtype="bool", values=FLAGS, stackable=True), "integers cannot be stackable"),
+    ],
+)
+def test_integers_that_mean_nothing_are_refused_in_one_line(i: Operand, message: str) -> None:
+    with pytest.raises(OpError) as caught:
+        Op(own, (Operand("x", "... n"), i), (Operand("y", "..."),))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_neither_the_first_input_nor_an_output_is_of_integers() -> None:
+    flags = Operand("x", "... n", dtype="bool", values=FLAGS)
+    with pytest.raises(OpError, match="only inputs other than the first"):
+        Op(own, (flags, Operand("i", "...")), (Operand("y", "..."),))
+    with pytest.raises(OpError, match="only inputs other than the first"):
+        Op(own, (Operand("x", "... n"), Operand("i", "...")), (Operand("y", "...", dtype="int32"),))
