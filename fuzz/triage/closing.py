@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from fuzz.base.draw import Draw, Frame
+from fuzz.triage import storage
 from fuzz.triage import variations as vary
 from fuzz.triage.rule import Atom, Rule, Traits
 from fuzz.triage.thresholds import Tried, gaps, is_close, plainest
@@ -56,7 +57,7 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
         if not at:
             continue
         base = vary.base_of(max(at, key=lambda case: min(Frame(case).n, _TELLING)))
-        for name in vary.grids(base):
+        for name in storage.grids(base):
             if base.part(name).given is not None:
                 first, second = (_level(known(change(base, name, power)), atom.trait) for power in powers)
                 if first is not None and second is not None and math.isfinite(first - second) and first != second:

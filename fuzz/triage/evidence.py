@@ -114,6 +114,13 @@ def probe_all(trials: Trials, draws: Iterable[Draw], evidence: Evidence) -> None
         _probe_any(trials, goes, evidence)
 
 
+def says_something(case: Case, trials: Trials) -> bool:
+    """Whether a case of a search is a probe: as of `made_for`, and not of nothing."""
+    size = case.inputs[OPS[case.op].main].layout.size
+    invalid = trials.family.name == "accepted invalid"
+    return 0 < size <= _LARGEST_ROW and (invalid or trials.target.kernel.capability.accepts(case))
+
+
 def made_for(draws: Iterable[Draw], trials: Trials) -> list[Case]:
     """The probes that can be made. What a kernel must reject says nothing of how it computes, and the other way."""
     invalid = trials.family.name == "accepted invalid"
@@ -163,6 +170,17 @@ def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: Evidenc
             return
     if judged:
         evidence.add(judged[0][0], trials, judged[0][1], fails=False)
+
+
+def differing(target: Target, siblings: Sequence[Target]) -> list[Target]:
+    """The kernel's other targets; of emulated ones, which start slowly, those that differ in one thing, and the one
+    that differs in most: by these each thing is told."""
+    others = [other for other in siblings if other.id != target.id]
+    if not target.emulated or not others:
+        return others
+    things = [len({*other.traits} - {*target.traits}) for other in others]
+    furthest = things.index(max(things))
+    return [other for place, other in enumerate(others) if things[place] <= 1 or place == furthest]
 
 
 def probe_elsewhere(

@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
@@ -13,11 +14,11 @@ from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
 from fuzz.triage import probes
 from fuzz.triage.closing import closing
-from fuzz.triage.evidence import Evidence, made_for, probe, probe_all, probe_elsewhere
+from fuzz.triage.evidence import Evidence, differing, made_for, probe, probe_all, probe_elsewhere, says_something
 from fuzz.triage.inducer import loosened
 from fuzz.triage.masking import shown_in, unmask
 from fuzz.triage.places import Places, places_of
-from fuzz.triage.refutation import refuting
+from fuzz.triage.refutation import refuting, searched
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.thresholds import Probed, is_open, is_rough, plainly
 from fuzz.triage.traits import length_of, varied_sizes
@@ -38,6 +39,8 @@ _CONFIRMED_SLOWLY = 2
 _ROUNDS, _CLOSING = 5, 9
 """A rule is put to the test so many times at most, and the gaps at its thresholds are looked into so many times more:
 each leaves a fifth of them."""
+_SEARCHED, _SEARCHED_SLOWLY = 64, 16
+"""So many cases of a search are among the probes that put a rule to the test each time."""
 _CONVINCED = 2
 """A rule that has held in so many rounds without a probe against it is taken for true."""
 _PUT = 6
@@ -157,24 +160,13 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
         confirmed = _CONFIRMED_SLOWLY if trials.target.emulated else _CONFIRMED
         for failure, _ in evidence.bad[:: -(-len(evidence.bad) // confirmed)]:
             anyhow.confirm(failure)
-        others = _differing(trials.target, siblings)
+        others = differing(trials.target, siblings)
         failing = _failing_lengths(evidence, base)
         if others:
             probe_elsewhere(anyhow, others, lambda other: probes.elsewhere(base, other, failing), evidence)
         evidence.whole = True
         _refute(anyhow, base, int(case.digest[15:30], 16), evidence)
     return evidence
-
-
-def _differing(target: Target, siblings: Sequence[Target]) -> list[Target]:
-    """The kernel's other targets; of emulated ones, which start slowly, those that differ in one thing, and the one
-    that differs in most: by these each thing is told."""
-    others = [other for other in siblings if other.id != target.id]
-    if not target.emulated or not others:
-        return others
-    things = [len({*other.traits} - {*target.traits}) for other in others]
-    furthest = things.index(max(things))
-    return [other for place, other in enumerate(others) if things[place] <= 1 or place == furthest]
 
 
 def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
@@ -204,18 +196,22 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
     def known(draw: Draw) -> Traits | None:
         return next((trials.traits(case) for case in made_for([draw], trials)), None)
 
-    held = 0
+    held, law = 0, trials.family.law is not None
+    drawn = searched(trials.target, key)
     for number in range(_ROUNDS + _CLOSING):
         unmask(trials, evidence)
         induced = evidence.induced()
         tried, before = _tried(evidence), len(evidence.failed)
-        law = trials.family.law is not None
+        cases: list[Case] = []
         if held < _CONVINCED and number < _ROUNDS:
             masked, seed = evidence.masking.only_hide, key + number
             draws = refuting(base, _probed(trials), induced, tried, known, seed, law=law, hidden=masked)
+            most = 0 if law else _SEARCHED_SLOWLY if _probed(trials).costly else _SEARCHED
+            cases = [case for case in islice(drawn, most) if says_something(case, trials)]
         else:
             draws = closing(base, induced.learned.rule, tried, known)
         probe_all(trials, draws, evidence)
+        probe(trials, cases, evidence)
         new = range(before, len(evidence.failed))
         evidence.tests += new
         unmask(trials, evidence)
@@ -283,6 +279,7 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     if learned.others:
         shown = [each.traits for each in tried if each.failed]
         own = [failure for failure, each in zip(own, shown, strict=True) if learned.rule.holds(each)]
+    alike = [failure for failure in own if failure[0].origin.shard is None]  # of all sorts of cases there is no pattern
     inside = [learned.holds(evidence.traits[place]) for place in counted if place in tests]
     tested = sum(inside), len(inside) - sum(inside)
     rules, put = (learned.rule, *learned.others), [evidence.traits[place] for place in counted if place in tests]
@@ -291,7 +288,7 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     could = (*varied_sizes(OPS[evidence.bad[0][0].op]), "values")
     hidden = len(evidence.masking.hidden), shown_in(evidence)
     about = cores, tested, stands, _varied(evidence, could), evidence.whole, *hidden, could
-    return Explanation(learned, places_of(own), law, core, *about)
+    return Explanation(learned, places_of(alike or own), law, core, *about)
 
 
 def _varied(evidence: Evidence, could: Sequence[str]) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ _FAMILIES: Mapping[Verdict, str] = {
 _EXCEPTION = "exception"
 """What a kernel raises is always the same: another failure than the values that it writes where it raises nothing."""
 _CHANCE = frozenset({"values", "memory", "crash"})
+_INVALID = frozenset({"accepted invalid", "memory", "crash"})
+"""A kernel that accepts what it cannot take may read or write anywhere."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,15 @@ class Family:
     def holds(self, judgement: Judgement) -> bool:
         """True when the judgement is a failure of this family, and a clear one."""
         name = _name(judgement)
-        if name != self.name and not (self.wide and {name, self.name} <= _CHANCE):
+        if name != self.name and not (self.wide and self._may_show_as(name)):
             return False
         if self.law is not None:
             return judgement.law is not None and judgement.law.name == self.law.name
         return judgement.verdict is not Verdict.FAIL_NUMERIC or judgement.ratio >= self.clear
+
+    def _may_show_as(self, name: str) -> bool:
+        """Whether chance decides that it is not a failure of that name."""
+        return {name, self.name} <= (_CHANCE if self.name in _CHANCE else _INVALID)
 
 
 def _name(judgement: Judgement) -> str:

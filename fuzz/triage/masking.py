@@ -3,7 +3,8 @@
 A huge number swamps what was left out, a NaN hides any difference, and so does a coarse dtype in a long row. Where
 exactly depends on everything: a rule about the values of probes that happen to pass would be an accident of these
 probes. So of each probe that passes against the rule it is asked whether it fails with ordinary values and parameters,
-in the finest dtype where the failure is known to show in its own too. What these do not show is caused by values.
+each element with memory of its own, in the finest dtype where the failure is known to show in its own too. What these
+do not show is caused by values.
 Only values are hidden so: a stray access, a crash or a broken law shows whatever the values are.
 """
 
@@ -14,6 +15,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from fuzz.base.case import ITEMSIZE, Case, CaseError
+from fuzz.generate.layouts import OVERLAPPING
+from fuzz.generate.realise import draw_of
+from fuzz.triage import storage
 from fuzz.triage import variations as vary
 from fuzz.triage.evidence import Evidence, Masking, telling
 from fuzz.triage.rule import Atom, Learned, Rule
@@ -74,7 +78,9 @@ def _is_hiding(atom: Atom) -> bool:
 
 
 def _may_hide(atom: Atom) -> bool:
-    """A long row may be more than a coarse dtype can show."""
+    """A long row may be more than a coarse dtype can show, and elements that share memory are equal."""
+    if atom.trait.startswith(("layout of ", "step of ")):
+        return atom.relation == "!=" and not {*atom.values}.isdisjoint(("0", *OVERLAPPING))
     return (atom.trait == "n" and atom.relation == "<=") or atom.trait.startswith("dtype of ")
 
 
@@ -112,7 +118,7 @@ def failing_ordinarily(trials: Trials, cases: Sequence[Case], coarse: Collection
 
 def _ordinary(case: Case, seed: int, dtype: str) -> Case | None:
     with contextlib.suppress(CaseError):
-        draw = vary.ordinary(vary.base_of(case), seed)
+        draw = vary.ordinary(storage.unfolded(draw_of(case)), seed)
         return vary.made(vary.of_dtype(draw, dtype) if dtype else draw)
     return None
 

@@ -14,8 +14,9 @@ from fuzz.base.draw import Draw, Shift
 from fuzz.base.stream import Stream
 from fuzz.generate.given import UNEVEN, VALUES
 from fuzz.generate.layouts import LAYOUT_CLASSES
+from fuzz.triage import storage
 from fuzz.triage import variations as vary
-from fuzz.triage.variations import Memory
+from fuzz.triage.storage import Memory
 from oracles.ops import OPS
 
 _SWEPT = 260
@@ -25,6 +26,8 @@ _SWEPT_SLOWLY = 40
 _LONG_SLOWLY = (63, 64, 65, 127, 128, 129, 191, 192, 255, 256, 257, 1023, 1024, 1025)
 """These are ends and beginnings of blocks: without them `n mod 64 = 63` would be taken for `n >= 63`."""
 _LONG = (320, 383, 384, 385, 511, 512, 513, 575, 639, 640, 767, 768, 1023, 1024, 1025, 1087, 2047, 2048, 2049)
+_LONGEST = (4097, 8193, 16385, 32769, 65535)
+"""A long row may be more than what is wrong by one part in its length can show in."""
 _AROUND = 70
 """So many lengths that follow a long one are probed: each place in a block of 64."""
 _FURTHER = (96, 128, 192, 255, 256, 300, 511, 512, 768, 1000, 1024, 1500, 2048, 3000, 4096)
@@ -58,7 +61,8 @@ def swept(base: Draw, target: Target, *, few: bool = False) -> tuple[list[Draw],
 def _lengths(base: Draw, target: Target, *, few: bool) -> list[int]:
     slowly = few or target.costly
     most = _SWEPT_SLOWLY if slowly or base.n > _SWEPT else _SWEPT
-    lengths = {*range(1, most + 1), *(_LONG_SLOWLY if target.costly else _LONG), base.n + 1, base.n - 1, 2 * base.n}
+    long = _LONG_SLOWLY if target.costly else (*_LONG, *_LONGEST)
+    lengths = {*range(1, most + 1), *long, base.n + 1, base.n - 1, 2 * base.n}
     if base.n > _SWEPT:
         after = range(base.n, base.n + (_SWEPT_SLOWLY if slowly else _AROUND))
         lengths |= {*after, *(base.n + step for step in _FURTHER), base.n // 2, 3 * base.n // 4}
@@ -73,17 +77,17 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     if not op.by_rows:
         several = several or [base]
         yield from _of_sizes(base)
-    grids = {name: base.part(name).place.layout for name in vary.grids(base)}
+    grids = {name: base.part(name).place.layout for name in storage.grids(base)}
     names = [part.name for part in base.parts]
     yield from (vary.sized(base, rows) for rows in _ROWS if rows == 1 or rank > 1)
     yield from (vary.of_dtype(base, dtype) for dtype in target.kernel.able.dtypes)
     for layout in LAYOUT_CLASSES:
-        yield from (vary.laid_out(draw, dict.fromkeys(grids, layout)) for draw in (base, *several))
-        yield from (vary.laid_out(draw, {name: layout}) for name in grids for draw in several)
+        yield from (storage.laid_out(draw, dict.fromkeys(grids, layout)) for draw in (base, *several))
+        yield from (storage.laid_out(draw, {name: layout}) for name in grids for draw in several)
     itemsize = ITEMSIZE[base.part(op.main).dtype]
-    yield from (vary.placed_at(base, "before", place) for place in range(CACHE_LINE // itemsize))
-    yield vary.placed_at(base, "after", 0)
-    yield from (vary.placed_at(base, "after", 0, [name]) for name in names if name != op.main)
+    yield from (storage.placed_at(base, "before", place) for place in range(CACHE_LINE // itemsize))
+    yield storage.placed_at(base, "after", 0)
+    yield from (storage.placed_at(base, "after", 0, [name]) for name in names if name != op.main)
     yield from (vary.with_values(base, values, seed) for values in VALUES for seed in (1, 2))
     for name, recipes in vary.integers_of(base).items():
         integers = [vary.with_integers(base, {name: recipe}) for recipe in recipes]
@@ -93,22 +97,22 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
             other = base.with_params(**{parameter.name: value})
             yield from (other, *(vary.with_values(other, values, base.seed) for values in ("tiny", "large")))
     for draw in one_and_three:
-        yield from (vary.in_memory(draw, memory) for memory in _memories(base, target, law=law))
-        yield from (vary.sharing(draw, shared) for shared in _shared(base, law=law))
-        yield from (vary.stacked(draw, stacks) for stacks in _stacks(base, target))
+        yield from (storage.in_memory(draw, memory) for memory in _memories(base, target, law=law))
+        yield from (storage.sharing(draw, shared) for shared in _shared(base, law=law))
+        yield from (storage.stacked(draw, stacks) for stacks in _stacks(base, target))
     yield from (base.without(name) for name in _optional(base))
     for draw in one_and_three:
         yield from (vary.with_operand(draw, name) for name in _absent(base, target))
     yield from (vary.of_dtypes(base, dtypes) for dtypes in _dtypes(base, target))
-    yield from (vary.stepped(draw, steps) for steps in _steps(base) for draw in several)
+    yield from (storage.stepped(draw, steps) for steps in _steps(base) for draw in several)
     constants = [(part.name, value) for part in base.parts if part.given for value in _CONSTANTS]
     yield from (vary.with_constant(draw, *constant) for constant in constants for draw in one_and_three)
     for rank in (1, 2, 3, 4):
         ranked = vary.sized(base, 1 if rank == 1 else vary.batch_of(base), rank, rank - 1)
         yield ranked
         for layout in LAYOUT_CLASSES if rank == 1 else ():
-            yield vary.laid_out(ranked, dict.fromkeys(grids, layout))
-            yield from (vary.laid_out(ranked, {name: layout}) for name in grids)
+            yield storage.laid_out(ranked, dict.fromkeys(grids, layout))
+            yield from (storage.laid_out(ranked, {name: layout}) for name in grids)
     yield vary.sized(base, vary.batch_of(base), 2, 0)
 
 
@@ -174,13 +178,13 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
             n = rows if rows > 1 else n
             rows = n if rank > 1 and n <= _SQUARE else rows
         dtype = pick(x.dtype, able.dtypes)
-        layouts = {name: pick(base.part(name).place.layout, tuple(LAYOUT_CLASSES)) for name in vary.grids(base)}
-        values = pick(x.recipe, VALUES if vary.is_apart(base) else UNEVEN)
+        layouts = {name: pick(base.part(name).place.layout, tuple(LAYOUT_CLASSES)) for name in storage.grids(base)}
+        values = pick(x.recipe, VALUES if storage.is_apart(base) else UNEVEN)
         without, dtypes_of = pick(frozenset(), dropped), pick({}, dtypes)
-        constant, step_of = pick(None, constants), pick(vary.steps_of(base), steps)
+        constant, step_of = pick(None, constants), pick(storage.steps_of(base), steps)
         joined = pick(None, absent)
-        same, stack_of = pick(vary.shared_of(base), shared), pick(vary.stacks_of(base), stacks)
-        memory = pick(vary.memory_of(base), memories)
+        same, stack_of = pick(storage.shared_of(base), shared), pick(storage.stacks_of(base), stacks)
+        memory = pick(storage.memory_of(base), memories)
         params = {
             each.name: pick(None, (*vary.values_of(base, each), *menu.params.get(each.name, ())))
             for each in op.parameters
@@ -192,12 +196,12 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
             if dim != op.row
         }
 
-        draw = base if (guard, offset) == at else vary.placed_at(base, guard, offset)
+        draw = base if (guard, offset) == at else storage.placed_at(base, guard, offset)
         draw = vary.sized(replace(draw, n=n), rows, rank, rank - 1 if rank != own_rank else base.axis)
         draw = vary.extended(draw, sizes) if sizes else draw
         draw = vary.of_dtypes(vary.of_dtype(draw, dtype), dtypes_of)
-        draw = vary.stacked(vary.stepped(vary.laid_out(draw, layouts), step_of), stack_of)
-        draw = vary.in_memory(vary.sharing(draw, same), memory)
+        draw = storage.stacked(storage.stepped(storage.laid_out(draw, layouts), step_of), stack_of)
+        draw = storage.in_memory(storage.sharing(draw, same), memory)
         draw = vary.with_values(draw, values, number)
         draw = draw.with_params(**{name: value for name, value in params.items() if value is not None})
         draw = vary.with_constant(draw, *constant) if constant else draw
@@ -221,7 +225,7 @@ def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
 
     A law is about tensors that lie apart, or exactly in place.
     """
-    able, there, own = target.kernel.able, {part.name for part in base.parts}, vary.memory_of(base)
+    able, there, own = target.kernel.able, {part.name for part in base.parts}, storage.memory_of(base)
 
     def of(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         return [pair for pair in dict.fromkeys(pairs) if {*pair} <= there]
@@ -245,7 +249,7 @@ def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:
 
 def _stacks(base: Draw, target: Target) -> list[dict[str, str]]:
     """A weight of rank 1, and of rank 2 with one row and with many."""
-    able, known = target.kernel.able, vary.stacks_of(base)
+    able, known = target.kernel.able, storage.stacks_of(base)
     names = [part.name for part in base.parts if OPS[base.op].operand(part.name).stackable]
     return [{}, *({name: how} for name in names if name in able.stacked or known for how in ("one", "many"))]
 
@@ -262,7 +266,7 @@ def _dtypes(base: Draw, target: Target) -> list[dict[str, str]]:
 
 def _steps(base: Draw) -> list[dict[str, int]]:
     """One tensor that is a column or a row with gaps or backwards; or none."""
-    of_rows = [part.name for part in base.parts if part.name not in vary.grids(base)]
+    of_rows = [part.name for part in base.parts if part.name not in storage.grids(base)]
     names = [name for name in of_rows if vary.rank_of(base) > 1 or OPS[base.op].role(name) != "rows"]
     return [{}, *({name: step} for name in names for step in (2, 3, -1))]
 

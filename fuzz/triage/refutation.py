@@ -9,10 +9,12 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from fuzz.adapters.target import Target
+from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Stream
 from fuzz.generate.menus import menus_of
-from fuzz.triage import probes
+from fuzz.generate.search import Search, batches
+from fuzz.triage import probes, storage
 from fuzz.triage import variations as vary
 from fuzz.triage.closing import Known, closing, float32
 from fuzz.triage.inducer import Induced
@@ -59,6 +61,18 @@ def refuting(
     draws = (draw for each in zip_longest(valued, combined, sized) for draw in each if draw is not None)
     pool = [(draw, traits) for draw in draws if (traits := known(draw))]
     yield from _telling(induced, pool, _INSIDE_HIDDEN if hidden else _INSIDE)
+
+
+def searched(target: Target, key: int) -> Iterator[Case]:
+    """Cases of a search for that kernel, without an end: what is stated is stated of these. Probes are made of one
+    failing case, and may be alike in what nobody thought of."""
+    kernel = target.kernel
+    for made in batches(Search(kernel.op, key, [kernel])):
+        yield from (each.case for each in made[key % _SPARSE :: _SPARSE] if len(made) > 1)
+
+
+_SPARSE = 3
+"""Of the cases of a turn, which are much alike, one in so many."""
 
 
 def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]], inside: int) -> Iterator[Draw]:
@@ -194,7 +208,7 @@ def _valued(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
     op, menus = OPS[base.op], menus_of(OPS[base.op])
     inputs = [part.name for part in base.parts if op.is_input(part.name)]
     given = [each for each in op.parameters if each.name in base.params]
-    grids = [name for name in vary.grids(base) if base.part(name).given is not None and op.by_rows and base.rank > 1]
+    grids = [name for name in storage.grids(base) if base.part(name).given is not None and op.by_rows and base.rank > 1]
     yield from (vary.beside_ordinary(replace(base, n=n), name) for name in grids for n in {base.n, menu.failing[-1]})
     for number in range(_VALUED):
         words = iter(Stream(key).child(f"valued {number}").words(5 + len(inputs) + len(given)).tolist())

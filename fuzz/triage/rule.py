@@ -14,6 +14,8 @@ Traits = Mapping[str, Trait]
 
 OF_NOTHING = -999
 """What the trait that is a power of two is of a zero: less than of any number."""
+INVALID, VALID = "what is invalid", "nothing"
+"""The trait of input that a kernel promises to reject, and what it is of all other."""
 _SOUND = 0.97
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
@@ -62,6 +64,8 @@ class Atom:
 
     def _in_words(self) -> str | None:
         """As a sentence, where there is one for the trait."""
+        if self.trait == INVALID and self.values == (VALID,):
+            return "the input is valid" if self.relation == "=" else "the input is invalid"
         holds = (self.relation == "=") == (self.values in (("yes",), ("differ",)))
         for pattern, yes, no in _WORDS:
             if found := pattern.fullmatch(self.trait):

@@ -4,6 +4,7 @@ stated."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
@@ -14,7 +15,7 @@ from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
 from fuzz.base.memory import meets, shift
 from fuzz.generate.layouts import layout_class
-from fuzz.triage.rule import Trait, Traits
+from fuzz.triage.rule import INVALID, VALID, Trait, Traits
 from fuzz.triage.values import THERE, change_of, value_traits
 from oracles.op import AXIS, Op
 from oracles.operand import OUTER
@@ -35,7 +36,24 @@ def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
         **case_traits(case, values=values),
         **dict(_lane_traits(_lengths(Frame(case)), target)),
         **dict(target.traits),
+        **dict(_refused(case, target)),
     }
+
+
+_REFUSED = re.compile(r"(\w+): (?:(dtype|rank|strides) .*|(axis) is .*|rows not (aligned) .*)|(n) = .*|(.*)")
+"""The reasons for which a case is invalid: what of which tensor."""
+
+
+def _refused(case: Case, target: Target) -> Iterator[tuple[str, Trait]]:
+    """What a kernel that promises to reject invalid input must reject a case for."""
+    capability = target.kernel.capability
+    if capability.able.outside == "rejects" and capability.foreign(case) is None:
+        reason = capability.invalid(case)
+        found = _REFUSED.fullmatch(reason or VALID)
+        assert found is not None, "any text fits"
+        name, *said = found.groups()
+        what = next(each for each in said if each)
+        yield INVALID, f"{what} of {name}" if name else what
 
 
 def case_traits(case: Case, *, values: bool = True) -> Traits:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from fuzz.base.case import Case, CaseError, Guard, Origin
-from fuzz.base.draw import GIVEN, Draw, Frame, Part, Placement, Shift
+from fuzz.base.case import Case, CaseError, Origin
+from fuzz.base.draw import GIVEN, Draw, Frame, Part, Placement
 from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Stream
 from fuzz.generate.given import given_rows, rows_of, stored
-from fuzz.generate.layouts import OVERLAPPING, layout_class
+from fuzz.generate.layouts import layout_class
 from fuzz.generate.menus import menus_of, usual
 from fuzz.generate.realise import draw_of, layout_of, realise
+from fuzz.triage.storage import allowed, grids
 from oracles.op import AXIS
 from oracles.operand import OUTER, Parameter
 from oracles.ops import OPS
-
-Memory = Mapping[str, tuple[str, Shift | None]]
-"""For each output in the memory of an input, by name: which input, and how far the output lies from being exactly in
-its place."""
 
 
 def base_of(case: Case) -> Draw:
@@ -86,22 +83,12 @@ def _in_classes(draw: Draw, part: Part) -> Part:
     place = Placement(guard=layout.guard, offset=layout.offset)
     if part.name in grids(draw):
         axis = draw.axis if OPS[draw.op].role(part.name) == "grid" else len(layout.shape) - 1
-        place = replace(place, layout=_allowed(draw, part.name, layout_class(layout, axis)))
+        place = replace(place, layout=allowed(draw, part.name, layout_class(layout, axis)))
     elif layout.size > 1:
         place = replace(place, step=layout.strides[-1])
     if part.shift is not None and draw.n > 1 and part.shift[0] in (draw.n, -draw.n):
         part = replace(part, shift=(0, part.shift[0] // draw.n))
     return replace(part, place=place)
-
-
-def _allowed(draw: Draw, name: str, layout: str) -> str:
-    """Elements of an output have memory of their own."""
-    return "contiguous" if layout in OVERLAPPING and not OPS[draw.op].is_input(name) else layout
-
-
-def grids(draw: Draw) -> list[str]:
-    """The tensors of the first input's shape; of an op that is no row op, all."""
-    return [part.name for part in draw.parts if OPS[draw.op].has_rows(part.name)]
 
 
 def made(draw: Draw) -> Case:
@@ -156,40 +143,6 @@ def of_dtype(draw: Draw, dtype: str) -> Draw:
 def of_dtypes(draw: Draw, dtypes: Mapping[str, str]) -> Draw:
     """Some tensors in other dtypes."""
     return draw.with_parts(*(replace(p, dtype=dtypes[p.name]) for p in draw.parts if p.name in dtypes))
-
-
-def laid_out(draw: Draw, layouts: Mapping[str, str]) -> Draw:
-    """Some tensors of the first input's shape in other layout classes."""
-    return draw.with_parts(
-        *(
-            replace(part, place=replace(part.place, layout=_allowed(draw, part.name, layouts[part.name])))
-            for part in draw.parts
-            if part.name in layouts
-        )
-    )
-
-
-def placed_at(draw: Draw, guard: Guard, offset: int, names: Collection[str] = ()) -> Draw:
-    """Some tensors, or else all, at that side of their guard page."""
-    return draw.with_parts(
-        *(
-            replace(part, place=replace(part.place, guard=guard, offset=offset))
-            for part in draw.parts
-            if not names or part.name in names
-        )
-    )
-
-
-def stepped(draw: Draw, steps: Mapping[str, int]) -> Draw:
-    """Tensors that are one column or row with these distances between elements, where it is not 1."""
-    own = grids(draw)
-    return draw.with_parts(
-        *(
-            replace(part, place=replace(part.place, step=steps.get(part.name, 1)))
-            for part in draw.parts
-            if part.name not in own
-        )
-    )
 
 
 def with_values(draw: Draw, recipe: str, seed: int) -> Draw:
@@ -272,51 +225,3 @@ def values_of(draw: Draw, parameter: Parameter) -> tuple[float, ...]:
     may = parameter.name in draw.params or parameter.neutral is not None
     means = not parameter.only_with or any(part.name == parameter.only_with for part in draw.parts)
     return parameter.values if may and means else ()
-
-
-def in_memory(draw: Draw, memory: Memory) -> Draw:
-    """These outputs in the memory of inputs, and no others."""
-    changed = []
-    for part in draw.parts:
-        if not OPS[draw.op].is_input(part.name):
-            source, shift = memory.get(part.name, (None, None))
-            changed.append(replace(part, alias=source, shift=shift))
-    return draw.with_parts(*changed)
-
-
-def steps_of(draw: Draw) -> dict[str, int]:
-    """As of `stepped`."""
-    return {part.name: part.place.step for part in draw.parts if part.place.step != 1}
-
-
-def shared_of(draw: Draw) -> frozenset[str]:
-    """As of `sharing`."""
-    return frozenset(part.name for part in draw.parts if part.given and part.alias is not None)
-
-
-def stacks_of(draw: Draw) -> dict[str, str]:
-    """As of `stacked`."""
-    return {part.name: part.stack for part in draw.parts if part.stack}
-
-
-def memory_of(draw: Draw) -> Memory:
-    """The outputs that are in the memory of inputs."""
-    outputs = (part for part in draw.parts if not OPS[draw.op].is_input(part.name))
-    return {part.name: (part.alias, part.shift) for part in outputs if part.alias is not None}
-
-
-def sharing(draw: Draw, names: Collection[str]) -> Draw:
-    """These inputs are the first one itself, and no others. Equal rows do not round at random to one another."""
-    main = OPS[draw.op].main
-    changed = [replace(part, alias=main if part.name in names else None) for part in draw.parts if part.given]
-    return replace(draw.with_parts(*changed), structured=draw.structured or bool(names))
-
-
-def stacked(draw: Draw, stacks: Mapping[str, str]) -> Draw:
-    """These weights have rank 2, with one row or with many, and no others."""
-    return draw.with_parts(*(replace(part, stack=stacks.get(part.name, "")) for part in draw.parts if part.given))
-
-
-def is_apart(draw: Draw) -> bool:
-    """True where every tensor has memory of its own, or is exactly in place of one input."""
-    return all(part.alias is None or (part.shift is None and part.given is None) for part in draw.parts)

@@ -53,8 +53,7 @@ def test_probing_that_was_cut_off_gives_no_rule_and_says_so(batches: int) -> Non
 
 def test_kernels_that_reject_what_they_must_are_no_probes_of_those_that_do_not() -> None:
     said = _explained(mutant("generic-takes-any-strides"), found=given_case((4, 6), 0, "contiguous")).lines()[0]
-    assert "axis = not last" in said
-    assert "step of x != 1" in said, "the kernel lost more than one check"
+    assert said.startswith("fails when: the input is invalid (")
 
 
 def test_values_that_cause_a_failure_are_stated_as_its_cause() -> None:

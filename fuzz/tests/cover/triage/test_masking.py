@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from fuzz.base.case import Case, Layout, Output, Tensor
+from fuzz.base.draw import Frame
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.menus import menus_of
 from fuzz.tests.common.examples import first_cases, plain
 from fuzz.tests.common.hunting import TAIL_63, target_of, with_edits
 from fuzz.triage.evidence import Evidence, probe
 from fuzz.triage.family import Family
-from fuzz.triage.masking import unmask
+from fuzz.triage.masking import _ordinary, unmask
 from fuzz.triage.rule import OF_NOTHING
 from fuzz.triage.traits import case_traits
 from fuzz.triage.trial import Trials
@@ -62,3 +63,17 @@ def test_a_parameter_that_is_nothing_beside_a_huge_row_has_traits_too() -> None:
     x = Tensor("f64", layout, np.full(4, 1e153).tobytes())
     case = Case("rms_norm", {"eps": eps, "axis": 1}, {"x": x}, {"y": Output("f64", layout)})
     assert case_traits(case)["log2 of eps in ulp of the mean square"] == OF_NOTHING
+
+
+def test_ordinary_values_stand_in_memory_of_their_own_in_the_shape_of_the_case() -> None:
+    """Elements that share memory are equal, and a weight for each of two rows is none of rows in another order."""
+    cases = [case for case in first_cases("rms_norm", 5, count=400) if len(Frame(case).outer) == 2]
+    folded = [case for case in cases if 0 in case.inputs["x"].layout.strides]
+    for case in (cases[0], folded[0]):
+        found = _ordinary(case, 1, "")
+        assert found is not None
+        assert {name: each.layout.shape for name, each in found.tensors.items()} == {
+            name: each.layout.shape for name, each in case.tensors.items()
+        }
+        assert found.params["axis"] == case.params["axis"]
+        assert 0 not in found.inputs["x"].layout.strides
