@@ -8,7 +8,7 @@ from itertools import pairwise
 from operator import or_
 
 from fuzz.triage.rule import Atom, Trait, Traits
-from fuzz.triage.values import is_quantile
+from fuzz.triage.values import is_place, is_quantile
 
 _LIMITS = 6
 """This many thresholds of one trait are tried, those next to the given failure first."""
@@ -88,9 +88,8 @@ def _of_number(trait: str, value: Number, bad: set[Number], good: set[Number]) -
     lower, upper = _limits(value, bad, good)
     yield from (Atom(trait, ">=", (limit,), cost + 0.1) for limit in lower)
     yield from (Atom(trait, "<=", (limit,), cost + 0.2) for limit in upper)
-    if (
-        not bad & good and not trait.startswith("log2 of ") and not is_quantile(trait)
-    ):  # of sizes that lie apart something else fails
+    is_size = trait.startswith("log2 of ") or is_quantile(trait) or is_place(trait)
+    if not bad & good and not is_size:  # of sizes that lie apart something else fails
         bands = _bands(bad, good)
         if 1 < len(bands) <= _MOST_BANDS:
             yield Atom(trait, "within", tuple(end for band in bands for end in band), cost + 0.3 * len(bands))

@@ -52,7 +52,12 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
     finite = gap[0] if math.isfinite(limit) else gap[1]
     values = [float(each.traits[atom.trait]) for each in tried if each.failed and atom.holds(each.traits)]
     purest = max(values) if atom.relation == ">=" else min(values)
-    for end, change, powers in ((finite, vary.scaled, (0.0, _STEP)), (purest, vary.blended, (-2 * _STEP, -_STEP))):
+    ways = (
+        (finite, vary.scaled, (0.0, _STEP)),
+        (finite, vary.scaled, (0.0, -_STEP)),  # what is as large as its dtype allows grows no further
+        (purest, vary.blended, (-2 * _STEP, -_STEP)),
+    )
+    for end, change, powers in ways:
         at = [p.case for p in tried if p.traits.get(atom.trait) == end and Frame(p.case).fits()]
         if not at:
             continue
@@ -61,7 +66,7 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
             if base.part(name).given is not None:
                 first, second = (_level(known(change(base, name, power)), atom.trait) for power in powers)
                 if first is not None and second is not None and math.isfinite(first - second) and first != second:
-                    by = _STEP / (second - first)
+                    by = (powers[1] - powers[0]) / (second - first)
                     yield from (change(base, name, powers[0] + (aim - first) * by) for aim in aims)
                     return
 

@@ -133,6 +133,15 @@ _WORDS = tuple(
         (r"(\w+) > the (.+)", "{0} > the {1}", "{0} <= the {1}"),
         (r"(\w+) < the (.+)", "{0} < the {1}", "{0} >= the {1}"),
         (r"(\w+) > (\w+)", "{0} > {1}", "{0} <= {1}"),
+        (r"(\w+) < (\w+)", "{0} < {1}", "{0} >= {1}"),
+        (
+            r"minus infinities at the (start|end) of a row of (\w+)",
+            *["{1} has a row with {limit} minus infinities at its {0}"] * 2,
+        ),
+        (
+            r"elements after the last NaN of a row of (\w+)",
+            *["{0} has a NaN with {limit} elements after it"] * 2,
+        ),
         (r"(extent \d+ of the rows) = n", "{0} = n", "{0} != n"),
         (r"(\w+) of ones", "{0} is 1 everywhere", "{0} is not 1 everywhere"),
         (r"(\w+) over (\w+) in part", "{0} overlaps {1} in part", "{0} does not overlap {1} in part"),

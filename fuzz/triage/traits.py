@@ -86,7 +86,7 @@ def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
     yield from ((f"rows mod {modulus}", rows % modulus) for modulus in _ROW_MODULI)
     for name, extent in (("n", n), ("rows", rows)):
         yield f"{name} is a power of two", _yes(extent.bit_count() == 1)
-    yield from (("n = rows", _yes(n == rows)), ("n > rows", _yes(n > rows)))
+    yield from (("n = rows", _yes(n == rows)), ("n > rows", _yes(n > rows)), ("n < rows", _yes(n < rows)))
     if len(outer) > 1:
         yield "rows > extent 0 of the rows", _yes(rows > outer[0])
         for place, extent in enumerate(outer):
@@ -101,7 +101,11 @@ def _size_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
         if dim in sizes:
             yield from _extent(dim, sizes[dim], MODULI if dim == op.row else _DIM_MODULI)
     for (one, a), (other, b) in combinations(((dim, sizes[dim]) for dim in op.named if dim in sizes), 2):
-        yield from ((f"{one} = {other}", _yes(a == b)), (f"{one} > {other}", _yes(a > b)))
+        yield from (
+            (f"{one} = {other}", _yes(a == b)),
+            (f"{one} > {other}", _yes(a > b)),
+            (f"{one} < {other}", _yes(a < b)),
+        )
     if OUTER in op.inputs[0].axes:
         outer = frame.grid[: len(frame.grid) - len(op.inner)]
         yield from ((BATCH, math.prod(outer)), ("rank", len(frame.grid)))

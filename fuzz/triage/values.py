@@ -32,6 +32,9 @@ _LARGEST_SQUARE = float(np.finfo(np.float32).max)
 
 THERE = "there"
 """The trait of an optional tensor that a case has."""
+_PLACE = re.compile(
+    r"minus infinities at the (?:start|end) of a row of \w+|elements after the last NaN of a row of \w+"
+)
 _ABOUT_VALUES = re.compile(
     r"(a NaN|an infinity|a zero row|an ordinary row|a subnormal|a zero|a negative zero|an ordinary value) in \w+|"
     r"a sum of squares beyond f32|log2 of (?!the change of ).*|\w+ of ones|a row of equal elements in \w+"
@@ -55,10 +58,16 @@ def is_quantile(trait: str) -> bool:
     return bool(_QUANTILE.fullmatch(trait))
 
 
+def is_place(trait: str) -> bool:
+    """True for numbers that say where in a row something stands."""
+    return bool(_PLACE.fullmatch(trait))
+
+
 def is_about_values(trait: str) -> bool:
     """True for traits that hide a failure more often than they cause one: a huge eps, a row of zeros."""
     return (
         is_quantile(trait)
+        or is_place(trait)
         or bool(_ABOUT_VALUES.fullmatch(trait))
         or any(each.name == trait and each.power for op in OPS.values() for each in op.parameters)
     )
@@ -128,6 +137,7 @@ def _size_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[str,
         yield f"largest element of {name}", float(np.where(np.isnan(values), -np.inf, values).max())
         yield f"smallest maximum of a row of {name}", float(np.where(np.isnan(values), np.inf, values).max(-1).min())
         yield f"a row of equal elements in {name}", _yes((values == values[:, :1]).all(axis=-1).any())
+    yield from _special_places(name, values)
     finite = values[np.isfinite(values).all(axis=-1)]
     if finite.size:
         with np.errstate(all="ignore"):
@@ -136,6 +146,16 @@ def _size_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[str,
             means = np.where(centre > 0, centre / np.where(ranges == 0, 0.0, spread), 0.0)
         yield f"widest range of a row of {name}", float(ranges.max())
         yield f"largest mean of a row of {name} in standard deviations", float(means.max())
+
+
+def _special_places(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
+    """Where in rows stand what masks leave, and NaN."""
+    for where, rows in (("start", values), ("end", values[:, ::-1])):
+        others = np.hstack([rows != -np.inf, np.ones((len(rows), 1), bool)])
+        yield f"minus infinities at the {where} of a row of {name}", int(others.argmax(axis=-1).max(initial=0))
+    is_nan = np.isnan(values[:, ::-1])
+    if is_nan.any():
+        yield f"elements after the last NaN of a row of {name}", int(is_nan[is_nan.any(axis=-1)].argmax(axis=-1).min())
 
 
 def _formula_traits(case: Case) -> Iterator[tuple[str, Trait]]:
