@@ -79,6 +79,8 @@ def _is_hiding(atom: Atom) -> bool:
 
 def _may_hide(atom: Atom) -> bool:
     """A long row may be more than a coarse dtype can show, and elements that share memory are equal."""
+    if atom.trait.startswith("a stride of 0 in "):
+        return (atom.relation == "=") == (atom.values == ("no",))
     if atom.trait.startswith(("layout of ", "step of ")):
         return atom.relation == "!=" and not {*atom.values}.isdisjoint(("0", *OVERLAPPING))
     return (atom.trait == "n" and atom.relation == "<=") or atom.trait.startswith("dtype of ")

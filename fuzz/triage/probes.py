@@ -33,6 +33,8 @@ _AROUND = 70
 _FURTHER = (96, 128, 192, 255, 256, 300, 511, 512, 768, 1000, 1024, 1500, 2048, 3000, 4096)
 _LANE_BITS = 32
 """The bits of f32, in which sums are formed."""
+_STEPPED = 5
+"""The fewest elements of one row in which a step shows."""
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
 SIZES = (*range(1, 13), 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 100, 127, 128, 129, 130, 192, 256, 257)
 """What named dimensions are tried with, of an op that is no row op."""
@@ -107,10 +109,11 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     yield from (storage.stepped(draw, steps) for steps in _steps(base) for draw in several)
     constants = [(part.name, value) for part in base.parts if part.given for value in _CONSTANTS]
     yield from (vary.with_constant(draw, *constant) for constant in constants for draw in one_and_three)
-    for rank in (1, 2, 3, 4):
-        ranked = vary.sized(base, 1 if rank == 1 else vary.batch_of(base), rank, rank - 1)
+    for rank, rows in ((1, 1), (2, vary.batch_of(base)), (3, vary.batch_of(base)), (3, 1), (4, vary.batch_of(base))):
+        # One row of one element lies alike in every layout.
+        ranked = vary.sized(replace(base, n=max(base.n, _STEPPED)) if rank > rows else base, rows, rank, rank - 1)
         yield ranked
-        for layout in LAYOUT_CLASSES if rank == 1 else ():
+        for layout in LAYOUT_CLASSES if rows == 1 else ():
             yield storage.laid_out(ranked, dict.fromkeys(grids, layout))
             yield from (storage.laid_out(ranked, {name: layout}) for name in grids)
     yield vary.sized(base, vary.batch_of(base), 2, 0)

@@ -114,6 +114,7 @@ _WORDS = tuple(
             r"an ordinary value in (\w+)", "{0} has a value that is finite and not 0",
             "no value of {0} is finite and not 0",
         ),
+        (r"a stride of 0 in (\w+)", "{0} has a stride of 0", "{0} has no stride of 0"),
         (r"a subnormal in (\w+)", "{0} has a subnormal", "{0} has no subnormal"),
         (r"a zero in (\w+)", "{0} has a zero", "{0} has no zero"),
         (r"a negative zero in (\w+)", "{0} has a zero of negative sign", "{0} has no zero of negative sign"),
