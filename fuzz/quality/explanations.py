@@ -153,9 +153,9 @@ def _hidden(
     if not explanation.hidden or learned is None:
         return found
     asked = [p for p, (_, judgement) in enumerate(fresh) if not _fails(judgement) and learned.holds(traits[p])]
-    for place, fails in zip(
-        asked, failing_ordinarily(trials, [fresh[p][0] for p in asked], explanation.shown_in), strict=True
-    ):
+    cases = [fresh[p][0] for p in asked]
+    ordinarily = failing_ordinarily(trials, cases, explanation.shown_in, explanation.shown_with)
+    for place, fails in zip(asked, ordinarily, strict=True):
         found[place] = bool(fails)
     return found
 

@@ -14,7 +14,7 @@ from fuzz.triage import variations as vary
 from fuzz.triage.rule import Atom, Rule, Traits
 from fuzz.triage.thresholds import Tried, gaps, is_close, plainest
 from fuzz.triage.traits import BATCH
-from fuzz.triage.values import is_about_values, is_quantile
+from fuzz.triage.values import about_tensor, is_about_values, is_quantile
 from oracles.ops import OPS
 
 _POINTS = 4
@@ -62,8 +62,9 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
         if not at:
             continue
         base = vary.base_of(max(at, key=lambda case: min(Frame(case).n, _TELLING)))
-        for name in storage.grids(base):
-            if base.part(name).given is not None:
+        own = about_tensor(atom.trait)
+        for name in [own] if own else storage.grids(base):
+            if name in {part.name for part in base.parts} and base.part(name).given is not None:
                 first, second = (_level(known(change(base, name, power)), atom.trait) for power in powers)
                 if first is not None and second is not None and math.isfinite(first - second) and first != second:
                     by = (powers[1] - powers[0]) / (second - first)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from fuzz.adapters.target import Target
@@ -16,7 +16,7 @@ from fuzz.triage import probes
 from fuzz.triage.closing import closing
 from fuzz.triage.evidence import Evidence, differing, made_for, probe, probe_all, probe_elsewhere, says_something
 from fuzz.triage.inducer import loosened
-from fuzz.triage.masking import shown_in, unmask
+from fuzz.triage.masking import shown_in, shown_with, unmask
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.refutation import refuting, searched
 from fuzz.triage.rule import Learned, Rule, Traits
@@ -85,6 +85,8 @@ class Explanation:
     for nor against the rule."""
     shown_in: frozenset[str] = frozenset()
     """The dtypes of the first input in which it failed."""
+    shown_with: Mapping[str, float] = field(default_factory=dict)
+    """Parameters with which it failed clearly."""
     could_vary: tuple[str, ...] = VARIED
     """What every probing of an input varies, where there is time for it."""
 
@@ -286,7 +288,7 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     stands = evidence.stands and not any(is_open(rule, tried) for rule in rules)
     stands = stands and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
     could = (*varied_sizes(OPS[evidence.bad[0][0].op]), "values")
-    hidden = len(evidence.masking.hidden), shown_in(evidence)
+    hidden = len(evidence.masking.hidden), shown_in(evidence), shown_with(evidence)
     about = cores, tested, stands, _varied(evidence, could), evidence.whole, *hidden, could
     return Explanation(learned, places_of(alike or own), law, core, *about)
 

@@ -11,8 +11,9 @@ Only values are hidden so: a stray access, a crash or a broken law shows whateve
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from fuzz.base.case import ITEMSIZE, Case, CaseError
 from fuzz.generate.layouts import OVERLAPPING
@@ -31,6 +32,7 @@ _PURE = 0.9
 """Where at least this share of them fails with these too, values do not cause the failure."""
 _MOST_HIDDEN = 0.3
 """Values that hide more than this share of the failures are rather its cause."""
+NO_PARAMS: Mapping[str, float] = MappingProxyType({})
 _ROUNDS, _ASKED = 3, 40
 """So many times the rule is learned anew from what was found; so many probes are asked about each time."""
 
@@ -49,7 +51,7 @@ def unmask(trials: Trials, evidence: Evidence) -> None:
         if not asked:
             break
         cases = [evidence.cases[place] for place in asked]
-        failing = failing_ordinarily(trials, cases, shown_in(evidence))
+        failing = failing_ordinarily(trials, cases, shown_in(evidence), shown_with(evidence))
         known, hidden = evidence.masking, {place for place, fails in zip(asked, failing, strict=True) if fails}
         evidence.masking = replace(known, hidden=known.hidden | hidden, shown=known.shown | ({*asked} - hidden))
     hidden_by = len(evidence.masking.hidden)
@@ -61,6 +63,13 @@ def unmask(trials: Trials, evidence: Evidence) -> None:
 def shown_in(evidence: Evidence) -> frozenset[str]:
     """The dtypes of the first input in which it failed."""
     return frozenset(_dtype(case) for case, _ in evidence.bad)
+
+
+def shown_with(evidence: Evidence) -> Mapping[str, float]:
+    """The parameters of a case that failed clearly, where its op has any that go with the scale of values."""
+    case, _ = max(evidence.bad, key=lambda bad: bad[1].ratio)
+    scaled = (each.name for each in OPS[case.op].parameters if each.power)
+    return {name: case.params[name] for name in scaled if name in case.params}
 
 
 def _is_due(learned: Learned) -> bool:
@@ -108,19 +117,27 @@ def _without_hiding(rule: Rule) -> Rule:
     return Rule(tuple(atom for atom in rule.atoms if not _may_hide(atom)))
 
 
-def failing_ordinarily(trials: Trials, cases: Sequence[Case], coarse: Collection[str] = ()) -> list[bool | None]:
+def failing_ordinarily(
+    trials: Trials, cases: Sequence[Case], coarse: Collection[str] = (), params: Mapping[str, float] = NO_PARAMS
+) -> list[bool | None]:
     """Of each case whether it fails with ordinary values, and in the finest dtype where it has one of the `coarse`
-    ones; None where it cannot have them."""
+    ones; with ordinary parameters or with those that are given. None where it cannot have them."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
-    made = [_ordinary(case, seed, finest if _dtype(case) in coarse else "") for seed, case in enumerate(cases)]
-    able = [case for case in made if case is not None and trials.target.kernel.capability.accepts(case)]
-    said = {case.digest: trials.family.holds(judgement) for case, judgement in telling(able, trials)}
-    return [said.get(case.digest) if case is not None else None for case in made]
+    found: list[bool | None] = [None] * len(cases)
+    for given in (NO_PARAMS, params) if params else (NO_PARAMS,):
+        left = [place for place, fails in enumerate(found) if not fails]
+        made = {p: _ordinary(cases[p], p, finest if _dtype(cases[p]) in coarse else "", given) for p in left}
+        able = [case for case in made.values() if case and trials.target.kernel.capability.accepts(case)]
+        said = {case.digest: trials.family.holds(judgement) for case, judgement in telling(able, trials)}
+        for place, case in made.items():
+            found[place] = found[place] if case is None or case.digest not in said else said[case.digest]
+    return found
 
 
-def _ordinary(case: Case, seed: int, dtype: str) -> Case | None:
+def _ordinary(case: Case, seed: int, dtype: str, params: Mapping[str, float] = NO_PARAMS) -> Case | None:
     with contextlib.suppress(CaseError):
         draw = vary.ordinary(storage.unfolded(draw_of(case)), seed)
+        draw = draw.with_params(**{name: value for name, value in params.items() if name in draw.parameters})
         return vary.made(vary.of_dtype(draw, dtype) if dtype else draw)
     return None
 

@@ -64,8 +64,8 @@ class Atom:
 
     def _in_words(self) -> str | None:
         """As a sentence, where there is one for the trait."""
-        if self.trait == INVALID and self.values == (VALID,):
-            return "the input is valid" if self.relation == "=" else "the input is invalid"
+        if self.trait == INVALID:
+            return self._invalid()
         holds = (self.relation == "=") == (self.values in (("yes",), ("differ",)))
         for pattern, yes, no in _WORDS:
             if found := pattern.fullmatch(self.trait):
@@ -74,6 +74,13 @@ class Atom:
             if found := pattern.fullmatch(self.trait):
                 return said.format(*found.groups(), limit=self._power())
         return None
+
+    def _invalid(self) -> str:
+        """Whether anything is, or what of which tensor."""
+        holds = self.relation in ("=", "in")
+        if self.values == (VALID,):
+            return "the input is valid" if holds else "the input is invalid"
+        return f"the {' or the '.join(map(str, self.values))} is {'' if holds else 'not '}invalid"
 
     def _power(self) -> str:
         """As of a power of two that is not larger than what it stands for."""

@@ -102,8 +102,9 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
         if name != main:
             yield f"{name} of ones", _yes((values == 1).all())
         yield from _special_traits(name, values)
-        if OPS[case.op].has_rows(name):  # the values of no others are varied enough to tell what their sizes do
-            yield from _size_traits(name, values, SMALLEST_NORMAL[case.inputs[name].dtype])
+        if OPS[case.op].has_rows(name):
+            yield from _row_traits(name, values, SMALLEST_NORMAL[case.inputs[name].dtype])
+        yield from _size_traits(name, values)
     yield from _formula_traits(case)
 
 
@@ -126,13 +127,17 @@ def _special_traits(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
     yield f"a negative zero in {name}", _yes((zero & np.signbit(values)).any())
 
 
-def _size_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[str, Trait]]:
-    """Quantiles of an input: of the magnitudes that are not 0, of its elements, and of what its rows are like."""
+def _size_traits(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
+    """Quantiles of an input's magnitudes that are not 0."""
     sizes = np.sort(np.abs(values[~np.isnan(values) & (values != 0)]))
-    yield f"a subnormal in {name}", _yes(sizes.size and sizes[0] < normal)
     if sizes.size:
         for which, size in (("smallest", sizes[0]), ("median", sizes[sizes.size // 2]), ("largest", sizes[-1])):
             yield f"{which} magnitude of {name}", float(size)
+
+
+def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[str, Trait]]:
+    """What the rows of an input are like, and its largest element."""
+    yield f"a subnormal in {name}", _yes(((np.abs(values) < normal) & (values != 0)).any())
     if values.size:
         yield f"largest element of {name}", float(np.where(np.isnan(values), -np.inf, values).max())
         yield f"smallest maximum of a row of {name}", float(np.where(np.isnan(values), np.inf, values).max(-1).min())
