@@ -8,37 +8,22 @@ This module imports neither NumPy nor mpmath, so that ops can be listed without 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from oracles.declared import AXIS, check_declared
 from oracles.lazy import lazy
-from oracles.operand import FLAGS, OUTER, Flip, Operand, Parameter
+from oracles.operand import OUTER, Flip, Operand, Parameter
 
 Role = Literal["grid", "columns", "rows", "other"]
 """How a tensor hangs on the grid of the first input: 'grid' has its shape; of a row op, whose grid is (..., n),
 'columns' have one element for each place along n, and 'rows' one for each row; all else is 'other'."""
 
-AXIS = "axis"
-"""The number that says, with every case, which axis of the first input is that of the rows."""
-RESERVED = (AXIS, "threads")
-"""What a case may have beside what its op declares."""
-MOST = 48
-"""A case has no more tensors, nor parameters: each tensor's surroundings hold another quiet NaN, and there are 56."""
-MOST_DIMS = 6
-"""A tensor has no more named dimensions: kernels are given none of a higher rank."""
-_TAKEN = ("rows", "rank", "axis", "batch", "lanes")
-"""What cases are told by in other words: no dimension is called so."""
-
 Extents = Mapping[str, int]
 """The number of elements along dimensions, by name."""
 NO_EXTENTS: Extents = MappingProxyType({})
-
-
-class OpError(ValueError):
-    """An op that contradicts itself. The message starts with the op's name."""
 
 
 @dataclass(frozen=True)
@@ -70,54 +55,7 @@ class Op:
 
     def __post_init__(self) -> None:
         """Raise OpError for what cannot be an op."""
-        names = [*(operand.name for operand in self.operands), *(each.name for each in self.parameters)]
-        names += self.former.values()
-        for name in (self.name, *names):
-            if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", name):
-                raise OpError(f"{self.name}: {name!r} may hold small letters, digits and '_' only, 31 of them")
-        for name in names:
-            if name in RESERVED:
-                raise OpError(f"{self.name}: no tensor or parameter can be called {name!r}")
-            if names.count(name) > 1:
-                raise OpError(f"{self.name}: two tensors or parameters are called {name!r}")
-        if max(len(self.operands), len(self.parameters)) > MOST:
-            raise OpError(f"{self.name}: it has more than {MOST} tensors or parameters")
-        if not self.inputs or not self.outputs:
-            raise OpError(f"{self.name}: it needs an input and an output")
-        if self.inputs[0].optional or not self.inner:
-            raise OpError(
-                f"{self.name}: its first input must always be there, with dimensions such as '... n' or 'm k'"
-            )
-        if not self.by_rows:
-            self._check_dims()
-        for dim, size in self.fixed.items():
-            if self.by_rows or dim not in self.named or size < 1:
-                raise OpError(f"{self.name}: fixed: {dim!r} cannot be {size}: named dimensions can, but of no row op")
-        for each in self.operands:
-            self._check_integers(each)
-        for output, source in self.aliases:
-            if not self.is_input(source) or self.is_input(output) or output not in names:
-                raise OpError(f"{self.name}: aliases: {(output, source)} is no pair of an output and an input")
-
-    def _check_integers(self, operand: Operand) -> None:
-        """Raise OpError for integers that are neither places nor flags."""
-        if not operand.integers:
-            return
-        about = f"{self.name}: {operand.name}"
-        if operand.name == self.main or not self.is_input(operand.name):
-            raise OpError(f"{about}: dtype {operand.dtype}: only inputs other than the first can be of integers")
-        if operand.dtype not in operand.integers:
-            raise OpError(f"{about}: index {operand.index!r}: places are of dtype int32 or int64")
-        given = {dim for each in self.inputs if not each.optional for dim in each.axes if dim != OUTER}
-        if operand.index and operand.index not in given - {*operand.axes}:
-            raise OpError(f"{about}: index {operand.index!r} is no dimension of an input that is always there")
-        if not operand.index and operand.values != FLAGS:
-            raise OpError(
-                f"{about}: dtype {operand.dtype}: write index='DIMENSION' where it says places along one, or"
-                f" values={FLAGS!r} where it is 0 or 1"
-            )
-        if operand.stackable:
-            raise OpError(f"{about}: integers cannot be stackable")
+        check_declared(self)
 
     @lazy
     def integers(self) -> Mapping[str, str]:
@@ -128,27 +66,6 @@ class Op:
     def counted(self) -> frozenset[str]:
         """The dimensions along which an input's values are places: such a place there must be."""
         return frozenset(dim for dim in self.integers.values() if dim)
-
-    def _check_dims(self) -> None:
-        """Raise OpError for dimensions that tensors cannot have. Those of a row op leave nothing to be wrong."""
-        given = {dim for each in self.inputs if not each.optional for dim in each.axes}
-        for each in self.operands:
-            about = f"{self.name}: {each.name} has the dimensions {each.dims!r}"
-            named = [dim for place, dim in enumerate(each.axes) if dim != OUTER or place]
-            for dim in named:
-                if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", dim) or dim in _TAKEN:
-                    raise OpError(f"{about}, where {dim!r} can be the name of none")
-            if len({*named}) < len(named) or len(named) > MOST_DIMS:
-                raise OpError(f"{about}: names may stand there once, {MOST_DIMS} at most, and '...' before them")
-            if OUTER in each.axes and OUTER not in self.inputs[0].axes:
-                raise OpError(f"{about}, and its first input has no '...'")
-            if not self.is_input(each.name) and (missing := [dim for dim in each.axes if dim not in given]):
-                raise OpError(f"{about}: no input that is always there says how long {missing[0]!r} is")
-            if each.stackable:
-                raise OpError(f"{about}: only the columns of a row op can be stackable")
-        for output, source in self.aliases:
-            if {output, source} <= {*self._by_name} and self.operand(output).axes != self.operand(source).axes:
-                raise OpError(f"{self.name}: aliases: {output} has other dimensions than {source}")
 
     def __hash__(self) -> int:
         return hash(self.name)

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from fuzz.adapters.build import NATIVE, BuildError
-from oracles.op import AXIS, Op
+from oracles.declared import AXIS
+from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.ops import OPS
 

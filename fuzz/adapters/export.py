@@ -18,7 +18,7 @@ from fuzz.base.dtypes import NUMPY_DTYPE
 from fuzz.base.kernel import Kernel
 from fuzz.base.text import printable
 from fuzz.base.validity import check_case
-from oracles.op import AXIS
+from oracles.declared import AXIS
 from oracles.ops import OPS
 
 POSITIVE_ZERO, NEGATIVE_ZERO, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO = 1, 2, 4, 8, 16

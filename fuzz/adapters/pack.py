@@ -19,8 +19,9 @@ from fuzz.base.kernel import Kernel, Mutant
 from fuzz.generate.menus import check_menus
 from fuzz.laws.registry import LAWS
 from fuzz.laws.symmetry import check_symmetries
+from oracles.declared import OpError
 from oracles.formula.check import check
-from oracles.op import Op, OpError
+from oracles.op import Op
 from oracles.ops import OPS, register
 from oracles.summation import NumericsError
 

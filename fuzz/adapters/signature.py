@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from fuzz.base.capability import Capabilities, DeclarationError
-from oracles.op import AXIS, Op
+from oracles.declared import AXIS
+from oracles.op import Op
 
 
 @dataclass(frozen=True)

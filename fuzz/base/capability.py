@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from fuzz.base.case import FLOATS, ITEMSIZE, THREADS, Case, Layout, Output, Tensor
+from oracles.declared import AXIS
 from oracles.lazy import lazy
-from oracles.op import AXIS, Role
+from oracles.op import Role
 from oracles.ops import OPS, remembered
 
 MAX_RANK = 6

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
-from oracles.op import AXIS
+from oracles.declared import AXIS
 from oracles.ops import OPS
 
 

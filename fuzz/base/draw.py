@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from fuzz.base.case import ITEMSIZE, Case, Guard, Origin
+from oracles.declared import AXIS
 from oracles.lazy import lazy
-from oracles.op import AXIS, Extents
+from oracles.op import Extents
 from oracles.operand import OUTER
 from oracles.ops import OPS
 

@@ -11,7 +11,8 @@ from fuzz.base.case import FLOATS, ITEMSIZE, THREADS, Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.base.dtypes import NUMPY_DTYPE
 from fuzz.base.memory import contradicts_itself, overlaps_itself
-from oracles.op import AXIS, Op
+from oracles.declared import AXIS
+from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS
 

@@ -9,9 +9,9 @@ from functools import lru_cache
 from fuzz.base.case import Case
 from fuzz.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
+from oracles.declared import AXIS
 from oracles.dtypes import FORMATS, form
 from oracles.formula.contract import Contract
-from oracles.op import AXIS
 from oracles.ops import OPS
 from oracles.summation import Sequential, Summation
 

@@ -34,7 +34,7 @@ from fuzz.findings.encoding import (
 )
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS
-from oracles.op import AXIS
+from oracles.declared import AXIS
 from oracles.ops import OPS
 
 VERSION = 3

@@ -15,7 +15,8 @@ from fuzz.base.capability import MAX_RANK
 from fuzz.base.case import ITEMSIZE, Case, CaseError, Guard, Layout, Output, Tensor
 from fuzz.base.text import printable
 from fuzz.findings.document import told
-from oracles.op import AXIS, Op
+from oracles.declared import AXIS
+from oracles.op import Op
 from oracles.ops import OPS
 
 _READABLE_BYTES = 4096

@@ -20,7 +20,8 @@ from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Stream
 from fuzz.generate.given import given_rows
 from fuzz.generate.realise import realise
-from oracles.op import AXIS, Op, Role
+from oracles.declared import AXIS
+from oracles.op import Op, Role
 from oracles.operand import Parameter
 from oracles.ops import OPS
 

@@ -15,7 +15,8 @@ from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import menus_of
 from fuzz.generate.recipes import Recipe
 from fuzz.generate.sketch import Sketch, fitting_n, free_parameters
-from oracles.op import AXIS, Role
+from oracles.declared import AXIS
+from oracles.op import Role
 from oracles.operand import Operand
 from oracles.ops import OPS, remembered
 

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.base.stream import Reals
+from oracles.declared import OpError
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import REDUCTIONS, FormulaError, Trace, trace
 from oracles.lazy import lazy
-from oracles.op import Extents, Op, OpError
+from oracles.op import Extents, Op
 from oracles.operand import OUTER, Operand
 
 LOCAL = "local"

@@ -18,7 +18,7 @@ from fuzz.generate.capabilities import anything
 from fuzz.generate.menus import check_menus
 from fuzz.generate.realise import cases_of, laid
 from fuzz.generate.turn import BATCH, Made, Place, TurnMaker
-from oracles.op import OpError
+from oracles.declared import OpError
 from oracles.ops import OPS
 
 SHARDS = 64

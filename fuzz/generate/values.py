@@ -15,8 +15,9 @@ from fuzz.base.draw import Draw, Given, Part
 from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Ahead, Asked, Reals, Stream, child_key
 from fuzz.generate.given import made_of, repeated_or_cut, stored
-from fuzz.generate.menus import Menu, Related, menus_of
+from fuzz.generate.menus import Menu, menus_of
 from fuzz.generate.recipes import Recipe, RowSpec
+from fuzz.generate.related import Related
 from fuzz.generate.scene import Scene
 from oracles.lazy import lazy
 from oracles.op import Op

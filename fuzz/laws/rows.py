@@ -21,7 +21,7 @@ from fuzz.base.dtypes import from_bits
 from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, Outputs
 from fuzz.laws.placement import distinct, moved_to, placed
-from oracles.op import AXIS
+from oracles.declared import AXIS
 from oracles.ops import OPS
 
 Rows = NDArray[np.int64]

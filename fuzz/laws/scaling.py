@@ -25,13 +25,14 @@ from fuzz.base.dtypes import LARGEST, SMALLEST_NORMAL, from_bits
 from fuzz.base.stream import Reals, Stream
 from fuzz.laws.law import Law, Leeway, Outputs, has_elements
 from fuzz.laws.reach import KnowsTheScaleError, Reach, Reaches, leaf, reaches
+from oracles.declared import AXIS
 from oracles.enclosure import Mask
 from oracles.formula.arrangement import Arrangement
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import Node, Trace, trace
 from oracles.lazy import lazy
-from oracles.op import AXIS, Op
+from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS
 

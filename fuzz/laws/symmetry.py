@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from fuzz.laws.reach import KnowsTheScaleError, leaf, reaches
+from oracles.declared import OpError
 from oracles.formula.trace import Node, Trace, ordered, trace
-from oracles.op import Op, OpError
+from oracles.op import Op
 from oracles.operand import OUTER, Flip
 
 Parity = Literal["even", "odd", "neither", "zero"]

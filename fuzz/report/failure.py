@@ -21,7 +21,7 @@ from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
 from oracles.breakdown import Breakdown
-from oracles.op import AXIS
+from oracles.declared import AXIS
 from oracles.ops import OPS
 from oracles.truth import GaveUp, OutputCheck, Truth
 

@@ -47,7 +47,7 @@ from fuzz.transport.records import (
     WRONG_SHAPE,
     tensor_struct,
 )
-from oracles.op import AXIS
+from oracles.declared import AXIS
 from oracles.ops import OPS
 
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}

@@ -16,7 +16,8 @@ from fuzz.generate.given import DRAWN, Values, given_rows, plain, rows_of
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.realise import draw_of, layout_of, realise
 from fuzz.laws.placement import placed
-from oracles.op import AXIS, Role
+from oracles.declared import AXIS
+from oracles.op import Role
 from oracles.operand import OUTER, Parameter
 from oracles.ops import OPS
 

@@ -17,7 +17,8 @@ from fuzz.base.memory import meets, shift
 from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule import INVALID, VALID, Trait, Traits
 from fuzz.triage.values import THERE, change_of, value_traits
-from oracles.op import AXIS, Op
+from oracles.declared import AXIS
+from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from oracles.declared import OpError
 from oracles.formula.algorithm import traced
 from oracles.formula.trace import FormulaError, Trace, trace
-from oracles.op import Op, OpError
+from oracles.op import Op
 
 
 def check(op: Op) -> None:

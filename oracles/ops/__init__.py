@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import ParamSpec, TypeVar
 
-from oracles.op import Op, OpError
+from oracles.declared import OpError
+from oracles.op import Op
 from oracles.ops import (
     fused_add_rms_norm,
     fused_add_rms_norm_backward,

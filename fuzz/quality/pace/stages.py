@@ -19,7 +19,7 @@ from fuzz.generate.turn import BATCH
 from fuzz.laws.registry import declared, with_twins
 from fuzz.quality.pace import STAGES, Cost
 from fuzz.uses.search.examiner import Examiner
-from oracles.op import AXIS
+from oracles.declared import AXIS
 from oracles.ops import OPS
 
 _TICK = os.sysconf("SC_CLK_TCK")

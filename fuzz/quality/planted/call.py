@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, Tensor
 from fuzz.base.dtypes import NUMPY_DTYPE, SMALLEST_NORMAL
+from oracles.declared import AXIS
 from oracles.doubledouble import F64
-from oracles.op import AXIS
 from oracles.ops import OPS
 from oracles.rounding import NAMES
 

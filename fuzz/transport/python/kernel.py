@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from oracles.op import AXIS
+from oracles.declared import AXIS
 
 MARGIN_BYTES = 16 * 1024
 """So many bytes are poisoned and checked on every side of a tensor that no inaccessible page is on. The margin is wide,

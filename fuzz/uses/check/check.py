@@ -30,8 +30,9 @@ from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, repo
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.search.runner import MOST_HANGS, Limits, Runner
 from fuzz.uses.search.schedule import EndsSoonAfter
+from oracles.declared import OpError
 from oracles.formula.contract import Contract
-from oracles.op import Op, OpError
+from oracles.op import Op
 from oracles.ops import OPS
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]

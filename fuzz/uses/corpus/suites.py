@@ -25,10 +25,11 @@ from fuzz.findings.document import told
 from fuzz.generate.given import given_rows, rows_of
 from fuzz.generate.realise import realise
 from fuzz.uses.corpus.folder import SUITE
+from oracles.declared import AXIS
 from oracles.formula.exact.arithmetic import Double
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import FormulaError, trace
-from oracles.op import AXIS, Op
+from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs, take
-from oracles.op import Op, OpError
+from oracles.op import Op
 from oracles.operand import FLAGS, Operand
 from oracles.problem import Problem
 from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT

@@ -22,7 +22,7 @@ from fuzz.quality.planted.conditions import CONDITIONS
 from fuzz.quality.planted.kernels import FORMULAS, planted
 from fuzz.quality.planted.pairs import PAIRS
 from fuzz.tests.conftest import CHECKOUT
-from oracles.op import AXIS
+from oracles.declared import AXIS
 from oracles.ops import OPS
 
 Fill = Callable[[Array], None]

@@ -29,7 +29,8 @@ from fuzz.tests.conftest import Cli
 from fuzz.transport import records
 from fuzz.transport.frames import Response, encode_case, outcome_of
 from fuzz.transport.steps import taken
-from oracles.op import Op, OpError
+from oracles.declared import OpError
+from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.ops import OPS
 

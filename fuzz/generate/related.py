@@ -1,0 +1,117 @@
+"""Recipes for values that depend on other inputs, or on how many places there are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fuzz.base.stream import Reals, Stream
+from fuzz.generate.scene import Scene
+
+Relate = Callable[[Scene, str, Stream], Reals]
+"""Draws the values of the input of that name."""
+
+
+@dataclass(frozen=True)
+class Related:
+    """A named way to draw values that depend on others'."""
+
+    name: str
+    summary: str
+    structured: bool
+    fill: Relate
+    last: bool = False
+    """It may depend on every input that has no such recipe."""
+
+
+RELATED: dict[str, Related] = {}
+"""The ways to draw values that depend on others', by name."""
+
+
+def _related(summary: str, *, structured: bool, last: bool = False) -> Callable[[Relate], Relate]:
+    def register(fill: Relate) -> Relate:
+        name = fill.__name__.strip("_")
+        RELATED[name] = Related(name, summary, structured, fill, last)
+        return fill
+
+    return register
+
+
+@_related("the first input of the other sign, half of it one part in 2**11 off: sums cancel", structured=True)
+def _cancelling(scene: Scene, name: str, stream: Stream) -> Reals:
+    first = scene.values[scene.op.main]
+    if first.shape != scene.shape(name):  # of an op that is no row op: over and over
+        first = np.resize(first, scene.shape(name))
+    off = stream.child("off").integers(first.size, 0, 1).reshape(first.shape)
+    with np.errstate(all="ignore"):
+        return -first * (1.0 + off * 2.0**-11)
+
+
+@_related("what the op itself would have found", structured=False, last=True)
+def _true(scene: Scene, name: str, stream: Stream) -> Reals:
+    return scene.input(name)
+
+
+@_related("what the op itself would have found, up to one part in 2**9 off", structured=False, last=True)
+def _nearly_true(scene: Scene, name: str, stream: Stream) -> Reals:
+    found = scene.input(name)
+    steps = stream.child("step").integers(found.size, -24, -9).reshape(found.shape)
+    with np.errstate(all="ignore"):
+        return found * (1.0 + np.ldexp(stream.child("sign").normal(found.size).reshape(found.shape) / 5.0, steps))
+
+
+@_related("any positive number of a moderate size", structured=False, last=True)
+def _unrelated(scene: Scene, name: str, stream: Stream) -> Reals:
+    size = math.prod(scene.shape(name))
+    return np.ldexp(1.0 + stream.child("level").uniform(size), stream.child("power").integers(size, -12, 12))
+
+
+def _places(shape: tuple[int, ...], stream: Stream, count: int) -> Reals:
+    return stream.integers(math.prod(shape), 0, count - 1).reshape(shape).astype(np.float64)
+
+
+@_related("any places, or flags", structured=True)
+def _any_place(scene: Scene, name: str, stream: Stream) -> Reals:
+    return _places(scene.shape(name), stream.child("place"), scene.count(name))
+
+
+@_related("the first and the last place, by chance", structured=True)
+def _end_places(scene: Scene, name: str, stream: Stream) -> Reals:
+    return _places(scene.shape(name), stream.child("end"), 2) * (scene.count(name) - 1)
+
+
+@_related("the first place everywhere", structured=True)
+def _first_place(scene: Scene, name: str, stream: Stream) -> Reals:
+    return np.zeros(scene.shape(name))
+
+
+@_related("the last place everywhere", structured=True)
+def _last_place(scene: Scene, name: str, stream: Stream) -> Reals:
+    return np.full(scene.shape(name), scene.count(name) - 1.0)
+
+
+@_related("one place everywhere", structured=True)
+def _one_place(scene: Scene, name: str, stream: Stream) -> Reals:
+    return np.full(scene.shape(name), _places((1,), stream.child("place"), scene.count(name))[0])
+
+
+@_related("0, 1, 2, ..., and again from 0 after the last place", structured=True)
+def _ascending_places(scene: Scene, name: str, stream: Stream) -> Reals:
+    shape = scene.shape(name)
+    return (np.arange(math.prod(shape)) % scene.count(name)).reshape(shape).astype(np.float64)
+
+
+@_related("down from the last place to 0, and again", structured=True)
+def _descending_places(scene: Scene, name: str, stream: Stream) -> Reals:
+    return scene.count(name) - 1.0 - _ascending_places(scene, name, stream)
+
+
+@_related("1 up to some place, and 0 after it, as where sequences are padded", structured=True)
+def _set_up_to(scene: Scene, name: str, stream: Stream) -> Reals:
+    shape = scene.shape(name)
+    n = shape[-1] if shape else 1
+    ends = _places((*shape[:-1], 1), stream.child("end"), n + 1) if shape else 1.0
+    return (np.arange(n) < ends).astype(np.float64).reshape(shape)

@@ -1,0 +1,101 @@
+"""What contradicts itself in an op as it is declared: names, dimensions, integers, aliases."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from oracles.operand import FLAGS, OUTER, Operand
+
+if TYPE_CHECKING:
+    from oracles.op import Op
+
+AXIS = "axis"
+"""The number that says, with every case, which axis of the first input is that of the rows."""
+RESERVED = (AXIS, "threads")
+"""What a case may have beside what its op declares."""
+MOST = 48
+"""A case has no more tensors, nor parameters: each tensor's surroundings hold another quiet NaN, and there are 56."""
+MOST_DIMS = 6
+"""A tensor has no more named dimensions: kernels are given none of a higher rank."""
+_TAKEN = ("rows", "rank", "axis", "batch", "lanes")
+"""What cases are told by in other words: no dimension is called so."""
+
+
+class OpError(ValueError):
+    """An op that contradicts itself. The message starts with the op's name."""
+
+
+def check_declared(op: Op) -> None:
+    """Raise OpError for what cannot be an op."""
+    names = [*(operand.name for operand in op.operands), *(each.name for each in op.parameters)]
+    names += op.former.values()
+    for name in (op.name, *names):
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", name):
+            raise OpError(f"{op.name}: {name!r} may hold small letters, digits and '_' only, 31 of them")
+    for name in names:
+        if name in RESERVED:
+            raise OpError(f"{op.name}: no tensor or parameter can be called {name!r}")
+        if names.count(name) > 1:
+            raise OpError(f"{op.name}: two tensors or parameters are called {name!r}")
+    if max(len(op.operands), len(op.parameters)) > MOST:
+        raise OpError(f"{op.name}: it has more than {MOST} tensors or parameters")
+    if not op.inputs or not op.outputs:
+        raise OpError(f"{op.name}: it needs an input and an output")
+    if op.inputs[0].optional or not op.inner:
+        raise OpError(f"{op.name}: its first input must always be there, with dimensions such as '... n' or 'm k'")
+    if not op.by_rows:
+        _check_dims(op)
+    for dim, size in op.fixed.items():
+        if op.by_rows or dim not in op.named or size < 1:
+            raise OpError(f"{op.name}: fixed: {dim!r} cannot be {size}: named dimensions can, but of no row op")
+    for each in op.operands:
+        _check_integers(op, each)
+    for output, source in op.aliases:
+        if not op.is_input(source) or op.is_input(output) or output not in names:
+            raise OpError(f"{op.name}: aliases: {(output, source)} is no pair of an output and an input")
+
+
+def _check_integers(op: Op, operand: Operand) -> None:
+    """Raise OpError for integers that are neither places nor flags."""
+    if not operand.integers:
+        return
+    about = f"{op.name}: {operand.name}"
+    if operand.name == op.main or not op.is_input(operand.name):
+        raise OpError(f"{about}: dtype {operand.dtype}: only inputs other than the first can be of integers")
+    if operand.dtype not in operand.integers:
+        raise OpError(f"{about}: index {operand.index!r}: places are of dtype int32 or int64")
+    given = {dim for each in op.inputs if not each.optional for dim in each.axes if dim != OUTER}
+    if operand.index and operand.index not in given - {*operand.axes}:
+        raise OpError(f"{about}: index {operand.index!r} is no dimension of an input that is always there")
+    if not operand.index and operand.values != FLAGS:
+        raise OpError(
+            f"{about}: dtype {operand.dtype}: write index='DIMENSION' where it says places along one, or"
+            f" values={FLAGS!r} where it is 0 or 1"
+        )
+    if operand.stackable:
+        raise OpError(f"{about}: integers cannot be stackable")
+
+
+def _check_dims(op: Op) -> None:
+    """Raise OpError for dimensions that tensors cannot have. Those of a row op leave nothing to be wrong."""
+    given = {dim for each in op.inputs if not each.optional for dim in each.axes}
+    for each in op.operands:
+        about = f"{op.name}: {each.name} has the dimensions {each.dims!r}"
+        named = [dim for place, dim in enumerate(each.axes) if dim != OUTER or place]
+        for dim in named:
+            if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", dim) or dim in _TAKEN:
+                raise OpError(f"{about}, where {dim!r} can be the name of none")
+        if len({*named}) < len(named) or len(named) > MOST_DIMS:
+            raise OpError(f"{about}: names may stand there once, {MOST_DIMS} at most, and '...' before them")
+        if OUTER in each.axes and OUTER not in op.inputs[0].axes:
+            raise OpError(f"{about}, and its first input has no '...'")
+        if not op.is_input(each.name) and (missing := [dim for dim in each.axes if dim not in given]):
+            raise OpError(f"{about}: no input that is always there says how long {missing[0]!r} is")
+        if each.stackable:
+            raise OpError(f"{about}: only the columns of a row op can be stackable")
+    for output, source in op.aliases:
+        if {output, source} <= {each.name for each in op.operands} and op.operand(output).axes != op.operand(
+            source
+        ).axes:
+            raise OpError(f"{op.name}: aliases: {output} has other dimensions than {source}")
