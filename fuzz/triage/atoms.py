@@ -136,4 +136,5 @@ def number_cost(trait: str) -> float:
 
 def word_cost(trait: str) -> float:
     """That a tensor is there says more than what it has where it is there."""
-    return 1.05 if trait.startswith(("dtype of ", "layout of ", "address of ", "step of ", "strides of ")) else 1.0
+    about = ("dtype of ", "layout of ", "address of ", "step of ", "strides of ", "a stride of 0 in ")
+    return 1.05 if trait.startswith(about) else 1.0

@@ -16,7 +16,7 @@ from fuzz.triage import probes
 from fuzz.triage.closing import closing
 from fuzz.triage.evidence import Evidence, differing, made_for, probe, probe_all, probe_elsewhere, says_something
 from fuzz.triage.inducer import loosened
-from fuzz.triage.masking import shown_in, shown_with, unmask
+from fuzz.triage.masking import hiding, shown_in, shown_with, unmask
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.refutation import refuting, searched
 from fuzz.triage.rule import Learned, Rule, Traits
@@ -52,8 +52,6 @@ _CLEARLY = 100.0
 """A failure with at least this err/budget is not hidden by a row a few times as long."""
 _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
 """A failure may be clearer with these values."""
-
-
 VARIED = ("n", "rows", "values")
 """What every probing of an input of a row op varies."""
 
@@ -80,6 +78,8 @@ class Explanation:
     """What of `could_vary` the probes differ in."""
     whole: bool = True
     """This is False where time was over before everything was probed: what was not varied yet is in no rule."""
+    hides: str = ""
+    """Where these values are, as far as one rule says so; '' where none does."""
     hidden: int = 0
     """So many probes pass, and fail with ordinary values in place of their own, in the finest dtype; they count neither
     for nor against the rule."""
@@ -112,7 +112,8 @@ class Explanation:
             inside, outside = self.tested
             counted += f", {inside + outside} of them drawn to refute it: {inside} inside, {outside} outside"
         if self.hidden:
-            stated = f"{stated or 'always'}, unless values or a coarse dtype hide it"
+            where = f", mostly where {self.hides}" if self.hides else ""
+            stated = f"{stated or 'always'}, unless values or a coarse dtype hide it{where}"
             counted += f"; {self.hidden} more fail{'s' * (self.hidden == 1)} only with ordinary values"
         if not self.whole:
             return (
@@ -285,11 +286,14 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     inside = [learned.holds(evidence.traits[place]) for place in counted if place in tests]
     tested = sum(inside), len(inside) - sum(inside)
     rules, put = (learned.rule, *learned.others), [evidence.traits[place] for place in counted if place in tests]
-    stands = evidence.stands and not any(is_open(rule, tried) for rule in rules)
-    stands = stands and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
+    stands = (
+        evidence.stands
+        and not any(is_open(rule, tried) for rule in rules)
+        and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
+    )
     could = (*varied_sizes(OPS[evidence.bad[0][0].op]), "values")
     hidden = len(evidence.masking.hidden), shown_in(evidence), shown_with(evidence)
-    about = cores, tested, stands, _varied(evidence, could), evidence.whole, *hidden, could
+    about = cores, tested, stands, _varied(evidence, could), evidence.whole, hiding(evidence), *hidden, could
     return Explanation(learned, places_of(alike or own), law, core, *about)
 
 

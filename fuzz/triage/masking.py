@@ -21,6 +21,7 @@ from fuzz.generate.realise import draw_of
 from fuzz.triage import storage
 from fuzz.triage import variations as vary
 from fuzz.triage.evidence import Evidence, Masking, telling
+from fuzz.triage.inducer import learn
 from fuzz.triage.rule import Atom, Learned, Rule
 from fuzz.triage.trial import Trials
 from fuzz.triage.values import is_of_values
@@ -32,6 +33,8 @@ _PURE = 0.9
 """Where at least this share of them fails with these too, values do not cause the failure."""
 _MOST_HIDDEN = 0.3
 """Values that hide more than this share of the failures are rather its cause."""
+_FEWEST, _MOSTLY = 12, 0.9
+"""What so many hidden probes have in common is said where it tells this share of them from those that fail."""
 NO_PARAMS: Mapping[str, float] = MappingProxyType({})
 _ROUNDS, _ASKED = 3, 40
 """So many times the rule is learned anew from what was found; so many probes are asked about each time."""
@@ -65,6 +68,23 @@ def shown_in(evidence: Evidence) -> frozenset[str]:
     return frozenset(_dtype(case) for case, _ in evidence.bad)
 
 
+def hiding(evidence: Evidence) -> str:
+    """What most of the values have in common that hide the failure, in one condition; '' where none tells them."""
+    hidden = sorted(evidence.masking.hidden)
+    if len(hidden) < _FEWEST:
+        return ""
+    places = [*hidden, *(place for place, fails in enumerate(evidence.failed) if fails)]
+    said = [{name: v for name, v in evidence.traits[place].items() if is_of_values(name)} for place in places]
+    hides = [place in evidence.masking.hidden for place in places]
+
+    def agreeing(rule: Rule) -> int:
+        return sum(rule.holds(traits) == hidden for traits, hidden in zip(said, hides, strict=True))
+
+    rules = [Rule((atom,)) for atom in learn(said, hides).rule.atoms]
+    best = max(rules, key=agreeing, default=Rule())
+    return str(best) if best.atoms and agreeing(best) >= _MOSTLY * len(places) else ""
+
+
 def shown_with(evidence: Evidence) -> Mapping[str, float]:
     """The parameters of a case that failed clearly, where its op has any that go with the scale of values."""
     case, _ = max(evidence.bad, key=lambda bad: bad[1].ratio)
@@ -92,7 +112,8 @@ def _may_hide(atom: Atom) -> bool:
         return (atom.relation == "=") == (atom.values == ("no",))
     if atom.trait.startswith(("layout of ", "step of ")):
         return atom.relation == "!=" and not {*atom.values}.isdisjoint(("0", *OVERLAPPING))
-    return (atom.trait == "n" and atom.relation == "<=") or atom.trait.startswith("dtype of ")
+    is_extent = atom.trait.isidentifier() and atom.trait != "rank" and not is_of_values(atom.trait)
+    return (is_extent and atom.relation == "<=") or atom.trait.startswith("dtype of ")
 
 
 def _is_shown(trials: Trials, evidence: Evidence) -> bool:
@@ -121,12 +142,16 @@ def failing_ordinarily(
     trials: Trials, cases: Sequence[Case], coarse: Collection[str] = (), params: Mapping[str, float] = NO_PARAMS
 ) -> list[bool | None]:
     """Of each case whether it fails with ordinary values, and in the finest dtype where it has one of the `coarse`
-    ones; with ordinary parameters or with those that are given. None where it cannot have them."""
+    ones; with ordinary parameters or with those that are given; or where each row ends with a large element, without
+    which a long one hides what is wrong at its end. None where it cannot have them."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
     found: list[bool | None] = [None] * len(cases)
-    for given in (NO_PARAMS, params) if params else (NO_PARAMS,):
+    ways = [(NO_PARAMS, False), *([(params, False)] if params else []), (NO_PARAMS, True)]
+    for given, spiked in ways:
         left = [place for place, fails in enumerate(found) if not fails]
         made = {p: _ordinary(cases[p], p, finest if _dtype(cases[p]) in coarse else "", given) for p in left}
+        if spiked:
+            made = {p: case and _spiked(case, p) for p, case in made.items()}
         able = [case for case in made.values() if case and trials.target.kernel.capability.accepts(case)]
         said = {case.digest: trials.family.holds(judgement) for case, judgement in telling(able, trials)}
         for place, case in made.items():
@@ -139,6 +164,12 @@ def _ordinary(case: Case, seed: int, dtype: str, params: Mapping[str, float] = N
         draw = vary.ordinary(storage.unfolded(draw_of(case)), seed)
         draw = draw.with_params(**{name: value for name, value in params.items() if name in draw.parameters})
         return vary.made(vary.of_dtype(draw, dtype) if dtype else draw)
+    return None
+
+
+def _spiked(case: Case, seed: int) -> Case | None:
+    with contextlib.suppress(CaseError):
+        return vary.made(vary.with_values(draw_of(case), "spike", seed))
     return None
 
 

@@ -162,8 +162,9 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
         return  # it is exactly in place, so that this is said of the input already
     if name != main:
         yield f"dtype of {name} and that of {main}", _word(tensor.dtype == first.dtype, "same", "differ")
-    reached = zip(tensor.layout.shape, tensor.layout.strides, strict=True)
-    yield f"a stride of 0 in {name}", _yes(any(extent > 1 and not stride for extent, stride in reached))
+    if isinstance(tensor, Tensor):
+        reached = zip(tensor.layout.shape, tensor.layout.strides, strict=True)
+        yield f"a stride of 0 in {name}", _yes(any(extent > 1 and not stride for extent, stride in reached))
     if not OPS[frame.case.op].has_rows(name):
         yield f"step of {name}", _step(tensor.layout, -1)
     else:

@@ -103,7 +103,7 @@ FORWARD: tuple[Mutant, ...] = (
         "weighted-llama-takes-any-weight", "weighted-llama", "weight.rank <= WEIGHT_RANK", "weight.rank <= 2",
         "a weight of rank 2, which is declared to be rejected", "B064: a weight's shape that nobody checks",
         ("FAIL_ACCEPTED_INVALID",),
-        explained_as=("rank of weight = 2",),
+        explained_as=("rank of weight",),
     ),
     _planted(
         "weighted-eps-as-x", "weighted", "(real)call->eps", "rounded(call->x.dtype, (real)call->eps)",

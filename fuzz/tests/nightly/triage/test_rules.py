@@ -51,7 +51,10 @@ def test_what_was_planted_is_said(
         trials = Trials(pool, target, Family.of(judgement))
         explanation = explain(trials, shrink(trials, case, judgement))
     assert explanation.core is not None, explanation.lines()
-    assert set(str(explanation.core).split(" and ")) == core
+    said = set(str(explanation.core).split(" and "))
+    assert core <= said
+    # What is wrong by one part in the length of a row is less than a long one shows.
+    assert all(edit == _DIVIDED and more.startswith("n <= ") for more in said - core), said
     assert min(explanation.tested) >= 10, "probes were drawn to refute it, inside and outside"
     assert explanation.learned is not None
     assert explanation.learned.exact or "about" in explanation.lines()[0]

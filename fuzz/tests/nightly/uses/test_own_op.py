@@ -37,7 +37,7 @@ def test_a_bug_is_shrunk_and_explained_and_shown_by_a_script(tmp_path: Path, cli
     write_pack(tmp_path, WRONG)
     done = cli_here("run", *ARGUMENTS, "--max-cases", "48", "--seed", "3")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert re.search("fails when +n >= 6, unless values or a coarse dtype hide it ", done.stdout), done.stdout
+    assert re.search("fails when +n >= 6, unless values or a coarse dtype hide it", done.stdout), done.stdout
     assert "signal        T([1, 6], f32" in done.stdout, "no smaller case fails"
     assert "bad elements  column mod 8 = 5, in bent" in done.stdout
     [found] = (tmp_path / "findings").glob("*.json")
