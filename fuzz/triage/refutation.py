@@ -181,7 +181,7 @@ def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.Menu, key: int) -> li
         start - start % modulus + turn * modulus + part * modulus // _PARTS + step
         for start in starts
         for modulus in moduli
-        for turn in range(3)
+        for turn in range(4)  # three blocks are no power of two
         for part in range(_PARTS)
         for step in (-1, 0, 1)
     )
@@ -199,7 +199,7 @@ def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.Menu, key: int) -> li
     return sizes
 
 
-_SIZED, _DRAWN, _PARTS, _LONGEST = 40, 600, 4, 1 << 14
+_SIZED, _DRAWN, _PARTS, _LONGEST = 120, 1200, 4, 1 << 14
 
 
 def _valued(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
