@@ -36,6 +36,8 @@ _KEEPING: tuple[Kind, ...] = ("where", "point", "negate", "max", "absolute", "at
 """These change no bits, and so take values of any dtype."""
 _MOVING: tuple[Kind, ...] = ("point", "take")
 """These move what they take, and flush none of it; a choice may be made by an instruction that does, such as maxps."""
+_ADDING: tuple[Kind, ...] = ("add", "subtract", "sum")
+"""These may form a product anew that is not rounded by itself."""
 ROUNDED_ONCE: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide", "sqrt")
 """Where one of these is rounded correctly to the dtype of an output, its rounding is that of the output."""
 SAME = 2.0**-40
@@ -288,7 +290,7 @@ class Budget(Setting):
                 if arg.kind == "extent" and np.isinf(each.centre).any():
                     n = self.inputs.extents[arg.label]
                     raise NumericsError(f"compute: {dtype.name} cannot hold the row length {n}")
-            if self.contract.flushes_operands and node.kind in ("add", "subtract") and self._is_formed_anew(arg):
+            if self.contract.flushes_operands and node.kind in _ADDING and self._is_formed_anew(arg):
                 each = again(each, [read.forms[operand] for operand in arg.args])
             moves = node.kind in _MOVING or (node.kind == "where" and not place)
             args.append(each if moves else taken(each, self.contract))

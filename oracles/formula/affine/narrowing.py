@@ -70,6 +70,9 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
     one = low == high
     radius = np.where(one, 0.0, (high - low) / 2)
     middle = np.where(one, low, low + radius)
+    if least is not None and (below := (middle < least) & ~one).any():  # no kernel has that: it may be a pole's place
+        middle = np.where(below, _in_dtype(form.centre, dtype), middle)
+        radius = np.where(below, np.maximum(high - middle, middle - least), radius)
     sharp = one | np.isfinite(radius)
     if not middle.all():  # zeros have the sign of what they were, where that is known
         middle, known = _signed(form, middle, reach)

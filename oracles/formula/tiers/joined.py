@@ -153,7 +153,7 @@ def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hasha
     assert problem.alike is not None
     settled, (alone, filled) = problem.settled(contract), problem.alike
     joins = problem.joins_lengths(contract)
-    about = filled if joins else (alone, structured)
+    about = (filled, problem.bits_of_length(contract)) if joins else (alone, structured)
     # The formula of an algorithm is made anew for each set of outputs.
     outputs = tuple(problem.problem.outputs) if contract.algorithm else ()
     return about, outputs, _apart_from_sums(settled) if problem.joins_orders(contract) else settled

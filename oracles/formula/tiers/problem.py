@@ -78,8 +78,7 @@ class FormulaProblem:
         outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
         own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
         numbers = tuple((value == 0, bits_of(value)) for value in self.parameters.values())
-        bits = bits_of(self.length) if self.plain.multiplies_length else 0
-        return (own, self.length, tuple(self.parameters.items())), (own, self.length == 1, bits, numbers)
+        return (own, self.length, tuple(self.parameters.items())), (own, self.length == 1, numbers)
 
     @lazy
     def plain(self) -> Reading:
@@ -130,6 +129,11 @@ class FormulaProblem:
     def joins_orders(self, contract: Contract) -> bool:
         """Whether contracts that differ in the orders of sums alone may be read together."""
         return all(each.joins_orders for each in self.read(contract))
+
+    def bits_of_length(self, contract: Contract) -> int:
+        """Equal for rows that are read alike, of whatever lengths. An algorithm may multiply by the length where the
+        op's own formula does not."""
+        return bits_of(self.length) if any(each.multiplies_length for each in self.read(contract)) else 0
 
     def joins_lengths(self, contract: Contract) -> bool:
         """The same of rows of other lengths, and of other parameters and structures. In double-double, and where a

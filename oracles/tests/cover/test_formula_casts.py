@@ -79,3 +79,18 @@ def test_a_product_that_is_formed_anew_in_a_difference_may_take_another_operand(
     (dx,) = Truth(of).check(contract, {"dx": dy * weight * np.float32(0.25)})
     assert dx.result == result
     Truth(of).explain(contract, "dx", (0, 0), 0.0)
+
+
+@pytest.mark.parametrize(("fused", "result"), [(True, "pass"), (False, "numeric")])
+def test_a_product_that_is_formed_anew_in_a_sum_may_take_another_operand(fused: bool, result: str) -> None:
+    """g - mean(g) - h mean(g h), of h = -1 and 1: g[1] does not matter to dx[0], unless one sum has it as zero."""
+    contract = Contract(denormals="flush operands", fused=fused)
+    x, weight = np.array([[-1, 1]], np.float32), np.array([1, 498], np.float32)
+    dy = np.full((1, 2), 3.8e-39, np.float32)
+    inputs = {"x": x, "dy": dy, "weight": weight, "mean": np.zeros(1, np.float32), "rstd": np.ones(1, np.float32)}
+    of = Problem("layer_norm_backward", {"eps": 10.0}, inputs, {"dx": "f32"}, True)
+    g = dy * weight
+    got = g - np.float32(g[0, 0] / 2) - x * (x * g).mean()
+    (dx,) = Truth(of).check(contract, {"dx": got})
+    assert dx.result == result
+    Truth(of).explain(contract, "dx", (0, 0), 0.0)

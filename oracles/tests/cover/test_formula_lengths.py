@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -34,9 +34,13 @@ def test_a_row_that_is_filled_up_has_its_own_sum_to_the_last_bit() -> None:
     assert lengths.column[:, 0].tolist() == [n for rows, n in runs for _ in range(rows)]
 
 
+NOTHING: Mapping[str, str] = {}
+
+
 def problem(op: str, number: int, rng: np.random.Generator) -> Problem:
-    """Of any length, parameters and outputs; every other one is structured."""
-    shape = int(rng.integers(1, 4)), int(rng.integers(1, 100))
+    """Of any length, many of them powers of two, parameters and outputs; every other one is structured."""
+    length = int(rng.integers(1, 100)) if number % 3 else 2 ** int(rng.integers(1, 7))
+    shape = int(rng.integers(1, 4)), length
     known = OPS[op]
     inputs = {
         each.name: rng.standard_normal(shape if known.role(each.name) == "grid" else shape[1:]).astype(np.float32)
@@ -51,11 +55,12 @@ def problem(op: str, number: int, rng: np.random.Generator) -> Problem:
     return Problem(op, numbers, inputs, outputs, structured=number % 2 == 0)
 
 
-def asked_of(op: str, count: int) -> list[Asked]:
+def asked_of(op: str, count: int, algorithm: Mapping[str, str] = NOTHING) -> list[Asked]:
     rng, found = np.random.default_rng(32), list[Asked]()
     for number in range(count):
         each = FormulaProblem(problem(op, number, rng))
-        contract = (Contract(), Contract(sums={"n": Lanes(4, 2, "scalar")}))[number % 2]
+        sums = ({}, {"n": Lanes(4, 2, "scalar")})[number % 2]
+        contract = Contract(algorithm=algorithm, sums=sums)
         got = {name: values.astype(np.float64) for name, values in simulated(each.problem).items()}
         right = {name: got[name].reshape(-1, *got[name].shape[1:]) for name in each.problem.outputs}
         if number % 5 == 4:
@@ -86,3 +91,15 @@ def test_rows_say_the_same_beside_rows_of_other_lengths(op: str, monkeypatch: py
     assert together == [said(joined.certain([each])[0]) for each in asked]
     passed = [answers[0] is not None for answers in together]
     assert passed == [number % 5 != 4 for number in range(len(asked))]
+
+
+ALGORITHMS = [(op.name, node, name) for op in OPS.values() for node, known in op.algorithms.items() for name in known]
+
+
+@pytest.mark.parametrize(("op", "node", "algorithm"), ALGORITHMS)
+def test_rows_of_an_algorithm_say_the_same_beside_others(op: str, node: str, algorithm: str) -> None:
+    """One that multiplies by the length rounds those products where the length is no power of two."""
+    asked = asked_of(op, 25, {node: algorithm})
+    together = [said(each) for each in joined.certain(asked)]
+    assert together == [said(joined.certain([each])[0]) for each in asked]
+    assert any(answers[0] is not None for answers in together)

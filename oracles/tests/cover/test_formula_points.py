@@ -30,7 +30,7 @@ from oracles.op import Op
 from oracles.ops import fused_add_rms_norm, rms_norm
 from oracles.problem import Problem
 from oracles.rounding import STORAGE, round_precise, round_to
-from oracles.summation import Lanes, NumericsError
+from oracles.summation import Lanes, NumericsError, Sequential
 from oracles.tests.common.judged import kernel, known, returned
 from oracles.truth import Truth, settle
 
@@ -281,6 +281,20 @@ def test_what_overflows_at_a_point_in_the_dtype_of_the_output_is_not_judged(nonf
     assert unjudged is not None
     assert unjudged.tolist() == [True, False, False]
     assert Conformance(inputs, replace(contract, points={}), {"y": "f16"}).enclosure("y").unjudged is None
+
+
+def test_a_mean_of_squares_that_kernels_may_lose_all_of_is_no_zero_at_a_point() -> None:
+    """In a bfloat16 accumulator a row of 2,048 elements may come to anything from nothing to a thousand times its sum;
+    the middle of all that was taken for the value, and zero, which no kernel has, for a pole."""
+    of = _problem("bf16", (1, 2048), np.random.default_rng(0), eps=0.0, without=("weight",))
+    contract = Contract(compute="input", points={"mean_square": "bf16"}, sums={"n": Sequential()})
+    x = of.inputs["x"].astype(np.float64)
+    y = x / np.sqrt((x * x).mean())
+    for share in (0.25, 1.0, 4.0):
+        (check,) = Truth(of).check(contract, {"y": (share * y).astype(STORAGE["bf16"])})
+        assert check.result == "pass", share
+    (check,) = Truth(of).check(contract, {"y": np.zeros_like(of.inputs["x"])})
+    assert check.result == "numeric"
 
 
 def test_a_point_flushes_what_is_subnormal_in_its_dtype() -> None:
