@@ -91,6 +91,8 @@ def _ending(last: Callable[[float], float]) -> Like:
     return ending
 
 
+NANS = "NaN"
+"""The recipe beside which nothing shows that only changes values."""
 RANDOM = ("normal", "large", "tiny")
 """The recipes below whose rounding errors are random."""
 _LIKE_GIVEN: Mapping[str, Like] = {
@@ -103,9 +105,10 @@ _LIKE_GIVEN: Mapping[str, Like] = {
     "one NaN": _ending(lambda level: np.nan),
     "one infinity": _ending(lambda level: np.inf),
     "spike": _ending(lambda level: level * 256.0),
+    NANS: lambda shape, level, dtype, stream: np.full(shape, np.nan),
 }
 """Recipes for values of about the size of the given ones."""
-VALUES = (GIVEN, *_LIKE_GIVEN)
+VALUES = (GIVEN, *(name for name in _LIKE_GIVEN if name != NANS))
 """All recipes that start from given values."""
 UNEVEN = ("normal", "large", "tiny", "one NaN", "one infinity", "spike")
 """Recipes for values of which no two neighbours are alike, so that one that is written over shows."""

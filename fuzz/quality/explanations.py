@@ -3,10 +3,13 @@ cases; beside it what a decision tree of the same probes says of them."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
 
@@ -59,6 +62,7 @@ class ExplanationsOptions:
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the search that finds the bugs.")] = 1
     seconds: Annotated[float, typer.Option("--seconds", min=1, help="For shrinking and explaining one bug.")] = 300.0
     mutants: Annotated[bool, typer.Option(help="The mutants of the built-in pack too.")] = True
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Bugs at a time. 0: one per processor.")] = 0
     markdown: Annotated[bool, typer.Option("--markdown", help="The table as Markdown.")] = False
     json: options.Json = None
 
@@ -94,11 +98,13 @@ class Held:
 
 def explanations(options: ExplanationsOptions) -> Exit:
     """Hold what is stated of planted bugs against fresh cases, beside a decision tree of the same probes."""
-    out, err = console.results(), console.progress()
-    found = []
-    for kernel in _subjects(options):
-        found.append(_held(kernel, options))
-        err.print(f"{kernel.name}: {_word(found[-1])}; {found[-1].stated}", soft_wrap=True)
+    out, err, found = console.results(), console.progress(), list[Held]()
+    names = [kernel.name for kernel in _subjects(options)]
+    with ProcessPoolExecutor(options.jobs or os.cpu_count(), get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(_held_of, name, options) for name in names]):
+            found.append(each := future.result())
+            err.print(f"{len(found)} of {len(names)}, {each.bug}: {_word(each)}; {each.stated}", soft_wrap=True)
+    found.sort(key=lambda held: names.index(held.bug))
     print_table(_table(found), markdown=options.markdown)
     for line in _summary(found):
         out.print(line, soft_wrap=True)
@@ -118,30 +124,44 @@ def _subjects(options: ExplanationsOptions) -> list[Kernel]:
     return chosen
 
 
+def _held_of(name: str, options: ExplanationsOptions) -> Held:
+    """What comes of the bug of that name, in a process of its own; an error of ours is told, and nothing else lost."""
+    (kernel,) = (kernel for kernel in _subjects(options) if kernel.name == name)
+    try:
+        return _held(kernel, options)
+    except Exception as error:
+        return _nothing(name, f"internal error: {error!r}")
+
+
+def _nothing(bug: str, trouble: str) -> Held:
+    return Held(bug, "", False, 0, 0, 0, 0, "", 0, 0, 0.0, trouble)
+
+
 def _held(kernel: Kernel, options: ExplanationsOptions) -> Held:
-    nothing = Held(kernel.name, "", False, 0, 0, 0, 0, "", 0, 0, 0.0)
     target = next((each for each in expand([kernel]) if each.unavailable() is None), None)
     if target is None:
-        return replace(nothing, trouble="no target runs here")
+        return _nothing(kernel.name, "no target runs here")
     with WorkerPool([target]) as pool:
         failure = next((each for each in _judged(pool, target, options.seed, _SEARCHED) if _fails(each[1])), None)
         if failure is None:
-            return replace(nothing, trouble=f"not found in {_SEARCHED:,} cases")
+            return _nothing(kernel.name, f"not found in {_SEARCHED:,} cases")
         began = time.monotonic()
         ends = began + options.seconds
         trials = Trials(pool, target, Family.of(failure[1]), out_of_time=lambda: time.monotonic() > ends)
         try:
             evidence = evidence_of(trials, shrink(trials, *failure))
         except KeepsStateError:
-            return replace(nothing, trouble="needs calls before it")
+            return _nothing(kernel.name, "needs calls before it")
         explanation = concluded(evidence, "")
         seconds = time.monotonic() - began
         if explanation.learned is None:
-            return replace(nothing, trouble="nothing failed when it was probed")
+            return _nothing(kernel.name, "nothing failed when it was probed")
         fresh = list(_judged(pool, target, options.seed + 1, options.cases))
         traits = [trials.traits(case) for case, _ in fresh]
         failed = [_fails(judgement) for _, judgement in fresh]
-        hidden = _hidden(replace(trials, out_of_time=lambda: False), explanation, fresh, traits)
+        # As when it was explained: a stray access may be a wrong value with other values.
+        anyhow = replace(trials.family, clear=0.0, wide=True)
+        hidden = _hidden(replace(trials, out_of_time=lambda: False, family=anyhow), explanation, fresh, traits)
     return _compared(kernel, explanation, evidence, (traits, failed, hidden), seconds)
 
 

@@ -16,7 +16,7 @@ from fuzz.triage import probes
 from fuzz.triage.closing import closing
 from fuzz.triage.evidence import Evidence, differing, made_for, probe, probe_all, probe_elsewhere, says_something
 from fuzz.triage.inducer import loosened
-from fuzz.triage.masking import hiding, shown_in, shown_with, unmask
+from fuzz.triage.masking import hiding, shown_in, shown_with, swamped, unmask
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.refutation import refuting, searched
 from fuzz.triage.rule import Learned, Rule, Traits
@@ -84,7 +84,7 @@ class Explanation:
     """So many probes pass, and fail with ordinary values in place of their own, in the finest dtype; they count neither
     for nor against the rule."""
     shown_in: frozenset[str] = frozenset()
-    """The dtypes of the first input in which it failed."""
+    """The dtypes of the first input that may hide it though it failed in them."""
     shown_with: Mapping[str, float] = field(default_factory=dict)
     """Parameters with which it failed clearly."""
     could_vary: tuple[str, ...] = VARIED
@@ -169,6 +169,9 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
             probe_elsewhere(anyhow, others, lambda other: probes.elsewhere(base, other, failing), evidence)
         evidence.whole = True
         _refute(anyhow, base, int(case.digest[15:30], 16), evidence)
+        if not evidence.masking.hidden:
+            probe_all(anyhow, swamped(evidence), evidence)
+            unmask(anyhow, evidence)
     return evidence
 
 

@@ -5,22 +5,26 @@ exactly depends on everything: a rule about the values of probes that happen to 
 probes. So of each probe that passes against the rule it is asked whether it fails with ordinary values and parameters,
 each element with memory of its own, in the finest dtype where the failure is known to show in its own too. What these
 do not show is caused by values.
-Only values are hidden so: a stray access, a crash or a broken law shows whatever the values are.
+Only wrong values are hidden so: a stray access, a crash or a broken law shows whatever the values are.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from fuzz.base.case import ITEMSIZE, Case, CaseError
+from fuzz.base.draw import Draw
+from fuzz.generate.given import NANS
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.realise import draw_of
+from fuzz.judge.judge import Judgement
 from fuzz.triage import storage
 from fuzz.triage import variations as vary
 from fuzz.triage.evidence import Evidence, Masking, telling
+from fuzz.triage.family import Family
 from fuzz.triage.inducer import learn
 from fuzz.triage.rule import Atom, Learned, Rule
 from fuzz.triage.trial import Trials
@@ -29,6 +33,8 @@ from oracles.ops import OPS
 
 _SHOWN = 12
 """Of so many probes that fail ordinary values are tried first."""
+_SWAMPED = 4
+"""So many are tried with NaN for all values."""
 _PURE = 0.9
 """Where at least this share of them fails with these too, values do not cause the failure."""
 _MOST_HIDDEN = 0.3
@@ -40,10 +46,23 @@ _ROUNDS, _ASKED = 3, 40
 """So many times the rule is learned anew from what was found; so many probes are asked about each time."""
 
 
+def swamped(evidence: Evidence) -> Iterator[Draw]:
+    """Some of what failed, with NaN in place of all values: whether that hides it, where nothing else was seen to."""
+    failed = [case for case, judgement in evidence.bad if _is_wrong(judgement)]
+    for number, case in enumerate(failed[:: -(-len(failed) // _SWAMPED)] if failed else []):
+        with contextlib.suppress(CaseError):
+            yield vary.with_values(draw_of(case), NANS, number)
+
+
+def _is_wrong(judgement: Judgement) -> bool:
+    """Whether its values are wrong, which others may hide; not so a stray access, which chance puts in their place."""
+    return Family.of(judgement).name == "values"
+
+
 def unmask(trials: Trials, evidence: Evidence) -> None:
     """Find out which of the probes that pass against the rule are hidden by their values."""
     known = evidence.masking
-    if trials.family.name != "values" or known.cause:
+    if trials.family.key != "values" or known.cause or not any(_is_wrong(judgement) for _, judgement in evidence.bad):
         return
     if not known.only_hide:
         if not _is_due(evidence.induced().learned):
@@ -64,8 +83,8 @@ def unmask(trials: Trials, evidence: Evidence) -> None:
 
 
 def shown_in(evidence: Evidence) -> frozenset[str]:
-    """The dtypes of the first input in which it failed."""
-    return frozenset(_dtype(case) for case, _ in evidence.bad)
+    """The dtypes of the first input in which it failed: none of a stray access, which no dtype is too coarse for."""
+    return frozenset(_dtype(case) for case, _ in evidence.bad) if _is_wrong(evidence.bad[0][1]) else frozenset()
 
 
 def hiding(evidence: Evidence) -> str:
@@ -74,7 +93,9 @@ def hiding(evidence: Evidence) -> str:
     if len(hidden) < _FEWEST:
         return ""
     places = [*hidden, *(place for place, fails in enumerate(evidence.failed) if fails)]
-    said = [{name: v for name, v in evidence.traits[place].items() if is_of_values(name)} for place in places]
+    told = {name for place in places for name in evidence.traits[place] if is_of_values(name)}
+    told = {name for name in told if not name.startswith("elements after ")}  # one place of a NaN hides no more
+    said = [{name: v for name, v in evidence.traits[place].items() if name in told} for place in places]
     hides = [place in evidence.masking.hidden for place in places]
 
     def agreeing(rule: Rule) -> int:
@@ -118,7 +139,7 @@ def _may_hide(atom: Atom) -> bool:
 
 def _is_shown(trials: Trials, evidence: Evidence) -> bool:
     """Whether what fails fails with ordinary values too."""
-    cases = [case for case, _ in evidence.bad]
+    cases = [case for case, judgement in evidence.bad if _is_wrong(judgement)]
     failing = failing_ordinarily(trials, cases[:: -(-len(cases) // _SHOWN)])
     found = [fails for fails in failing if fails is not None]
     return bool(found) and sum(found) >= _PURE * len(found)
@@ -143,13 +164,15 @@ def failing_ordinarily(
 ) -> list[bool | None]:
     """Of each case whether it fails with ordinary values, and in the finest dtype where it has one of the `coarse`
     ones; with ordinary parameters or with those that are given; or where each row ends with a large element, without
-    which a long one hides what is wrong at its end. None where it cannot have them."""
+    which a long one hides what is wrong at its end; or with elements that share memory as they do. None where it cannot
+    have them."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
     found: list[bool | None] = [None] * len(cases)
-    ways = [(NO_PARAMS, False), *([(params, False)] if params else []), (NO_PARAMS, True)]
-    for given, spiked in ways:
+    plain = [(NO_PARAMS, False, False), *([(params, False, False)] if params else []), (NO_PARAMS, True, False)]
+    for given, spiked, folded in (*plain, (NO_PARAMS, False, True)):
         left = [place for place, fails in enumerate(found) if not fails]
-        made = {p: _ordinary(cases[p], p, finest if _dtype(cases[p]) in coarse else "", given) for p in left}
+        dtypes = {p: finest if _dtype(cases[p]) in coarse else "" for p in left}
+        made = {p: _ordinary(cases[p], p, dtype, given, folded=folded) for p, dtype in dtypes.items()}
         if spiked:
             made = {p: case and _spiked(case, p) for p, case in made.items()}
         able = [case for case in made.values() if case and trials.target.kernel.capability.accepts(case)]
@@ -159,9 +182,12 @@ def failing_ordinarily(
     return found
 
 
-def _ordinary(case: Case, seed: int, dtype: str, params: Mapping[str, float] = NO_PARAMS) -> Case | None:
+def _ordinary(
+    case: Case, seed: int, dtype: str, params: Mapping[str, float] = NO_PARAMS, *, folded: bool = False
+) -> Case | None:
     with contextlib.suppress(CaseError):
-        draw = vary.ordinary(storage.unfolded(draw_of(case)), seed)
+        draw = draw_of(case)
+        draw = vary.ordinary(draw if folded else storage.unfolded(draw), seed)
         draw = draw.with_params(**{name: value for name, value in params.items() if name in draw.parameters})
         return vary.made(vary.of_dtype(draw, dtype) if dtype else draw)
     return None

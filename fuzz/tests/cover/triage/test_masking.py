@@ -11,9 +11,9 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.generate.menus import menus_of
 from fuzz.tests.common.examples import first_cases, plain
 from fuzz.tests.common.hunting import TAIL_63, target_of, with_edits
-from fuzz.triage.evidence import Evidence, probe
+from fuzz.triage.evidence import Evidence, probe, probe_all
 from fuzz.triage.family import Family
-from fuzz.triage.masking import _ordinary, unmask
+from fuzz.triage.masking import _ordinary, failing_ordinarily, swamped, unmask
 from fuzz.triage.rule import OF_NOTHING
 from fuzz.triage.traits import case_traits
 from fuzz.triage.trial import Trials
@@ -35,6 +35,41 @@ def test_a_probe_that_ordinary_values_make_fail_counts_for_nothing() -> None:
     assert evidence.masking.hidden == {3, 11, 19}
     assert evidence.induced().learned.exact
     assert not any(is_of_values(atom.trait) for atom in evidence.induced().learned.rule.atoms)
+
+
+@pytest.mark.parametrize("family", [Family("values"), Family("memory", wide=True)])
+def test_nan_is_tried_though_all_other_values_show_the_failure(family: Family) -> None:
+    """A kernel that strays from its tensors with one shape has wrong values with another."""
+    target = target_of(with_edits(TAIL_63), "O2")
+    with WorkerPool([target]) as pool:
+        trials, evidence = Trials(pool, target, family), Evidence()
+        lengths = (*range(56, 82), *(64 * times + more for times in range(2, 11) for more in (-2, -1, 0)))
+        probe(trials, [plain(n, eps=0.25) for n in lengths], evidence)
+        assert evidence.failed == [n % 64 == 63 for n in lengths]
+        assert evidence.induced().learned.exact
+        unmask(trials, evidence)
+        assert not evidence.masking.only_hide
+        probe_all(trials, swamped(evidence), evidence)
+        unmask(trials, evidence)
+    hidden = range(len(lengths), len(evidence.failed))
+    assert not any(evidence.failed[place] for place in hidden)
+    assert evidence.masking.hidden == {*hidden} != set()
+    assert evidence.induced().learned.exact
+
+
+def test_a_failure_that_needs_shared_memory_fails_with_ordinary_values_in_it() -> None:
+    """Memory of their own for all elements would hide what is wrong with a stride of 0."""
+    folded = "{ wrong = call->x.strides[0] == 0; return each_row(call, generic_row); }"
+    edits = (
+        ("static void generic_row", "static int wrong;\nstatic void generic_row"),
+        ("{ return each_row(call, generic_row); }", folded),
+        ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (wrong ? 1.5f : 1.0f);"),
+    )
+    x = Tensor("f32", Layout((3, 5), (0, 1)), np.array([[1, 2, np.nan, 3, 4]] * 3, np.float32).tobytes())
+    case = Case("rms_norm", {"eps": 0.25, "axis": 1}, {"x": x}, {"y": Output("f32", Layout((3, 5), (5, 1)))})
+    target = target_of(with_edits(*edits), "O2")
+    with WorkerPool([target]) as pool:
+        assert failing_ordinarily(Trials(pool, target, Family("values")), [case]) == [True]
 
 
 @pytest.mark.parametrize("op", ["fused_add_rms_norm", "layer_norm_backward", "log_softmax_backward"])
