@@ -14,8 +14,10 @@ from sqlalchemy.orm import Session
 
 from fuzz.base.verdict import Verdict
 from fuzz.findings.bucket import rule_from_text
-from fuzz.findings.tables import Base, BucketRow, NightRow, SessionRow, TargetRow
+from fuzz.findings.tables import Base, BucketRow, NightRow, PairsRow, SessionRow, TargetRow
+from fuzz.generate.conditions import Together
 from fuzz.triage.history import Need
+from oracles.ops import OPS
 
 _STORED: dict[type, tuple[str, ...]] = {
     int: ("integer",),
@@ -48,6 +50,9 @@ def examine(engine: Engine) -> None:
         records += [target.attested for target in transaction.scalars(select(TargetRow))]
         if not all(isinstance(record, dict) for record in records):
             raise ValueError("a record is no JSON object")
+        for pairs in transaction.scalars(select(PairsRow)):
+            if pairs.op in OPS:  # of others nothing is said
+                Together.of_record(pairs.op, pairs.together)
         for bucket in transaction.scalars(select(BucketRow)):
             _examine_bucket(bucket)
 

@@ -23,11 +23,13 @@ from fuzz.findings.tables import (
     BatchRow,
     BucketRow,
     CounterRow,
+    PairsRow,
     SessionRow,
     SightingRow,
     SliceRow,
     TargetRow,
 )
+from fuzz.generate.conditions import Together
 from fuzz.triage.history import Need
 
 
@@ -64,6 +66,8 @@ class DatabaseStore:
         self._text_of = text_of
         """the failure of a bucket, as it is printed."""
         self._waiting = Unsaved()
+        self._together: dict[str, Together] = {}
+        """What is saved of each op, as far as it was looked up."""
 
     def write(self, bucket: Bucket, path: Path) -> None:
         save(path, bucket.case, bucket.record(bucket.lines()))
@@ -77,6 +81,7 @@ class DatabaseStore:
             with Session(self._engine) as transaction, transaction.begin():
                 self._save(transaction, self._waiting)
         except OperationalError as error:
+            self._together = {}
             return f"{self._engine.url.database}: {error.orig}"
         done, self._waiting = self._waiting, Unsaved()
         gone = {source for source, _ in done.merged}
@@ -126,6 +131,7 @@ class DatabaseStore:
         for target, reason in batch.reasons.items():
             transaction.execute(update(TargetRow).filter_by(**night, name=target).values(reason=reason))
         self._save_accuracy(transaction, batch)
+        self._save_pairs(transaction, batch)
         self._save_buckets(transaction, batch)
 
     def _save_accuracy(self, transaction: Session, batch: Unsaved) -> None:
@@ -138,6 +144,20 @@ class DatabaseStore:
         ]
         kept = {name: worse(name) for name in ("n", "climb", "where", "ratio")}
         write_rows(transaction, AccuracyRow, rows, "runs", **kept)
+
+    def _save_pairs(self, transaction: Session, batch: Unsaved) -> None:
+        """Hardly ever after the first minutes of a night: by then most pairs were there."""
+        for op, together in batch.together.items():
+            row = {"night_id": self._position.night, "op": op}
+            if op not in self._together:
+                saved = transaction.scalar(select(PairsRow.together).filter_by(**row))
+                self._together[op] = Together() if saved is None else Together.of_record(op, saved)
+            known = self._together[op]
+            before = dict(known.beside)
+            known.add(together)
+            if known.beside != before:
+                row["together"] = known.record(op)
+                write_rows(transaction, PairsRow, [row], together=lambda new: new.together)
 
     def _save_buckets(self, transaction: Session, batch: Unsaved) -> None:
         for name, bucket in batch.buckets.items():

@@ -18,11 +18,14 @@ from fuzz.findings.tables import (
     BucketRow,
     CounterRow,
     NightRow,
+    PairsRow,
     SessionRow,
     SightingRow,
     SliceRow,
     TargetRow,
 )
+from fuzz.generate.conditions import Together
+from oracles.ops import OPS
 
 _Counts = dict[str, dict[tuple[str, str, str], int]]
 """The counters of a night, by what is counted and of what."""
@@ -153,6 +156,8 @@ class NightView:
     twins: Mapping[str, Mapping[str, int]]
     """The number of comparisons, by target and law."""
     coverage: Sequence[LabelTotals]
+    together: Mapping[str, Together]
+    """Which conditions held together, by op, of the ops that there are."""
     accuracy: Sequence[Mark]
     pace: Sequence[MinuteTotals]
     buckets: Sequence[BucketTotals]
@@ -194,6 +199,7 @@ def view(engine: Engine, night: int | None = None) -> NightView:
             laws=[LawTotals(law, count) for (law, _, _), count in sorted(counts.get("compared", {}).items())],
             twins=twins,
             coverage=_coverage(counts),
+            together=_together(transaction, number),
             accuracy=_marks(transaction, number),
             pace=_pace(transaction, number),
             buckets=_of_night(buckets, number),
@@ -246,6 +252,11 @@ def _targets(transaction: Session, night: int, counts: _Counts) -> list[TargetTo
 def _coverage(counts: _Counts) -> list[LabelTotals]:
     visits, space = counts.get("visit", {}), counts.get("space", {})
     return [LabelTotals(*label, label in space, visits.get(label, 0)) for label in sorted({*visits, *space})]
+
+
+def _together(transaction: Session, night: int) -> dict[str, Together]:
+    rows = transaction.scalars(select(PairsRow).filter_by(night_id=night).order_by(PairsRow.op))
+    return {row.op: Together.of_record(row.op, row.together) for row in rows if row.op in OPS}
 
 
 def _marks(transaction: Session, night: int) -> list[Mark]:

@@ -15,6 +15,7 @@ from fuzz.base.case import Case
 from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.casefile import save
+from fuzz.generate.conditions import Together
 
 
 @dataclass
@@ -31,6 +32,8 @@ class Unsaved:
     ('visit', op, kind, value)."""
     reasons: dict[str, str] = field(default_factory=dict)
     """The latest reason why a target did not run a case, by target."""
+    together: dict[str, Together] = field(default_factory=dict)
+    """Which conditions held together in judged cases, by op."""
     accuracy: dict[Point, WorstRun] = field(default_factory=dict)
     sightings: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The number of failing runs, by bucket and target. It is negative where runs turned out to be of another
@@ -61,6 +64,8 @@ class Unsaved:
         self.merged += later.merged
         self.passed |= later.passed
         self.released += later.released
+        for op, together in later.together.items():
+            self.together.setdefault(op, Together()).add(together)
         for point, worst in later.accuracy.items():
             self.note(point, worst)
 

@@ -117,6 +117,16 @@ class CounterRow(Base):
     count: Mapped[int]
 
 
+class PairsRow(Base):
+    """Which conditions held together in judged cases of one op in one night."""
+
+    __tablename__ = "pairs"
+    night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), primary_key=True)
+    op: Mapped[str] = mapped_column(primary_key=True)
+    together: Mapped[dict[str, Any]]
+    """A record of `fuzz.generate.conditions.Together`."""
+
+
 class TargetRow(Base):
     """One target of one night."""
 

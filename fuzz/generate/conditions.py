@@ -4,6 +4,7 @@ held together."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from fuzz.generate.capabilities import anything
 from fuzz.generate.coverage import RELATIONS, Label
@@ -114,3 +115,21 @@ class Together:
     def has(self, one: int, other: int) -> bool:
         """Whether two conditions, by their bits, held together."""
         return bool(self.beside.get(one, 0) & other)
+
+    def record(self, op: str) -> dict[str, Any]:
+        """As JSON, with the names of all conditions: another version may have others, or in another order."""
+        named = [list(condition) for condition in conditions_of(op).all]
+        return {"conditions": named, "beside": {str(bit.bit_length() - 1): f"{o:x}" for bit, o in self.beside.items()}}
+
+    @classmethod
+    def of_record(cls, op: str, record: Mapping[str, Any]) -> Together:
+        """What it says of conditions that there still are. Raises ValueError for what `record` does not make."""
+        try:
+            own = [conditions_of(op).bits.get((kind, value), 0) for kind, value in record["conditions"]]
+            beside = {own[int(place)]: int(others, 16) for place, others in record["beside"].items()}
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"no record of conditions of {op}") from error
+        named = {
+            bit: sum(its for place, its in enumerate(own) if others >> place & 1) for bit, others in beside.items()
+        }
+        return cls({bit: others for bit, others in named.items() if bit})

@@ -4,23 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from fuzz.base.kernel import Kernel
+from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.base.verdict import Verdict
 from fuzz.findings.database_views import BucketTotals, Mark, NightView
 from fuzz.findings.tally import WorstPass
+from fuzz.generate.pairing import Held, held
 from fuzz.report.broken import Broken, broken_kernels
 from fuzz.report.console import bare_table
 from fuzz.report.outline import Failure, Location, Outline, TargetLine, broken_failures, location_of
 from fuzz.report.progress import minutes
-from fuzz.report.totals import UndeclaredByOp, findings_cell, not_exercised, not_run_lines, undeclared_by_op
+from fuzz.report.totals import (
+    UndeclaredByOp,
+    findings_cell,
+    not_exercised,
+    not_run_lines,
+    pairs_words,
+    undeclared_by_op,
+)
 
 
-def print_night(console: Console, seen: NightView, kernels: Iterable[Kernel], page: Path) -> None:
+def pairs_of(seen: NightView, kernels: Iterable[Kernel]) -> dict[str, Held]:
+    """Which pairs of conditions held together, by op, of those that the kernels that ran allow; of those that the pack
+    still has."""
+    judged = {row.kernel for row in seen.targets if row.judged}
+    there = [kernel for kernel in kernels if kernel.name in judged]
+    ops = [op for op in seen.together if any(kernel.op == op for kernel in there)]
+    return {op: held(capabilities_of(there, op), seen.together[op]) for op in ops}
+
+
+def print_night(
+    console: Console,
+    seen: NightView,
+    kernels: Iterable[Kernel],
+    page: Path,
+    pairs: Mapping[str, Held] = MappingProxyType({}),
+) -> None:
     """A line per kernel of which something ran, a paragraph per bucket, what was not exercised, and the totals."""
     console.print(_table(seen))
     for line in (*not_run_lines(idle_reasons(seen)), *not_run_lines(partly_run(seen))):
@@ -35,6 +59,8 @@ def print_night(console: Console, seen: NightView, kernels: Iterable[Kernel], pa
     console.print()
     for line in not_exercised(_undeclared(seen, kernels)):
         console.print(line, soft_wrap=True)
+    if pairs:
+        console.print(f"{pairs_words(pairs)}; the page names the others, by op", soft_wrap=True)
     failing = len(seen.failing)
     found = f"{failing} bucket{'s' if failing != 1 else ''} failing" if failing else "nothing found"
     found = found if seen.judged else "NOTHING RAN"  # never to be taken for a clean night
@@ -71,7 +97,9 @@ def _undeclared(seen: NightView, kernels: Iterable[Kernel]) -> UndeclaredByOp:
     return undeclared_by_op(kernel for kernel in kernels if kernel.name in judged)
 
 
-def night_record(seen: NightView, kernels: Iterable[Kernel]) -> dict[str, Any]:
+def night_record(
+    seen: NightView, kernels: Iterable[Kernel], pairs: Mapping[str, Held] = MappingProxyType({})
+) -> dict[str, Any]:
     """The night as one JSON object."""
     night = seen.night
     return {
@@ -111,6 +139,7 @@ def night_record(seen: NightView, kernels: Iterable[Kernel]) -> dict[str, Any]:
         "laws": {row.name: row.compared for row in seen.laws},
         "undeclared": _undeclared(seen, kernels),
         "gaps": [[row.op, row.kind, row.value] for row in seen.coverage if row.wanted and row.visits == 0],
+        "pairs": {op: {"allowed": each.allowed, "never": each.never} for op, each in pairs.items()},
         "slices": [
             {"number": p.number, "op": p.op, "seed": p.seed, "seconds": round(p.seconds, 3), "cases": p.cases}
             for p in seen.slices

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from fuzz.base.files import write_whole
 from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
+from fuzz.generate.pairing import Held
 from fuzz.report.night import broken_of, idle_reasons, partly_run
 from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.progress import minutes
-from fuzz.report.totals import by_reason
+from fuzz.report.totals import by_reason, pair_words, pairs_words
 
 _HERE = Path(__file__).parent
 _ENDINGS = {
@@ -28,6 +30,8 @@ _ENDINGS = {
 }
 
 
+_NAMED = 100
+"""So many pairs of conditions that never held together are named for each op."""
 _ASIDE = ("shrunk: ", "cause: ", "not finished: ")
 """Lines of an explanation that begin like this do not say when the kernel fails."""
 
@@ -56,14 +60,28 @@ class Kind:
     gaps: Sequence[str]
 
 
-def write_page(path: Path, seen: NightView) -> None:
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of conditions of one op."""
+
+    op: str
+    held: int
+    of: int
+    never: Sequence[str]
+    """Some of those that never held together, in words."""
+
+
+NO_PAIRS: Mapping[str, Held] = MappingProxyType({})
+
+
+def write_page(path: Path, seen: NightView, pairs: Mapping[str, Held] = NO_PAIRS) -> None:
     """Write the page. It appears whole or not at all."""
-    write_whole(path, page(seen))
+    write_whole(path, page(seen, pairs))
 
 
-def page(seen: NightView) -> str:
+def page(seen: NightView, pairs: Mapping[str, Held] = NO_PAIRS) -> str:
     """The page of one night."""
-    return template("page.html").render(**_facts(seen))
+    return template("page.html").render(**_facts(seen, pairs))
 
 
 def template(name: str) -> Template:
@@ -76,7 +94,7 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def _facts(seen: NightView) -> dict[str, Any]:
+def _facts(seen: NightView, pairs: Mapping[str, Held]) -> dict[str, Any]:
     coverage = _coverage(seen.coverage)
     pace = {row.minute: float(row.judged) for row in seen.pace}
     night = seen.night
@@ -95,6 +113,12 @@ def _facts(seen: NightView) -> dict[str, Any]:
         "accuracy": accuracy_of(seen.targets, seen.accuracy),
         "coverage": coverage,
         "gaps": sum(len(kind.gaps) for kind in coverage),
+        "paired": pairs_words(pairs),
+        "pairs": [
+            Pairs(op, of.allowed - len(of.never), of.allowed, [pair_words(op, pair) for pair in of.never[:_NAMED]])
+            for op, of in pairs.items()
+            if of.allowed
+        ],
         "pace": Bars("Judged runs per minute of the night", "judged runs", pace) if pace else None,
         "pack": _pack_option(night.command),
         "killed": sum(1 for session in seen.sessions if session.ended == ""),

@@ -13,7 +13,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.generate.capabilities import Undeclared, undeclared
-from fuzz.generate.conditions import Condition
+from fuzz.generate.conditions import Pair
 from fuzz.generate.coverage import Ledger, said
 from fuzz.generate.pairing import Held
 from fuzz.report.console import PlainTable, bare_table, print_table
@@ -176,14 +176,20 @@ def pairs_line(op: str, pairs: Held) -> str:
     line = f"{pairs.allowed - len(pairs.never):,} of {pairs.allowed:,} pairs of conditions of {op} held together"
     if not pairs.never:
         return line
-    named = "; ".join(" with ".join(_condition(op, each) for each in pair) for pair in pairs.never[:_FEW_PAIRS])
+    named = "; ".join(pair_words(op, pair) for pair in pairs.never[:_FEW_PAIRS])
     rest = len(pairs.never) - _FEW_PAIRS
     return f"{line}. Coverage gaps: {named}" + (f"; and {rest:,} more" if rest > 0 else "")
 
 
-def _condition(op: str, condition: Condition) -> str:
-    kind, value = condition
-    return f"'{said(op, kind)} {value}'"
+def pairs_words(pairs: Mapping[str, Held]) -> str:
+    """The same of all ops together, without the gaps."""
+    allowed, never = (sum(each.allowed for each in pairs.values()), sum(len(each.never) for each in pairs.values()))
+    return f"{allowed - never:,} of {allowed:,} pairs of conditions held together"
+
+
+def pair_words(op: str, pair: Pair) -> str:
+    """'n 1024 to 4095' with 'rows 17 to 64'."""
+    return " with ".join(f"'{said(op, kind)} {value}'" for kind, value in pair)
 
 
 def _few(values: Sequence[str]) -> str:

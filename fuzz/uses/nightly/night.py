@@ -25,6 +25,7 @@ from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import SliceTotals, slices_of
 from fuzz.findings.state import FINDINGS
 from fuzz.findings.tally import Observer
+from fuzz.generate.pairing import pairing_of
 from fuzz.laws.registry import declared
 from fuzz.report.failure import Provenance, failure_text
 from fuzz.report.progress import Progress
@@ -124,6 +125,8 @@ class NightSession:
         with self.stopping.shielded():
             note_targets(self.engine, self.opened.night, self.targets, statuses)
             note_space(self.engine, self.opened.night, running, declared(running))
+        for kernel in running:  # some seconds now, which there are not at the end
+            pairing_of(kernel.capability)
         return NightRun(self, pool, say)
 
 

@@ -15,6 +15,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.database_store import Position
 from fuzz.findings.tally import Observer, Tally
+from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
 from fuzz.uses.search.stopping import Stopping
 
@@ -64,6 +65,8 @@ class Recorder(Observer):
             batch.counts.update(
                 {("visit", op, *label): count for label, count in visits.items() if label[0] != "target"}
             )
+        for op, together in more.together.items():
+            batch.together.setdefault(op, Together()).add(together)
         for point, worst in (more.accuracy or {}).items():
             batch.note(point, worst)
 

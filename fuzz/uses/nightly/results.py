@@ -17,7 +17,7 @@ from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import PAGE, latest_state
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.formats import Wanted, write_reports
-from fuzz.report.night import night_record, outline_of, print_night
+from fuzz.report.night import night_record, outline_of, pairs_of, print_night
 from fuzz.report.page import write_page
 from fuzz.uses.nightly.opening import Opened, close
 from fuzz.uses.search.stopping import LAST_S, Stopping
@@ -89,12 +89,14 @@ class NightResults:
 
     def _write(self, seen: NightView, ended: NightEnd) -> bool:
         """Summary, record, reports, page; False, with a word why, where one of the files cannot be written."""
-        print_night(self.out, seen, self.kernels, self.state / PAGE)
+        pairs = pairs_of(seen, self.kernels)
+        print_night(self.out, seen, self.kernels, self.state / PAGE, pairs)
         try:
             if self.json:
-                self.json.write_text(json.dumps(night_record(seen, self.kernels), indent=1) + "\n", encoding="utf-8")
+                record = night_record(seen, self.kernels, pairs)
+                self.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
             write_reports(outline_of(seen, self.kernels, ended.missing), self.reports)
-            write_page(self.state / PAGE, seen)
+            write_page(self.state / PAGE, seen, pairs)
         except OSError as error:
             self._warn(f"not saved: {error.filename}: {error.strerror}")
             return False

@@ -18,6 +18,7 @@ from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import view
 from fuzz.findings.state import BrokenStateError, StateError, locked
 from fuzz.findings.store import Unsaved
+from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
 from fuzz.report.page import page
 from fuzz.tests.common.examples import plain
@@ -44,6 +45,7 @@ def a_state(folder: Path, text: str = "what failed") -> Path:
             f"INSERT INTO target (night_id, name, kernel, op, runs, reason, attested) VALUES {row}"
         )
     batch = Unsaved(buckets={"k-values": bucket}, sightings=Counter({("k-values", "c-k@native"): 1}))
+    batch.together["rms_norm"] = Together({1: 3, 2: 3})
     assert store.commit(batch) == ""
     engine.dispose()
     with closing(sqlite3.connect(path)) as connection:
@@ -81,6 +83,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "no time": sql("UPDATE night SET started = 'yesterday'"),
     "broken JSON": sql("UPDATE night SET environment = '{'"),
     "JSON of another kind": sql("UPDATE target SET attested = '[]'"),
+    "pairs of nothing": sql("UPDATE pairs SET together = '{}'"),
     "infinite seconds": sql("UPDATE night SET limit_s = 9e999"),
     "a verdict of nobody": sql("UPDATE bucket SET verdict = 'MAYBE'"),
     "a rule that is none": sql("UPDATE bucket SET core = '[[1]]'"),

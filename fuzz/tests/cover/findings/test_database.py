@@ -22,6 +22,7 @@ from fuzz.findings.database_views import view
 from fuzz.findings.state import StateError
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import Base, CounterRow
+from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
 from fuzz.triage.finding import Finding
@@ -103,6 +104,30 @@ def test_a_full_disk_leaves_the_tables_as_they_were_and_what_waits_is_saved_late
     assert store.commit(Unsaved(cases=Counter({(position.slice, 0): 1}))) == ""
     assert view(engine).cases == 2
     assert len(view(engine).coverage) == 5000
+
+
+def test_conditions_that_held_together_in_any_session_of_a_night_are_kept(tmp_path: Path) -> None:
+    """What could not be saved waits for the next time, and another night begins with none."""
+    path = tmp_path / "state.sqlite"
+    engine, position = _begun(path)
+    store = DatabaseStore(engine, tmp_path, position)
+    assert store.commit(Unsaved(together={"rms_norm": Together({1: 3, 2: 3})})) == ""
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    assert "readonly" in store.commit(Unsaved(together={"rms_norm": Together({4: 5})}))
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = OFF")
+    assert store.commit(Unsaved()) == ""
+    close(engine, position, "signal")
+    engine = open_state(path)
+    resumed = open_night(engine, 1, 10.0, "", {}, resume=True).position
+    begin_slice(engine, resumed, Turn(1, "rms_norm", 6, 1.0))
+    assert DatabaseStore(engine, tmp_path, resumed).commit(Unsaved(together={"rms_norm": Together({1: 9})})) == ""
+    assert {op: each.beside for op, each in view(engine).together.items()} == {"rms_norm": {1: 11, 2: 3, 4: 5}}
+    close(engine, resumed, "limit")
+    later = open_night(engine, 2, 10.0, "", {}, resume=False).position
+    begin_slice(engine, later, Turn(0, "rms_norm", 6, 1.0))
+    assert not view(engine).together
 
 
 def test_a_session_goes_on_with_the_time_that_earlier_ones_have_left(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import chain, islice
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,40 @@ def test_conditions_follow_from_labels() -> None:
     assert of_label(("weight dtype", "f16 for x f16")) == (("weight dtype", "that of the first input"),)
     assert of_label(("x alignment f32", "20")) == (("x address", "no multiple of 16"),)
     assert of_label(("tail of 48", "3")) == of_label(("n", "0")) == ()
+
+
+def _seen() -> Together:
+    found = Together()
+    for case in chain.from_iterable(islice(batches(Search("rms_norm", 4, ())), 4)):
+        found.see(conditions_of("rms_norm").holding(case.case.origin.labels))
+    return found
+
+
+def test_what_held_together_is_read_back_by_its_names() -> None:
+    """Another version may have further conditions, in another order, or have one no longer."""
+    seen = _seen()
+    record = json.loads(json.dumps(seen.record("rms_norm")))
+    assert len(seen.beside) > 20
+    assert Together.of_record("rms_norm", record).beside == seen.beside
+    places = [*range(len(record["conditions"]))][::-1]
+    turned = {
+        "conditions": [["gone", "7"], *record["conditions"][::-1]],
+        "beside": {
+            str(1 + places[int(place)]): f"{sum(1 << 1 + at for at in places if int(others, 16) >> places[at] & 1):x}"
+            for place, others in record["beside"].items()
+        }
+        | {"0": "3"},
+    }
+    assert Together.of_record("rms_norm", turned).beside == seen.beside
+
+
+@pytest.mark.parametrize(
+    "record", [[], {}, {"conditions": [["n"]], "beside": {}}, {"conditions": [], "beside": {"0": "1"}},
+               {"conditions": [["n", "1"]], "beside": {"0": "x"}}, {"conditions": [["n", "1"]], "beside": {"0": 1}}],
+)  # fmt: skip
+def test_what_is_no_record_of_pairs_is_refused(record: Any) -> None:
+    with pytest.raises(ValueError, match="no record of conditions of rms_norm"):
+        Together.of_record("rms_norm", record)
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=["plain", "any", "softmax"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,11 +19,13 @@ from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import BucketRow, TargetRow
+from fuzz.generate.conditions import Together, conditions_of
 from fuzz.judge.judge import Judgement
 from fuzz.report.console import results
-from fuzz.report.night import print_night
+from fuzz.report.night import night_record, pairs_of, print_night
 from fuzz.report.page import write_page
 from fuzz.tests.common.examples import plain
+from fuzz.tests.common.hunting import PACK
 from fuzz.triage.finding import Finding
 from fuzz.uses.nightly.opening import Turn, begin_slice, open_night
 
@@ -105,6 +108,27 @@ def test_a_broken_kernel_and_cases_that_were_left_out_are_told(
     assert f"NOT_RUN c-{_EVIL}@native:gcc-O2: {_EVIL}" in said
     assert f"CRASH  {_EVIL}  c-broken@native" in said
     assert "NOT_RUN c-broken@native" not in said
+
+
+def test_pairs_of_conditions_are_told_beside_other_coverage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, seen = tmp_path / "report.html", _night(tmp_path)
+    kernels = [PACK.kernel("generic"), PACK.kernel("softmax-generic")]
+    bits = conditions_of("rms_norm").bits
+    one, other = bits["n", "1024 to 4095"], bits["rows", "17 to 64"]
+    held = Together({one: one | other, other: one | other})
+    targets = [replace(row, kernel="generic") for row in seen.targets]
+    seen = replace(seen, targets=targets, together={"rms_norm": held, "softmax": Together()})
+    pairs = pairs_of(seen, kernels)
+    assert [*pairs] == ["rms_norm"], "softmax was not searched"
+    allowed = pairs["rms_norm"].allowed
+    assert len(pairs["rms_norm"].never) == allowed - 1
+    write_page(page, seen, pairs)
+    text = " ".join(page.read_text().split())
+    assert f"1 of {allowed:,} pairs of conditions held together" in text
+    assert "&#39; with &#39;rows " in text
+    print_night(results(), seen, kernels, page, pairs)
+    assert f"1 of {allowed:,} pairs of conditions held together; the page names" in capsys.readouterr().out
+    assert night_record(seen, kernels, pairs)["pairs"]["rms_norm"]["allowed"] == allowed
 
 
 def test_a_page_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
