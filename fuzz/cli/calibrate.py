@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,6 +75,7 @@ def calibrate(options: CalibrateOptions) -> Exit:
     plan = planned(chosen, options.runs, options.seed, folder, options.pack)
     work = carried_out(plan, options.jobs or os.cpu_count() or 1, options.max_time or math.inf)
     every, interrupted = list[Measured](), False
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time from outside, as Ctrl-C
     try:
         for measured in track(work, "Judging correct kernels", total=len(plan), console=err, transient=True):
             every.append(measured)

@@ -95,8 +95,9 @@ def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> I
             took.append(found.seconds)
             yield found
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _unstopped) as executor, _ended_at_once():
-        running = {executor.submit(_carry_out, work): work for work in islice(works, jobs)}
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as executor, _ended_at_once():
+        with _deaf():
+            running = {executor.submit(_carry_out, work): work for work in islice(works, jobs)}
         while running:
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             ended = [_of_process(each, running.pop(each)) for each in done]
@@ -106,9 +107,15 @@ def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> I
             yield from ended
 
 
-def _unstopped() -> None:
-    """Ctrl-C goes to all processes of a terminal: the one that has it answers for all."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that are started inside never see Ctrl-C, which goes to all of a terminal, not even while they begin:
+    this one answers for all, a moment later."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,14 @@ def test_a_process_that_dies_is_said_and_loses_no_other_report(tmp_path: Path) -
     assert all(each.found == 1 and "its process ended" in each.alarms[0] for each in found)
 
 
-def test_ctrl_c_says_what_was_judged_in_place_of_tracebacks(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stop", "number"),
+    [(os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)],  # a terminal interrupts all of its processes
+    ids=["ctrl-c", "kill"],
+)
+def test_who_stops_it_is_told_what_was_judged_in_place_of_tracebacks(
+    tmp_path: Path, stop: Callable[[int, int], None], number: int
+) -> None:
     words = ("calibrate", "--op", "softmax", "--runs", "1000000", "-j", "2", "--output", str(tmp_path))
     with subprocess.Popen(
         [sys.executable, "-m", "fuzz", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -49,7 +57,7 @@ def test_ctrl_c_says_what_was_judged_in_place_of_tracebacks(tmp_path: Path) -> N
     ) as process:  # fmt: skip
         while process.poll() is None and not [*tmp_path.glob("*/pack.py")]:
             time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of its processes
+        stop(process.pid, number)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 2, err
     assert "judged runs, " in out.splitlines()[-1]
