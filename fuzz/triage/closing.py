@@ -45,9 +45,8 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
     limit, beyond = (_power(atom.trait, end) for end in gap)
     if limit is None or beyond is None or (math.isinf(limit) and math.isinf(beyond)):
         return
-    aims = _aims(limit, beyond)
+    aims, plain = _aims(limit, beyond), plainest(*gap)
     if is_close(atom, gap):
-        plain = plainest(*gap)
         aims = [math.log2(abs(plain))] if is_quantile(atom.trait) and plain not in gap else []
     finite = gap[0] if math.isfinite(limit) else gap[1]
     values = [float(each.traits[atom.trait]) for each in tried if each.failed and atom.holds(each.traits)]
@@ -68,10 +67,22 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
                 first, second = (_level(known(change(base, name, power)), atom.trait) for power in powers)
                 if first is not None and second is not None and math.isfinite(first - second) and first != second:
                     by = (powers[1] - powers[0]) / (second - first)
-                    yield from (change(base, name, powers[0] + (aim - first) * by) for aim in aims)
+                    draws = [change(base, name, powers[0] + (aim - first) * by) for aim in aims]
+                    yield from (
+                        (_exactly(draw, name, atom, plain, known) for draw in draws) if is_close(atom, gap) else draws
+                    )
                     return
 
 
+def _exactly(draw: Draw, name: str, atom: Atom, number: float, known: Known) -> Draw:
+    """With that very number in place of the nearby one to which scaling has rounded what the threshold is about."""
+    value = (known(draw) or {}).get(atom.trait)
+    is_near = isinstance(value, float) and 0 < abs(value - number) <= _NEAR * abs(number)
+    return vary.exchanged(draw, name, float(value), number) if is_near and value is not None else draw
+
+
+_NEAR = 0.01
+"""Scaling rounds no further, in any dtype but those of 8 bits."""
 _TELLING = 32
 """A row of fewer elements may be no example of the trait."""
 

@@ -191,6 +191,15 @@ def scaled(draw: Draw, name: str, power: float) -> Draw:
     return draw.with_parts(replace(part, given=given))
 
 
+def exchanged(draw: Draw, name: str, old: float, new: float) -> Draw:
+    """One input with another number in place of one that it has, either with its sign or the other one."""
+    part = draw.part(name)
+    assert part.given is not None
+    values = rows_of(part.given).astype(np.float64)
+    values = np.where(np.abs(values) == abs(old), np.copysign(abs(new), values), values)
+    return draw.with_parts(replace(part, given=given_rows(stored(values, part.given.dtype))))
+
+
 def blended(draw: Draw, name: str, power: float) -> Draw:
     """One input with normal values added, two to that power as large as its median magnitude."""
     part = draw.part(name)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
+from fuzz.base.case import Case, Layout, Output, Tensor
+from fuzz.base.dtypes import quantise
 from fuzz.tests.common.examples import plain
+from fuzz.triage.closing import closing
 from fuzz.triage.rule import Atom, Learned, Rule
 from fuzz.triage.thresholds import Probed, plainest, plainly
+from fuzz.triage.traits import case_traits
+from fuzz.triage.variations import base_of, made
 
 _TRAIT = "largest magnitude of x"
 
@@ -45,3 +51,20 @@ def test_a_number_that_is_known_to_pass_is_left_out() -> None:
 def test_what_may_lie_far_from_its_probes_is_said_as_it_was_seen() -> None:
     assert _said(7604.0, 5000.0, ">=") == "largest magnitude of x >= 7604"
     assert _said(math.inf, 5000.0, ">=") == "largest magnitude of x = inf"
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_the_plainest_number_is_tried_itself(dtype: str) -> None:
+    """Scaling a row to it rounds: a kernel that fails below -10000 was said to fail at -10000 too."""
+
+    def row(largest: float) -> Case:
+        values = quantise(np.linspace(3 * largest, largest, 9), dtype)
+        x = Tensor(dtype, Layout((1, 9), (9, 1)), values.tobytes())
+        return Case("softmax", {"axis": 1}, {"x": x}, {"y": Output(dtype, Layout((1, 9), (9, 1)))})
+
+    trait, failing, passing = "smallest maximum of a row of x", row(-10045.0), row(-9963.0)
+    tried = [Probed(case_traits(each), each is failing, each) for each in (failing, passing)]
+    rule = Rule((Atom(trait, "<=", (tried[0].traits[trait],), 1.0),))
+    probes = closing(base_of(failing), rule, tried, lambda draw: case_traits(made(draw)))
+    number = float(quantise(np.array([-10000.0]), dtype)[0])
+    assert number in {case_traits(made(draw))[trait] for draw in probes}
