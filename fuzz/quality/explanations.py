@@ -27,14 +27,15 @@ from fuzz.base.verdict import Verdict
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.execute.pool import WorkerPool
+from fuzz.generate.realise import draw_of
 from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.laws.registry import Entry
+from fuzz.laws.registry import declared, with_twins
 from fuzz.quality.tree import Tree, grown
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
-from fuzz.triage.evidence import Evidence
+from fuzz.triage.evidence import Evidence, probe_all
 from fuzz.triage.explain import Explanation, concluded, evidence_of
 from fuzz.triage.family import Family
 from fuzz.triage.inducer import learn
@@ -46,6 +47,8 @@ from fuzz.triage.trial import KeepsStateError, Trials
 PLANTED = Path(__file__).parent / "planted"
 _SEARCHED = 4_000
 """A bug is looked for in so many cases. Chosen, not measured."""
+_BY_LAW = 500
+"""A law is tried on so many of the fresh cases: each is 13 of them."""
 _RELEARNT = 1_000
 """A shorter rule is looked for among so many of the fresh cases."""
 
@@ -156,13 +159,24 @@ def _held(kernel: Kernel, options: ExplanationsOptions) -> Held:
         seconds = time.monotonic() - began
         if explanation.learned is None:
             return _nothing(kernel.name, "nothing failed when it was probed")
+        # As when it was explained: a stray access may be a wrong value with other values.
+        anyhow = replace(trials, out_of_time=lambda: False, family=replace(trials.family, clear=0.0, wide=True))
         fresh = list(_judged(pool, target, options.seed + 1, options.cases))
+        if trials.family.law is not None:
+            return _compared(kernel, explanation, evidence, _by_law(anyhow, [case for case, _ in fresh]), seconds)
         traits = [trials.traits(case) for case, _ in fresh]
         failed = [_fails(judgement) for _, judgement in fresh]
-        # As when it was explained: a stray access may be a wrong value with other values.
-        anyhow = replace(trials.family, clear=0.0, wide=True)
-        hidden = _hidden(replace(trials, out_of_time=lambda: False, family=anyhow), explanation, fresh, traits)
+        hidden = _hidden(anyhow, explanation, fresh, traits)
     return _compared(kernel, explanation, evidence, (traits, failed, hidden), seconds)
+
+
+def _by_law(trials: Trials, cases: Sequence[Case]) -> tuple[list[Traits], list[bool], list[bool]]:
+    """The law on each of the cases that it applies to, with some values besides their own, as probes are tried: with
+    others two orders of a sum may differ."""
+    found = Evidence()
+    draws = (draw_of(case) for case in cases)
+    probe_all(trials, islice(draws, _BY_LAW), found)
+    return found.traits, found.failed, [False] * len(found.failed)
 
 
 def _hidden(
@@ -230,12 +244,13 @@ def _judged(pool: WorkerPool, target: Target, seed: int, most: int) -> Iterator[
 
 def _every(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case, Judgement]]:
     for made in batches(Search(target.kernel.op, seed, [target.kernel])):
-        cases = [each.case for each in made]
+        entries = with_twins([each.case for each in made], declared([target.kernel]))
         before = None
-        for case, outcomes in zip(cases, pool.submit(cases).outcomes(), strict=True):
-            before = EntryJudge(Entry(case), outcomes, before)
+        for entry, outcomes in zip(entries, pool.submit([each.case for each in entries]).outcomes(), strict=True):
+            before = EntryJudge(entry, outcomes, before)
             if target.id in outcomes:
                 judgement = before.judge(target)
+                case = before.evidence(judgement)
                 # Of a case without elements no rule says anything, nor of what a kernel must reject and rejects.
                 valid = target.kernel.capability.accepts(case) or _fails(judgement)
                 if judgement.verdict is not Verdict.NOT_RUN and 0 not in Frame(case).grid and valid:
