@@ -48,7 +48,9 @@ def check_declared(op: Op) -> None:
         _check_dims(op)
     for dim, size in op.fixed.items():
         if op.by_rows or dim not in op.named or size < 1:
-            raise OpError(f"{op.name}: fixed: {dim!r} cannot be {size}: named dimensions can, but of no row op")
+            raise OpError(
+                f"{op.name}: fixed: {dim!r} cannot be {size}: only named dimensions can, and none of a row op"
+            )
     for each in op.operands:
         _check_integers(op, each)
     for output, source in op.aliases:

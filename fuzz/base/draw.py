@@ -114,7 +114,7 @@ class Draw:
 
     @lazy
     def sizes(self) -> Extents:
-        """The extents of all named dimensions, of an op that is no row op."""
+        """The extents of all named dimensions, of an op that is not a row op."""
         return {**OPS[self.op].sizes(self.grid), **self.extents}
 
     def length(self, dim: str) -> int:
@@ -123,7 +123,7 @@ class Draw:
 
     @lazy
     def places(self) -> int:
-        """All extents multiplied: the formula of an op that is no row op forms at most so many products."""
+        """All extents multiplied: the formula of an op that is not a row op forms at most so many products."""
         return math.prod((*self.grid, *self.extents.values()))
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -214,7 +214,7 @@ class Frame:
 
     @property
     def sizes(self) -> Extents:
-        """The extents of all named dimensions, of an op that is no row op."""
+        """The extents of all named dimensions, of an op that is not a row op."""
         return {**OPS[self.case.op].sizes(self.grid), **self.extents}
 
     def length(self, dim: str) -> int:

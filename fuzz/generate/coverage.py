@@ -129,7 +129,7 @@ STEP = 16
 
 @lru_cache(maxsize=1 << 12)
 def sizes_labels(row: str, sizes: tuple[tuple[str, int], ...]) -> Labels:
-    """What the extents of named dimensions visit, of an op that is no row op, but for that of its rows, which is n."""
+    """What the extents of named dimensions visit, of an op that is not a row op, but for that of its rows: it is n."""
     found = []
     for dim, size in sizes:
         if dim != row:
@@ -140,8 +140,8 @@ def sizes_labels(row: str, sizes: tuple[tuple[str, int], ...]) -> Labels:
 
 
 def said(op: str, kind: str) -> str:
-    """A kind as reports name it: of an op that is no row op by the names of its dimensions and its first input, since
-    n may be the name of another one than that of the rows."""
+    """A kind as reports name it: of an op that is not a row op by the names of its dimensions and its first input,
+    since n may be the name of another one than that of the rows."""
     known = OPS.get(op)
     if known is None or known.by_rows:
         return kind

@@ -1,5 +1,5 @@
-"""The extents of an op that is no row op: of each named dimension, with tails, in relation to one another, and within
-what its formula has to calculate."""
+"""The extents of an op that is not a row op: of each named dimension, with tails, in relation to one another, and
+within what its formula has to calculate."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ LOCAL = "local"
 @dataclass(frozen=True)
 class Scene:
     """The inputs of a case that are there already, as float64: (rows, n) of a grid and of what is stacked, (n,) of
-    other columns, (rows,) of rows. Of an op that is no row op, a tensor has an axis for each of its dimensions."""
+    other columns, (rows,) of rows. Of an op that is not a row op, a tensor has an axis for each of its dimensions."""
 
     op: Op
     values: Mapping[str, Reals]
@@ -38,7 +38,7 @@ class Scene:
     rows: int
     n: int
     extents: Extents = field(default_factory=dict)
-    """Those of all dimensions, of an op that is no row op."""
+    """Those of all dimensions, of an op that is not a row op."""
 
     def shape(self, name: str) -> tuple[int, ...]:
         """That of an input's values."""

@@ -20,7 +20,7 @@ from oracles.ops import OPS
 _ROWS = (0, 1, 2, 17, *MANY_ROWS)
 
 _SIZES = (*range(18), 31, 32, 33, 63, 64, 65, 127, 128, 129)
-"""The extents that each named dimension of an op that is no row op should have."""
+"""The extents that each named dimension of an op that is not a row op should have."""
 
 Space = Mapping[str, tuple[str, ...]]
 """The values of each kind."""
@@ -68,7 +68,7 @@ def _labels(capability: Capability) -> Iterator[Label]:
 
 
 def _of_sizes(capability: Capability) -> Iterator[Label]:
-    """Of an op that is no row op: its extents but that of the rows, which is n, and which of all are equal."""
+    """Of an op that is not a row op: its extents but that of the rows, which is n, and which of all are equal."""
     op = OPS[capability.op]
     free = [dim for dim in op.named if dim not in op.fixed]
     for dim in (dim for dim in free if dim != op.row):

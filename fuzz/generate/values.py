@@ -47,7 +47,7 @@ class Contents:
 
     @property
     def _batch(self) -> int:
-        """How many elements the dimensions have that have no names, of an op that is no row op."""
+        """How many elements the dimensions have that have no names, of an op that is not a row op."""
         grid = self.draw.grid
         return math.prod(grid[: len(grid) - len(self.op.inner)])
 

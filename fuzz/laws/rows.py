@@ -3,7 +3,7 @@
 All three pick rows along the outermost axis that is not normalised, of all tensors with rows, and keep the strides.
 A permuted row lies at another address, so `row_permutation` also asks that a row's own alignment be of no influence;
 the two batch laws keep the alignment of every row. Nothing is said of an output that has no rows, as the gradient of
-a weight: it is a sum over them, whose order and number are what changes; nor of an op that is no row op, whose
+a weight: it is a sum over them, whose order and number are what changes; nor of an op that is not a row op, whose
 dimensions may all meet in a sum.
 """
 

@@ -152,7 +152,7 @@ class _Scaled:
 
     @property
     def _arranged(self) -> Arrangement:
-        """The case of an op that is no row op."""
+        """The case of an op that is not a row op."""
         shapes = {name: tensor.layout.shape for name, tensor in self.case.inputs.items()}
         return Arrangement(self.op, shapes, int(self.case.params[AXIS]))
 

@@ -99,7 +99,7 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[tuple[Traits, bool]]
 
 
 def _indexed(case: Case, output: str, mask: Mask) -> Iterator[tuple[Traits, bool]]:
-    """Elements by their indices along the dimensions of the output, of an op that is no row op."""
+    """Elements by their indices along the dimensions of the output, of an op that is not a row op."""
     named = [dim for dim in OPS[case.op].operand(output).axes if dim != OUTER]
     outer = mask.shape[: mask.ndim - len(named)]
     mask = mask.reshape(math.prod(outer), *mask.shape[len(outer) :])

@@ -37,7 +37,7 @@ _STEPPED = 5
 """The fewest elements of one row in which a step shows."""
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
 SIZES = (*range(1, 13), 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 100, 127, 128, 129, 130, 192, 256, 257)
-"""What named dimensions are tried with, of an op that is no row op."""
+"""What named dimensions are tried with, of an op that is not a row op."""
 _CONSTANTS = (1.0, 2.0)
 """An input that is 1 everywhere may hide that it is wrongly read; another number tells that from being constant."""
 _SQUARE = 80
@@ -141,7 +141,7 @@ class Menu:
     params: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """More values of parameters than their op draws."""
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """More extents of named dimensions than `SIZES`, of an op that is no row op."""
+    """More extents of named dimensions than `SIZES`, of an op that is not a row op."""
 
 
 def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: bool = False) -> Iterator[Draw]:

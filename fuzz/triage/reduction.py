@@ -48,7 +48,7 @@ class Reduction:
     """The inputs that get memory of their own."""
     stacks: Mapping[str, str] = field(default_factory=dict)
     collapsed: bool = False
-    """True if the rows become one axis and their own axis is the last. Of an op that is no row op: if axes of one
+    """True if the rows become one axis and their own axis is the last. Of an op that is not a row op: if axes of one
     element go that have no name."""
     strides: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ def _collapsed_outer(draw: Draw, counts: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _batch_axes(draw: Draw) -> int:
-    """How many axes of the first input have no name, of an op that is no row op."""
+    """How many axes of the first input have no name, of an op that is not a row op."""
     return draw.rank - len(OPS[draw.op].inner)
 
 

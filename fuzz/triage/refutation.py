@@ -158,7 +158,7 @@ def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.Menu,
 
 
 def _extended(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
-    """The same of an op that is no row op, at random."""
+    """The same of an op that is not a row op, at random."""
     words = Stream(key).child("sized").words(2 * _SIZED).tolist()
     for number in range(_SIZED):
         n, rows = menu.others[words[2 * number] % len(menu.others)], vary.batch_of(base)

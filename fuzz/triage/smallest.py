@@ -93,7 +93,7 @@ def _smaller_than(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
 
 
 def _with_smaller_extents(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
-    """Each named dimension shorter by itself, but that of the rows, of an op that is no row op."""
+    """Each named dimension shorter by itself, but that of the rows, of an op that is not a row op."""
     for dim in (dim for dim in base.sizes if dim != OPS[base.op].row):
         for size in ends_of(range(1, base.sizes[dim])):
             small = extended(base, {dim: size})

@@ -17,7 +17,7 @@ its place."""
 
 
 def grids(draw: Draw) -> list[str]:
-    """The tensors of the first input's shape; of an op that is no row op, all."""
+    """The tensors of the first input's shape; of an op that is not a row op, all."""
     return [part.name for part in draw.parts if OPS[draw.op].has_rows(part.name)]
 
 

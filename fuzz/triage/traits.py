@@ -96,7 +96,7 @@ def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
 
 
 def _size_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
-    """Of an op that is no row op: its extents by their names, what is left of them over blocks, how they compare."""
+    """Of an op that is not a row op: its extents by their names, what is left of them over blocks, how they compare."""
     op, sizes = OPS[frame.case.op], frame.sizes
     for dim in op.named:
         if dim in sizes:
@@ -119,7 +119,7 @@ def _extent(name: str, size: int, moduli: tuple[int, ...]) -> Iterator[tuple[str
 
 
 BATCH = "batch"
-"""How many elements the dimensions have that have no names, of an op that is no row op."""
+"""How many elements the dimensions have that have no names, of an op that is not a row op."""
 
 
 def varied_sizes(op: Op) -> tuple[str, ...]:

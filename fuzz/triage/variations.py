@@ -64,17 +64,17 @@ def integers_of(draw: Draw) -> dict[str, tuple[str, ...]]:
 
 
 def batch_of(draw: Draw) -> int:
-    """The number of rows; of an op that is no row op that of the elements along axes without a name."""
+    """The number of rows; of an op that is not a row op that of the elements along axes without a name."""
     return draw.rows if OPS[draw.op].by_rows else math.prod(_unnamed(draw))
 
 
 def rank_of(draw: Draw) -> int:
-    """The rank of the first input; of an op that is no row op the number of its axes without a name, and one."""
+    """The rank of the first input; of an op that is not a row op the number of its axes without a name, and one."""
     return draw.rank if OPS[draw.op].by_rows else 1 + len(_unnamed(draw))
 
 
 def _unnamed(draw: Draw) -> tuple[int, ...]:
-    """Extents of the axes without a name, of an op that is no row op."""
+    """Extents of the axes without a name, of an op that is not a row op."""
     return draw.outer[: draw.rank - len(OPS[draw.op].inner)]
 
 
@@ -102,8 +102,8 @@ def made(draw: Draw) -> Case:
 
 
 def sized(draw: Draw, rows: int, rank: int | None = None, axis: int | None = None) -> Draw:
-    """So many rows, and perhaps another rank and axis; of an op that is no row op so many as of `batch_of`, and perhaps
-    another rank, as of `rank_of`."""
+    """So many rows, and perhaps another rank and axis; of an op that is not a row op so many as of `batch_of`, and
+    perhaps another rank, as of `rank_of`."""
     rank = rank_of(draw) if rank is None else rank
     op = OPS[draw.op]
     if not op.by_rows:
@@ -116,7 +116,7 @@ def sized(draw: Draw, rows: int, rank: int | None = None, axis: int | None = Non
 
 
 def extended(draw: Draw, sizes: Mapping[str, int]) -> Draw:
-    """With other extents of named dimensions, of an op that is no row op."""
+    """With other extents of named dimensions, of an op that is not a row op."""
     op = OPS[draw.op]
     known = {**draw.sizes, **sizes, **op.fixed}
     outer = (*_unnamed(draw), *(known[dim] for dim in op.inner[:-1]))

@@ -59,7 +59,7 @@ class Arrangement:
 
     @lazy
     def sizes(self) -> Extents:
-        """The extents of all dimensions, of an op that is no row op."""
+        """The extents of all dimensions, of an op that is not a row op."""
         unnamed = self.grid[: len(self.grid) - len(self.op.inner)]
         return {OUTER: math.prod(unnamed), **self.op.sizes(self.grid), **self.extents}
 

@@ -187,7 +187,7 @@ def _sweep(record: Mapping[str, Any]) -> Sweep:
         raise SuiteError(f"sweep {name}: {unknown_op(told(record['op']))}")
     op = OPS[record["op"]]
     if not op.by_rows:
-        raise SuiteError(f"sweep {name}: {op.name} is no row op, of which sweeps are")
+        raise SuiteError(f"sweep {name}: {op.name} is not a row op, of which sweeps are")
     names = [each.name for each in op.parameters]
     named: dict[str, Any] = {op.present(str(key)): value for key, value in record.items()}
     try:

@@ -1,4 +1,4 @@
-"""Ops that are no row ops: their tensors have dimensions that others do not have."""
+"""Ops that are not row ops: their tensors have dimensions that others do not have."""
 
 from __future__ import annotations
 

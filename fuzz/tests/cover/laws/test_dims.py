@@ -1,4 +1,4 @@
-"""Laws of an op that is no row op: those of rows say nothing of it, the others hold for a correct kernel."""
+"""Laws of an op that is not a row op: those of rows say nothing of it, the others hold for a correct kernel."""
 
 from __future__ import annotations
 

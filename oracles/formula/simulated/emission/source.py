@@ -16,7 +16,7 @@ from oracles.op import Op
 
 
 def source(of: Emission) -> str:
-    """The whole file. Raises FormulaError for a formula that has no such kernel, for what is no row op, and for
+    """The whole file. Raises FormulaError for a formula that has no such kernel, for what is not a row op, and for
     inputs of integers."""
     if not of.op.by_rows:
         raise FormulaError("C is written for row ops only")
