@@ -49,9 +49,9 @@ class CalibrateOptions:
 def calibrate(options: CalibrateOptions) -> Exit:
     """Judge correct kernels under contracts in which any two values of two fields meet; exit code 1 for an alarm.
 
-    For each contract there is a simulated kernel and, of a row op, one in C, both written from the op's formula; C is
-    built by each compiler, with and without optimisation. Their cases are those of an ordinary search. What is accused
-    is a false alarm: it is printed with the commands that show it again.
+    For each contract there is a simulated kernel and one in C, both written from the op's formula; C is built by each
+    compiler, with and without optimisation. Their cases are those of an ordinary search. What is accused is a false
+    alarm: it is printed with the commands that show it again.
     """
     from fnmatch import fnmatchcase
 

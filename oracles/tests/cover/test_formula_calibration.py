@@ -13,6 +13,7 @@ from oracles.formula.simulated.emission.variant import Emission
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.summation import Any, Lanes, Pairwise
+from oracles.tests.common.dims import GEMM
 from oracles.tests.common.ops import LAYER_NORM
 
 
@@ -30,15 +31,15 @@ def test_any_two_values_of_two_fields_meet_in_a_contract(op: Op) -> None:
 @pytest.mark.parametrize(
     ("contract", "fused", "words"),
     [
-        (Contract(), False, "sum_sequential_f32(terms_f32, n)"),
+        (Contract(), False, "sum_sequential_f32(terms_f32, n_n)"),
         (Contract(), True, "fmaf(a[k], b[k], sum)"),
-        (Contract(fused=False), True, "sum_sequential_f32(terms_f32, n)"),
-        (Contract("bf16"), True, "round_bf16(load_bf16(&call->x, r * n + i) * "),
+        (Contract(fused=False), True, "sum_sequential_f32(terms_f32, n_n)"),
+        (Contract("bf16"), True, "round_bf16(load_bf16(&call->x, r * n_n + at_n) * "),
         (Contract("f64"), True, "fma(a[k], b[k], sum)"),
         (Contract(sums={"n": Lanes(8, 2, "scalar")}), False, "f32 part[16] = {0};"),
         (Contract(sums={"n": Pairwise(4)}), False, "part[k / 4]"),
         (Contract(sums={"n": Any()}), False, "for (int64_t k = n - 1; k >= 0; k--)"),
-        (Contract(mean="reciprocal"), False, "sum_1s[r] * (1 / (f32)(f64)n)"),
+        (Contract(mean="reciprocal"), False, "sum_1s[r] * (1 / (f32)(f64)n_n)"),
         (Contract(points={"h": "bf16"}), False, "const bf16 point_"),
         (Contract(denormals="flush"), False, "__builtin_ia32_ldmxcsr(before | 0x8040);"),
         (Contract(saturate=True), False, "isinf(value) ? "),
@@ -47,3 +48,15 @@ def test_any_two_values_of_two_fields_meet_in_a_contract(op: Op) -> None:
 )
 def test_what_a_contract_says_stands_in_the_kernel(contract: Contract, fused: bool, words: str) -> None:
     assert words in source(Emission(OPS["rms_norm"], contract, fused=fused))
+
+
+def test_each_tensor_lies_in_memory_as_its_own_dimensions_say() -> None:
+    """The output of this product is transposed, and a dimension is measured where an input has it."""
+    text = source(Emission(GEMM, Contract()))
+    for words in (
+        "const int64_t n_n = call->b.shape[call->b.rank - 1];",
+        "dot_0s[at_m * n_n + at_n] = sum_sequential_f32(terms_f32, n_k);",
+        "load_f32(&call->a, at_m * n_k + at_k) * load_f32(&call->b, at_k * n_n + at_n)",
+        "store_f32(&call->c, at_n * n_m + at_m, ",
+    ):
+        assert words in text, words

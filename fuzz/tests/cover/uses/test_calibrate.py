@@ -14,6 +14,7 @@ import pytest
 
 from fuzz.adapters import abi
 from fuzz.adapters.pack import load
+from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack
 from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.tests.conftest import Cli
@@ -132,13 +133,31 @@ def test_the_verb_says_what_was_judged_and_what_was_not(cli_here: Cli) -> None:
     assert "no such op; there are rms_norm," in wrong.stderr
 
 
-def test_an_op_of_any_dimensions_is_calibrated_with_simulated_kernels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("op", ["attend", "matmul", "rope"])
+def test_an_op_of_any_dimensions_is_calibrated_with_both_kernels(op: str, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     write_dims_pack(tmp_path / "own")
     with unknown_afterwards():
         load(tmp_path / "own")
-        work = Work("attend", 0, tmp_path / "kernels", 3, 60, pack=tmp_path / "own")
-        found = measured(work, Pair(OPS["attend"], Contract(nonfinite="overflow"), 0))
+        work = Work(op, 0, tmp_path / "kernels", 3, 60, pack=tmp_path / "own")
+        found = measured(work, Pair(OPS[op], Contract(nonfinite="overflow"), 0))
     assert (found.alarms, found.found) == ([], 0)
-    assert found.runs["simulated"] >= 32
-    assert found.not_run["C"] == "C is written for row ops only"
+    assert "C" not in found.not_run
+    assert min(found.runs[build] for build in ("simulated", "gcc-O0", "gcc-O2")) >= 8
+
+
+def test_inputs_of_integers_are_read_by_the_kernel_in_c(tmp_path: Path) -> None:
+    """A place is taken from where it says, in either dtype of integers; of flags, those that are set."""
+    (tmp_path / "own").mkdir()
+    write_other_ops(tmp_path / "own")
+    with unknown_afterwards():
+        load(tmp_path / "own")
+        for op in ("cross_entropy", "embedded", "masked_mean"):
+            work = Work(op, 0, tmp_path / op, 3, 60, pack=tmp_path / "own")
+            found = measured(work, Pair(OPS[op], Contract(), 0))
+            assert (found.alarms, found.found, "C" in found.not_run) == ([], 0, False), op
+            assert found.runs["gcc-O2"] >= 8
+    assert (
+        "(&call->x, r * n_n + (int64_t)load_f64(&call->label, r))"
+        in (tmp_path / "cross_entropy" / "emitted.c").read_text()
+    )

@@ -88,3 +88,4 @@ def test_correct_kernels_of_ops_that_others_write_pass(op: str, tmp_path: Path, 
         done = cli_here("calibrate", "--pack", ".", "--op", op, "--runs", "1000", "--seed", "9", "-j", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\n[1-9],[0-9]{3} judged runs, .* 0 false alarms, 0 undecided", done.stdout), done.stdout
+    assert "pairs not run: C" not in done.stdout

@@ -3,48 +3,67 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from oracles.formula.trace import Node
 from oracles.operand import OUTER
 
-VARIABLES = {OUTER: "r", "": "i"}
-"""What counts along a dimension."""
-EXTENTS = {OUTER: "rows", "": "n"}
-"""Up to where it counts."""
 
+@dataclass(frozen=True)
+class Places:
+    """Loops over dimensions, and the places of elements in arrays that have some of them."""
 
-def along(dim: str) -> str:
-    """The key of both: "..." for the rows, "" for what lies along one."""
-    return OUTER if dim == OUTER else ""
+    dims: Sequence[str]
+    """All dimensions of a formula, as its arrays have them, the last one without gaps."""
 
+    @staticmethod
+    def variable(dim: str) -> str:
+        """What counts along a dimension."""
+        return "r" if dim == OUTER else f"at_{dim}"
 
-def count(dims: frozenset[str]) -> str:
-    """The number of elements of these dimensions."""
-    return " * ".join(EXTENTS[key] for key in sorted(map(along, dims), reverse=True)) or "1"
+    @staticmethod
+    def extent(dim: str) -> str:
+        """Up to where it counts."""
+        return "rows" if dim == OUTER else f"n_{dim}"
 
+    def of(self, dims: Collection[str]) -> list[str]:
+        """These dimensions, in the order of arrays."""
+        return [dim for dim in self.dims if dim in dims]
 
-def index(dims: frozenset[str]) -> str:
-    """The place in an array of these dimensions."""
-    return "r * n + i" if len(dims) == 2 else "".join(VARIABLES[along(dim)] for dim in dims) or "0"
+    def count(self, dims: Collection[str]) -> str:
+        """The number of elements of these dimensions."""
+        return " * ".join(map(self.extent, self.of(dims))) or "1"
 
+    def index(self, dims: Collection[str], taken: Mapping[str, str] = MappingProxyType({})) -> str:
+        """The place in an array of these dimensions; along some it is `taken` from elsewhere."""
+        return self.within(self.of(dims), taken)
 
-def looped(dims: frozenset[str] | set[str], lines: Sequence[str]) -> list[str]:
-    """Lines within a function, for each element of these dimensions."""
-    return (
-        [f"    {line}" for line in loops(dims, lines)]
-        if dims
-        else [f"    {line}" for line in ["{", *(f"    {line}" for line in lines), "}"]]
-    )
+    def within(self, axes: Sequence[str], taken: Mapping[str, str] = MappingProxyType({})) -> str:
+        """The same in an array with its dimensions in another order."""
+        found = ""
+        for dim in axes:
+            place = taken.get(dim, self.variable(dim))
+            so_far = f"({found})" if " " in found else found
+            found = f"{so_far} * {self.extent(dim)} + {place}" if found else place
+        return found or "0"
 
+    def looped(self, dims: Collection[str], lines: Sequence[str]) -> list[str]:
+        """Lines within a function, for each element of these dimensions."""
+        return (
+            [f"    {line}" for line in self.loops(dims, lines)]
+            if dims
+            else [f"    {line}" for line in ["{", *(f"    {line}" for line in lines), "}"]]
+        )
 
-def loops(dims: frozenset[str] | set[str], lines: Sequence[str]) -> list[str]:
-    """Lines for each element of these dimensions."""
-    found = list(lines)
-    for key in sorted(map(along, dims)):
-        at, extent = VARIABLES[key], EXTENTS[key]
-        found = [f"for (int64_t {at} = 0; {at} < {extent}; {at}++) {{", *(f"    {line}" for line in found), "}"]
-    return found
+    def loops(self, dims: Collection[str], lines: Sequence[str]) -> list[str]:
+        """Lines for each element of these dimensions."""
+        found = list(lines)
+        for dim in reversed(self.of(dims)):
+            at, extent = self.variable(dim), self.extent(dim)
+            found = [f"for (int64_t {at} = 0; {at} < {extent}; {at}++) {{", *(f"    {line}" for line in found), "}"]
+        return found
 
 
 def converted(expression: str, known: str, wanted: str) -> str:
@@ -61,7 +80,7 @@ def number(node: Node) -> str:
     if node.kind == "parameter":
         return f"(f64)call->{node.label}"
     if node.kind in ("extent", "position"):
-        return f"(f64){(EXTENTS if node.kind == 'extent' else VARIABLES)[along(node.label)]}"
+        return f"(f64){(Places.extent if node.kind == 'extent' else Places.variable)(node.label)}"
     if math.isnan(node.value) or math.isinf(node.value):
         return "NAN" if math.isnan(node.value) else "INFINITY" if node.value > 0 else "-INFINITY"
     return f"({node.value.hex()})"

@@ -76,6 +76,9 @@ COMMON f32 load_f32(const kf_tensor *t, int64_t at) {
     case KF_F16: return half_of(((const uint16_t *)t->data)[at]);
     case KF_BF16: return float_of((uint32_t)((const uint16_t *)t->data)[at] << 16);
     case KF_BOOL: return ((const uint8_t *)t->data)[at];
+    case KF_INT8: return ((const int8_t *)t->data)[at];
+    case KF_INT32: return (f32)((const int32_t *)t->data)[at];
+    case KF_INT64: return (f32)((const int64_t *)t->data)[at];
     default: return NAN;
     }
 }
@@ -90,7 +93,12 @@ COMMON bf16 load_bf16(const kf_tensor *t, int64_t at) {
 }
 
 COMMON f64 load_f64(const kf_tensor *t, int64_t at) {
-    return t->dtype == KF_F64 ? ((const f64 *)t->data)[at] : (f64)load_f32(t, at);
+    switch (t->dtype) {
+    case KF_F64: return ((const f64 *)t->data)[at];
+    case KF_INT32: return ((const int32_t *)t->data)[at];
+    case KF_INT64: return (f64)((const int64_t *)t->data)[at];
+    default: return (f64)load_f32(t, at);
+    }
 }
 
 COMMON void store_f32(const kf_tensor *t, int64_t at, f32 value) {

@@ -11,17 +11,11 @@ from itertools import chain, combinations
 
 from oracles.formula.simulated.emission.prelude import HEAD, PLAIN, SATURATED
 from oracles.formula.simulated.emission.variant import Emission, Variant
-from oracles.formula.trace import FormulaError
 from oracles.op import Op
 
 
 def source(of: Emission) -> str:
-    """The whole file. Raises FormulaError for a formula that has no such kernel, for what is not a row op, and for
-    inputs of integers."""
-    if not of.op.by_rows:
-        raise FormulaError("C is written for row ops only")
-    if of.op.integers:
-        raise FormulaError("C is written for inputs of floating-point numbers only")
+    """The whole file. Raises FormulaError for a formula that has no such kernel."""
     variants = [Variant(of, given) for given in _given(of.op)]
     shared = dict.fromkeys(text for each in variants for text in each.functions)
     bodies = "\n".join(each.text for each in variants)

@@ -5,21 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from oracles.formula.contract import Contract
 from oracles.formula.simulated.emission import reductions
-from oracles.formula.simulated.emission.places import (
-    EXTENTS,
-    VARIABLES,
-    along,
-    converted,
-    count,
-    function,
-    index,
-    looped,
-    loops,
-    number,
-)
+from oracles.formula.simulated.emission.places import Places, converted, function, number
 from oracles.formula.simulated.emission.reductions import FUSED, rounded
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, FormulaError, Kind, Node, Trace
@@ -81,21 +71,37 @@ class Variant:
     @lazy
     def text(self) -> str:
         """The function."""
-        op, main = self.of.op, f"call->{self.of.op.main}"
-        held = [(self.dtype(node), array, count(node.dims)) for node, array in self._arrays.items()]
-        held += [(dtype, f"{what}_{dtype}", "(rows > n ? rows : n)") for what, dtype in self._scratch]
+        op, places = self.of.op, self._places
+        held = [(self.dtype(node), array, places.count(node.dims)) for node, array in self._arrays.items()]
+        longest = " + ".join({places.extent(node.label): None for node in self._made_nodes if node.kind in REDUCTIONS})
+        held += [(dtype, f"{what}_{dtype}", longest) for what, dtype in self._scratch]
         lines = [
             f"static __attribute__((noinline)) int {self.name}(const kf_{op.name}_call *call) {{",
-            f"    const int64_t n = {main}.shape[{main}.rank - 1];",
-            "    int64_t rows = 1;",
-            f"    for (int axis = 0; axis < {main}.rank - 1; axis++)",
-            f"        rows *= {main}.shape[axis];",
+            *(line for dim in self.trace.dims for line in self._measured(dim)),
             *(f"    {dtype} *{name} = malloc((size_t)({count} + 1) * sizeof({dtype}));" for dtype, name, count in held),
             *(line for stage in self._stages for line in self._made(stage)),
             *(line for output in self.trace.outputs for line in self._stored(output)),
             *(f"    free({name});" for _, name, _ in held),
         ]
         return "\n".join([*lines, "    return KF_OK;", "}", ""])
+
+    @lazy
+    def _places(self) -> Places:
+        return Places(self.trace.dims)
+
+    def _measured(self, dim: str) -> Iterator[str]:
+        """The extent of a dimension, of the first tensor that has it."""
+        there = [each for each in self.of.op.inputs if not each.optional or each.name in self.given]
+        tensor = next(each for each in (*there, *self.of.op.outputs) if dim in each.axes)
+        named = [each for each in tensor.axes if each != OUTER]
+        call = f"call->{tensor.name}"
+        if dim != OUTER:
+            place = f"{call}.rank - {len(named) - named.index(dim)}"
+            yield f"    const int64_t {Places.extent(dim)} = {call}.shape[{place}];"
+            return
+        yield f"    int64_t {Places.extent(dim)} = 1;"
+        yield f"    for (int axis = 0; axis < {call}.rank - {len(named)}; axis++)"
+        yield f"        {Places.extent(dim)} *= {call}.shape[axis];"
 
     @lazy
     def functions(self) -> tuple[str, ...]:
@@ -118,7 +124,9 @@ class Variant:
         if node.kind == "point" and self._called_by(node.args[0]) in self.of.contract.points:
             return self.of.contract.points[self._called_by(node.args[0])]
         if node.kind == "tensor":
-            return "f64" if self.of.wide else "f32"
+            return "f64" if self.of.wide or node.label in self.of.op.integers else "f32"
+        if node.kind == "take":
+            return self.dtype(node.args[0])
         if not node.args or node.kind in ("at_most", "less"):
             return "f64"
         if node.kind in _KEEPING:
@@ -165,10 +173,10 @@ class Variant:
     def _stages(self) -> Sequence[Stage]:
         found = list[Stage]()
         for node in self._made_nodes:
-            if node.kind == "take":
-                raise FormulaError(f"{self.of.op.name}: take is not written in C")
             last = found[-1] if found else None
-            if node.kind in REDUCTIONS or last is None or last.dims != node.dims or last.nodes[0].kind in REDUCTIONS:
+            takes = node.kind == "take" and last is not None and node.args[0] in last.nodes  # of all elements at once
+            alone = node.kind in REDUCTIONS or takes
+            if alone or last is None or last.dims != node.dims or last.nodes[0].kind in REDUCTIONS:
                 found.append(Stage(node.dims, [node]))
             else:
                 last.nodes.append(node)
@@ -202,17 +210,17 @@ class Variant:
     def _made(self, stage: Stage) -> Iterator[str]:
         """The loop that makes the values of a stage."""
         if stage.nodes[0].kind in REDUCTIONS:
-            yield from looped(stage.dims, self._reduced(stage.nodes[0]))
+            yield from self._places.looped(stage.dims, self._reduced(stage.nodes[0]))
             return
         lines = list[str]()
         for node in stage.nodes:
             lines.append(f"const {self.dtype(node)} {self._names[node]} = {self._expression(node)};")
             if node in self._arrays:
-                lines.append(f"{self._arrays[node]}[{index(node.dims)}] = {self._names[node]};")
-        yield from looped(stage.dims, lines)
+                lines.append(f"{self._arrays[node]}[{self._places.index(node.dims)}] = {self._names[node]};")
+        yield from self._places.looped(stage.dims, lines)
 
     def _reduced(self, node: Node) -> list[str]:
-        dtype, product = self.dtype(node), self._fused.get(node)
+        dtype, product, places = self.dtype(node), self._fused.get(node), self._places
         if product is not None:
             parts = [self._as_taken(product, arg, node) for arg in product.args]
         elif node.kind == "dot":
@@ -220,22 +228,29 @@ class Variant:
         else:
             parts = [self._as_taken(node, node.args[0], node)]
         scratch = [f"{what}_{dtype}" for what in ("terms", "others")[: len(parts)]]
-        at, extent = VARIABLES[along(node.label)], EXTENTS[along(node.label)]
+        at, extent = places.variable(node.label), places.extent(node.label)
         terms = [f"{name}[{at}] = {part};" for name, part in zip(scratch, parts, strict=True)]
-        made = f"{self._arrays[node]}[{index(node.dims)}] = {self._called(node)}({', '.join(scratch)}, {extent});"
-        return [*loops({node.label}, terms), made]
+        into = f"{self._arrays[node]}[{places.index(node.dims)}]"
+        return [
+            *places.loops({node.label}, terms),
+            f"{into} = {self._called(node)}({', '.join(scratch)}, {extent});",
+        ]
 
     def _stored(self, output: str) -> Iterator[str]:
         operand, node = self.of.op.operand(output), self.trace.outputs[output]
         wide = self.dtype(node) == "f64"
         value = self._value(node, None, "f64" if wide else "f32")
-        line = f"store_{'f64' if wide else 'f32'}(&call->{output}, {index(frozenset(operand.axes))}, {value});"
-        lines = looped(frozenset(operand.axes), [line])
+        place = self._places.within(operand.axes)
+        line = f"store_{'f64' if wide else 'f32'}(&call->{output}, {place}, {value});"
+        lines = self._places.looped(operand.axes, [line])
         yield from [f"    if (call->{output}.data)", *(f"    {line}" for line in lines)] if operand.optional else lines
 
     def _expression(self, node: Node) -> str:
         """The value of an elementwise node."""
         kind, dtype = node.kind, self.dtype(node)
+        if kind == "take":
+            table, chosen = node.args
+            return self._value(table, node, dtype, {node.label: f"(int64_t){self._value(chosen, node, 'f64')}"})
         args = [self._as_taken(node, arg, node) for arg in node.args if node not in self._fused]
         if node in self._fused:
             return self._fused_sum(node)
@@ -271,22 +286,24 @@ class Variant:
         """An argument in the dtype of the operation that takes it, where `place` is made."""
         return self._value(arg, place, self.dtype(arg) if node.kind in _KEEPING else self._computed(node))
 
-    def _value(self, node: Node, place: Node | None, dtype: str) -> str:
-        """A value in a dtype; None in place of a node is the loop that stores outputs."""
+    def _value(
+        self, node: Node, place: Node | None, dtype: str, taken: Mapping[str, str] = MappingProxyType({})
+    ) -> str:
+        """A value in a dtype; None in place of a node is the loop that stores outputs. `taken`: see `Places.index`."""
         if node.kind == "tensor":
-            return f"load_{dtype}(&call->{node.label}, {self._element(node)})"
+            return f"load_{dtype}(&call->{node.label}, {self._element(node, taken)})"
         if not node.args:
             return converted(number(node), "f64", dtype)
         here = place is not None and self._stage_of[place] == self._stage_of[node]
-        return converted(
-            self._names[node] if here else f"{self._arrays[node]}[{index(node.dims)}]", self.dtype(node), dtype
-        )
+        held = self._names[node] if here else f"{self._arrays[node]}[{self._places.index(node.dims, taken)}]"
+        return converted(held, self.dtype(node), dtype)
 
-    def _element(self, tensor: Node) -> str:
+    def _element(self, tensor: Node, taken: Mapping[str, str]) -> str:
         """The place of a tensor's element in memory."""
-        if self.of.op.role(tensor.label) == "columns" and OUTER in tensor.dims:
-            return f"column(&call->{tensor.label}, r, i, n)"
-        return index(tensor.dims)
+        op = self.of.op
+        if op.by_rows and op.role(tensor.label) == "columns" and OUTER in tensor.dims:
+            return f"column(&call->{tensor.label}, r, {Places.variable(op.row)}, {Places.extent(op.row)})"
+        return self._places.within(op.operand(tensor.label).axes, taken)
 
     def _order(self, node: Node) -> Summation:
         return self.of.contract.order(self._called_by(node), node.label)
