@@ -51,14 +51,18 @@ def test_who_stops_it_is_told_what_was_judged_in_place_of_tracebacks(
     tmp_path: Path, stop: Callable[[int, int], None], number: int
 ) -> None:
     words = ("calibrate", "--op", "softmax", "--runs", "1000000", "-j", "2", "--output", str(tmp_path))
+    # What a shell starts in the background ignores Ctrl-C, and hands that on.
     with subprocess.Popen(
         [sys.executable, "-m", "fuzz", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:  # fmt: skip
         while process.poll() is None and not [*tmp_path.glob("*/pack.py")]:
             time.sleep(0.05)
         stop(process.pid, number)
-        out, err = process.communicate(timeout=120)
+        try:
+            out, err = process.communicate(timeout=120)
+        finally:
+            process.kill()
     assert process.returncode == 2, err
     assert "judged runs, " in out.splitlines()[-1]
     assert err.splitlines()[-1] == "kernelfuzz: interrupted"
