@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.worker import ATTEMPTS, Encoded, LostError, Worker
+from fuzz.execute.worker import ATTEMPTS, Conduct, Encoded, LostError, Worker
 from fuzz.transport import records
 from fuzz.transport.frames import FrameError
 from fuzz.transport.process import Ending
@@ -17,24 +17,6 @@ _UNEXPLAINED = 5
 An operator, or a machine short of memory, ends one worker once or twice."""
 _ATTRIBUTIONS = 3
 """So often the case that changed the process is looked for; after that the last case of the frame stands for it."""
-
-
-@dataclass
-class Conduct:
-    """What is known of a target's conduct, whichever worker it has."""
-
-    most_hangs: int | None = None
-    """After so many cases that hung it is given no more; None where nothing else waits for it."""
-    hangs: int = 0
-    restarts: int = 0
-    """processes replaced after a death from outside, or a hang, that nothing showed again."""
-    attributions: int = 0
-
-    @property
-    def given_up(self) -> str:
-        """Why it is given no more cases; '' where it is."""
-        hangs_too_often = self.most_hangs is not None and self.hangs >= self.most_hangs
-        return f"not run again after {self.hangs} cases that hung" if hangs_too_often else ""
 
 
 class Blame:

@@ -10,9 +10,9 @@ from fuzz.adapters.build import Builder, BuildError
 from fuzz.adapters.target import Attestation, AttestationError, NotRun, Program, Target
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
-from fuzz.execute.blame import Blame, Conduct
+from fuzz.execute.blame import Blame
 from fuzz.execute.loop import Loop, Queue
-from fuzz.execute.worker import Encoded, LostError, Worker
+from fuzz.execute.worker import Conduct, Encoded, LostError, Worker
 from fuzz.transport.frames import FrameError
 from fuzz.transport.process import EndedError
 from fuzz.transport.steps import Steps, taken
@@ -97,7 +97,7 @@ class Lane:
     @property
     def restarts(self) -> int:
         """Processes that were replaced although the kernel did nothing wrong."""
-        return self._conduct.restarts
+        return self._conduct.restarts + self._conduct.killed_early
 
     @property
     def pid(self) -> int | None:
@@ -163,7 +163,7 @@ class Lane:
         assert self._program is not None
         if self._worker is not None:
             self._worker.close()
-        self._worker = worker = Worker(self.target, self._program, self._limit)
+        self._worker = worker = Worker(self.target, self._program, self._limit, self._conduct)
         if self._conduct.given_up:
             worker.give_up(self._conduct.given_up)
         if self._stopped:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fuzz.adapters.build import BuildError
@@ -37,6 +37,26 @@ class LostError(Exception):
     """The worker cannot be started again, or is no longer wanted. The message says why."""
 
 
+@dataclass
+class Conduct:
+    """What is known of a target's conduct, whichever worker it has."""
+
+    most_hangs: int | None = None
+    """After so many cases that hung it is given no more; None where nothing else waits for it."""
+    hangs: int = 0
+    restarts: int = 0
+    """processes replaced after a death from outside, or a hang, that nothing showed again."""
+    killed_early: int = 0
+    """Processes that somebody killed before they had said what they are: no case was lost."""
+    attributions: int = 0
+
+    @property
+    def given_up(self) -> str:
+        """Why it is given no more cases; '' where it is."""
+        hangs_too_often = self.most_hangs is not None and self.hangs >= self.most_hangs
+        return f"not run again after {self.hangs} cases that hung" if hangs_too_often else ""
+
+
 class _Recent:
     """The latest cases that a process has run."""
 
@@ -64,9 +84,10 @@ class Worker:
     `limit` is in seconds per case.
     """
 
-    def __init__(self, target: Target, program: Program, limit: float) -> None:
+    def __init__(self, target: Target, program: Program, limit: float, conduct: Conduct) -> None:
         self.target = target
         self.limit = limit
+        self._conduct = conduct
         self._program = program
         self._process: Process | None = None
         self._lost: str | None = None
@@ -169,6 +190,7 @@ class Worker:
             except EndedError as error:
                 if self._lost is not None or not error.ending.from_outside or attempt == ATTEMPTS - 1:
                     raise
+                self._conduct.killed_early += 1
         raise AssertionError("unreachable")
 
     def _exchange(

@@ -161,6 +161,19 @@ def test_killed_workers_lose_no_case(make_target: Callable[[str], Target], cache
         assert pool.restarts[target.id] == 3
 
 
+def test_a_worker_killed_before_it_speaks_is_started_again(
+    make_target: Callable[..., Target], cache: Path, tmp_path: Path
+) -> None:
+    """What a library's constructor does, the first time, stands for an operator."""
+    first = f'int first = open("{tmp_path / "started"}", O_CREAT | O_EXCL, 0600) >= 0; if (first) raise(SIGKILL);'
+    load = f"__attribute__((constructor)) static void load(void) {{ {first} }}"
+    target = make_target("copy(c);", f"#include <fcntl.h>\n#include <signal.h>\n{load}\n")
+    with WorkerPool([target], cache=cache) as pool:
+        (outcomes,) = pool.submit([a_case()]).outcomes()
+        assert outcomes[target.id].status is Status.RAN
+        assert pool.restarts[target.id] == 1
+
+
 def test_a_worker_that_cannot_be_restarted_says_so(make_target: Callable[[str], Target], tmp_path: Path) -> None:
     target = make_target(CUE % "abort();")
     with WorkerPool([target], cache=tmp_path / "cache") as pool:
