@@ -291,7 +291,7 @@ class Budget(Setting):
                     n = self.inputs.extents[arg.label]
                     raise NumericsError(f"compute: {dtype.name} cannot hold the row length {n}")
             if self.contract.flushes_operands and node.kind in _ADDING and self._is_formed_anew(arg):
-                each = again(each, [read.forms[operand] for operand in arg.args])
+                each = again(each, [read.forms[operand] for operand in arg.args], self.dtype(arg))
             moves = node.kind in _MOVING or (node.kind == "where" and not place)
             args.append(each if moves else taken(each, self.contract))
         return args

@@ -66,12 +66,12 @@ def taken(form: Form, contract: Contract) -> Form:
     return zeroed(form, contract.flushes_operands)
 
 
-def again(product: Form, operands: Sequence[Form]) -> Form:
-    """A product as an addition takes it that forms it anew, unrounded: operands that are subnormal may be zero there,
-    and numbers where the product was formed before."""
+def again(product: Form, operands: Sequence[Form], dtype: Format) -> Form:
+    """A product of that dtype as an addition takes it that forms it anew, unrounded: operands that are subnormal, or
+    become so when they are cast to it, may be zero there, and numbers where the product was formed before."""
     low: Mask | bool = False
     for each in operands:
-        low = low | (np.abs(each.centre) - each.spread < each.dtype.tiny) & (each.size > 0)
+        low = low | (np.abs(each.centre) - each.spread < max(each.dtype.tiny, dtype.tiny)) & (each.size > 0)
     return more(product, np.where(low, product.size, 0.0)) if np.any(low) else product
 
 

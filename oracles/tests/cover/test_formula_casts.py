@@ -94,3 +94,19 @@ def test_a_product_that_is_formed_anew_in_a_sum_may_take_another_operand(fused: 
     (dx,) = Truth(of).check(contract, {"dx": got})
     assert dx.result == result
     Truth(of).explain(contract, "dx", (0, 0), 0.0)
+
+
+@pytest.mark.parametrize(("fused", "result"), [(True, "pass"), (False, "numeric")])
+def test_an_operand_that_a_cast_makes_subnormal_may_be_zero_where_its_product_is_formed_anew(
+    fused: bool, result: str
+) -> None:
+    """g - mean(g) of one element: dy is zero in the difference, and a number in the sum."""
+    contract = Contract(compute="f16", denormals="flush operands", fused=fused)
+    dy, zero, one = np.full((1, 1), -5.9465e-05, np.float32), np.zeros(1, np.float16), np.ones(1, np.float16)
+    weight = np.array([15.8125], np.float16)
+    of = Problem(
+        "layer_norm_backward", {"eps": 1.0}, {"x": zero[None], "dy": dy, "weight": weight, "mean": zero, "rstd": one},
+        {"dx": "f32"}, True,
+    )  # fmt: skip
+    (dx,) = Truth(of).check(contract, {"dx": np.full((1, 1), 5.9605e-05 * 15.8125, np.float32)})
+    assert dx.result == result
