@@ -53,8 +53,9 @@ class Law:
     name: str
     summary: str
     """In plain words, the change that must not change a bit."""
-    applies: Callable[[Case], bool]
-    """It is false where the law says nothing, or does not hold even for a correct kernel."""
+    fits: Callable[[Case], bool]
+    """It is false where the law says nothing, or does not hold even for a correct kernel; of cases whose tensors share
+    memory in part it need not know."""
     twin: Callable[[Case, Stream], Case]
     """It makes the twin, which is the changed case, of a case to which the law applies."""
     expected: Callable[[Case, Stream, Outputs], Outputs] = unchanged
@@ -64,6 +65,12 @@ class Law:
     tickets: int = 1
     """A case is checked by one law, which is drawn: a law that fits few cases holds more tickets, so that it is checked
     about as often as the others."""
+    moves_one: bool = True
+    """Whether a twin's tensor may be moved or changed while others that share its memory in part are not."""
+
+    def applies(self, case: Case) -> bool:
+        """Whether a twin of the case says something of correct kernels."""
+        return (case.apart or not self.moves_one) and self.fits(case)
 
 
 @dataclass(frozen=True)

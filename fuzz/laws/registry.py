@@ -66,7 +66,7 @@ def _chosen(case: Case, laws: Sequence[str], one_in: int) -> LawCheck | None:
     key = _key(case)
     if key % one_in:
         return None
-    fitting = [law for law in map(LAWS.__getitem__, laws) if _applies(law, case) for _ in range(law.tickets)]
+    fitting = [law for law in map(LAWS.__getitem__, laws) if law.applies(case) for _ in range(law.tickets)]
     if not fitting:
         return None
     return LawCheck(fitting[int(Stream(key).child("law").words(1)[0]) % len(fitting)], key)
@@ -78,8 +78,3 @@ def _key(case: Case) -> int:
     if not origin.place:
         return int(case.digest[:16], 16)
     return child_key(origin.seed, origin.place)
-
-
-def _applies(law: Law, case: Case) -> bool:
-    """Laws that move or change one tensor know nothing of others that share its memory in part."""
-    return law.applies(case) and (case.apart or law in (RERUN, IN_PLACE))

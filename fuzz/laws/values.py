@@ -64,7 +64,7 @@ def _on_two_threads(case: Case, stream: Stream) -> Case:
     return replace(case, params={**case.params, THREADS: 2})
 
 
-RERUN = Law("rerun", "the same case a second time", lambda case: True, lambda case, stream: case)
+RERUN = Law("rerun", "the same case a second time", lambda case: True, lambda case, stream: case, moves_one=False)
 SIGN_FLIP = Law(
     "sign_flip",
     "inputs of the other sign, which negates what is odd in them",

@@ -128,3 +128,14 @@ def test_rows_of_weights_are_not_picked_like_rows_of_x(law: str) -> None:
     case = replace(CASE, inputs={"x": x}, outputs={"y": Output("f32", contiguous((3, 3)))})
     assert LAWS[law].applies(case)
     assert not LAWS[law].applies(replace(case, inputs={"x": x, "weight": x}))
+
+
+def test_no_law_moves_one_of_two_inputs_that_are_one() -> None:
+    """Else a finding of a law could not be shrunk: probes of it give dy the memory of x, and no such twin is a case."""
+    x = Tensor("f32", contiguous((3, 4)), bytes(48))
+    inputs = {"x": x, "dy": replace(x, alias="x"), "rstd": Tensor("f32", contiguous((3,)), bytes(12))}
+    outputs = {"dx": Output("f32", contiguous((3, 4)), alias="dy")}
+    case = Case("rms_norm_backward", {"eps": 1e-5, "weight_offset": 0.0, "axis": 1}, inputs, outputs)
+    assert {name for name, law in LAWS.items() if law.applies(case)} == {"rerun", "in_place"}
+    for name in ("rerun", "in_place"):
+        assert LawCheck(LAWS[name], 1).twin(case).inputs == inputs
