@@ -38,6 +38,24 @@ def closing(base: Draw, rule: Rule, tried: Tried, known: Known) -> Iterator[Draw
             yield from _rescaled(atom, gap, tried, known)
         if _vary(base, atom.trait, 1.0) is not None:
             yield from _divided(base, atom, rest, gap, known)
+    for atom in rule.atoms:
+        if atom.relation == "within":
+            yield from _in_bands(base, atom, rule, tried)
+
+
+def _in_bands(base: Draw, atom: Atom, rule: Rule, tried: Tried) -> Iterator[Draw]:
+    """The numbers in bands, and right beside them, that were not tried; and the band that would come next, if they go
+    on as they began: few numbers that fail may be bands, or what is left over a block."""
+    limits = [int(value) for value in atom.values if isinstance(value, int)]
+    bands = list(zip(limits[::2], limits[1::2], strict=True))
+    if len(limits) < len(atom.values):
+        return
+    rest = Rule(tuple(each for each in rule.atoms if each is not atom))
+    known = {each.traits[atom.trait] for each in tried if atom.trait in each.traits and rest.holds(each.traits)}
+    beside = (value for low, high in bands for value in range(low - 1, min(high, low + _ALONG) + 2))
+    numbers = [2 * bands[-1][0] - bands[-2][0], *beside]
+    fresh = [value for value in dict.fromkeys(numbers) if value > 0 and value not in known]
+    yield from (draw for value in fresh[:_ALONG] if (draw := _vary(base, atom.trait, value)) is not None)
 
 
 def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) -> Iterator[Draw]:

@@ -155,7 +155,7 @@ def _worth(learned: Learned) -> float:
 
 def _grown(own: Traits, table: _Table) -> Iterator[_Grown]:
     """Conjunctions true of the given failure that are worth a look, the shorter ones first. None are longer than one
-    that agrees with every probe."""
+    that agrees with every probe, unless that is one by listing bands: what repeats itself may be said better."""
     atoms = atoms_of(own, table.columns, table.failures, table.passes)
     single = [table.grown((atom,), atom.cost, table.columns.held(atom)) for atom in atoms]
     everything = table.failures | table.passes
@@ -164,7 +164,7 @@ def _grown(own: Traits, table: _Table) -> Iterator[_Grown]:
     yield from single
     level, beam = cheapest, _widest(cheapest, table, _FIRST)
     for _ in range(_MOST_ATOMS - 1):
-        if any(not each.passes and not table.failures & ~each.held for each in level):
+        if any(not (each.passes or table.failures & ~each.held) and each.size == len(each.atoms) for each in level):
             return
         level = _longer(beam, cheapest, table)
         yield from level

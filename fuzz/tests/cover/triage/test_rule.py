@@ -60,3 +60,12 @@ def test_what_no_probe_tells_from_the_rule_is_a_rival_of_it() -> None:
     induced = induce(probes, [int(probe["n"]) >= 129 and int(probe["n"]) % 32 != 0 for probe in probes])
     assert str(induced.learned.rule) == "n >= 129 and n mod 16 != 0"
     assert "n >= 129 and n mod 32 != 0" in map(str, induced.rivals)
+
+
+def test_bands_that_repeat_themselves_are_what_is_left_over_a_block() -> None:
+    """A list of them agrees with these probes too, and would end where they end."""
+    tried = (1, 2, 3, 4, 5, 7, 8, 9, 11, 12)
+    probes = [{"rows": rows, **{f"rows mod {m}": rows % m for m in (2, 3, 4)}} for rows in tried]
+    induced = induce(probes, [rows >= 4 and rows % 3 != 0 for rows in tried])
+    found = {str(rule) for rule in (induced.learned.rule, *induced.rivals)}
+    assert "rows >= 4 and rows mod 3 != 0" in found

@@ -68,3 +68,11 @@ def test_the_plainest_number_is_tried_itself(dtype: str) -> None:
     probes = closing(base_of(failing), rule, tried, lambda draw: case_traits(made(draw)))
     number = float(quantise(np.array([-10000.0]), dtype)[0])
     assert number in {case_traits(made(draw))[trait] for draw in probes}
+
+
+def test_bands_are_tried_inside_and_beside_and_where_the_next_would_be() -> None:
+    base = base_of(plain(1, rows=2))
+    tried = [Probed({"rows": rows}, rows not in (1, 3, 9), plain(1)) for rows in (1, 3, 4, 5, 7, 8, 9, 11)]
+    rule = Rule((Atom("rows", "within", (4, 8, 11, 11), 1.0),))
+    probes = [math.prod(draw.outer) for draw in closing(base, rule, tried, lambda draw: case_traits(made(draw)))]
+    assert probes == [18, 6, 10, 12]
