@@ -1,4 +1,4 @@
-"""The exponential of the C kernels on every float, under emulation: some minutes."""
+"""The exponential of the C kernels on every float: some minutes, and hours where AVX2 has to be emulated."""
 
 from __future__ import annotations
 
