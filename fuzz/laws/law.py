@@ -66,7 +66,7 @@ class Law:
     """A case is checked by one law, which is drawn: a law that fits few cases holds more tickets, so that it is checked
     about as often as the others."""
     moves_one: bool = True
-    """Whether a twin's tensor may be moved or changed while others that share its memory in part are not."""
+    """Whether its twins may move or change one tensor alone: it is not tried where tensors share memory in part."""
 
     def applies(self, case: Case) -> bool:
         """Whether a twin of the case says something of correct kernels."""

@@ -46,10 +46,10 @@ def closing(base: Draw, rule: Rule, tried: Tried, known: Known) -> Iterator[Draw
 def _in_bands(base: Draw, atom: Atom, rule: Rule, tried: Tried) -> Iterator[Draw]:
     """The numbers in bands, and right beside them, that were not tried; and the band that would come next, if they go
     on as they began: few numbers that fail may be bands, or what is left over a block."""
-    limits = [int(value) for value in atom.values if isinstance(value, int)]
-    bands = list(zip(limits[::2], limits[1::2], strict=True))
-    if len(limits) < len(atom.values):
+    limits = [value for value in atom.values if isinstance(value, int)]
+    if len(limits) < len(atom.values):  # between real numbers there is no next one
         return
+    bands = list(zip(limits[::2], limits[1::2], strict=True))
     rest = Rule(tuple(each for each in rule.atoms if each is not atom))
     known = {each.traits[atom.trait] for each in tried if atom.trait in each.traits and rest.holds(each.traits)}
     beside = (value for low, high in bands for value in range(low - 1, min(high, low + _ALONG) + 2))
