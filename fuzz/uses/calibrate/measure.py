@@ -134,6 +134,10 @@ def _count(report: Report, work: Work, builds: Mapping[str, str], found: Measure
         if line.undecided and int(line.undecided.rpartition(":")[2]) % PLACES <= BATCH:  # not made of others' outcome
             option = f"--pack {work.folder} --target {name}"
             found.undecided = f"kernelfuzz repro {work.seed}:{line.undecided} {option}"
+        elif line.undecided and not found.undecided:
+            found.undecided = (
+                f"{name}, in a case that was made of what others came to: seed {work.seed}, {line.undecided}"
+            )
         found.ratio = max([found.ratio, *(worst.ratio for worst in line.worst.values())])
         if line.not_run and not line.judged:
             found.not_run.setdefault(builds[name], line.not_run_reason)

@@ -13,6 +13,9 @@ from oracles.formula.affine.forms import DUST, Edge, Form, Mask, dust, replace, 
 from oracles.formula.contract import Contract
 
 _LEAST = -np.finfo(np.float64).max
+_CENTRE = 2.0**-12
+"""A centre in float64 errs by less than this share of what kernels may err by that calculate in fewer bits: where they
+round with 2^-24, as often as rows of 2^20 elements are added up (see `Setting.own_share`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +101,8 @@ def unfloored(form: Form, dtype: Format, flushes: bool) -> Form:
 
 def _flushed(form: Form, errors: F64 | None) -> F64:
     """What must be added to the errors that each element has for itself, these among them, so that zero is within reach
-    whatever the others are; no value that is flushed is larger than the smallest normal number. What was flushed before
-    is not so again."""
+    whatever the others are, of the exact value too; no value that is flushed is larger than the smallest normal number.
+    What was flushed before is not so again."""
     own = np.zeros((1,) * form.centre.ndim) if form.rest is None else form.rest
     shared = form.spread - own
     own = own if errors is None else own + errors
@@ -107,6 +110,8 @@ def _flushed(form: Form, errors: F64 | None) -> F64:
     missing = whole - own
     if form.dtype.name == "f64":  # as far off is what float64 makes of the exact value, which may be the larger one
         missing = np.where(own < np.abs(form.centre), whole, missing)
+    else:
+        missing = missing + (own + shared) * _CENTRE
     return np.minimum(np.minimum(np.abs(form.centre) + shared + own, form.dtype.tiny), np.maximum(missing, 0.0))
 
 

@@ -110,3 +110,13 @@ def test_an_operand_that_a_cast_makes_subnormal_may_be_zero_where_its_product_is
     )  # fmt: skip
     (dx,) = Truth(of).check(contract, {"dx": np.full((1, 1), 5.9605e-05 * 15.8125, np.float32)})
     assert dx.result == result
+
+
+def test_what_a_difference_leaves_subnormal_may_be_zero_though_float64_has_less_of_it() -> None:
+    """dy - exp(y) dy of one element: float64 errs by 2^-53 of dy, and the cast flushes all there is."""
+    contract = Contract(compute="f16", accuracy={"exp": 2.0}, denormals="flush operands", fused=True)
+    dy = np.linspace(2.0**-10, 2.0**-9, 256, dtype=np.float32)[:, None]
+    y = np.linspace(0.002, 0.004, 256, dtype=np.float16)[:, None]
+    of = Problem("log_softmax_backward", {}, {"y": y, "dy": dy}, {"dx": "f32"}, True)
+    (dx,) = Truth(of).check(contract, {"dx": np.full((256, 1), -0.0, np.float32)})
+    assert dx.result == "pass"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import re
 import subprocess
@@ -25,6 +26,7 @@ from oracles.doubledouble import F64
 from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.forms import Form
 from oracles.formula.contract import Contract
+from oracles.formula.simulated.emission.prelude import HEAD, PLAIN
 from oracles.formula.simulated.emission.source import source
 from oracles.formula.simulated.emission.variant import Emission
 from oracles.ops import OPS
@@ -43,6 +45,23 @@ def test_the_kernels_in_c_compile_without_a_warning(tmp_path: Path) -> None:
         (tmp_path / f"{name}.c").write_text(source(Emission(op, CONTRACT, fused=True)))
     command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I.", *(f"{op}.c" for op in OPS)]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stderr == ""
+
+
+@pytest.mark.parametrize("opt", ["-O0", "-O2"])
+def test_a_kernel_in_c_rounds_what_its_processor_flushes(opt: str, tmp_path: Path) -> None:
+    """GCC compares a float that is made a double with zero as it is: it is zero there, and may not be returned."""
+    body = "float rounded(float value) {{ {} value = round_f16(value); {} return value; }}"
+    flush = "#ifdef __SSE2__\n__builtin_ia32_ldmxcsr(0x{:x});\n#endif\n"
+    (tmp_path / "kernelfuzz.h").write_text(abi.header(OPS.values()))
+    (tmp_path / "it.c").write_text(
+        PLAIN + HEAD + body.format(flush.format(0x1FC0).join("\n\n"), flush.format(0x1F80).join("\n\n"))
+    )
+    subprocess.run(
+        ["gcc", "-std=gnu11", opt, "-shared", "-fPIC", "-I.", "it.c", "-o", "it.so", "-lm"], cwd=tmp_path, check=True
+    )
+    rounded = ctypes.CDLL(str(tmp_path / "it.so")).rounded
+    rounded.argtypes, rounded.restype = [ctypes.c_float], ctypes.c_float
+    assert [rounded(value) for value in (2.0**-132, 2.0**-24, 0.3)] == [0.0, 2.0**-24, float(np.float16(0.3))]
 
 
 def test_both_kernels_pass_the_ordinary_search(tmp_path: Path) -> None:

@@ -27,8 +27,10 @@ COMMON uint32_t bits_of(f32 value) {
 
 /* To nearest, ties to even, in a format of so many bits whose smallest normal number is 2^emin. */
 COMMON f64 nearest(f64 value, int precision, int emin, f64 max) {
-    if (value == 0 || isnan(value) || isinf(value))
+    if (isnan(value) || isinf(value))
         return value;
+    if (value == 0) /* a subnormal float that was made a double is so too, where the processor flushes operands */
+        return copysign(0.0, value);
     int exponent;
     frexp(value, &exponent);
     int unit = exponent - precision > emin - precision + 1 ? exponent - precision : emin - precision + 1;
