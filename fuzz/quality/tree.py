@@ -54,8 +54,9 @@ def _questions(probes: Sequence[Traits]) -> Iterator[tuple[str, Trait, Mask]]:
         found = [traits.get(trait) for traits in probes]
         words = sorted({value for value in found if isinstance(value, str)})
         numbers = sorted({value for value in found if value is not None and not isinstance(value, str)})
-        for value in (*words, *numbers[:-1]):
-            yes = np.array([_answer(each, value) for each in found], dtype=bool)
+        sizes = np.array([np.nan if value is None or isinstance(value, str) else value for value in found], float)
+        at_most = ((value, sizes <= value) for value in numbers[:-1])
+        for value, yes in (*((word, np.array([each == word for each in found])) for word in words), *at_most):
             if yes.any() and not yes.all():
                 yield trait, value, yes
 

@@ -65,6 +65,8 @@ class Evidence:
     """Whether all was probed that was to be: there may have been no time for that."""
     stands: bool = False
     """Whether the rule was put to the test until it stood: there may have been no time for that either."""
+    true_of: int = 0
+    """The rule is true of so many cases of a search, the last that were tried."""
 
     def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
         """Those of the cases that were not probed yet."""
@@ -92,7 +94,8 @@ class Evidence:
         chosen = list(places)
         traits = [self.traits[place] for place in chosen]
         if self.masking.only_hide:
-            traits = [{name: value for name, value in each.items() if not is_of_values(name)} for each in traits]
+            kept = [name for name in {name for each in traits for name in each} if not is_of_values(name)]
+            traits = [{name: each[name] for name in kept if name in each} for each in traits]
         return traits, [self.failed[place] for place in chosen]
 
     def add(self, case: Case, trials: Trials, judgement: Judgement, *, fails: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -22,7 +22,7 @@ from fuzz.triage.refutation import refuting, searched
 from fuzz.triage.rule import Learned, Rule, Traits
 from fuzz.triage.thresholds import Probed, is_open, is_rough, plainly
 from fuzz.triage.traits import length_of, varied_sizes
-from fuzz.triage.trial import OutOfTimeError, Trials
+from fuzz.triage.trial import KeepsStateError, OutOfTimeError, Trials
 from fuzz.triage.values import is_about_values
 from fuzz.triage.variations import base_of, filled, values_of, with_values
 from oracles.ops import OPS
@@ -42,7 +42,12 @@ each leaves a fifth of them."""
 _SEARCHED, _SEARCHED_SLOWLY = 64, 16
 """So many cases of a search are among the probes that put a rule to the test each time."""
 _CONVINCED = 2
-"""A rule that has held in so many rounds without a probe against it is taken for true."""
+"""A rule that has held in so many rounds without a probe against it is put to a longer test."""
+_HELD, _HELD_SLOWLY, _AT_A_TIME = 1000, 250, 100
+"""A rule that is true of so many cases of a search, one after the other, is taken for true: it is wrong of fewer than 3
+in as many (of 1,000 at 95%). So many are tried before the rule is looked at again."""
+_AGAIN = 3
+"""So many further rounds a rule is put to the test after that has shown it to be wrong."""
 _PUT = 6
 """So many probes must have been drawn inside an alternative for it to stand."""
 _HARDLY_ANY = 0.9
@@ -74,6 +79,8 @@ class Explanation:
     """How many of the probes were drawn to refute the rule, inside it and outside."""
     stands: bool = False
     """Whether the rule stood when it was put to the test."""
+    true_of: int = 0
+    """The rule is true of so many cases of a search, the last that were tried."""
     varied: tuple[str, ...] = VARIED
     """What of `could_vary` the probes differ in."""
     whole: bool = True
@@ -115,6 +122,8 @@ class Explanation:
             where = f", mostly where {self.hides}" if self.hides else ""
             stated = f"{stated or 'always'}, unless values or a coarse dtype hide it{where}"
             counted += f"; {self.hidden} more fail{'s' * (self.hidden == 1)} only with ordinary values"
+        if self.stands and self.true_of:
+            counted += f"; it is true of the last {self.true_of:,} cases of a search"
         if not self.whole:
             return (
                 f"{fails} about when: {stated or 'always'} ({counted}; the time was over before everything was probed)"
@@ -160,6 +169,8 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
         if trials.family.name == "values":
             base = _clearest(anyhow, case, base)
         _probe_around(anyhow, base, int(case.digest[:15], 16), evidence)
+        if not evidence.bad:
+            raise KeepsStateError  # it failed after other calls, and not any more
         confirmed = _CONFIRMED_SLOWLY if trials.target.emulated else _CONFIRMED
         for failure, _ in evidence.bad[:: -(-len(evidence.bad) // confirmed)]:
             anyhow.confirm(failure)
@@ -203,21 +214,24 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
         return next((trials.traits(case) for case in made_for([draw], trials)), None)
 
     held, law = 0, trials.family.law is not None
-    drawn = searched(trials.target, key)
-    for number in range(_ROUNDS + _CLOSING):
+    drawn, slowly = searched(trials.target, key), _probed(trials).costly
+    searches = 0 if law else _SEARCHED_SLOWLY if slowly else _SEARCHED
+    most, rounds, number, true_of = 0 if law else _HELD_SLOWLY if slowly else _HELD, _ROUNDS, 0, 0
+    while number < rounds + _CLOSING:
         unmask(trials, evidence)
         induced = evidence.induced()
         tried, before = _tried(evidence), len(evidence.failed)
-        cases: list[Case] = []
-        if held < _CONVINCED and number < _ROUNDS:
+        draws: Iterable[Draw] = ()
+        longer = held >= _CONVINCED and true_of < most
+        if held < _CONVINCED and number < rounds:
             masked, seed = evidence.masking.only_hide, key + number
             draws = refuting(base, _probed(trials), induced, tried, known, seed, law=law, hidden=masked)
-            most = 0 if law else _SEARCHED_SLOWLY if _probed(trials).costly else _SEARCHED
-            cases = [case for case in islice(drawn, most) if says_something(case, trials)]
-        else:
+        elif not longer:
             draws = closing(base, induced.learned.rule, tried, known)
         probe_all(trials, draws, evidence)
-        probe(trials, cases, evidence)
+        middle = len(evidence.failed)
+        some = islice(drawn, _AT_A_TIME if longer else searches if held < _CONVINCED else 0)
+        probe(trials, [case for case in some if says_something(case, trials)], evidence)
         new = range(before, len(evidence.failed))
         evidence.tests += new
         unmask(trials, evidence)
@@ -225,8 +239,12 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
         against = [
             p for p in new if p not in hidden and induced.learned.holds(evidence.traits[p]) != evidence.failed[p]
         ]
+        true_of = 0 if against else true_of + len(evidence.failed) - middle
+        if against and longer:
+            rounds = min(number + 1 + _AGAIN, _ROUNDS + _CLOSING)
         held = 0 if against else held + 1
-        evidence.stands = held >= _CONVINCED
+        number += not longer or bool(against)
+        evidence.stands, evidence.true_of = held >= _CONVINCED and true_of >= most, true_of
         if evidence.stands and not (new and is_rough(evidence.induced().learned.rule, _tried(evidence))):
             return
 
@@ -296,7 +314,17 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     )
     could = (*varied_sizes(OPS[evidence.bad[0][0].op]), "values")
     hidden = len(evidence.masking.hidden), shown_in(evidence), shown_with(evidence)
-    about = cores, tested, stands, _varied(evidence, could), evidence.whole, hiding(evidence), *hidden, could
+    about = (
+        cores,
+        tested,
+        stands,
+        evidence.true_of,
+        _varied(evidence, could),
+        evidence.whole,
+        hiding(evidence),
+        *hidden,
+        could,
+    )
     return Explanation(learned, places_of(alike or own), law, core, *about)
 
 

@@ -17,7 +17,7 @@ from fuzz.triage.explain import Explanation, explain, rule_text
 from fuzz.triage.family import Family
 from fuzz.triage.rule import Atom, Rule
 from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import Trials
+from fuzz.triage.trial import KeepsStateError, Trials
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 
@@ -49,6 +49,31 @@ def test_probing_that_was_cut_off_gives_no_rule_and_says_so(batches: int) -> Non
     assert explanation.rule is explanation.core is None
     assert explanation.lines()[0].startswith("fails about when: ")
     assert "; the time was over before everything was probed)" in explanation.lines()[0]
+
+
+def test_a_rule_that_no_probe_refutes_is_held_against_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any probe that is drawn to refute it, cases of a search show a rule to be wrong, until it is true of
+    1,000 of them, one after the other."""
+    edit = (_SCALED[0], _SCALED[1].replace("WRONG", "n % 64 == 63 && n <= 1000"))
+    monkeypatch.setattr("fuzz.triage.explain.refuting", lambda *_, **__: iter(()))
+    monkeypatch.setattr("fuzz.triage.explain._SEARCHED", 0)
+    monkeypatch.setattr("fuzz.triage.explain.probes.mixed", lambda *_, **__: iter(()))
+    explanation = _explained(with_edits(edit), found=given_case((4, 127), 1, "pitched"))
+    assert explanation.stands
+    assert explanation.true_of >= 1000
+    said = explanation.lines()[0]
+    assert re.match(r"fails when: n <= (959|9[6-9]\d|10[01]\d|102[0-2]) and n mod 64 = 63\b", said), said
+    assert re.search(r"; it is true of the last 1,\d+ cases of a search\)$", said), said
+
+
+def test_what_fails_only_after_other_calls_is_told_apart_from_what_never_fails() -> None:
+    """A kernel that has failed once and never again gives no probe that fails."""
+    kernel = with_edits((_SCALED[0], "{ static size_t calls; y[i] = x[i] * rstd * (calls++ < n ? 1.5f : 1.0f); }"))
+    target = target_of(kernel, "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, given_case((1, 63), 1, "contiguous"))
+        with pytest.raises(KeepsStateError):
+            explain(Trials(pool, target, Family.of(judgement)), case)
 
 
 def test_kernels_that_reject_what_they_must_are_no_probes_of_those_that_do_not() -> None:
