@@ -54,6 +54,11 @@ class Ragged:
         largest: F64 = np.maximum.reduceat(values, self.starts)
         return largest
 
+    def smallest(self, values: F64) -> F64:
+        """The minimum of each segment; NaN where one of its values is NaN."""
+        smallest: F64 = np.minimum.reduceat(values, self.starts)
+        return smallest
+
     def every(self, mask: Mask) -> Mask:
         """Whether a mask is set in a whole segment."""
         if mask.all():  # as nearly always; it takes a tenth of the time

@@ -16,7 +16,7 @@ from oracles.dtypes import Format
 from oracles.enclosure import Mask
 from oracles.formula.affine.reductions import are_alike
 from oracles.formula.exact.arithmetic import Float64
-from oracles.formula.exact.ragged import Ragged, joined
+from oracles.formula.exact.ragged import Places, Ragged, joined
 from oracles.formula.tiers.plan import ROOM, Plan, Site
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import FormulaError, Node
@@ -111,20 +111,34 @@ class Centres:
         return self._of_problem.slices
 
     @lazy
+    def starts(self) -> Places:
+        """The first element of each problem."""
+        return self._of_problem.starts
+
+    @lazy
     def _of_problem(self) -> Ragged:
         return Ragged(self.rows.lengths * self.lengths)
 
-    @lazy
-    def magnitudes(self) -> tuple[F64, F64]:
-        """(nodes, rows) bounds of the smallest and the largest magnitudes that are neither zero, infinite nor NaN; inf
-        and 0 where there are none."""
+    def magnitudes(self, problems: Sequence[int], *, of_rows: bool) -> tuple[F64, F64]:
+        """(nodes, rows) or (nodes, problems) bounds of the smallest and the largest magnitudes that are neither zero,
+        infinite nor NaN; inf and 0 where there are none. Of these problems, in that order."""
+        chosen = _Chosen(self, problems, of_rows)
         low: dict[Node, F64] = {}
         high: dict[Node, F64] = {}
         for node in self.nodes:
             low[node], high[node] = self._magnitudes(
-                node, [low[arg] for arg in node.args], [high[a] for a in node.args]
+                node, chosen, [low[arg] for arg in node.args], [high[a] for a in node.args]
             )
         return np.array([low[node] for node in self.nodes]), np.array([high[node] for node in self.nodes])
+
+    @lazy
+    def barred(self) -> Mask:
+        """Problems in which a rounding overflows and may not, or a term of a row's sum is negative."""
+        found = self.lost.copy()
+        for node in self.nodes:
+            if node.kind == "add" and self.is_of_rows(node):
+                found |= (self.taken(node, 0) < 0) | (self.taken(node, 1) < 0)
+        return ~self.rows.every(~found)
 
     @lazy
     def special(self) -> Mask:
@@ -175,7 +189,7 @@ class Centres:
             self._spread[arg] = self.elements.spread(self.values[arg])
         return self._spread[arg]
 
-    def _magnitudes(self, node: Node, low: Sequence[F64], high: Sequence[F64]) -> tuple[F64, F64]:
+    def _magnitudes(self, node: Node, chosen: _Chosen, low: Sequence[F64], high: Sequence[F64]) -> tuple[F64, F64]:
         kind, dtypes = node.kind, self._dtypes.get((node, None))
         if dtypes is None and kind == "point":
             return low[0], high[0]
@@ -188,24 +202,43 @@ class Centres:
                 return np.sqrt(low[0]), np.sqrt(high[0])
             if kind == "rsqrt":
                 return 1 / np.sqrt(high[0]), 1 / np.sqrt(low[0])
-        least, most = self._measured(node)
+        least, most = chosen.measured(self.values[node], self.is_of_rows(node))
         if dtypes is None or kind != "point":
             return least, most
-        passed = [dtype is None for dtype in dtypes]
-        return (
-            self._of_each(passed, lambda of_arg: low[0] if of_arg else least, True),
-            self._of_each(passed, lambda of_arg: high[0] if of_arg else most, True),
-        )
+        passed = chosen.spread([dtype is None for dtype in dtypes])
+        return np.where(passed, low[0], least), np.where(passed, high[0], most)
 
-    def _measured(self, node: Node) -> tuple[F64, F64]:
-        size = np.abs(self.values[node])
-        least, most = self._ends(node, size, size)
+
+class _Chosen:
+    """Some of the problems of centres, of which magnitudes are measured: of each row, or of each problem."""
+
+    def __init__(self, centres: Centres, problems: Sequence[int], of_rows: bool) -> None:
+        self._problems, self._of_rows = problems, of_rows
+        self._whole = len(problems) == len(centres.units)
+        self._rows = Ragged(centres.rows.lengths[problems])
+        self._row_places = self._rows.places_from(centres.rows.starts[problems])
+        counts = centres.lengths[problems]
+        of_problem = Ragged(self._rows.lengths * counts)
+        self._places = of_problem.places_from(centres.starts[problems])
+        self._elements = Ragged(self._rows.spread(counts)) if of_rows else of_problem
+        """Those of each row, or of each problem."""
+
+    def measured(self, values: F64, of_rows: bool) -> tuple[F64, F64]:
+        """Of a node's values, which are of rows or of elements."""
+        size = np.abs(values if self._whole else values[self._row_places if of_rows else self._places])
+        least, most = self._ends(size, size, of_rows)
         if (least > 0).all() and (most < np.inf).all():  # as nearly always; then nothing needs to be left out
             return least, most
         ordinary = (size > 0) & (size < np.inf)
-        return self._ends(node, np.where(ordinary, size, np.inf), np.where(ordinary, size, 0.0))
+        return self._ends(np.where(ordinary, size, np.inf), np.where(ordinary, size, 0.0), of_rows)
 
-    def _ends(self, node: Node, low: F64, high: F64) -> tuple[F64, F64]:
-        if self.is_of_rows(node):
+    def spread(self, values: Sequence[bool]) -> Mask:
+        """One value of each problem of the centres."""
+        of_problem = np.array(values)[self._problems]
+        return self._rows.spread(of_problem) if self._of_rows else of_problem
+
+    def _ends(self, low: F64, high: F64, of_rows: bool) -> tuple[F64, F64]:
+        if of_rows and self._of_rows:
             return low, high
-        return np.minimum.reduceat(low, self.elements.starts), np.maximum.reduceat(high, self.elements.starts)
+        starts = (self._rows if of_rows else self._elements).starts
+        return np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)

@@ -27,6 +27,9 @@ FAR = 0.05
 class Rows(Protocol):
     """Exact values of rows, of one formula."""
 
+    def number(self, node: Node, which: int) -> F64:
+        """That number of a node (`oracles.formula.tiers.plan`)."""
+
     def taken(self, node: Node, place: int) -> F64:
         """An argument of a node, where it has one value a row."""
 
@@ -58,11 +61,11 @@ _NONE = _Errors({})
 class Relative:
     """How far each row may stray in proportion to its values; of asks, one row after the other."""
 
-    def __init__(self, rows: Rows, numbers: F64, nodes: Sequence[Node]) -> None:
-        self.rows, self.numbers = rows, numbers
-        self.near: Mask = np.ones(numbers.shape[-1], bool)
+    def __init__(self, rows: Rows, count: int, nodes: Sequence[Node]) -> None:
+        """`count` rows."""
+        self.rows = rows
+        self.near: Mask = np.ones(count, bool)
         """Where no share is so large that a tangent does not do."""
-        self._places = {node: place for place, node in enumerate(nodes)}
         self._found: dict[Node, _Errors] = {}
         for node in nodes:
             args = [self._taken(node, arg) for arg in node.args]
@@ -73,10 +76,6 @@ class Relative:
         if not last:
             return self._found[node].spread
         return self._step(node, [self._taken(node, arg) for arg in node.args], LAST).spread
-
-    def _number(self, node: Node, which: int) -> F64:
-        found: F64 = self.numbers[which, self._places[node]]
-        return found
 
     def _taken(self, node: Node, arg: Node) -> _Errors:
         dims = node.dims | {node.label} if node.kind == "sum" else node.dims
@@ -105,7 +104,7 @@ class Relative:
         elif kind == "add":
             return self._added(node, args, which)
         elif kind == "sum":
-            error = np.where(self.rows.alike(node), self._number(node, WORST), self._number(node, ERROR))
+            error = np.where(self.rows.alike(node), self.rows.number(node, WORST), self.rows.number(node, ERROR))
             found = _rounded(args[0], error)
             self._check(found.spread)
             return found
@@ -116,10 +115,10 @@ class Relative:
             square, root = (1 - share) ** 2, np.sqrt(1 - share)
             bend = (1 - share) * root if kind == "sqrt" else square * root
             found = _combined(args, (slope,), half * share**2 / bend)
-        return _rounded(found, self._number(node, which))
+        return _rounded(found, self.rows.number(node, which))
 
     def _added(self, node: Node, args: list[_Errors], which: int) -> _Errors:
-        error = self._number(node, which)
+        error = self.rows.number(node, which)
         a, b = self.rows.taken(node, 0), self.rows.taken(node, 1)
         total = a + b
         found = _combined(args, (a / total, b / total), 0.0)

@@ -8,7 +8,7 @@ whatever it is joined with, and never that it fails.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +17,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.enclosure import Mask, Worst
 from oracles.formula.contract import Contract
-from oracles.formula.exact.ragged import Ragged, joined
+from oracles.formula.exact.ragged import Places, Ragged, joined
 from oracles.formula.tiers.centres import Centres
 from oracles.formula.tiers.joined import JOINED_ELEMENTS, Answer, Asked, Received
 from oracles.formula.tiers.plan import ERROR, LIMIT, SINK, TINY, WORST, Plan
@@ -127,18 +127,23 @@ class _Decided:
         self.centres = centres = Centres(group.problems)
         self.nodes = centres.nodes
         counts = centres.rows.lengths
-        problems = [ask.problem for ask in self.asks]
+        problems = np.array([ask.problem for ask in self.asks])
         self.of_ask = Ragged(counts[problems])
         """The rows of each ask, of which the arrays below have one element each."""
         self.at = self.of_ask.places_from(centres.rows.starts[problems])
         """The places of these rows in the centres."""
-        numbers = np.array(
-            [ask.plan.numbers(int(n)) for ask, n in zip(self.asks, centres.lengths[problems], strict=True)]
-        )
-        self.numbers: F64 = np.moveaxis(numbers, 0, -1).repeat(self.of_ask.lengths, axis=-1)
-        self.relative = Relative(self, self.numbers, self.nodes)
+        self.problems = problems
+        """The problem of each ask."""
+        numbers = [ask.plan.numbers(int(n)) for ask, n in zip(self.asks, centres.lengths[problems], strict=True)]
+        self.numbers: F64 = np.moveaxis(np.array(numbers), 0, -1)
+        """(5, nodes, asks)"""
+        self.relative = Relative(self, len(self.at), self.nodes)
 
     # What `Relative` asks.
+
+    def number(self, node: Node, which: int) -> F64:
+        """That number of a node, of each row."""
+        return self.of_ask.spread(self.numbers[which, self.nodes.index(node)])
 
     def taken(self, node: Node, place: int) -> F64:
         """An argument of a node, where it has one value a row."""
@@ -169,17 +174,40 @@ class _Decided:
 
     @lazy
     def fits(self) -> Mask:
-        """Rows where nothing under- or overflows, no share is too large, and what must not be negative is not."""
-        low, high = (each.take(self.at, axis=1) for each in self.centres.magnitudes)
-        enough = low >= self.numbers[TINY]
-        for node, sink in {pair: None for plan in self.plans for pair in plan.sinks.items()}:
+        """Asks in whose rows nothing under- or overflows, and nothing is negative that must not be."""
+        centres = self.centres
+        low, high = (each[:, self.problems] for each in centres.magnitudes(range(len(centres.units)), of_rows=False))
+        least = {sink: centres.rows.smallest(centres.values[sink])[self.problems] for _, sink in self.sinks}
+        fits = self._enough(low, high, least, self.numbers)
+        barred = centres.barred[self.problems]
+        unknown = (~(fits | barred)).nonzero()[0]
+        if len(unknown):  # what a problem has in one row it may have in another: then each is measured by itself
+            fits[unknown] = self._fit_by_row(unknown)
+        found: Mask = fits & ~barred
+        return found
+
+    def _fit_by_row(self, asks: Places) -> Mask:
+        centres, of_ask = self.centres, Ragged(self.of_ask.lengths[asks])
+        problems, of_problem = np.unique(self.problems[asks], return_inverse=True)
+        at = of_ask.places_from(Ragged(centres.rows.lengths[problems]).starts[of_problem])
+        low, high = (each.take(at, axis=1) for each in centres.magnitudes(problems.tolist(), of_rows=True))
+        rows = self.at[of_ask.places_from(self.of_ask.starts[asks])]
+        values = {sink: centres.values[sink][rows] for _, sink in self.sinks}
+        return of_ask.every(self._enough(low, high, values, self.numbers[:, :, asks].repeat(of_ask.lengths, axis=-1)))
+
+    def _enough(self, low: F64, high: F64, sinks: Mapping[Node, F64], numbers: F64) -> Mask:
+        """Whether magnitudes are within what each plan allows, of each ask or of each row."""
+        enough = low >= numbers[TINY]
+        for node, sink in self.sinks:
             place = self.nodes.index(node)
-            enough[place] |= self.centres.values[sink][self.at] >= self.numbers[SINK, place]
-        within: Mask = (enough & (high <= self.numbers[LIMIT])).all(axis=0) & ~self.centres.lost[self.at]
-        for node in self.nodes:
-            if node.kind == "add" and self.centres.is_of_rows(node):
-                within &= ~((self.taken(node, 0) < 0) | (self.taken(node, 1) < 0))
+            enough[place] |= sinks[sink] >= numbers[SINK, place]
+        within: Mask = (enough & (high <= numbers[LIMIT])).all(axis=0)
         return within
+
+    @lazy
+    def sinks(self) -> Sequence[tuple[Node, Node]]:
+        """Those of all plans."""
+        return [*{pair: None for plan in self.plans for pair in plan.sinks.items()}]
 
     def answers(self) -> list[Answer]:
         """Of each ask."""
@@ -230,7 +258,7 @@ class _Decided:
         steps = of_ask.spread(np.array([len(ask.plan.trace.nodes) for ask in asks]))
         width = width * (1.0 + 2.0**-52 * (n + 16) * steps)
         own = 4 * (n + 4 * steps) * _U64 + width * _SAME
-        fits = self.fits[places]
+        fits = of_ask.spread(self.fits if whole else self.fits[chosen])
         inside = fits & self.relative.near[places] & (largest <= width - own)
         ratio = largest / width
         odd = centres.special[at]
