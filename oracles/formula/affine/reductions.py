@@ -102,10 +102,19 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     mixed = (terms.centre > 0).any(axis, keepdims=True) & (terms.centre < 0).any(axis, keepdims=True)
     rounding = Rounding(underflow=0.0, reach=reach * (1 + theta), certain=np.logical_not(mixed))
     found = rounded(found, rounding, here.contract)
+    if np.isnan(found.centre).any():
+        found = replace(found, may=marked(found.may, np.isnan(found.centre) & ~_without_sum(terms.centre, axis)))
     if terms.overflows is not None:  # where it is infinite with such terms rounded or not, it is so for certain
         unsure = np.logical_or.reduce(terms.overflows, axis, keepdims=True)
         found = replace(found, may=marked(found.may, unsure & ~(np.isinf(found.centre) & ~mixed)))
     return found
+
+
+def _without_sum(terms: F64, axis: int) -> Mask:
+    """Where terms add up to NaN in any order. Partial sums of others may overflow to both sides, in float64 too, and it
+    is by chance which do."""
+    both = np.logical_and(*(np.any(terms == side * np.inf, axis, keepdims=True) for side in (1.0, -1.0)))
+    return np.asarray(both | np.isnan(terms).any(axis, keepdims=True))
 
 
 def _least(here: Setting, node: Node, terms: Form) -> F64:

@@ -188,3 +188,17 @@ def test_a_pole_times_nothing_is_zero_or_nan_and_decided() -> None:
     for value, said in ((0.0, "pass"), (np.nan, "pass"), (1.0, "numeric"), (np.inf, "numeric")):
         (check,) = Truth(of).check(contract, {"y": np.array([[value], [0.0]], np.float16)})
         assert check.result in (said, "nonfinite" if said == "numeric" else said), value
+
+
+@pytest.mark.parametrize("op", ["rms_norm_backward", "layer_norm"])
+def test_where_partial_sums_overflow_to_either_side_any_order_is_right(op: str) -> None:
+    """Two halves that overflow leave NaN, and added by turns they do not: in float64, which holds the centre, too."""
+    row, ones = np.repeat([1.2e308, -1.2e308], 256)[None], np.ones((1, 512))
+    given = {"x": ones, "dy": row} if op == "rms_norm_backward" else {"x": row}
+    output = "dx" if op == "rms_norm_backward" else "y"
+    of = Problem(op, {"eps": 1e-5}, given, {output: "f64"}, structured=True)
+    for value in (np.nan, np.inf, -np.inf, 0.0, 1.2e308):
+        assert results(of, Contract("f64"), {output: np.full((1, 512), value)}) == ["pass"], value
+    for some in ([np.nan, 1.0], [np.inf, -np.inf]):  # in no order does that leave a number
+        row[0, 3:5] = some
+        assert results(of, Contract("f64"), {output: np.full((1, 512), 1.0)}) == ["nonfinite"], some
