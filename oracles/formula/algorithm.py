@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from oracles.formula.exact.arithmetic import Float64, Precise
 from oracles.formula.exact.centre import Inputs, evaluate
+from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.trace import FormulaError, Node, Trace, ordered, run, trace
 from oracles.op import Op
 
@@ -30,22 +31,30 @@ _SIZE = 3
 
 
 def traced(
-    op: Op, present: Collection[str], algorithm: Mapping[str, str] | None = None, stacked: Collection[str] = ()
+    op: Op,
+    present: Collection[str],
+    algorithm: Mapping[str, str] | None = None,
+    stacked: Collection[str] = (),
+    *,
+    beside: bool = False,
 ) -> Trace:
     """The graph of an op for the operands and parameters that a case has, with these algorithms.
 
     What is absent is not passed to the formula, whose own defaults apply; outputs that are absent are not calculated.
-    "..." stands for all dimensions but that of the rows; those that are stacked have the dimensions of the first input.
+    "..." stands for all dimensions but that of the rows; those that are stacked have the dimensions of the first input,
+    and all tensors of problems that lie beside each other have `BESIDE` too.
     An algorithm of a local that the formula does not calculate from these operands changes nothing. Raises FormulaError
     for an algorithm that the op does not have, and for one that has another value than what it replaces.
     """
-    return _traced(op, frozenset(present), tuple(sorted((algorithm or {}).items())), frozenset(stacked))
+    return _traced(op, frozenset(present), tuple(sorted((algorithm or {}).items())), frozenset(stacked), beside)
 
 
 @lru_cache(maxsize=1024)
-def _traced(op: Op, present: frozenset[str], algorithm: tuple[tuple[str, str], ...], stacked: frozenset[str]) -> Trace:
+def _traced(
+    op: Op, present: frozenset[str], algorithm: tuple[tuple[str, str], ...], stacked: frozenset[str], beside: bool
+) -> Trace:
     if algorithm:
-        plain = graph = _traced(op, present, (), stacked)
+        plain = graph = _traced(op, present, (), stacked, beside)
         for local, name in sorted(algorithm, key=lambda pair: [*op.algorithms, pair[0]].index(pair[0])):
             function = _function(op, local, name)
             if function is not None and local in graph.locals and graph.locals[local].args:
@@ -54,13 +63,18 @@ def _traced(op: Op, present: frozenset[str], algorithm: tuple[tuple[str, str], .
         return graph
     whole = present | {each.name for each in op.outputs}
     if whole != present:
-        graph = _traced(op, whole, (), stacked)  # so that formulas of fewer outputs have the same nodes
+        graph = _traced(op, whole, (), stacked, beside)  # so that formulas of fewer outputs have the same nodes
         outputs = {name: node for name, node in graph.outputs.items() if name in present}
         if not outputs:
             raise FormulaError(f"{op.name}: a case has at least one of the outputs {', '.join(graph.outputs)}")
         return Trace(graph.dims, graph.tensors, outputs, graph.locals)
     main = op.operand(op.main)
-    tensors = {each.name: (main if each.name in stacked else each).axes for each in op.inputs if each.name in present}
+    outer = (BESIDE,) if beside else ()
+    tensors = {
+        each.name: (*outer, *(main if each.name in stacked else each).axes)
+        for each in op.inputs
+        if each.name in present
+    }
     graph = trace(op.formula, tensors, [each.name for each in op.parameters if each.name in present])
     missing = [each.name for each in op.outputs if each.name not in graph.outputs]
     if missing:

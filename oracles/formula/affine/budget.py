@@ -270,9 +270,9 @@ class Budget(Setting):
     @lazy
     def _slack(self) -> float | F64:
         reduced = {node.label for node in self.inputs.trace.nodes if node.kind in REDUCTIONS}
-        longest: int | F64 = max((self.inputs.extents[dim] for dim in reduced), default=1)
-        if reduced and self.inputs.lengths is not None:
-            longest = self.inputs.lengths.column
+        longest: int | F64 = 1
+        for dim in reduced:
+            longest = np.maximum(longest, self.inputs.count(self.inputs.axis(dim)))
         return 1.0 + 2.0**-52 * (longest + 16) * len(self.inputs.trace.nodes)
 
     def _taken(self, read: Read, node: Node) -> list[Form]:

@@ -16,10 +16,9 @@ from oracles.elementary import doubledouble, float64
 from oracles.formula.affine.forms import DUST, Form, Mask
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
-from oracles.formula.exact.lengths import Lengths
+from oracles.formula.exact.lengths import Extents, Lengths
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
 from oracles.lazy import lazy
-from oracles.operand import OUTER
 from oracles.summation import Summation
 
 _U64 = 2.0**-53
@@ -29,26 +28,29 @@ _SUNK = 2.0**-1060
 
 @dataclass(frozen=True)
 class Part:
-    """Rows that are joined with others."""
+    """A problem that is joined with others."""
 
     contract: Contract
     """It differs from those of the others in the orders of sums alone."""
-    rows: int
-    length: int
     structured: bool
+    extents: Mapping[str, int]
+    places: int
+    """So many rows it has along the first axis; of problems that lie beside each other each has one place there."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """What tells the rows of joined problems apart."""
+    """What tells joined problems apart."""
 
     parts: Sequence[Part] = ()
     """One for each problem."""
-    lengths: Lengths | None = None
+    lengths: Lengths | Extents | None = None
     parameters: Mapping[str, F64] = field(default_factory=dict)
     """Those that differ, as columns."""
     outputs: Mapping[str, str] = field(default_factory=dict)
     """Those that a problem has, and their dtypes."""
+    beside: bool = False
+    """Whether problems lie beside each other: their formula has the dimension `BESIDE` too."""
 
 
 ALONE = Joined()
@@ -91,7 +93,7 @@ class Setting:
             chain = self.contract.order(name, label).chain(self.inputs.extents[label])
             _, up, differ = sum_budget(dtype, chain, worst_case)
             return up, sum_budget(dtype, chain, True)[1], differ
-        chains = [part.contract.order(name, label).chain(part.length) for part in self.each]
+        chains = [part.contract.order(name, label).chain(part.extents[label]) for part in self.each]
         likely = [sum_budget(dtype, chain, worst_case) for chain in chains]
         worst = [sum_budget(dtype, chain, True)[1] for chain in chains]
         differ = any(statistical for _, _, statistical in likely)
@@ -99,8 +101,9 @@ class Setting:
 
     def _by_row(self, values: Sequence[float | bool]) -> NDArray[Any]:
         """One for each row, of those of all parts."""
-        shape = [-1 if dim == OUTER else 1 for dim in self.inputs.trace.dims]
-        return np.repeat(values, [part.rows for part in self.each]).reshape(shape)
+        return np.repeat(values, [part.places for part in self.each]).reshape(
+            -1, *(1 for _ in self.inputs.trace.dims[1:])
+        )
 
     @lazy
     def structures(self) -> Mask | bool:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values
-from oracles.formula.exact.lengths import Lengths
+from oracles.formula.exact.lengths import Extents, Lengths
 from oracles.formula.trace import FUNCTIONS, FormulaError, Node, Trace
 from oracles.lazy import lazy
 
@@ -45,9 +45,9 @@ class Inputs:
     tensors: Mapping[str, NDArray[Any]]
     """An axis for each of the tensor's dimensions, in its own order."""
     parameters: Mapping[str, float | F64]
-    """Of one problem numbers; of joined ones they may be columns, with one element for each row."""
-    lengths: Lengths | None = None
-    """Of rows that were filled up to one length; None: they have it."""
+    """Of one problem numbers; of joined ones they may be columns, with one element for each row or problem."""
+    lengths: Lengths | Extents | None = None
+    """Of rows or problems that were filled up to one length; None: they have it."""
 
     @lazy
     def extents(self) -> Mapping[str, int]:
@@ -68,12 +68,13 @@ class Inputs:
 
     def count(self, axis: int) -> int | F64:
         """The number of elements along an axis; of rows that were filled up, one for each."""
-        return self.extents[self.trace.dims[axis]] if self.lengths is None else self.lengths.column
+        dim = self.trace.dims[axis]
+        return self.extents[dim] if self.lengths is None else self.lengths.count(dim)
 
     def total(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
         """The sum along an axis."""
         if self.lengths is not None:
-            return self.lengths.total(values)
+            return self.lengths.total(values, axis)
         found: NDArray[Any] = values.sum(axis=axis, keepdims=True)
         return found
 
@@ -93,7 +94,7 @@ class Inputs:
         if node.kind == "parameter":
             value = self.parameters[node.label]
         if node.kind == "extent":
-            value = float(self.extents[node.label]) if self.lengths is None else self.lengths.column
+            value = float(self.extents[node.label]) if self.lengths is None else self.lengths.count(node.label)
         if isinstance(value, np.ndarray):
             return value
         return np.full((1,) * len(self.trace.dims), value)

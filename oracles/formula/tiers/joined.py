@@ -1,11 +1,14 @@
-"""Joined: problems of a batch that their formula reads alike are enclosed together, their rows one after the other.
+"""Joined: problems of a batch that their formula reads alike are enclosed together.
 
-What small problems cost is calls of NumPy, not elements. Rows are read by themselves (`oracles.formula.tiers.problem`),
-so that what is said of them is what would be said of each problem alone.
+What small problems cost is calls of NumPy, not elements. Rows that do not depend on each other are read by themselves
+(`oracles.formula.tiers.problem`), and lie one after the other; other problems lie beside each other. What is said of
+them is what would be said of each alone.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +22,8 @@ from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, Worst, compare, worst_of
 from oracles.formula.affine.setting import Joined, Part
 from oracles.formula.contract import Contract
-from oracles.formula.exact.lengths import Lengths, rows_of
+from oracles.formula.exact.lengths import Extents, Lengths, rows_of
+from oracles.formula.exact.ragged import Places
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.lazy import lazy
 from oracles.summation import NumericsError
@@ -48,23 +52,22 @@ Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 _Ask = tuple[FormulaProblem, bool, Query, int, int]
 """A problem, whether it is structured, and what is asked about it; where the answer goes."""
 _FILLED = 1 << 12
-"""So many elements may be added to rows of a group: they cost what its calls of NumPy do."""
+"""So many elements may be added to problems of a group: they cost what its calls of NumPy do."""
 
 
 @dataclass(eq=False)
-class _Group:
+class _Group(ABC):
     """Problems that are enclosed together, under contracts that differ in the orders of sums alone."""
 
     problems: list[FormulaProblem] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     """Of each problem."""
-    starts: list[int] = field(default_factory=list)
-    rows: int = 0
     asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
     """The place of a problem, and what is asked about it; where the answer goes."""
-    longest: int = 0
+    widest: tuple[int, ...] = ()
+    """The extents of arrays of all problems, which are filled up."""
     elements: int = 0
-    """Those of its rows, before these are filled up."""
+    """Those of the problems, before that."""
     _places: dict[tuple[int, Contract], int] = field(default_factory=dict)
 
     def place(self, problem: FormulaProblem, contract: Contract, structured: bool) -> int:
@@ -72,19 +75,16 @@ class _Group:
         key = id(problem), contract
         if key not in self._places:
             self._places[key] = len(self.problems)
+            self.widest, self.elements = self._with(problem), self.elements + problem.size
             self.problems.append(problem)
-            self.parts.append(Part(problem.settled(contract), problem.rows, problem.length, structured))
-            self.starts.append(self.rows)
-            self.rows += problem.rows
-            self.elements += problem.rows * problem.length
-            self.longest = max(self.longest, problem.length)
+            part = Part(problem.settled(contract), structured, problem.sizes, self._places_of(problem))
+            self.parts.append(part)
         return self._places[key]
 
     def takes(self, problem: FormulaProblem) -> bool:
-        """Whether it is not too large for another problem, nor its rows too short."""
-        longest, rows = max(self.longest, problem.length), self.rows + problem.rows
-        filled = rows * longest - self.elements - problem.rows * problem.length
-        return self.rows * self.longest <= JOINED_ELEMENTS and filled <= _FILLED
+        """Whether it is not too large for another problem, and that fills it up."""
+        filled = math.prod(self._with(problem)) - self.elements - problem.size
+        return math.prod(self.widest) <= JOINED_ELEMENTS and filled <= _FILLED
 
     @lazy
     def outputs(self) -> Mapping[str, str]:
@@ -92,29 +92,99 @@ class _Group:
         return {name: dtype for problem in self.problems for name, dtype in problem.problem.outputs.items()}
 
     @lazy
-    def lengths(self) -> Lengths | None:
-        """Of rows that are filled up."""
-        if len({part.length for part in self.parts}) == 1:
-            return None
-        return Lengths([(part.rows, part.length) for part in self.parts], self.longest)
-
-    @lazy
     def joined(self) -> Joined:
-        """What tells its rows apart."""
+        """What tells the problems apart."""
         columns = dict[str, F64]()
         for name in self.problems[0].parameters:
             values = [problem.parameters[name] for problem in self.problems]
             if len({value.hex() for value in values}) > 1:  # zeros of both signs are two
-                columns[name] = np.repeat(values, [part.rows for part in self.parts])[:, None]
-        return Joined(self.parts, self.lengths, columns, self.outputs)
+                column = np.repeat(values, [part.places for part in self.parts])
+                columns[name] = column.reshape(-1, *(1 for _ in self.widest[1:]))
+        return Joined(self.parts, self.lengths(self.problems), columns, self.outputs, isinstance(self, _Beside))
 
-    @property
     def tensors(self) -> Mapping[str, NDArray[Any]]:
-        """Those of all problems, one after the other."""
-        first = self.problems[0].tensors
-        if len(self.problems) == 1:
-            return first
-        return {name: rows_of([problem.tensors[name] for problem in self.problems], self.lengths) for name in first}
+        """Those of all problems."""
+        each = [problem.tensors for problem in self.problems]
+        return {name: self._together(name, [one[name] for one in each], self.problems) for name in each[0]}
+
+    def got(self, name: str, asks: Sequence[tuple[int, Query, int, int]]) -> tuple[Places, NDArray[Any], Places]:
+        """The places along the first axis of an output that is asked about, what was got there, and where each ends."""
+        counts = np.array([part.places for part in self.parts])
+        starts = np.cumsum(counts) - counts
+        places = np.concatenate([np.arange(starts[at], starts[at] + counts[at]) for at, *_ in asks])
+        arrays = [received.values[name] for _, (_, received), _, _ in asks]
+        values = self._together(name, arrays, [self.problems[at] for at, *_ in asks])
+        return places, values, np.cumsum([counts[at] for at, *_ in asks])
+
+    @abstractmethod
+    def lengths(self, problems: Sequence[FormulaProblem]) -> Lengths | Extents | None:
+        """Of some of the problems, which are filled up."""
+
+    @abstractmethod
+    def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
+        """The place among a problem's own elements of one of an output, which is filled up."""
+
+    @abstractmethod
+    def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
+        """`widest` with another problem."""
+
+    @abstractmethod
+    def _places_of(self, problem: FormulaProblem) -> int:
+        """How many places a problem has along the first axis."""
+
+    @abstractmethod
+    def _together(self, name: str, arrays: Sequence[NDArray[Any]], problems: Sequence[FormulaProblem]) -> NDArray[Any]:
+        """The arrays of an operand, of these problems, as one."""
+
+
+class _Rows(_Group):
+    """Rows that do not depend on each other lie one after the other."""
+
+    def lengths(self, problems: Sequence[FormulaProblem]) -> Lengths | None:
+        if all(problem.length == self.widest[1] for problem in self.problems):
+            return None
+        return Lengths([(problem.rows, problem.length) for problem in problems], self.widest[1])
+
+    def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
+        if not problem.of_op.has_rows(name):
+            return flat
+        row, column = divmod(flat, self.widest[1])
+        return row * problem.length + column
+
+    def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
+        rows, length = self.widest or (0, 0)
+        return rows + problem.rows, max(length, problem.length)
+
+    def _places_of(self, problem: FormulaProblem) -> int:
+        return problem.rows
+
+    def _together(self, name: str, arrays: Sequence[NDArray[Any]], problems: Sequence[FormulaProblem]) -> NDArray[Any]:
+        lengths = self.lengths(problems)
+        return arrays[0] if lengths is None and len(arrays) == 1 else rows_of(arrays, lengths)
+
+
+class _Beside(_Group):
+    """Problems whose rows depend on each other lie beside each other."""
+
+    def lengths(self, problems: Sequence[FormulaProblem]) -> Extents:
+        widest = dict(zip(self.problems[0].sizes, self.widest[1:], strict=True))
+        return Extents([problem.sizes for problem in problems], widest)
+
+    def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
+        dims = problem.dims(name)
+        widest = dict(zip(problem.sizes, self.widest[1:], strict=True))
+        place = np.unravel_index(flat, [widest[dim] for dim in dims])
+        return int(np.ravel_multi_index(place, [problem.sizes[dim] for dim in dims]))
+
+    def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
+        count, *sizes = self.widest or (0, *(0 for _ in problem.sizes))
+        return count + 1, *map(max, sizes, problem.sizes.values())
+
+    def _places_of(self, problem: FormulaProblem) -> int:
+        return 1
+
+    def _together(self, name: str, arrays: Sequence[NDArray[Any]], problems: Sequence[FormulaProblem]) -> NDArray[Any]:
+        return self.lengths(problems).filled(arrays, problems[0].dims(name))
 
 
 def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
@@ -132,28 +202,28 @@ def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
     """Groups of about so many elements at most, of rows that are nearly as long."""
     known: dict[Hashable, list[_Ask]] = {}
     for at, (problem, structured, queries) in enumerate(asked):
-        if problem.alike is None or not (problem.rows and problem.length):
+        if not problem.size:
             continue
         for place, query in enumerate(queries):
             with suppress(NumericsError):  # a contract that the problem contradicts: said where it is judged alone
                 key = _key(problem, structured, query[0])
                 known.setdefault(key, []).append((problem, structured, query, at, place))
     for asks in known.values():
-        group = _Group()
-        for problem, structured, query, at, place in sorted(asks, key=lambda ask: ask[0].length):
+        kind = _Rows if asks[0][0].plain.separate else _Beside
+        group: _Group = kind()
+        for problem, structured, query, at, place in sorted(asks, key=lambda ask: ask[0].in_order):
             if group.problems and not group.takes(problem):
                 yield group
-                group = _Group()
+                group = kind()
             group.asks.append((group.place(problem, query[0], structured), query, at, place))
         yield group
 
 
 def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hashable:
     """Equal for what is enclosed together."""
-    assert problem.alike is not None
     settled, (alone, filled) = problem.settled(contract), problem.alike
     joins = problem.joins_lengths(contract)
-    about = (filled, problem.bits_of_length(contract)) if joins else (alone, structured)
+    about = (filled, problem.bits_of_lengths(contract)) if joins else (alone, structured)
     # The formula of an algorithm is made anew for each set of outputs.
     outputs = tuple(problem.problem.outputs) if contract.algorithm else ()
     return about, outputs, _apart_from_sums(settled) if problem.joins_orders(contract) else settled
@@ -166,7 +236,7 @@ def _apart_from_sums(contract: Contract) -> Contract:
 
 def _decide(group: _Group, found: list[list[Answer]]) -> None:
     first, part = group.problems[0], group.parts[0]
-    conformance = first.conformance(part.contract, part.structured, group.tensors, joined=group.joined)
+    conformance = first.conformance(part.contract, part.structured, group.tensors(), joined=group.joined)
     worst: list[dict[str, Worst | None]] = [{} for _ in group.asks]
     with np.errstate(all="ignore"):
         for name in group.outputs:
@@ -183,19 +253,9 @@ def _of_output(
     group: _Group, name: str, enclosure: Enclosure, asks: Sequence[tuple[int, Query, int, int]]
 ) -> Iterator[Worst | None]:
     """Of each of these asks what `_worst` says of an output."""
-    parts = [group.parts[at] for at, *_ in asks]
-    runs = [(part.rows, part.length) for part in parts]
-    firsts = [(group.starts[at], group.parts[at].rows) for at, *_ in asks]
-    rows = np.concatenate([np.arange(start, start + count) for start, count in firsts])
-    lengths = None if group.lengths is None else Lengths(runs, group.longest)
-    got = rows_of([received.values[name] for _, (_, received), _, _ in asks], lengths)
-    ends = np.cumsum([count for count, _ in runs])
-    for part, one in zip(parts, _worst(_of_rows(enclosure, rows), got, ends), strict=True):
-        if one is None or lengths is None or got.ndim == 1:
-            yield one
-        else:  # its place among the row's own elements
-            row, column = divmod(one.flat, group.longest)
-            yield replace(one, flat=row * part.length + column)
+    places, got, ends = group.got(name, asks)
+    for (at, *_), one in zip(asks, _worst(_of_places(enclosure, places), got, ends), strict=True):
+        yield None if one is None else replace(one, flat=group.flat(name, group.problems[at], one.flat))
 
 
 def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
@@ -209,11 +269,11 @@ def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
         yield None if wrong[part].any() else worst_of(comparison.ratio[part], enclosure, got, part)
 
 
-def _of_rows(enclosure: Enclosure, rows: Any) -> Enclosure:
-    """The enclosure of some of its rows, in that order."""
+def _of_places(enclosure: Enclosure, places: Places) -> Enclosure:
+    """The enclosure at some places of its first axis, in that order."""
     fields: Mapping[str, Any] = {
-        name: None if getattr(enclosure, name) is None else getattr(enclosure, name)[rows]
+        name: None if getattr(enclosure, name) is None else getattr(enclosure, name)[places]
         for name in ("centre", "below", "nan", "unjudged", "unsure", "zeros", "zero")
     }
-    inner, outer = ((low[rows], high[rows]) for low, high in (enclosure.inner, enclosure.outer))
+    inner, outer = ((low[places], high[places]) for low, high in (enclosure.inner, enclosure.outer))
     return replace(enclosure, **fields, above=fields["below"], inner=inner, outer=outer)

@@ -9,7 +9,7 @@ row says the same by itself, in its problem, and joined with those of other prob
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from oracles.formula.algorithm import is_addend
 from oracles.formula.arrangement import Arrangement
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Exact, Inputs
+from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.tiers.conformance import Conformance
 from oracles.formula.tiers.near import Nearest
 from oracles.formula.tiers.plan import Plan
@@ -69,29 +70,29 @@ class FormulaProblem:
         self._whole: dict[tuple[Contract, bool], Union] = {}
 
     @lazy
-    def alike(self) -> tuple[Hashable, Hashable] | None:
-        """Each equal for problems whose rows may be joined: the first of rows of one length and of one set of
-        parameters, the second where rows are filled up. None where rows depend on each other."""
-        if not self.plain.separate:
-            return None
+    def alike(self) -> tuple[Hashable, Hashable]:
+        """Each equal for problems that may be joined: the first of those of one length, or of equal extents where rows
+        depend on each other, and of one set of parameters; the second where they are filled up."""
         dtypes = tuple((name, name_of(array.dtype)) for name, array in self.problem.inputs.items())
         outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
         own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
         numbers = tuple((value == 0, bits_of(value)) for value in self.parameters.values())
-        return (own, self.length, tuple(self.parameters.items())), (own, self.length == 1, numbers)
+        sizes = self.in_order
+        return (own, sizes, tuple(self.parameters.items())), (own, tuple(size == 1 for size in sizes), numbers)
 
     @lazy
     def plain(self) -> Reading:
         """The op's own formula."""
         return reading(self.of_op, self._present, self._stacked, ())
 
-    def read(self, contract: Contract, outputs: Mapping[str, str] | None = None) -> list[Reading]:
-        """The formula by each of the algorithms that a contract allows; for these outputs besides its own."""
-        present = self._present.union(outputs or ())
-        if not contract.algorithm and present == self._present:
+    def read(self, contract: Contract, joined: Joined = ALONE) -> list[Reading]:
+        """The formula by each of the algorithms that a contract allows; for what is joined, and its outputs besides its
+        own."""
+        present = self._present.union(joined.outputs)
+        if not contract.algorithm and present == self._present and not joined.beside:
             return [self.plain]
         each = (tuple(sorted(algorithm.items())) for algorithm in contract.algorithms)
-        return [reading(self.of_op, present, self._stacked, algorithm) for algorithm in each]
+        return [reading(self.of_op, present, self._stacked, algorithm, joined.beside) for algorithm in each]
 
     def plan(self, contract: Contract, structured: bool) -> Plan | None:
         """How a screen judges it; None where it cannot."""
@@ -130,10 +131,12 @@ class FormulaProblem:
         """Whether contracts that differ in the orders of sums alone may be read together."""
         return all(each.joins_orders for each in self.read(contract))
 
-    def bits_of_length(self, contract: Contract) -> int:
-        """Equal for rows that are read alike, of whatever lengths. An algorithm may multiply by the length where the
-        op's own formula does not."""
-        return bits_of(self.length) if any(each.multiplies_length for each in self.read(contract)) else 0
+    def bits_of_lengths(self, contract: Contract) -> Hashable:
+        """Equal for what is read alike, of whatever lengths. An algorithm may multiply by the length where the op's own
+        formula does not."""
+        if not any(each.multiplies_length for each in self.read(contract)):
+            return None
+        return bits_of(self.length) if self.plain.separate else tuple(map(bits_of, self.sizes.values()))
 
     def joins_lengths(self, contract: Contract) -> bool:
         """The same of rows of other lengths, and of other parameters and structures. In double-double, and where a
@@ -170,7 +173,7 @@ class FormulaProblem:
 
     def returned(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
         """An output as a kernel returns it, from values that have an axis for each dimension of the formula."""
-        return self.arrangement.returned(output, values, {dim: self._sizes[dim] for dim in self.plain.trace.dims})
+        return self.arrangement.returned(output, values, self.sizes)
 
     def place(self, output: str, flat: int) -> tuple[int, ...]:
         """Index into the output as returned, of an element of what is arranged."""
@@ -179,13 +182,29 @@ class FormulaProblem:
     def cost(self, output: str) -> int:
         """Elements that the precise tier reads to judge one element of `output`."""
         if not self.of_op.by_rows:
-            return math.prod(size for dim, size in self._sizes.items() if dim not in self.of_op.operand(output).axes)
+            return math.prod(size for dim, size in self.sizes.items() if dim not in self.of_op.operand(output).axes)
         return self.length * (1 if self.plain.separate else self.rows)
 
+    def dims(self, name: str) -> Sequence[str]:
+        """Those of an operand, in the order of its array's axes."""
+        trace = self.plain.trace
+        return trace.tensors.get(name) or [dim for dim in trace.dims if dim in self.of_op.operand(name).axes]
+
     @lazy
-    def _sizes(self) -> Mapping[str, int]:
-        """The extents of all dimensions."""
-        return Inputs(self.plain.trace, self.tensors, self.parameters).extents
+    def size(self) -> int:
+        """The number of elements of an array that has all dimensions."""
+        return math.prod(self.sizes.values())
+
+    @lazy
+    def in_order(self) -> tuple[int, ...]:
+        """By this in order, problems are filled up least."""
+        return (self.length,) if self.plain.separate else tuple(self.sizes.values())
+
+    @lazy
+    def sizes(self) -> Mapping[str, int]:
+        """The extents of all dimensions, in the formula's order."""
+        extents = Inputs(self.plain.trace, self.tensors, self.parameters).extents
+        return {dim: extents[dim] for dim in self.plain.trace.dims}
 
     def enclose(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
         """Fast tier: enclosures of all outputs."""
@@ -222,7 +241,7 @@ class FormulaProblem:
         if not self.of_op.by_rows:
             dims = {*self.of_op.operand(output).axes}
             place = dict(zip((dim for dim in self.plain.trace.dims if dim in dims), at, strict=True))
-            sizes = ((_NAMES.get(dim, dim), str(size)) for dim, size in self._sizes.items())
+            sizes = ((_NAMES.get(dim, dim), str(size)) for dim, size in self.sizes.items())
             return *sizes, *facts_of(conformance.members[0], place, dims)
         known = (("row length n", str(self.length)), ("rows", str(self.rows)))
         if self._role(output) == "columns":
@@ -245,10 +264,10 @@ class FormulaProblem:
         joined: Joined = ALONE,
     ) -> Union:
         """What outputs may be under a settled contract, for canonical tensors."""
-        outputs = joined.outputs or self.problem.outputs
-        dims = {name: self.of_op.operand(name).axes for name in outputs}
+        outputs, outer = joined.outputs or self.problem.outputs, (BESIDE,) if joined.beside else ()
+        dims = {name: (*outer, *self.of_op.operand(name).axes) for name in outputs}
         parameters: Mapping[str, float | F64] = {**self.parameters, **joined.parameters}
-        ways = (Inputs(reading.trace, tensors, parameters, joined.lengths) for reading in self.read(contract, outputs))
+        ways = (Inputs(reading.trace, tensors, parameters, joined.lengths) for reading in self.read(contract, joined))
         absent = [each.name for each in self.of_op.inputs if each.name not in self.problem.inputs]
         complete = not any(is_addend(self.of_op, name) for name in absent)
         return Union(

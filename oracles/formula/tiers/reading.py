@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from oracles.formula.algorithm import traced
+from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.tiers.plan import Plan
 from oracles.formula.trace import FormulaError, Trace
 from oracles.lazy import lazy
@@ -29,10 +30,10 @@ class Reading:
 
     @lazy
     def joins_lengths(self) -> bool:
-        """Whether rows may be filled up, so that rows of other lengths may stand beside; parameters may be columns."""
-        fit = self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2
+        """Whether rows, or problems, may be filled up, so that others may stand beside; parameters may be columns."""
+        fit = not self.separate or (self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2)
         kinds = {node.kind for node in self.trace.nodes}
-        return fit and self.separate and self.joins_orders and kinds.isdisjoint(("position", "take", "where"))
+        return fit and self.joins_orders and kinds.isdisjoint(("position", "take", "where"))
 
     @lazy
     def multiplies_length(self) -> bool:
@@ -50,21 +51,26 @@ class Reading:
 
 @lru_cache(maxsize=1024)
 def reading(
-    op: Op, present: frozenset[str], stacked: frozenset[str], algorithm: tuple[tuple[str, str], ...]
+    op: Op,
+    present: frozenset[str],
+    stacked: frozenset[str],
+    algorithm: tuple[tuple[str, str], ...],
+    beside: bool = False,
 ) -> Reading:
-    """The formula for these operands and parameters. Raises ProblemError where it does not fit the op."""
+    """The formula for these operands and parameters, and for problems that lie beside each other. Raises ProblemError
+    where it does not fit the op."""
     columns = frozenset(each.name for each in op.inputs if op.role(each.name) == "columns" and each.name in present)
     try:
-        found = traced(op, present, dict(algorithm), stacked)
+        found = traced(op, present, dict(algorithm), stacked, beside=beside)
         if algorithm and _is_separate(op, found) != _is_separate(op, traced(op, present, None, stacked)):
             raise FormulaError(f"{op.name}: an algorithm cannot take other rows where the formula does not")
         separate = _is_separate(op, found)
-        if separate and columns - stacked:
+        if separate and columns - stacked and not beside:
             found = traced(op, present, dict(algorithm), columns)
     except FormulaError as error:
         raise ProblemError(f"op: {error}") from error
     for name, node in found.outputs.items():
-        if more := node.dims - {*op.operand(name).axes}:
+        if more := node.dims - {*op.operand(name).axes, BESIDE}:
             raise ProblemError(f"op: {op.name}: its formula gives {name} the dimensions {', '.join(sorted(more))} too")
     return Reading(found, separate)
 

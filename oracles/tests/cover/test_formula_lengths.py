@@ -1,4 +1,5 @@
-"""Rows of different lengths in one array say what they say by themselves, and are enclosed together."""
+"""Rows of different lengths, and problems of different extents, say what they say by themselves, and are enclosed
+together."""
 
 from __future__ import annotations
 
@@ -8,15 +9,18 @@ import numpy as np
 import pytest
 
 from oracles import Contract, Lanes
-from oracles.formula.exact.lengths import Lengths, rows_of
+from oracles.formula.exact.lengths import Extents, Lengths, rows_of
 from oracles.formula.tiers import joined
 from oracles.formula.tiers.joined import Answer, Asked, Received
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
 from oracles.problem import Problem
+from oracles.tests.common.dims import GEMM
 from oracles.tests.common.judged import simulated
 
 NAMES = ("rms_norm", "layer_norm", "softmax", "log_softmax", "softmax_backward", "log_softmax_backward")
+DEPENDENT = ("rms_norm_backward", "fused_add_rms_norm_backward", "layer_norm_backward")
+"""Of these some outputs are sums over rows."""
 
 
 def test_a_row_that_is_filled_up_has_its_own_sum_to_the_last_bit() -> None:
@@ -29,9 +33,27 @@ def test_a_row_that_is_filled_up_has_its_own_sum_to_the_last_bit() -> None:
     filled = rows_of(arrays, lengths)
     assert filled.shape == (sum(rows for rows, _ in runs), 200)
     expected = np.concatenate([array.sum(axis=1, keepdims=True) for array in arrays])
-    assert lengths.total(filled).tobytes() == expected.tobytes()
+    assert lengths.total(filled, 1).tobytes() == expected.tobytes()
     assert filled.max(axis=1).tolist() == [row.max() for array in arrays for row in array]
-    assert lengths.column[:, 0].tolist() == [n for rows, n in runs for _ in range(rows)]
+    assert lengths.count("n")[:, 0].tolist() == [n for rows, n in runs for _ in range(rows)]
+
+
+def test_a_problem_that_is_filled_up_has_its_own_sums_to_the_last_bit() -> None:
+    rng, sizes = np.random.default_rng(33), [{"...": rows, "n": n} for rows, n in [(1, 1), (5, 3), (5, 130), (2, 130)]]
+    arrays = [rng.standard_normal([*each.values()]) for each in sizes]
+    extents = Extents(sizes, {"...": 6, "n": 200})
+    filled = extents.filled(arrays, ("...", "n"))
+    assert filled.shape == (4, 6, 200)
+    for axis, dim in ((1, "..."), (2, "n")):
+        found = extents.total(filled, axis)
+        for place, array in enumerate(arrays):
+            own = array.sum(axis=axis - 1, keepdims=True)
+            assert found[place][tuple(slice(0, size) for size in own.shape)].tobytes() == own.tobytes()
+        assert extents.count(dim).ravel().tolist() == [each[dim] for each in sizes]
+    assert [each.max() for each in filled] == [each.max() for each in arrays]
+    columns = extents.filled([array[0] for array in arrays], ("n",))
+    assert columns.shape == (4, 200)
+    assert (columns[1, 3:] == arrays[1][0, -1]).all()
 
 
 NOTHING: Mapping[str, str] = {}
@@ -50,7 +72,7 @@ def problem(op: str, number: int, rng: np.random.Generator) -> Problem:
     if op.endswith("softmax_backward"):
         size = np.exp(inputs["y"])
         inputs["y"] = size / size.sum(axis=1, keepdims=True)
-    outputs = {each.name: "f32" for each in known.outputs if not each.optional or rng.random() < 0.5}
+    outputs = {each.name: "f32" for each in known.outputs if not each.optional or op in DEPENDENT or rng.random() < 0.5}
     numbers = {each.name: each.values[number % 3] for each in known.parameters if each.name == "eps"}
     return Problem(op, numbers, inputs, outputs, structured=number % 2 == 0)
 
@@ -77,7 +99,7 @@ def said(answers: Sequence[Answer]) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("op", NAMES)
+@pytest.mark.parametrize("op", [*NAMES, *DEPENDENT])
 def test_rows_say_the_same_beside_rows_of_other_lengths(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, groups, decide = asked_of(op, 25), list[object](), joined._decide
 
@@ -87,7 +109,7 @@ def test_rows_say_the_same_beside_rows_of_other_lengths(op: str, monkeypatch: py
 
     monkeypatch.setattr(joined, "_decide", counted)
     together = [said(each) for each in joined.certain(asked)]
-    assert len(groups) <= 4, "problems of all lengths are enclosed together"
+    assert len(groups) <= (8 if op in DEPENDENT else 4), "problems of all lengths are enclosed together"
     assert together == [said(joined.certain([each])[0]) for each in asked]
     passed = [answers[0] is not None for answers in together]
     assert passed == [number % 5 != 4 for number in range(len(asked))]
@@ -103,3 +125,31 @@ def test_rows_of_an_algorithm_say_the_same_beside_others(op: str, node: str, alg
     together = [said(each) for each in joined.certain(asked)]
     assert together == [said(joined.certain([each])[0]) for each in asked]
     assert any(answers[0] is not None for answers in together)
+
+
+def product(rng: np.random.Generator) -> Problem:
+    m, k, n = (int(each) for each in rng.integers(2, 9, size=3))
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    return Problem("gemm", {"alpha": 0.5}, {"a": a, "b": b}, {"c": "f32", "sums": "f32"}, structured=m % 2 == 0)
+
+
+def test_products_of_matrices_say_the_same_beside_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, asked, groups, decide = np.random.default_rng(34), list[Asked](), list[object](), joined._decide
+    monkeypatch.setitem(OPS, GEMM.name, GEMM)
+    for number in range(20):
+        each = FormulaProblem(product(rng))
+        got = {name: values.astype(np.float64) for name, values in simulated(each.problem).items()}
+        right = {name: each.arranged(name, got[name]) for name in each.problem.outputs}
+        if number % 5 == 4:
+            right["c"] = right["c"] * (1 + 1e-3 * (right["c"] == right["c"].max()))
+        asked.append((each, each.problem.structured, [(Contract(), Received(right))]))
+
+    def counted(group: joined._Group, found: list[list[Answer]]) -> None:
+        groups.append(group)
+        decide(group, found)
+
+    monkeypatch.setattr(joined, "_decide", counted)
+    together = [said(each) for each in joined.certain(asked)]
+    assert len(groups) < 4, "problems of all extents are enclosed together"
+    assert together == [said(joined.certain([each])[0]) for each in asked]
+    assert [answers[0] is not None for answers in together] == [number % 5 != 4 for number in range(20)]

@@ -13,6 +13,7 @@ from oracles.enclosure import Enclosure
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Exact
+from oracles.formula.exact.ragged import Places
 from oracles.formula.tiers import joined
 from oracles.formula.tiers.conformance import Conformance
 from oracles.formula.tiers.joined import Received
@@ -84,13 +85,13 @@ def _centre(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where problems are joined, and nowhere else."""
-    real = joined._of_rows
+    real = joined._of_places
 
-    def off(enclosure: Enclosure, rows: object) -> Enclosure:
-        found = real(enclosure, rows)
+    def off(enclosure: Enclosure, places: Places) -> Enclosure:
+        found = real(enclosure, places)
         return replace(found, centre=found.centre * OFF)
 
-    monkeypatch.setattr(joined, "_of_rows", off)
+    monkeypatch.setattr(joined, "_of_places", off)
 
 
 def _wider(monkeypatch: pytest.MonkeyPatch) -> None:
