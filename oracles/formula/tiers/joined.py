@@ -51,8 +51,9 @@ Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 
 _Ask = tuple[FormulaProblem, bool, Query, int, int]
 """A problem, whether it is structured, and what is asked about it; where the answer goes."""
-_FILLED = 1 << 12
-"""So many elements may be added to problems of a group: they cost what its calls of NumPy do."""
+_FILLED = 1 << 11
+"""By so many elements more may what is joined be filled up for another problem: another group costs as much, two
+milliseconds of calls of NumPy."""
 
 
 @dataclass(eq=False)
@@ -65,9 +66,7 @@ class _Group(ABC):
     asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
     """The place of a problem, and what is asked about it; where the answer goes."""
     widest: tuple[int, ...] = ()
-    """The extents of arrays of all problems, which are filled up."""
-    elements: int = 0
-    """Those of the problems, before that."""
+    """The extents of arrays of all problems, when these are filled up."""
     _places: dict[tuple[int, Contract], int] = field(default_factory=dict)
 
     def place(self, problem: FormulaProblem, contract: Contract, structured: bool) -> int:
@@ -75,7 +74,7 @@ class _Group(ABC):
         key = id(problem), contract
         if key not in self._places:
             self._places[key] = len(self.problems)
-            self.widest, self.elements = self._with(problem), self.elements + problem.size
+            self.widest = self._with(problem)
             self.problems.append(problem)
             part = Part(problem.settled(contract), structured, problem.sizes, self._places_of(problem))
             self.parts.append(part)
@@ -83,8 +82,9 @@ class _Group(ABC):
 
     def takes(self, problem: FormulaProblem) -> bool:
         """Whether it is not too large for another problem, and that fills it up."""
-        filled = math.prod(self._with(problem)) - self.elements - problem.size
-        return math.prod(self.widest) <= JOINED_ELEMENTS and filled <= _FILLED
+        before = math.prod(self.widest)
+        filled = math.prod(self._with(problem)) - before - problem.size
+        return before <= JOINED_ELEMENTS and filled <= _FILLED
 
     @lazy
     def outputs(self) -> Mapping[str, str]:
@@ -223,7 +223,7 @@ def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hasha
     """Equal for what is enclosed together."""
     settled, (alone, filled) = problem.settled(contract), problem.alike
     joins = problem.joins_lengths(contract)
-    about = (filled, problem.bits_of_lengths(contract)) if joins else (alone, structured)
+    about = (filled, problem.numbers(contract)) if joins else (alone, structured)
     # The formula of an algorithm is made anew for each set of outputs.
     outputs = tuple(problem.problem.outputs) if contract.algorithm else ()
     return about, outputs, _apart_from_sums(settled) if problem.joins_orders(contract) else settled

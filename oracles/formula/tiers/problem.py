@@ -76,9 +76,8 @@ class FormulaProblem:
         dtypes = tuple((name, name_of(array.dtype)) for name, array in self.problem.inputs.items())
         outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
         own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
-        numbers = tuple((value == 0, bits_of(value)) for value in self.parameters.values())
         sizes = self.in_order
-        return (own, sizes, tuple(self.parameters.items())), (own, tuple(size == 1 for size in sizes), numbers)
+        return (own, sizes, tuple(self.parameters.items())), (own, tuple(size == 1 for size in sizes))
 
     @lazy
     def plain(self) -> Reading:
@@ -131,12 +130,16 @@ class FormulaProblem:
         """Whether contracts that differ in the orders of sums alone may be read together."""
         return all(each.joins_orders for each in self.read(contract))
 
-    def bits_of_lengths(self, contract: Contract) -> Hashable:
-        """Equal for what is read alike, of whatever lengths. An algorithm may multiply by the length where the op's own
-        formula does not."""
-        if not any(each.multiplies_length for each in self.read(contract)):
-            return None
-        return bits_of(self.length) if self.plain.separate else tuple(map(bits_of, self.sizes.values()))
+    def numbers(self, contract: Contract) -> Hashable:
+        """Equal for what is read alike, of whatever lengths and parameters. An algorithm may multiply by the length
+        where the op's own formula does not."""
+        ways, bits = self.read(contract), dict[str, int]()
+        if any(each.multiplies_length for each in ways):
+            sizes = {"": self.length} if self.plain.separate else self.sizes
+            bits = {dim: bits_of(size) for dim, size in sizes.items()}
+        zeros, others = (frozenset[str]().union(*each) for each in zip(*(way.depends_on for way in ways), strict=True))
+        nothing = frozenset(name for name in zeros if not self.parameters[name])
+        return nothing, *(bits_of(self.parameters[name]) for name in sorted(others)), *bits.values()
 
     def joins_lengths(self, contract: Contract) -> bool:
         """The same of rows of other lengths, and of other parameters and structures. In double-double, and where a

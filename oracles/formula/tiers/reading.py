@@ -44,6 +44,19 @@ class Reading:
         return any((node.kind, place) != ("divide", 1) for node, place in uses)
 
     @lazy
+    def depends_on(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Parameters of which it matters whether they are zero, and those of which it matters of how many bits they
+        are: neither does of what is only added to what is calculated."""
+        zeros, bits = set[str](), set[str]()
+        for node in self.trace.nodes:
+            uses = self.trace.uses[node] if node.kind == "parameter" else ()
+            if any(use.kind not in ("add", "subtract") for use in uses):
+                bits.add(node.label)
+            if any(not any(arg.args for arg in use.args) for use in uses):
+                zeros.add(node.label)
+        return frozenset(zeros), frozenset(bits)
+
+    @lazy
     def joins_orders(self) -> bool:
         """Whether an order matters by its longest chain alone, so that rows of other orders may stand beside."""
         return all(node.kind not in ("welford_mean", "welford_squares", "online") for node in self.trace.nodes)
