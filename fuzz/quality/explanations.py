@@ -188,7 +188,7 @@ def _hidden(
         return found
     asked = [p for p, (_, judgement) in enumerate(fresh) if not _fails(judgement) and learned.holds(traits[p])]
     cases = [fresh[p][0] for p in asked]
-    ordinarily = failing_ordinarily(trials, cases, explanation.shown_in, explanation.shown_with)
+    ordinarily = failing_ordinarily(trials, cases, explanation.shown_in, explanation.shown_with, explanation.shown_by)
     for place, fails in zip(asked, ordinarily, strict=True):
         found[place] = bool(fails)
     return found

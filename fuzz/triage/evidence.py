@@ -35,6 +35,8 @@ class Masking:
     """Whether values only hide a failure now and then: see `fuzz.triage.masking`."""
 
     only_hide: bool = False
+    clear: tuple[str, ...] = ()
+    """The recipes of plain values with which the failure shows: ordinary ones may show it by luck alone."""
     hidden: frozenset[int] = frozenset()
     """The places of probes that pass, and fail with ordinary values in place of their own."""
     shown: frozenset[int] = frozenset()

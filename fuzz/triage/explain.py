@@ -94,6 +94,8 @@ class Explanation:
     """The dtypes of the first input that may hide it though it failed in them."""
     shown_with: Mapping[str, float] = field(default_factory=dict)
     """Parameters with which it failed clearly."""
+    shown_by: tuple[str, ...] = ()
+    """The recipes of plain values that show it."""
     could_vary: tuple[str, ...] = VARIED
     """What every probing of an input varies, where there is time for it."""
 
@@ -313,7 +315,7 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
         and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
     )
     could = (*varied_sizes(OPS[evidence.bad[0][0].op]), "values")
-    hidden = len(evidence.masking.hidden), shown_in(evidence), shown_with(evidence)
+    hidden = len(evidence.masking.hidden), shown_in(evidence), shown_with(evidence), evidence.masking.clear
     about = (
         cores,
         tested,

@@ -4,7 +4,8 @@ A huge number swamps what was left out, a NaN hides any difference, and so does 
 exactly depends on everything: a rule about the values of probes that happen to pass would be an accident of these
 probes. So of each probe that passes against the rule it is asked whether it fails with ordinary values and parameters,
 each element with memory of its own, in the finest dtype where the failure is known to show in its own too. What these
-do not show is caused by values.
+do not show is caused by values. Ordinary values may show it now and then, as where a mean of about 0 is divided by the
+wrong number: then plain ones are tried in their place as well, if these show what failed.
 Only wrong values are hidden so: a stray access, a crash or a broken law shows whatever the values are.
 """
 
@@ -13,8 +14,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from types import MappingProxyType
 
+from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case, CaseError
 from fuzz.base.draw import Draw
 from fuzz.generate.given import NANS
@@ -37,13 +40,19 @@ _SWAMPED = 4
 """So many are tried with NaN for all values."""
 _PURE = 0.9
 """Where at least this share of them fails with these too, values do not cause the failure."""
-_MOST_HIDDEN = 0.3
-"""Values that hide more than this share of the failures are rather its cause."""
+_BY_LUCK = 0.15
+"""Where at least this share of them fails with ordinary values, others than their own show the failure, by luck."""
+_CLEAR = ("ones", "integers")
+"""By these plain values it may be shown for certain."""
+_MOST_HIDDEN = 0.5
+"""Values that hide more than this share of the failures are rather its cause. Those of a search hide a good third of
+what a wrong divisor does."""
 _FEWEST, _MOSTLY = 12, 0.9
 """What so many hidden probes have in common is said where it tells this share of them from those that fail."""
 NO_PARAMS: Mapping[str, float] = MappingProxyType({})
-_ROUNDS, _ASKED = 3, 40
-"""So many times the rule is learned anew from what was found; so many probes are asked about each time."""
+_ROUNDS, _ASKED, _EXCLUDED = 3, 40, 16
+"""So many times the rule is learned anew from what was found; so many probes are asked about each time, and so many of
+those that the rule excludes."""
 
 
 def swamped(evidence: Evidence) -> Iterator[Draw]:
@@ -67,13 +76,14 @@ def unmask(trials: Trials, evidence: Evidence) -> None:
     if not known.only_hide:
         if not _is_due(evidence.induced().learned):
             return
-        evidence.masking = Masking(True) if _is_shown(trials, evidence) else Masking(cause=True)
+        evidence.masking = _shown(trials, evidence)
     for _ in range(_ROUNDS if evidence.masking.only_hide else 0):
-        asked = _against(evidence)[:_ASKED]
+        asked = _against(evidence, trials.target)[:_ASKED]
         if not asked:
             break
         cases = [evidence.cases[place] for place in asked]
-        failing = failing_ordinarily(trials, cases, shown_in(evidence), shown_with(evidence))
+        clear = evidence.masking.clear
+        failing = failing_ordinarily(trials, cases, shown_in(evidence), shown_with(evidence), clear)
         known, hidden = evidence.masking, {place for place, fails in zip(asked, failing, strict=True) if fails}
         evidence.masking = replace(known, hidden=known.hidden | hidden, shown=known.shown | ({*asked} - hidden))
     hidden_by = len(evidence.masking.hidden)
@@ -137,22 +147,39 @@ def _may_hide(atom: Atom) -> bool:
     return (is_extent and atom.relation == "<=") or atom.trait.startswith("dtype of ")
 
 
-def _is_shown(trials: Trials, evidence: Evidence) -> bool:
-    """Whether what fails fails with ordinary values too."""
+def _shown(trials: Trials, evidence: Evidence) -> Masking:
+    """Whether what fails fails with ordinary values too, and with plain ones, which show what those show by luck."""
     cases = [case for case, judgement in evidence.bad if _is_wrong(judgement)]
-    failing = failing_ordinarily(trials, cases[:: -(-len(cases) // _SHOWN)])
-    found = [fails for fails in failing if fails is not None]
-    return bool(found) and sum(found) >= _PURE * len(found)
+    some = cases[:: -(-len(cases) // _SHOWN)]
+
+    def share(*clear: str) -> float:
+        found = [fails for fails in failing_ordinarily(trials, some, clear=clear) if fails is not None]
+        return sum(found) / len(found) if found else 0.0
+
+    ordinarily = share()
+    if ordinarily < _BY_LUCK:
+        return Masking(cause=True)
+    clear = tuple(values for values in _CLEAR if share(values) >= _PURE)
+    return Masking(True, clear) if clear or ordinarily >= _PURE else Masking(cause=True)
 
 
-def _against(evidence: Evidence) -> list[int]:
-    """The places of probes that pass against the rule, and of which nothing is known yet."""
+def _against(evidence: Evidence, target: Target) -> list[int]:
+    """The places of probes on this target that pass against the rule, and of which nothing is known yet. Where the rule
+    does not fit, those follow that it excludes by one condition: that may be of what shows the failure, and not of what
+    causes it."""
     learned, places = evidence.induced().learned, evidence.counted()
     rules = [_without_hiding(rule) for rule in (learned.rule, *learned.others)]
     tried = zip(places, *evidence.tried(places), strict=True)
-    known = evidence.masking.shown
-    passing = [(place, each) for place, each, bad in tried if not bad and place not in known]
-    return [place for place, each in passing if any(rule.holds(each) for rule in rules)]
+    known, own = evidence.masking.shown, dict(target.traits).items()
+    left = {place for place in places if place not in known and own <= evidence.traits[place].items()}
+    passing = [(place, each) for place, each, bad in tried if not bad and place in left]
+    wider = [Rule(tuple(a for a in rule.atoms if a is not atom)) for rule in rules for atom in rule.atoms]
+    found = [place for place, each in passing if any(rule.holds(each) for rule in rules)]
+    if learned.exact:
+        return found
+    held = {*found}
+    others = (place for place, each in passing if place not in held and any(rule.holds(each) for rule in wider))
+    return [*found, *islice(others, _EXCLUDED)]
 
 
 def _without_hiding(rule: Rule) -> Rule:
@@ -160,21 +187,26 @@ def _without_hiding(rule: Rule) -> Rule:
 
 
 def failing_ordinarily(
-    trials: Trials, cases: Sequence[Case], coarse: Collection[str] = (), params: Mapping[str, float] = NO_PARAMS
+    trials: Trials,
+    cases: Sequence[Case],
+    coarse: Collection[str] = (),
+    params: Mapping[str, float] = NO_PARAMS,
+    clear: Sequence[str] = (),
 ) -> list[bool | None]:
     """Of each case whether it fails with ordinary values, and in the finest dtype where it has one of the `coarse`
     ones; with ordinary parameters or with those that are given; or where each row ends with a large element, without
-    which a long one hides what is wrong at its end; or with elements that share memory as they do. None where it cannot
-    have them."""
+    which a long one hides what is wrong at its end; or with elements that share memory as they do; or with values of
+    one of the recipes `clear`. None where it cannot have them."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
     found: list[bool | None] = [None] * len(cases)
-    plain = [(NO_PARAMS, False, False), *([(params, False, False)] if params else []), (NO_PARAMS, True, False)]
-    for given, spiked, folded in (*plain, (NO_PARAMS, False, True)):
+    each = (NO_PARAMS, params) if params else (NO_PARAMS,)
+    plain = [*((given, "", False) for given in each), (NO_PARAMS, "spike", False), (NO_PARAMS, "", True)]
+    for given, values, folded in (*plain, *((given, values, False) for values in clear for given in each)):
         left = [place for place, fails in enumerate(found) if not fails]
         dtypes = {p: finest if _dtype(cases[p]) in coarse else "" for p in left}
         made = {p: _ordinary(cases[p], p, dtype, given, folded=folded) for p, dtype in dtypes.items()}
-        if spiked:
-            made = {p: case and _spiked(case, p) for p, case in made.items()}
+        if values:
+            made = {p: case and _with_values(case, values, p) for p, case in made.items()}
         able = [case for case in made.values() if case and trials.target.kernel.capability.accepts(case)]
         said = {case.digest: trials.family.holds(judgement) for case, judgement in telling(able, trials)}
         for place, case in made.items():
@@ -193,9 +225,9 @@ def _ordinary(
     return None
 
 
-def _spiked(case: Case, seed: int) -> Case | None:
+def _with_values(case: Case, values: str, seed: int) -> Case | None:
     with contextlib.suppress(CaseError):
-        return vary.made(vary.with_values(draw_of(case), "spike", seed))
+        return vary.made(vary.with_values(draw_of(case), values, seed))
     return None
 
 

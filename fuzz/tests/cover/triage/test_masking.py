@@ -37,6 +37,30 @@ def test_a_probe_that_ordinary_values_make_fail_counts_for_nothing() -> None:
     assert not any(is_of_values(atom.trait) for atom in evidence.induced().learned.rule.atoms)
 
 
+def test_what_ordinary_values_show_by_luck_plain_ones_show() -> None:
+    """A mean that should be 0 where the row is not a multiple of 4 long: that of ordinary values nearly is."""
+    added = "for (size_t i = 0; i < n; i++) y[i] = x[i] * rstd * (1 + (n % 4 ? wrong / n : 0) * 0x1p-18f);"
+    edits = (
+        ("float total = 0.0f;", "float total = 0.0f, wrong = 0.0f;\n    for (size_t i = 0; i < n; i++) wrong += x[i];"),
+        ("for (size_t i = 0; i < n; i++) y[i] = x[i] * rstd;", added),
+    )
+    target = target_of(with_edits(*edits), "O2")
+    with WorkerPool([target]) as pool:
+        trials, evidence = Trials(pool, target, Family("values")), Evidence()
+        bases = [base_of(plain(n, eps=0.25)) for n in range(5, 45)]
+        recipes = ("ones", "normal", "normal", "normal")
+        draws = [with_values(base, recipe, seed) for base in bases for seed, recipe in enumerate(recipes)]
+        probe(trials, [made(draw) for draw in draws], evidence)
+        lengths = [case.inputs["x"].layout.shape[1] for case in evidence.cases]
+        should = {place for place, n in enumerate(lengths) if n % 4}
+        failed = {place for place, fails in enumerate(evidence.failed) if fails}
+        assert failed < should, "some pass by luck"
+        unmask(trials, evidence)
+    assert evidence.masking.clear
+    assert evidence.masking.hidden == should - failed
+    assert [str(atom) for atom in evidence.induced().learned.rule.atoms] == ["n mod 4 != 0"]
+
+
 @pytest.mark.parametrize("family", [Family("values"), Family("memory", wide=True)])
 def test_nan_is_tried_though_all_other_values_show_the_failure(family: Family) -> None:
     """A kernel that strays from its tensors with one shape has wrong values with another."""
